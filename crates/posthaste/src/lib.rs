@@ -1,0 +1,1 @@
+//! Posthaste: a transactional outbox.
