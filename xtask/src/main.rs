@@ -1,3 +1,32 @@
-//! Tasks of this workspace.
+//! The project's own commands: `cargo xtask test`, `tidy` and `bench`.
 
-fn main() {}
+mod bench;
+mod shell;
+mod test;
+mod tidy;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+Usage: cargo xtask <command>
+
+  test [--quick]         everything that must pass before a merge; --quick: tests and tidy alone
+  tidy                   the rules that no compiler checks
+  bench <name> [args…]   a benchmark, in release mode; the arguments are the benchmark's own
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let passed = match args.as_slice() {
+        ["test"] => test::run(test::Scope::Full),
+        ["test", "--quick"] => test::run(test::Scope::Quick),
+        ["tidy"] => tidy::run(),
+        ["bench", name, args @ ..] => bench::run(name, args),
+        _ => {
+            eprint!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,16 @@
+//! `cargo xtask bench`: builds a benchmark in release mode and hands it its arguments.
+
+use crate::shell::Cargo;
+
+/// Name, and the cargo arguments that run it.
+const BENCHES: &[(&str, &str)] =
+    &[("engine", "run --locked --release -p posthaste --example bench_engine --all-features")];
+
+pub(crate) fn run(name: &str, args: &[&str]) -> bool {
+    let Some((_, command)) = BENCHES.iter().find(|(known, _)| *known == name) else {
+        let known: Vec<&str> = BENCHES.iter().map(|(known, _)| *known).collect();
+        eprintln!("No benchmark is called {name}. Known: {}.", known.join(", "));
+        return false;
+    };
+    Cargo::new(command).arg("--").args(args).run()
+}

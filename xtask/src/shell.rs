@@ -1,0 +1,139 @@
+//! Runs cargo at the root of the repository, and says what it runs.
+
+use std::fmt;
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The root of the repository: the folder above this crate.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// One cargo command. `Display` writes it as one would type it.
+#[derive(Clone, Debug)]
+pub(crate) struct Cargo {
+    args: Vec<String>,
+    env: Vec<(&'static str, &'static str)>,
+}
+
+impl Cargo {
+    /// `args` is split at spaces; an argument that contains one goes through [`Cargo::arg`].
+    pub(crate) fn new(args: &str) -> Self {
+        Self { args: args.split_whitespace().map(str::to_owned).collect(), env: Vec::new() }
+    }
+
+    pub(crate) fn arg(mut self, arg: &str) -> Self {
+        self.args.push(arg.to_owned());
+        self
+    }
+
+    pub(crate) fn args(self, args: &[&str]) -> Self {
+        args.iter().fold(self, |cargo, arg| cargo.arg(arg))
+    }
+
+    pub(crate) fn env(mut self, name: &'static str, value: &'static str) -> Self {
+        self.env.push((name, value));
+        self
+    }
+
+    /// The same subcommand without its arguments.
+    pub(crate) fn subcommand(&self) -> Self {
+        Self { args: self.args.iter().take(1).cloned().collect(), env: Vec::new() }
+    }
+
+    /// Runs with the terminal's own input and output.
+    pub(crate) fn run(&self) -> bool {
+        match self.command().status() {
+            Ok(status) => status.success(),
+            Err(error) => self.cannot_start(&error),
+        }
+    }
+
+    /// Runs and hands every line of standard output to `see`, after it was printed.
+    pub(crate) fn run_and_see(&self, mut see: impl FnMut(&str)) -> bool {
+        let mut child = match self.command().stdout(Stdio::piped()).spawn() {
+            Ok(child) => child,
+            Err(error) => return self.cannot_start(&error),
+        };
+        if let Some(stdout) = child.stdout.take() {
+            // A line that cannot be read or printed does not decide the step: cargo's status does.
+            let _ = each_line(BufReader::new(stdout), |line| {
+                io::stdout().write_all(line)?;
+                see(&String::from_utf8_lossy(line));
+                Ok(())
+            });
+        }
+        child.wait().is_ok_and(|status| status.success())
+    }
+
+    /// Runs silently; standard output if it succeeded, standard error if not.
+    pub(crate) fn output(&self) -> Result<String, String> {
+        let output = self.command().output().map_err(|error| error.to_string())?;
+        if output.status.success() {
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        } else {
+            Err(String::from_utf8_lossy(&output.stderr).into_owned())
+        }
+    }
+
+    fn command(&self) -> Command {
+        // The cargo that started us, so that a chosen toolchain stays chosen.
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut command = Command::new(cargo);
+        command.args(&self.args).current_dir(root());
+        command.envs(self.env.iter().copied());
+        command
+    }
+
+    fn cannot_start(&self, error: &io::Error) -> bool {
+        eprintln!("`{self}` cannot be started: {error}");
+        false
+    }
+}
+
+impl fmt::Display for Cargo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, value) in &self.env {
+            write!(f, "{name}={} ", quoted(value))?;
+        }
+        f.write_str("cargo")?;
+        self.args.iter().try_for_each(|arg| write!(f, " {}", quoted(arg)))
+    }
+}
+
+fn quoted(word: &str) -> String {
+    if word.contains(' ') { format!("\"{word}\"") } else { word.to_owned() }
+}
+
+/// Reads bytes, not text: a test may print anything.
+fn each_line(mut reader: impl BufRead, mut see: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    let mut line = Vec::new();
+    while reader.read_until(b'\n', &mut line)? > 0 {
+        see(&line)?;
+        line.clear();
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_is_shown_as_one_would_type_it() {
+        let cargo = Cargo::new("doc --locked").env("RUSTDOCFLAGS", "-D warnings");
+        assert_eq!(cargo.to_string(), r#"RUSTDOCFLAGS="-D warnings" cargo doc --locked"#);
+    }
+
+    #[test]
+    fn lines_that_are_not_text_are_read_too() {
+        let mut seen = Vec::new();
+        each_line(&b"one\n\xff\nlast"[..], |line| {
+            seen.push(line.to_vec());
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(seen, [&b"one\n"[..], b"\xff\n", b"last"]);
+    }
+}

@@ -1,0 +1,208 @@
+//! `cargo xtask test`: everything that must pass before a merge, stopping at the first failure.
+
+use std::time::Instant;
+
+use crate::shell::Cargo;
+use crate::tidy;
+
+/// How much of the work is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// Every step.
+    Full,
+    /// Library and integration tests with a short simulation, and tidy.
+    Quick,
+}
+
+pub(crate) fn run(scope: Scope) -> bool {
+    let mut report = Report::default();
+    let failed = steps(scope).into_iter().find(|step| !step.run(&mut report));
+    if let Some(step) = &failed {
+        println!("\nFAILED: {}. To run it alone:\n    {}", step.name, step.work);
+    }
+    report.print();
+    failed.is_none()
+}
+
+struct Step {
+    name: &'static str,
+    work: Work,
+}
+
+enum Work {
+    Cargo(Cargo),
+    /// A cargo command of a component that a toolchain may lack.
+    Component(&'static str, Cargo),
+    /// Cargo's tests, counted.
+    Tests(Cargo),
+    Tidy,
+}
+
+fn steps(scope: Scope) -> Vec<Step> {
+    let step = |name, work| Step { name, work };
+    let tidy = step("tidy", Work::Tidy);
+    if scope == Scope::Quick {
+        let tests = test_all("--lib --tests").env("POSTHASTE_SIM_SEEDS", "50");
+        return vec![step("tests, quick", Work::Tests(tests)), tidy];
+    }
+
+    let fmt = Cargo::new("fmt --all --check");
+    let clippy = Cargo::new("clippy --locked --workspace --all-targets --all-features")
+        .args(&["--", "-D", "warnings"]);
+    let doc =
+        Cargo::new("doc --locked --workspace --no-deps --all-features").env("RUSTDOCFLAGS", "-D warnings");
+    let core = Cargo::new("check --locked -p posthaste --no-default-features");
+    let with = |feature| core.clone().args(&["--features", feature]);
+    vec![
+        step("format", Work::Component("rustfmt", fmt)),
+        step("clippy", Work::Component("clippy", clippy)),
+        step("tests", Work::Tests(test_all("--lib --bins --tests --examples"))),
+        step("doc tests", Work::Tests(test_all("--doc"))),
+        step("documentation", Work::Cargo(doc)),
+        step("core without features", Work::Cargo(core.clone())),
+        step("core with serde alone", Work::Cargo(with("serde"))),
+        step("core with conformance alone", Work::Cargo(with("conformance"))),
+        tidy,
+    ]
+}
+
+/// Goes on after a failing test binary, so that the counts are of all of them.
+fn test_all(targets: &str) -> Cargo {
+    Cargo::new("test --locked --no-fail-fast --workspace --all-features")
+        .args(&targets.split(' ').collect::<Vec<_>>())
+}
+
+impl Step {
+    fn run(&self, report: &mut Report) -> bool {
+        println!("\n=== {}: {}", self.name, self.work);
+        let started = Instant::now();
+        let passed = match &self.work {
+            Work::Cargo(cargo) => cargo.run(),
+            Work::Component(component, cargo) => {
+                if is_installed(cargo) {
+                    cargo.run()
+                } else {
+                    report.leave_out(component);
+                    return true;
+                }
+            }
+            Work::Tests(cargo) => cargo.run_and_see(|line| report.count(line)),
+            Work::Tidy => tidy::run(),
+        };
+        let verdict = if passed { "ok" } else { "failed" };
+        println!("=== {}: {verdict} in {:.1} s", self.name, started.elapsed().as_secs_f64());
+        passed
+    }
+}
+
+impl std::fmt::Display for Work {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Cargo(cargo) | Self::Component(_, cargo) | Self::Tests(cargo) => cargo.fmt(f),
+            Self::Tidy => f.write_str("cargo xtask tidy"),
+        }
+    }
+}
+
+/// Asks for the version only: building tells nothing about the component.
+fn is_installed(cargo: &Cargo) -> bool {
+    cargo.subcommand().arg("--version").output().is_ok()
+}
+
+/// What is said once more at the end.
+#[derive(Default, Debug)]
+struct Report {
+    passed: u64,
+    failed: u64,
+    left_out: Vec<String>,
+}
+
+impl Report {
+    fn count(&mut self, line: &str) {
+        if let Some((passed, failed)) = test_result(line) {
+            self.passed += passed;
+            self.failed += failed;
+        }
+    }
+
+    fn leave_out(&mut self, component: &str) {
+        let line = format!("LEFT OUT: {component} is not installed here (rustup component add {component})");
+        println!("{line}");
+        self.left_out.push(line);
+    }
+
+    fn print(&self) {
+        println!();
+        for line in &self.left_out {
+            println!("{line}");
+        }
+        println!("{} passed, {} failed", self.passed, self.failed);
+    }
+}
+
+/// Reads `test result: ok. 3 passed; 0 failed; …`.
+fn test_result(line: &str) -> Option<(u64, u64)> {
+    let (_verdict, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
+    let mut counts = counts.split("; ");
+    let passed = counts.next()?.strip_suffix(" passed")?;
+    let failed = counts.next()?.strip_suffix(" failed")?;
+    Some((passed.parse().ok()?, failed.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_of_several_runs_are_added() {
+        let mut report = Report::default();
+        for line in [
+            "running 3 tests\n",
+            "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out\n",
+            "test result: FAILED. 4 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out\n",
+            "test result: unknown\n",
+            "it says test result: ok. 9 passed; 9 failed;\n",
+        ] {
+            report.count(line);
+        }
+        assert_eq!((report.passed, report.failed), (7, 2));
+    }
+
+    #[test]
+    fn missing_component_is_named_with_its_remedy() {
+        let mut report = Report::default();
+        report.leave_out("clippy");
+        assert_eq!(report.left_out, ["LEFT OUT: clippy is not installed here (rustup component add clippy)"]);
+    }
+
+    #[test]
+    fn unknown_subcommand_is_not_installed() {
+        assert!(!is_installed(&Cargo::new("no-such-subcommand --all")));
+    }
+
+    #[test]
+    fn every_step_but_format_keeps_the_lock_file() {
+        for step in [steps(Scope::Full), steps(Scope::Quick)].into_iter().flatten() {
+            let command = step.work.to_string();
+            let exempt = matches!(step.name, "format" | "tidy");
+            assert_eq!(command.contains("--locked"), !exempt, "{command}");
+        }
+    }
+
+    #[test]
+    fn doc_tests_run_in_one_step_only() {
+        let doc_steps = steps(Scope::Full).into_iter().filter(|step| {
+            let command = step.work.to_string();
+            matches!(step.work, Work::Tests(_)) && (command.contains("--doc") || !command.contains("--lib"))
+        });
+        assert_eq!(doc_steps.count(), 1);
+    }
+
+    #[test]
+    fn quick_runs_a_short_simulation_and_tidy() {
+        let commands: Vec<String> = steps(Scope::Quick).iter().map(|step| step.work.to_string()).collect();
+        assert_eq!(commands.len(), 2);
+        assert!(commands[0].starts_with("POSTHASTE_SIM_SEEDS=50 cargo test "));
+        assert_eq!(commands[1], "cargo xtask tidy");
+    }
+}

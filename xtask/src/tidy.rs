@@ -1,0 +1,105 @@
+//! `cargo xtask tidy`: the rules that no compiler checks, each in its own file.
+
+mod length;
+mod links;
+mod lints;
+mod marks;
+mod module_docs;
+mod purity;
+mod sleeps;
+mod spec_ids;
+mod spec_map;
+mod tree;
+
+use std::fmt;
+
+use tree::Tree;
+
+/// A rule looks at the whole tree and names everything that breaks it.
+type Rule = fn(&Tree) -> Vec<Violation>;
+
+const RULES: &[Rule] = &[
+    length::check,
+    links::check,
+    lints::check,
+    marks::check,
+    module_docs::check,
+    purity::check,
+    sleeps::check,
+    spec_ids::check,
+    spec_map::check,
+];
+
+pub(crate) fn run() -> bool {
+    let tree = match Tree::load(&crate::shell::root()) {
+        Ok(tree) => tree,
+        Err(error) => {
+            eprintln!("The repository cannot be read: {error}");
+            return false;
+        }
+    };
+    let violations: Vec<Violation> = RULES.iter().flat_map(|rule| rule(&tree)).collect();
+    for violation in &violations {
+        eprintln!("{violation}");
+    }
+    match violations.len() {
+        0 => println!("tidy: {} rules hold", RULES.len()),
+        n => eprintln!("tidy: {n} to put right"),
+    }
+    violations.is_empty()
+}
+
+/// One breach: where, and what to do about it.
+#[derive(Debug, PartialEq, Eq)]
+struct Violation {
+    path: String,
+    line: usize,
+    advice: String,
+}
+
+impl Violation {
+    /// `line` counts from one.
+    fn new(path: &str, line: usize, advice: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), line, advice: advice.into() }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.path, self.line, self.advice)
+    }
+}
+
+/// The lines of a text with their numbers, from one.
+fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.lines().enumerate().map(|(index, line)| (index + 1, line))
+}
+
+/// Whether `word` stands in `line` on its own, not as a part of a longer name.
+fn has_word(line: &str, word: &str) -> bool {
+    let is_name = |c: char| c.is_alphanumeric() || c == '_';
+    line.match_indices(word).any(|(start, _)| {
+        let before = line[..start].chars().next_back();
+        let after = line[start + word.len()..].chars().next();
+        !before.is_some_and(is_name) && !after.is_some_and(is_name)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn violation_is_shown_as_a_place_and_an_advice() {
+        let violation = Violation::new("docs/a.md", 7, "do this");
+        assert_eq!(violation.to_string(), "docs/a.md:7: do this");
+    }
+
+    #[test]
+    fn word_is_found_only_on_its_own() {
+        assert!(has_word("sleep(now)", "sleep"));
+        assert!(has_word("asleep, then sleep", "sleep"));
+        assert!(!has_word("sleep_until", "sleep"));
+        assert!(!has_word("asleep", "sleep"));
+    }
+}

@@ -1,0 +1,42 @@
+//! Rule: a Rust file has at most 600 lines.
+
+use super::tree::Tree;
+use super::{Violation, numbered};
+
+const LINES_MAX: usize = 600;
+
+/// Path and the reason why this one may be longer. Catalogues only.
+const MAY_BE_LONGER: &[(&str, &str)] = &[];
+
+pub(super) fn check(tree: &Tree) -> Vec<Violation> {
+    check_with(tree, MAY_BE_LONGER)
+}
+
+fn check_with(tree: &Tree, may_be_longer: &[(&str, &str)]) -> Vec<Violation> {
+    tree.rust_files()
+        .filter(|(path, _)| !may_be_longer.iter().any(|(longer, _)| longer == path))
+        .filter_map(|(path, text)| {
+            let (first_too_many, _) = numbered(text).nth(LINES_MAX)?;
+            let lines = text.lines().count();
+            let advice = format!("{lines} lines, at most {LINES_MAX}: split it by concept");
+            Some(Violation::new(path, first_too_many, advice))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_past_the_limit_is_reported_unless_listed() {
+        let longest = "\n".repeat(600);
+        let too_long = "\n".repeat(601);
+        let tree =
+            Tree::of(&[("a/longest.rs", &longest), ("a/too_long.rs", &too_long), ("a/prose.md", &too_long)]);
+        let found = check(&tree);
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].path.as_str(), found[0].line), ("a/too_long.rs", 601));
+        assert!(check_with(&tree, &[("a/too_long.rs", "a catalogue")]).is_empty());
+    }
+}

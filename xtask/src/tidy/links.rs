@@ -1,0 +1,127 @@
+//! Rule: a link from the documentation to a file of this repository leads to a file.
+
+use super::tree::Tree;
+use super::{Violation, numbered};
+
+const PAGES: &[&str] = &["README.md", "ARCHITECTURE.md", "CHANGELOG.md"];
+
+pub(super) fn check(tree: &Tree) -> Vec<Violation> {
+    tree.files()
+        .filter(|(path, _)| is_page(path))
+        .flat_map(|(path, text)| check_page(tree, path, text))
+        .collect()
+}
+
+fn is_page(path: &str) -> bool {
+    let in_docs = |name: &str| name.ends_with(".md") && !name.contains('/');
+    PAGES.contains(&path) || path.strip_prefix("docs/").is_some_and(in_docs)
+}
+
+fn check_page(tree: &Tree, page: &str, text: &str) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for (line_no, line) in prose(text) {
+        for target in targets(line) {
+            let Some(path) = local_path(page, target) else {
+                continue;
+            };
+            if !tree.has(&path) {
+                let advice = format!("the link to {target} leads nowhere: there is no `{path}`");
+                violations.push(Violation::new(page, line_no, advice));
+            }
+        }
+    }
+    violations
+}
+
+/// The lines outside fenced code.
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut in_code = false;
+    numbered(text).filter(move |(_, line)| {
+        let is_fence = line.trim_start().starts_with("```");
+        in_code ^= is_fence;
+        !in_code && !is_fence
+    })
+}
+
+/// What `[text](target)` and `[name]: target` point at.
+fn targets(line: &str) -> Vec<&str> {
+    let definition = line.strip_prefix('[').and_then(|rest| rest.split_once("]: ")).map(|(_, target)| target);
+    // Every second part stands between backticks, and is no link.
+    let inline = line.split('`').step_by(2).flat_map(|outside| {
+        let after_text = outside.split("](").skip(1);
+        after_text.filter_map(|rest| rest.split(')').next())
+    });
+    inline.chain(definition).collect()
+}
+
+/// The path from the root that a link names, if it names one at all.
+fn local_path(page: &str, target: &str) -> Option<String> {
+    let target = target.split_whitespace().next()?;
+    let target = target.trim_start_matches('<').trim_end_matches('>');
+    let target = target.split('#').next()?;
+    let is_remote = target.contains("://") || target.starts_with("mailto:");
+    if target.is_empty() || is_remote {
+        return None;
+    }
+    let folder = page.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let start = if target.starts_with('/') { "" } else { folder };
+    let mut parts: Vec<&str> = Vec::new();
+    for part in start.split('/').chain(target.split('/')) {
+        match part {
+            "" | "." => {}
+            ".." if parts.last().is_some_and(|last| *last != "..") => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    Some(parts.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(page: &str, text: &str) -> Vec<usize> {
+        let tree = Tree::of(&[(page, text), ("docs/guide.md", ""), ("crates/a/src/lib.rs", "")]);
+        check(&tree).iter().map(|violation| violation.line).collect()
+    }
+
+    #[test]
+    fn link_to_a_missing_file_is_reported() {
+        assert_eq!(found("README.md", "# Title\n\nSee [it](docs/gone.md).\n"), [3]);
+        assert_eq!(found("README.md", "[a](docs/guide.md), [b](gone.md)\n"), [1]);
+        assert_eq!(found("README.md", "[b](gone.md#part \"Title\")\n"), [1]);
+        assert_eq!(found("docs/page.md", "[up](../../outside.md)\n"), [1]);
+        assert_eq!(found("docs/page.md", "[it]: gone.md\n"), [1]);
+    }
+
+    #[test]
+    fn link_that_leads_somewhere_holds() {
+        for link in [
+            "[a](guide.md)",
+            "[a](./guide.md#part)",
+            "[a](../crates/a/src/lib.rs)",
+            "[a](../crates/a/)",
+            "[a](/docs/guide.md)",
+            "[a]: guide.md",
+            "[a](#part)",
+            "[a](https://example.org/gone.md)",
+            "[a](mailto:a@example.org)",
+        ] {
+            assert_eq!(found("docs/page.md", link), [], "{link}");
+        }
+    }
+
+    #[test]
+    fn code_holds_no_links() {
+        assert_eq!(found("README.md", "`map[key](gone)` and\n```\n[a](gone.md)\n```\n"), []);
+        assert_eq!(found("README.md", "```\n```\n[a](gone.md)\n"), [3]);
+    }
+
+    #[test]
+    fn only_pages_are_judged() {
+        assert_eq!(found("crates/a/notes.md", "[a](gone.md)"), []);
+        assert_eq!(found("docs/deep/notes.md", "[a](gone.md)"), []);
+    }
+}

@@ -1,0 +1,43 @@
+//! Rule: every crate takes the workspace's lints.
+
+use super::Violation;
+use super::tree::Tree;
+
+pub(super) fn check(tree: &Tree) -> Vec<Violation> {
+    tree.files()
+        .filter(|(path, _)| path.starts_with("crates/") && path.ends_with("/Cargo.toml"))
+        .filter(|(_, manifest)| !takes_workspace_lints(manifest))
+        .map(|(path, manifest)| {
+            let advice = "add `[lints]` with `workspace = true`";
+            Violation::new(path, manifest.lines().count().max(1), advice)
+        })
+        .collect()
+}
+
+fn takes_workspace_lints(manifest: &str) -> bool {
+    let lints = manifest.lines().map(str::trim).skip_while(|line| *line != "[lints]").skip(1);
+    lints.take_while(|line| !line.starts_with('[')).any(|line| line.replace(' ', "") == "workspace=true")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(manifest: &str) -> usize {
+        check(&Tree::of(&[("crates/a/Cargo.toml", manifest)])).len()
+    }
+
+    #[test]
+    fn manifest_without_workspace_lints_is_reported() {
+        assert_eq!(found("[package]\n\n[lints]\nworkspace = true\n"), 0);
+        assert_eq!(found("[package]\nname = \"a\"\n"), 1);
+        assert_eq!(found("[lints]\n\n[package]\nworkspace = true\n"), 1);
+        assert_eq!(found("[lints.rust]\nworkspace = true\n"), 1);
+        assert_eq!(found(""), 1);
+    }
+
+    #[test]
+    fn only_crates_are_judged() {
+        assert_eq!(check(&Tree::of(&[("Cargo.toml", "[workspace]\n")])), []);
+    }
+}
