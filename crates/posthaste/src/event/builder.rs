@@ -1,0 +1,252 @@
+//! Builds an event, field by field, and checks every rule at the end.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::Serialize;
+
+use super::{
+    AggregateType, Event, EventError, EventId, EventParts, GLOBAL, Headers, IdPolicy, Limits, TypedEvent,
+};
+use crate::Timestamp;
+
+/// Builds an [`Event`]; made by [`Event::builder`]. `build` reports the first rule broken.
+///
+/// Its `Debug` shows neither payload nor header values, like the event's own.
+#[must_use = "an event exists only after `build`"]
+pub struct EventBuilder {
+    id: Option<EventId>,
+    ids: IdPolicy,
+    event_type: Box<str>,
+    aggregate_type: Box<str>,
+    aggregate_id: Option<Box<str>>,
+    tenant_id: Option<Box<str>>,
+    topic: Option<Box<str>>,
+    content_type: Option<Box<str>>,
+    schema_version: Option<u32>,
+    headers: Headers,
+    payload: Option<Result<Bytes, PayloadError>>,
+    occurred_at: Option<Timestamp>,
+    available_at: Option<Timestamp>,
+    deliver_after: Option<Duration>,
+    limits: Limits,
+}
+
+enum PayloadError {
+    Serialize(serde_json::Error),
+    NotJson(serde_json::Error),
+}
+
+impl EventBuilder {
+    pub(super) fn new(event_type: &str) -> Self {
+        Self {
+            id: None,
+            ids: IdPolicy::default(),
+            event_type: event_type.into(),
+            aggregate_type: GLOBAL.into(),
+            aggregate_id: None,
+            tenant_id: None,
+            topic: None,
+            content_type: None,
+            schema_version: None,
+            headers: Headers::new(),
+            payload: None,
+            occurred_at: None,
+            available_at: None,
+            deliver_after: None,
+            limits: Limits::default(),
+        }
+    }
+
+    /// Starts from a type with `#[derive(Event)]`, to add headers or a delay to it.
+    pub fn of<T: TypedEvent>(payload: &T) -> Self {
+        let mut builder = Self::new(T::TYPE).json(payload);
+        builder.aggregate_type = T::AGGREGATE.into();
+        builder.aggregate_id = payload.aggregate_id().map(Into::into);
+        builder.tenant_id = payload.tenant_id().map(Into::into);
+        builder.topic = T::TOPIC.map(Into::into);
+        builder.schema_version = T::SCHEMA_VERSION;
+        builder
+    }
+
+    /// Uses this id instead of a generated one: 1 to 36 visible ASCII characters. Writing the
+    /// same id twice is a no-op for as long as the row is kept.
+    pub fn id(mut self, id: impl Into<EventId>) -> Self {
+        self.id = Some(id.into());
+        self
+    }
+
+    /// How to generate the id. Default: UUIDv7.
+    pub fn id_policy(mut self, ids: IdPolicy) -> Self {
+        self.ids = ids;
+        self
+    }
+
+    /// The aggregate this event belongs to: its type and its id.
+    pub fn aggregate(self, aggregate_type: impl AggregateType, id: impl ToString) -> Self {
+        self.aggregate_type(aggregate_type).aggregate_id(id)
+    }
+
+    /// The aggregate's type. Default: [`GLOBAL`].
+    pub fn aggregate_type(mut self, aggregate_type: impl AggregateType) -> Self {
+        self.aggregate_type = aggregate_type.name().into();
+        self
+    }
+
+    /// The aggregate's id. Default: none.
+    pub fn aggregate_id(mut self, id: impl ToString) -> Self {
+        self.aggregate_id = Some(id.to_string().into());
+        self
+    }
+
+    /// The tenant. Default: none.
+    pub fn tenant_id(mut self, tenant: impl Into<Box<str>>) -> Self {
+        self.tenant_id = Some(tenant.into());
+        self
+    }
+
+    /// Overrides the target of a publisher's route. Default: none.
+    pub fn topic(mut self, topic: impl Into<Box<str>>) -> Self {
+        self.topic = Some(topic.into());
+        self
+    }
+
+    /// The version of the payload's schema. Default: none.
+    pub fn schema_version(mut self, version: u32) -> Self {
+        self.schema_version = Some(version);
+        self
+    }
+
+    /// Adds one header, replacing one of the same name.
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.headers.insert(name.into(), value.into());
+        self
+    }
+
+    /// Adds several headers.
+    pub fn headers<N: Into<String>, V: Into<String>>(
+        mut self,
+        headers: impl IntoIterator<Item = (N, V)>,
+    ) -> Self {
+        self.headers.extend(headers.into_iter().map(|(name, value)| (name.into(), value.into())));
+        self
+    }
+
+    /// The payload as JSON, serialised now.
+    pub fn json<T: Serialize + ?Sized>(mut self, payload: &T) -> Self {
+        let bytes = serde_json::to_vec(payload).map(Bytes::from);
+        self.payload = Some(bytes.map_err(PayloadError::Serialize));
+        self.content_type = None;
+        self
+    }
+
+    /// The payload as text that is JSON already; it is kept byte for byte.
+    pub fn json_text(mut self, json: impl Into<String>) -> Self {
+        let json = json.into();
+        let checked = serde_json::from_str::<serde::de::IgnoredAny>(&json);
+        self.payload = Some(checked.map(|_| json.into()).map_err(PayloadError::NotJson));
+        self.content_type = None;
+        self
+    }
+
+    /// A binary payload with its media type.
+    pub fn bytes(mut self, content_type: impl Into<Box<str>>, payload: impl Into<Bytes>) -> Self {
+        self.payload = Some(Ok(payload.into()));
+        self.content_type = Some(content_type.into());
+        self
+    }
+
+    /// When it happened. Default: now, by this host's clock.
+    pub fn occurred_at(mut self, at: impl Into<Timestamp>) -> Self {
+        self.occurred_at = Some(at.into());
+        self
+    }
+
+    /// Not to be delivered before this instant, which must not lie before `occurred_at`.
+    /// Excludes [`deliver_after`](Self::deliver_after).
+    pub fn available_at(mut self, at: impl Into<Timestamp>) -> Self {
+        self.available_at = Some(at.into());
+        self
+    }
+
+    /// Holds the delivery back by this long; longer than zero. `available_at` becomes
+    /// `occurred_at` plus the delay, and the store counts the delay from the INSERT by its own
+    /// clock, so that a producer's wrong clock delays nothing.
+    /// Excludes [`available_at`](Self::available_at).
+    pub fn deliver_after(mut self, delay: Duration) -> Self {
+        self.deliver_after = Some(delay);
+        self
+    }
+
+    /// Other limits than the default ones. The writer checks its own limits again.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// The event, or the first rule that it breaks.
+    pub fn build(mut self) -> Result<Event, EventError> {
+        if self.event_type.trim().is_empty() {
+            return Err(EventError::MissingType);
+        }
+        let payload = self.take_payload()?;
+        let occurred_at = self.occurred_at.unwrap_or_else(Timestamp::now);
+        let available_at = self.resolve_delay(occurred_at)?;
+        let parts = EventParts {
+            id: self.id.unwrap_or_else(|| self.ids.generate()),
+            event_type: self.event_type,
+            aggregate_type: self.aggregate_type,
+            aggregate_id: self.aggregate_id,
+            tenant_id: self.tenant_id,
+            topic: self.topic,
+            content_type: self.content_type,
+            schema_version: self.schema_version,
+            headers: self.headers,
+            payload,
+            occurred_at,
+            available_at,
+        };
+        self.limits.check(&parts)?;
+        Ok(Event::from_parts(parts))
+    }
+
+    fn take_payload(&mut self) -> Result<Bytes, EventError> {
+        let event_type = || self.event_type.to_string();
+        match self.payload.take() {
+            None => Err(EventError::MissingPayload { event_type: event_type() }),
+            Some(Ok(bytes)) => Ok(bytes),
+            Some(Err(PayloadError::Serialize(source))) => {
+                Err(EventError::Serialize { event_type: event_type(), source })
+            }
+            Some(Err(PayloadError::NotJson(source))) => {
+                Err(EventError::NotJson { event_type: event_type(), source })
+            }
+        }
+    }
+
+    fn resolve_delay(&self, occurred_at: Timestamp) -> Result<Option<Timestamp>, EventError> {
+        match (self.available_at, self.deliver_after) {
+            (Some(_), Some(_)) => Err(EventError::TwoDelays),
+            (Some(at), None) if at < occurred_at => Err(EventError::AvailableBeforeOccurred),
+            (at @ Some(_), None) => Ok(at),
+            (None, Some(Duration::ZERO)) => Err(EventError::ZeroDelay),
+            (None, Some(delay)) => Ok(Some(occurred_at + delay)),
+            (None, None) => Ok(None),
+        }
+    }
+}
+
+impl fmt::Debug for EventBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventBuilder")
+            .field("id", &self.id)
+            .field("event_type", &self.event_type)
+            .field("aggregate_type", &self.aggregate_type)
+            .field("aggregate_id", &self.aggregate_id)
+            .field("tenant_id", &self.tenant_id)
+            .field("topic", &self.topic)
+            .field("headers", &self.headers.keys())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,235 @@
+//! The event: what the user writes, what a store keeps and what a destination receives.
+//!
+//! An event is immutable, built once and serialised once: the same bytes are inserted,
+//! sent on the hot path and sent on the cold path.
+
+mod builder;
+mod error;
+mod id;
+mod limits;
+mod names;
+mod typed;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+pub use builder::EventBuilder;
+pub use error::EventError;
+pub use id::{EventId, IdPolicy};
+pub use limits::Limits;
+pub use names::{AggregateType, EventType, GLOBAL};
+pub use typed::TypedEvent;
+
+use crate::Timestamp;
+
+/// Headers of an event: text to text, sorted by name.
+pub type Headers = BTreeMap<String, String>;
+
+/// Something that happened and that others must learn about.
+///
+/// Cheap to clone (one reference count). Its `Debug` shows neither payload nor header values,
+/// so that an event may be logged.
+///
+/// ```
+/// use posthaste::Event;
+///
+/// let event = Event::builder("OrderPlaced")
+///     .aggregate("Order", "o-17")
+///     .header("region", "eu")
+///     .json(&serde_json::json!({ "total": 42 }))
+///     .build()?;
+/// assert_eq!(event.aggregate_id(), Some("o-17"));
+/// assert_eq!(event.payload(), br#"{"total":42}"#.as_slice());
+/// # Ok::<(), posthaste::EventError>(())
+/// ```
+#[derive(Clone)]
+pub struct Event(Arc<EventParts>);
+
+/// Every field of an [`Event`], for stores that read one from a row.
+///
+/// [`Event::from_parts`] takes them as they are: limits are checked when we write, and a row
+/// that some other program wrote is delivered if the destination takes it.
+#[derive(Clone)]
+#[allow(missing_docs, reason = "each field is documented at the accessor of the same name")]
+pub struct EventParts {
+    pub id: EventId,
+    pub event_type: Box<str>,
+    pub aggregate_type: Box<str>,
+    pub aggregate_id: Option<Box<str>>,
+    pub tenant_id: Option<Box<str>>,
+    pub topic: Option<Box<str>>,
+    pub content_type: Option<Box<str>>,
+    pub schema_version: Option<u32>,
+    pub headers: Headers,
+    pub payload: Bytes,
+    pub occurred_at: Timestamp,
+    pub available_at: Option<Timestamp>,
+}
+
+impl Event {
+    /// Starts an event of the given type.
+    pub fn builder(event_type: impl EventType) -> EventBuilder {
+        EventBuilder::new(event_type.name())
+    }
+
+    /// An event of the given type with `payload` as JSON and every other field at its default.
+    ///
+    /// ```
+    /// use posthaste::Event;
+    /// let event = Event::json("UserCreated", &serde_json::json!({ "name": "Ada" }))?;
+    /// assert_eq!(event.aggregate_type(), posthaste::GLOBAL);
+    /// # Ok::<(), posthaste::EventError>(())
+    /// ```
+    pub fn json<T: Serialize + ?Sized>(event_type: impl EventType, payload: &T) -> Result<Event, EventError> {
+        Event::builder(event_type).json(payload).build()
+    }
+
+    /// An event with a binary payload, which needs a content type such as `application/protobuf`.
+    pub fn bytes(
+        event_type: impl EventType,
+        content_type: &str,
+        payload: impl Into<Bytes>,
+    ) -> Result<Event, EventError> {
+        Event::builder(event_type).bytes(content_type, payload).build()
+    }
+
+    /// The event that a type with `#[derive(Event)]` describes.
+    pub fn of<T: TypedEvent>(payload: &T) -> Result<Event, EventError> {
+        EventBuilder::of(payload).build()
+    }
+
+    /// An event with exactly these fields, unchecked: for stores that read a row.
+    pub fn from_parts(parts: EventParts) -> Event {
+        Event(Arc::new(parts))
+    }
+
+    /// Every field, as it is.
+    pub fn parts(&self) -> &EventParts {
+        &self.0
+    }
+
+    /// A copy of every field, for changing some of them in a [`WriterHook`](crate::WriterHook).
+    pub fn to_parts(&self) -> EventParts {
+        EventParts::clone(&self.0)
+    }
+
+    /// The id: a UUIDv7 unless the builder was given another.
+    pub fn id(&self) -> &EventId {
+        &self.0.id
+    }
+
+    /// The type, at most 128 characters.
+    pub fn event_type(&self) -> &str {
+        &self.0.event_type
+    }
+
+    /// The aggregate's type, at most 64 characters; [`GLOBAL`] unless set.
+    pub fn aggregate_type(&self) -> &str {
+        &self.0.aggregate_type
+    }
+
+    /// The aggregate's id, at most 128 characters; none unless set.
+    pub fn aggregate_id(&self) -> Option<&str> {
+        self.0.aggregate_id.as_deref()
+    }
+
+    /// The tenant, at most 64 characters; none unless set. It is stored and handed on, and
+    /// nothing is filtered or isolated by it.
+    pub fn tenant_id(&self) -> Option<&str> {
+        self.0.tenant_id.as_deref()
+    }
+
+    /// Overrides the target of a publisher's route (a Kafka topic, a NATS subject); none unless set.
+    pub fn topic(&self) -> Option<&str> {
+        self.0.topic.as_deref()
+    }
+
+    /// The media type of a binary payload; none for JSON.
+    pub fn content_type(&self) -> Option<&str> {
+        self.0.content_type.as_deref()
+    }
+
+    /// The version of the payload's schema; none unless set.
+    pub fn schema_version(&self) -> Option<u32> {
+        self.0.schema_version
+    }
+
+    /// The headers; empty unless set.
+    pub fn headers(&self) -> &Headers {
+        &self.0.headers
+    }
+
+    /// The payload's bytes, as they were serialised once.
+    pub fn payload(&self) -> &Bytes {
+        &self.0.payload
+    }
+
+    /// The payload as a value, for an event whose payload is JSON.
+    pub fn payload_as<T: DeserializeOwned>(&self) -> Result<T, EventError> {
+        serde_json::from_slice(self.payload()).map_err(|source| EventError::Deserialize {
+            id: self.id().clone(),
+            event_type: self.event_type().to_owned(),
+            source,
+        })
+    }
+
+    /// When it happened, by the producer's clock; the time of building unless set.
+    pub fn occurred_at(&self) -> Timestamp {
+        self.0.occurred_at
+    }
+
+    /// When it may be delivered first; none means at once.
+    pub fn available_at(&self) -> Option<Timestamp> {
+        self.0.available_at
+    }
+
+    /// How long its delivery is held back, none if it is due at once. This is what crosses to
+    /// the store, which adds it to its own clock: a producer's wrong clock delays nothing.
+    pub fn delay(&self) -> Option<Duration> {
+        let delay = self.0.available_at?.since(self.0.occurred_at);
+        (!delay.is_zero()).then_some(delay)
+    }
+
+    /// Whether it is held back: `available_at` is set and after `occurred_at`.
+    pub fn is_delayed(&self) -> bool {
+        self.delay().is_some()
+    }
+
+    /// What it costs to keep this event in a queue, in bytes.
+    pub(crate) fn weight(&self) -> usize {
+        const FIXED: usize = 256;
+        let headers: usize = self.0.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+        FIXED + headers + self.0.payload.len()
+    }
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&*self.0, f)
+    }
+}
+
+impl fmt::Debug for EventParts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Event")
+            .field("id", &self.id)
+            .field("event_type", &self.event_type)
+            .field("aggregate_type", &self.aggregate_type)
+            .field("aggregate_id", &self.aggregate_id)
+            .field("tenant_id", &self.tenant_id)
+            .field("topic", &self.topic)
+            .field("content_type", &self.content_type)
+            .field("schema_version", &self.schema_version)
+            .field("headers", &self.headers.keys())
+            .field("payload", &format_args!("{} bytes", self.payload.len()))
+            .field("occurred_at", &self.occurred_at)
+            .field("available_at", &self.available_at)
+            .finish()
+    }
+}

@@ -1,0 +1,49 @@
+//! Names of event types and aggregate types, as enums or as plain text.
+
+/// The aggregate type of an event that names none.
+pub const GLOBAL: &str = "__GLOBAL__";
+
+/// Names an event type. Implemented for text; implement it for an enum to have the
+/// compiler check the names.
+///
+/// ```
+/// use posthaste::{Event, EventType};
+///
+/// enum UserEvents { Created, Deleted }
+///
+/// impl EventType for UserEvents {
+///     fn name(&self) -> &str {
+///         match self {
+///             UserEvents::Created => "UserCreated",
+///             UserEvents::Deleted => "UserDeleted",
+///         }
+///     }
+/// }
+///
+/// let event = Event::builder(UserEvents::Created).json_text("{}").build()?;
+/// assert_eq!(event.event_type(), "UserCreated");
+/// # let _ = UserEvents::Deleted;
+/// # Ok::<(), posthaste::EventError>(())
+/// ```
+pub trait EventType {
+    /// The name, as it stands in the row and in routes.
+    fn name(&self) -> &str;
+}
+
+/// Names an aggregate type, in the same way as [`EventType`].
+pub trait AggregateType {
+    /// The name, as it stands in the row and in routes.
+    fn name(&self) -> &str;
+}
+
+macro_rules! text_is_a_name {
+    ($($text:ty),*) => {$(
+        impl EventType for $text {
+            fn name(&self) -> &str { self }
+        }
+        impl AggregateType for $text {
+            fn name(&self) -> &str { self }
+        }
+    )*};
+}
+text_is_a_name!(&str, String, &String, std::borrow::Cow<'_, str>);

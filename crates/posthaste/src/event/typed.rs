@@ -1,0 +1,46 @@
+//! Events that are Rust types.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::GLOBAL;
+
+/// A Rust type whose values are events of one type. Usually derived:
+///
+/// ```
+/// use posthaste::{Event, TypedEvent};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Serialize, Deserialize, Event)]
+/// #[event(type = "OrderPlaced", aggregate = "Order")]
+/// struct OrderPlaced {
+///     #[event(aggregate_id)]
+///     order: u64,
+///     total: u32,
+/// }
+///
+/// let event = Event::of(&OrderPlaced { order: 17, total: 42 })?;
+/// assert_eq!(event.event_type(), OrderPlaced::TYPE);
+/// assert_eq!(event.aggregate_id(), Some("17"));
+/// # Ok::<(), posthaste::EventError>(())
+/// ```
+pub trait TypedEvent: Serialize + DeserializeOwned + Send + Sync + 'static {
+    /// The event type.
+    const TYPE: &'static str;
+    /// The aggregate type.
+    const AGGREGATE: &'static str = GLOBAL;
+    /// The version of the payload's schema.
+    const SCHEMA_VERSION: Option<u32> = None;
+    /// The topic, where the route's own should not be used.
+    const TOPIC: Option<&'static str> = None;
+
+    /// The id of the aggregate that this value speaks of.
+    fn aggregate_id(&self) -> Option<String> {
+        None
+    }
+
+    /// The tenant that this value belongs to.
+    fn tenant_id(&self) -> Option<String> {
+        None
+    }
+}
