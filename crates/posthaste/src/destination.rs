@@ -1,0 +1,228 @@
+//! Where events go, and what a destination answers.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::error::BoxError;
+use crate::event::Event;
+
+/// Somewhere an event can be delivered to: a handler, a broker, a webhook.
+///
+/// # Contract
+///
+/// `deliver` gets at least one event and answers one [`Outcome`] per event, in the same order.
+/// [`Outcome::Done`] means that the destination has the event for good: acknowledged, not merely
+/// sent. Delivery is at least once, so the receiver recognises repeats by [`Event::id`], which a
+/// publisher carries in a header or the body. It may be called from several tasks at once. It may
+/// be dropped at any await when its route's timeout ends, and a panic counts as a failed attempt.
+#[async_trait]
+pub trait Destination: Send + Sync + 'static {
+    /// Delivers a batch; one outcome per event.
+    async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome>;
+
+    /// How this destination is driven unless its route says otherwise.
+    fn profile(&self) -> Profile;
+}
+
+/// A shared destination is one as well.
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl<D: Destination + ?Sized> Destination for Arc<D> {
+    async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
+        (**self).deliver(batch).await
+    }
+
+    fn profile(&self) -> Profile {
+        (**self).profile()
+    }
+}
+
+/// How a destination likes to be driven.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// The most events per call. One for handlers.
+    pub batch: usize,
+    /// What a timeout means: a failed attempt of a handler, an unreachable publisher.
+    pub on_timeout: OnTimeout,
+}
+
+impl Profile {
+    /// One event at a time; a timeout is a failed attempt.
+    pub const HANDLER: Self = Self { batch: 1, on_timeout: OnTimeout::Retry };
+
+    /// Up to `batch` events at a time; a timeout means unreachable.
+    pub const fn publisher(batch: usize) -> Self {
+        Self { batch, on_timeout: OnTimeout::Unreachable }
+    }
+}
+
+/// What a timeout of a destination means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnTimeout {
+    /// The event's fault: an attempt is spent. The configuration's `handler_timeout` applies.
+    Retry,
+    /// The destination's fault: no attempt is spent. The configuration's `publish_timeout` applies.
+    Unreachable,
+}
+
+/// An event on its way to a destination. Derefs to the [`Event`].
+#[derive(Clone, Debug)]
+pub struct Delivery {
+    /// The event.
+    pub event: Event,
+    /// The number of this attempt by the store's count: 1, then 2 after one failure, …
+    pub attempt: u32,
+    /// How often an operator has replayed it. Brokers that drop repeats need a new message id then.
+    pub replays: u32,
+    /// Whether it came straight from a commit or through the store.
+    pub source: Source,
+}
+
+impl Deref for Delivery {
+    type Target = Event;
+    fn deref(&self) -> &Event {
+        &self.event
+    }
+}
+
+/// Which way an event came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// Straight from a commit in this process.
+    Hot,
+    /// Claimed from the store by the poller.
+    Cold,
+}
+
+/// What became of one delivery.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Delivered.
+    Done,
+    /// Not yet: try again after this long. No attempt is spent; it is counted as a deferral.
+    Defer(Duration),
+    /// Failed: try again by the retry policy. Spends an attempt.
+    Retry(BoxError),
+    /// Failed: try again after this long. Spends an attempt.
+    RetryAfter(Duration, BoxError),
+    /// Can never succeed: DEAD at once, with this reason. No attempt is counted.
+    Dead(String),
+    /// The destination is not there. Spends no attempt, and may open the route's breaker.
+    Unreachable(Unreachable),
+}
+
+impl Outcome {
+    /// A failure with this text.
+    pub fn retry(error: impl Into<BoxError>) -> Self {
+        Self::Retry(error.into())
+    }
+
+    /// The destination refused the connection, or it broke: opens the route's breaker at once.
+    pub fn no_connection(error: impl Into<BoxError>) -> Self {
+        Self::Unreachable(Unreachable { error: error.into(), connection_failed: true })
+    }
+
+    /// The destination did not answer: opens the route's breaker when it happens to three events.
+    pub fn no_answer(error: impl Into<BoxError>) -> Self {
+        Self::Unreachable(Unreachable { error: error.into(), connection_failed: false })
+    }
+}
+
+/// Why a destination could not be reached.
+#[derive(Debug)]
+pub struct Unreachable {
+    /// What went wrong.
+    pub error: BoxError,
+    /// Whether there was no connection at all, as opposed to no answer on one.
+    pub connection_failed: bool,
+}
+
+/// Returned as a handler's error (`?` works): the event is DEAD at once.
+#[derive(Debug, thiserror::Error)]
+#[error("unrecoverable: {0}")]
+pub struct Unrecoverable(pub String);
+
+/// Returned as a handler's error: try again after this long, at the cost of an attempt.
+#[derive(Debug, thiserror::Error)]
+#[error("{message} (retry after {delay:?})")]
+pub struct RetryAfter {
+    /// How long to wait.
+    pub delay: Duration,
+    /// What went wrong.
+    pub message: String,
+    /// The cause, if there is one.
+    #[source]
+    pub source: Option<BoxError>,
+}
+
+impl From<BoxError> for Outcome {
+    fn from(error: BoxError) -> Self {
+        let error = match error.downcast::<Unrecoverable>() {
+            Ok(unrecoverable) => return Outcome::Dead(unrecoverable.0),
+            Err(error) => error,
+        };
+        match error.downcast::<RetryAfter>() {
+            Ok(retry) => Outcome::RetryAfter(retry.delay, retry),
+            Err(error) => Outcome::Retry(error),
+        }
+    }
+}
+
+/// What most handlers return: `?` works on any error.
+pub type HandlerResult = Result<(), BoxError>;
+
+/// What a handler may return.
+pub trait IntoOutcome {
+    /// The outcome it stands for.
+    fn into_outcome(self) -> Outcome;
+}
+
+impl IntoOutcome for Outcome {
+    fn into_outcome(self) -> Outcome {
+        self
+    }
+}
+
+impl IntoOutcome for () {
+    fn into_outcome(self) -> Outcome {
+        Outcome::Done
+    }
+}
+
+/// An error is a failed attempt, unless it is an [`Unrecoverable`] or a [`RetryAfter`].
+impl<T: IntoOutcome, E: Into<BoxError>> IntoOutcome for Result<T, E> {
+    fn into_outcome(self) -> Outcome {
+        match self {
+            Ok(value) => value.into_outcome(),
+            Err(error) => error.into().into(),
+        }
+    }
+}
+
+impl fmt::Debug for dyn Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Destination")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // S3-110
+    #[test]
+    fn retry_after_keeps_its_delay_message_and_cause() {
+        let (delay, source) = (Duration::from_secs(40), Some("status 429".into()));
+        let error = RetryAfter { delay, message: "slow down".to_owned(), source };
+        let Outcome::RetryAfter(waits, error) = Err::<(), _>(error).into_outcome() else {
+            panic!("another outcome");
+        };
+        assert_eq!(waits, delay);
+        assert!(error.to_string().contains("slow down"), "{error}");
+        assert_eq!(error.source().map(ToString::to_string).as_deref(), Some("status 429"));
+    }
+}

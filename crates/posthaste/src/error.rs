@@ -1,0 +1,154 @@
+//! Errors of stores, writers and the engine, each saying what the caller can do next.
+
+use std::fmt::Write as _;
+
+use crate::event::EventError;
+
+/// Any error of a user's own code.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
+
+/// The longest error text kept with an event, in characters.
+pub const LAST_ERROR_MAX_LENGTH: usize = 4000;
+
+/// A store could not do what it was asked. Nothing was changed, unless the answer was lost on
+/// its way: every call of [`Store`](crate::Store) can be repeated.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// A write outside a transaction, which could neither be rolled back nor be trusted.
+    #[error("no transaction is open: begin one, write the event in it, and commit both together")]
+    NoTransaction,
+
+    /// The database, or the way to it, failed.
+    #[error("the {store} store failed")]
+    Backend {
+        /// The kind of store.
+        store: &'static str,
+        /// The driver's own error.
+        source: BoxError,
+    },
+
+    /// The call took longer than `store_timeout`.
+    #[error("the store did not answer within {0:?}: is the database overloaded or unreachable?")]
+    Timeout(std::time::Duration),
+
+    /// The call is right, but this store cannot do it.
+    #[error("the {store} store cannot {operation}")]
+    Unsupported {
+        /// The kind of store.
+        store: &'static str,
+        /// What it cannot do, as a verb phrase.
+        operation: &'static str,
+    },
+}
+
+impl StoreError {
+    /// Wraps a driver's error, which is kept as the source.
+    pub fn backend(store: &'static str, source: impl Into<BoxError>) -> Self {
+        Self::Backend { store, source: source.into() }
+    }
+}
+
+/// A write was refused. Nothing was written by this call; the transaction is the caller's to
+/// roll back.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// An event breaks a rule.
+    #[error(transparent)]
+    Event(#[from] EventError),
+
+    /// The store refused or failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+
+    /// A `before_write` hook refused.
+    #[error("a before_write hook refused the events")]
+    Hook(#[source] BoxError),
+}
+
+/// COMMIT did not answer with a clear yes.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CommitError {
+    /// The transaction was rolled back; nothing of it will be delivered.
+    #[error("the transaction was rolled back: repeat it")]
+    RolledBack(#[source] StoreError),
+
+    /// The answer to COMMIT was lost. If the transaction took effect its events are delivered by
+    /// the poller, otherwise not; repeating it with the same event ids is safe.
+    #[error("the answer to COMMIT was lost: repeat the transaction with the same event ids to be sure")]
+    Unknown(#[source] StoreError),
+}
+
+/// The engine cannot be started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The configuration or the routes are wrong; every problem is named.
+    #[error("{0}")]
+    Config(#[from] crate::config::ConfigError),
+
+    /// The outbox was shut down before.
+    #[error("this outbox was shut down: build a new one")]
+    ShutDown,
+
+    /// `start` was called outside a Tokio runtime.
+    #[error("no Tokio runtime is running here: call `start` from async code")]
+    NoRuntime,
+}
+
+/// An error and all its sources as one text, cut to what a row keeps.
+pub(crate) fn error_text(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        // Many errors repeat their source in their own text.
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            let _ = write!(text, ": {cause_text}");
+        }
+        source = cause.source();
+    }
+    cut_error(text)
+}
+
+/// Cuts a text to [`LAST_ERROR_MAX_LENGTH`] characters, on a character boundary, and replaces NUL,
+/// which not every store can keep.
+pub(crate) fn cut_error(mut text: String) -> String {
+    const DOTS: &str = "...";
+    if text.contains('\0') {
+        text = text.replace('\0', "\u{fffd}");
+    }
+    if text.len() <= LAST_ERROR_MAX_LENGTH || text.chars().nth(LAST_ERROR_MAX_LENGTH).is_none() {
+        return text;
+    }
+    let keep = LAST_ERROR_MAX_LENGTH - DOTS.len();
+    let end = text.char_indices().nth(keep).map_or(text.len(), |(at, _)| at);
+    text.truncate(end);
+    text.push_str(DOTS);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // S3-68, S0-20
+    #[test]
+    fn error_is_cut_at_4000_characters_on_a_character_boundary() {
+        let exact = "ü".repeat(LAST_ERROR_MAX_LENGTH);
+        assert_eq!(cut_error(exact.clone()), exact);
+
+        let cut = cut_error("ü".repeat(LAST_ERROR_MAX_LENGTH + 1));
+        assert_eq!(cut.chars().count(), LAST_ERROR_MAX_LENGTH);
+        assert!(cut.ends_with("ü..."));
+    }
+
+    #[test]
+    fn error_text_names_every_source_once() {
+        let inner = std::io::Error::other("connection refused");
+        let outer = StoreError::backend("memory", inner);
+        assert_eq!(error_text(&outer), "the memory store failed: connection refused");
+    }
+}

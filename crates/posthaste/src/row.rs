@@ -1,0 +1,184 @@
+//! An event as its row stands in the store, for people to look at.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use crate::event::{Event, EventId, Headers};
+use crate::time::Timestamp;
+
+/// The state of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+#[repr(i16)]
+pub enum Status {
+    /// Waiting, never failed (or deferred).
+    New = 0,
+    /// Delivered.
+    Done = 1,
+    /// Failed, due again later.
+    Retry = 2,
+    /// Given up: visible, and waiting for an operator.
+    Dead = 3,
+    /// Kept in the archive only.
+    Archived = 4,
+}
+
+impl Status {
+    /// The code in the `status` column.
+    pub const fn code(self) -> i16 {
+        self as i16
+    }
+
+    /// The status of a code; none for a code that nobody knows.
+    pub const fn from_code(code: i64) -> Option<Self> {
+        match code {
+            0 => Some(Self::New),
+            1 => Some(Self::Done),
+            2 => Some(Self::Retry),
+            3 => Some(Self::Dead),
+            4 => Some(Self::Archived),
+            _ => None,
+        }
+    }
+
+    /// Whether it may still be delivered.
+    pub const fn is_pending(self) -> bool {
+        matches!(self, Self::New | Self::Retry)
+    }
+
+    /// The name, in capitals.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::New => "NEW",
+            Self::Done => "DONE",
+            Self::Retry => "RETRY",
+            Self::Dead => "DEAD",
+            Self::Archived => "ARCHIVED",
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// What a row knows, but for the payload and the headers.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct EventRow {
+    /// The insertion number: the keyset of pages.
+    pub seq: i64,
+    /// The event's id.
+    pub id: EventId,
+    /// The event's type.
+    pub event_type: String,
+    /// Its aggregate's type.
+    pub aggregate_type: String,
+    /// Its aggregate's id.
+    pub aggregate_id: Option<String>,
+    /// Its tenant.
+    pub tenant_id: Option<String>,
+    /// The payload's size in bytes.
+    pub payload_bytes: u64,
+    /// Its status. A row with an unknown code shows as NEW and says so in `malformed`.
+    pub status: Status,
+    /// Failed attempts.
+    pub attempts: u32,
+    /// How often its handler asked for more time.
+    pub deferrals: u32,
+    /// How often its owner died.
+    pub lost_leases: u32,
+    /// How often an operator replayed it.
+    pub replays: u32,
+    /// The route it waits for.
+    pub parked: Option<String>,
+    /// Destinations of a fan-out that have it.
+    pub progress: BTreeSet<String>,
+    /// When it is due: its lease's end, its retry time or its delay.
+    pub available_at: Timestamp,
+    /// When it happened, by its producer's clock.
+    pub created_at: Timestamp,
+    /// When it was inserted, by the store's clock.
+    pub inserted_at: Timestamp,
+    /// When it became DONE or DEAD.
+    pub done_at: Option<Timestamp>,
+    /// Why it failed last, or died.
+    pub last_error: Option<String>,
+    /// Who holds it.
+    pub locked_by: Option<String>,
+    /// Since when.
+    pub locked_at: Option<Timestamp>,
+    /// What cannot be read of this row.
+    pub malformed: Option<String>,
+}
+
+/// A row together with its event, payload included.
+#[derive(Clone, Debug)]
+pub struct EventDetail {
+    /// What the row knows.
+    pub row: EventRow,
+    /// The event. Fields that cannot be read are empty, and `row.malformed` says so.
+    pub event: Event,
+}
+
+/// Reads the headers of a row: a JSON object of text to text. Nothing, blank text and `null` mean
+/// that there are none. The error says what is wrong without a word of the headers themselves,
+/// which may hold secrets.
+///
+/// ```
+/// use posthaste::decode_headers;
+///
+/// assert!(decode_headers(Some("null")).unwrap().is_empty());
+/// assert_eq!(decode_headers(Some(r#"{"region":"eu"}"#)).unwrap()["region"], "eu");
+/// assert!(decode_headers(Some("[1]")).is_err());
+/// ```
+pub fn decode_headers(text: Option<&str>) -> Result<Headers, String> {
+    let text = text.unwrap_or_default().trim();
+    if text.is_empty() || text == "null" {
+        return Ok(Headers::new());
+    }
+    serde_json::from_str(text).map_err(|error| match error.is_data() {
+        true => "the headers are not a JSON object of text to text".to_owned(),
+        false => format!("the headers are not JSON (column {})", error.column()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // S2-18, S3-07, S3-30
+    #[test]
+    fn status_codes_and_names_are_the_documents() {
+        for (code, status, name) in [
+            (0, Status::New, "NEW"),
+            (1, Status::Done, "DONE"),
+            (2, Status::Retry, "RETRY"),
+            (3, Status::Dead, "DEAD"),
+            (4, Status::Archived, "ARCHIVED"),
+        ] {
+            assert_eq!(Status::from_code(code), Some(status));
+            assert_eq!((i64::from(status.code()), status.to_string().as_str()), (code, name));
+        }
+        for unknown in [-1, 5, 256, i64::MIN, i64::MAX] {
+            assert_eq!(Status::from_code(unknown), None);
+        }
+    }
+
+    // S3-27
+    #[test]
+    fn no_headers_are_read_from_nothing_blank_and_null() {
+        for text in [None, Some(""), Some(" \n"), Some("null"), Some(" null "), Some("{}")] {
+            assert_eq!(decode_headers(text), Ok(Headers::new()), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn headers_that_are_no_text_map_are_refused_without_showing_them() {
+        for text in [r#"{"a":"sEcret""#, r#"["sEcret"]"#, r#"{"sEcret":1}"#, r#"{"a":null}"#, "sEcret", "7"] {
+            let defect = decode_headers(Some(text)).expect_err(text);
+            assert!(!defect.contains("sEcret"), "{defect}");
+        }
+    }
+}
