@@ -1,0 +1,72 @@
+//! What a transaction has written so far, and what follows its end.
+
+use std::collections::HashSet;
+
+use super::receipt::{Proof, Receipt};
+
+/// The receipts of one transaction or savepoint, kept by a driver's `Tx`.
+///
+/// Dropped unfinished it counts as rolled back, which is what every driver does with an
+/// unfinished transaction.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    receipts: Vec<Receipt>,
+}
+
+impl Ledger {
+    /// An empty ledger.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Notes a write.
+    pub fn record(&mut self, receipt: Receipt) {
+        self.receipts.push(receipt);
+    }
+
+    /// A savepoint was released: what it wrote belongs to this transaction now.
+    pub fn absorb(&mut self, mut savepoint: Ledger) {
+        self.receipts.append(&mut savepoint.receipts);
+    }
+
+    /// The keys of all rows written, for the proof before COMMIT.
+    pub fn seqs(&self) -> Vec<i64> {
+        self.receipts.iter().flat_map(Receipt::seqs).collect()
+    }
+
+    /// COMMIT is about to be sent: from here on a drop means that the outcome is unknown.
+    pub fn committing(mut self) -> Committing {
+        Committing { receipts: std::mem::take(&mut self.receipts) }
+    }
+
+    /// The transaction was rolled back.
+    pub fn rolled_back(self) {}
+}
+
+impl Drop for Ledger {
+    fn drop(&mut self) {
+        self.receipts.drain(..).for_each(Receipt::rolled_back);
+    }
+}
+
+/// A ledger whose COMMIT is on its way. Dropped, neither `after_commit` nor `after_rollback`
+/// runs, and the poller finds out.
+#[derive(Debug)]
+#[must_use = "say what became of the COMMIT"]
+pub struct Committing {
+    receipts: Vec<Receipt>,
+}
+
+impl Committing {
+    /// COMMIT succeeded, and right before it the transaction saw exactly these of its rows.
+    pub fn committed(self, present: &HashSet<i64>) {
+        for receipt in self.receipts {
+            receipt.committed(Proof::Proven, |seq| present.contains(&seq));
+        }
+    }
+
+    /// The server rolled back.
+    pub fn rolled_back(self) {
+        self.receipts.into_iter().for_each(Receipt::rolled_back);
+    }
+}

@@ -1,0 +1,16 @@
+//! The writer's door: what every `Writer` shares, whatever its driver.
+//!
+//! A driver adds an INSERT and a COMMIT. Everything else is here: hooks, limits, which rows are
+//! born leased, receipts, and what follows a commit, a rollback or neither. A driver's insert is
+//! [`WriterCore::prepare`], its own statement, then [`Prepared::written`]; a driver's transaction
+//! keeps a [`Ledger`].
+
+mod core;
+mod hook;
+mod ledger;
+pub(crate) mod receipt;
+
+pub use core::{NewLease, NewRow, Prepared, Scope, WriterCore};
+pub use hook::WriterHook;
+pub use ledger::{Committing, Ledger};
+pub use receipt::Receipt;
