@@ -1,0 +1,296 @@
+//! The operator's door.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::ops::Bound;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::MemoryStore;
+use super::row::Row;
+use super::store::{oldest_pending, purge_rows};
+use super::table::Table;
+use crate::admin::{
+    Admin, AuditEntry, DeadGroup, Filter, Finding, Page, PageRequest, Replay, Severity, Stats,
+};
+use crate::error::StoreError;
+use crate::event::EventId;
+use crate::row::{EventDetail, EventRow, Status};
+use crate::store::Purge;
+use crate::time::Timestamp;
+
+#[async_trait]
+impl Admin for MemoryStore {
+    async fn stats(&self) -> Result<Stats, StoreError> {
+        let now = self.now();
+        Ok(stats(&self.table(), now))
+    }
+
+    async fn count(&self, filter: &Filter) -> Result<u64, StoreError> {
+        let table = self.table();
+        Ok(candidates(&table, filter, None).filter(|row| matches(row, filter)).count() as u64)
+    }
+
+    async fn list(&self, filter: &Filter, page: &PageRequest) -> Result<Page<EventRow>, StoreError> {
+        let table = self.table();
+        let matching = candidates(&table, filter, page.after).filter(|row| matches(row, filter));
+        Ok(cut_page(matching.map(Row::view), page.limit, |row| row.seq))
+    }
+
+    async fn get(&self, id: &EventId) -> Result<Option<EventDetail>, StoreError> {
+        Ok(self.table().find(id).map(Row::detail))
+    }
+
+    async fn dead_groups(&self, limit: usize) -> Result<Vec<DeadGroup>, StoreError> {
+        let mut groups = group_dead(&self.table());
+        groups.sort_by(|a, b| {
+            let key = |group: &DeadGroup| Reverse(group.count);
+            key(a)
+                .cmp(&key(b))
+                .then_with(|| a.event_type.cmp(&b.event_type))
+                .then_with(|| a.reason.cmp(&b.reason))
+        });
+        groups.truncate(limit.min(PageRequest::MAX_LIMIT));
+        Ok(groups)
+    }
+
+    async fn replay(&self, id: &EventId, replay: &Replay<'_>) -> Result<bool, StoreError> {
+        let filter = Filter { id: Some(id.clone()), ..Filter::default() };
+        Ok(self.replay_matching(&filter, 1, replay, id.to_string()) == 1)
+    }
+
+    async fn replay_all(
+        &self,
+        filter: &Filter,
+        limit: usize,
+        replay: &Replay<'_>,
+    ) -> Result<u64, StoreError> {
+        Ok(self.replay_matching(filter, limit, replay, filter.to_string()))
+    }
+
+    async fn discard(&self, filter: &Filter, limit: usize, actor: &str) -> Result<u64, StoreError> {
+        let now = self.now();
+        let mut table = self.table();
+        let seqs = find_dead(&table, filter, limit);
+        for &seq in &seqs {
+            table.remove(seq, false);
+        }
+        let count = seqs.len() as u64;
+        table.note(now, actor, "discard", filter.to_string(), count);
+        Ok(count)
+    }
+
+    async fn purge(&self, purge: &Purge, actor: &str) -> Result<u64, StoreError> {
+        let now = self.now();
+        let mut table = self.table();
+        let count = purge_rows(&mut table, purge, purge.now.unwrap_or(now));
+        table.note(now, actor, "purge", purge.to_string(), count);
+        Ok(count)
+    }
+
+    async fn pause(&self, route: &str, actor: &str) -> Result<bool, StoreError> {
+        let now = self.now();
+        let mut table = self.table();
+        let changed = table.paused.insert(route.to_owned());
+        table.note(now, actor, "pause", route.to_owned(), changed.into());
+        Ok(changed)
+    }
+
+    async fn resume(&self, route: &str, actor: &str) -> Result<bool, StoreError> {
+        let now = self.now();
+        let mut table = self.table();
+        let changed = table.paused.remove(route);
+        table.note(now, actor, "resume", route.to_owned(), changed.into());
+        Ok(changed)
+    }
+
+    async fn diagnose(&self) -> Result<Vec<Finding>, StoreError> {
+        let now = self.now();
+        Ok(diagnose(&self.table(), now))
+    }
+
+    async fn audit(&self, page: &PageRequest) -> Result<Page<AuditEntry>, StoreError> {
+        let table = self.table();
+        let older = |entry: &&AuditEntry| page.after.is_none_or(|after| entry.seq < after);
+        let entries = table.audit.iter().rev().filter(older).cloned();
+        Ok(cut_page(entries, page.limit, |entry| entry.seq))
+    }
+}
+
+impl MemoryStore {
+    fn replay_matching(&self, filter: &Filter, limit: usize, replay: &Replay<'_>, target: String) -> u64 {
+        let now = self.now();
+        let mut table = self.table();
+        let seqs = find_dead(&table, filter, limit);
+        for &seq in &seqs {
+            table.change(seq, |row| revive(row, replay.forget_progress, now));
+        }
+        let count = seqs.len() as u64;
+        table.note(now, replay.actor, "replay", target, count);
+        drop(table);
+        if count > 0 {
+            self.0.wake.ring();
+        }
+        count
+    }
+}
+
+/// Everything that would kill the event again at its first error is reset.
+fn revive(row: &mut Row, forget_progress: bool, now: Timestamp) {
+    row.let_go(now);
+    row.status = Status::New.code().into();
+    row.attempts = 0;
+    row.deferrals = 0;
+    row.lost_leases = 0;
+    row.last_error = None;
+    row.done_at = None;
+    row.replays = row.replays.saturating_add(1);
+    if forget_progress {
+        row.progress.clear();
+    }
+}
+
+/// The fewest rows, by insertion, among which all that match can be found. The archive is looked
+/// into only when it is asked for by its status.
+fn candidates<'t>(
+    table: &'t Table,
+    filter: &Filter,
+    after: Option<i64>,
+) -> Box<dyn Iterator<Item = &'t Row> + 't> {
+    let range = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
+    match filter.status {
+        Some(Status::Archived) => Box::new(table.archive.range(range).map(|(_, row)| row)),
+        Some(Status::New | Status::Retry) => {
+            Box::new(table.index.pending.range(range).filter_map(|seq| table.rows.get(seq)))
+        }
+        Some(Status::Dead) => {
+            Box::new(table.index.dead_by_seq.range(range).filter_map(|seq| table.rows.get(seq)))
+        }
+        Some(Status::Done) | None => Box::new(table.rows.range(range).map(|(_, row)| row)),
+    }
+}
+
+fn matches(row: &Row, filter: &Filter) -> bool {
+    fn is_or_any(wanted: Option<&String>, value: Option<&str>) -> bool {
+        wanted.is_none_or(|wanted| value == Some(wanted))
+    }
+    let event = &row.event;
+    filter.status.is_none_or(|status| status == row.status())
+        && filter.id.as_ref().is_none_or(|id| id == event.id())
+        && is_or_any(filter.event_type.as_ref(), Some(event.event_type()))
+        && is_or_any(filter.aggregate_type.as_ref(), Some(event.aggregate_type()))
+        && is_or_any(filter.aggregate_id.as_ref(), event.aggregate_id())
+        && is_or_any(filter.tenant_id.as_ref(), event.tenant_id())
+        && is_or_any(filter.parked.as_ref(), row.parked.as_deref())
+        && filter
+            .error_contains
+            .as_ref()
+            .is_none_or(|text| row.last_error.as_deref().is_some_and(|error| error.contains(text.as_str())))
+}
+
+fn find_dead(table: &Table, filter: &Filter, limit: usize) -> Vec<i64> {
+    if filter.status.is_some_and(|status| status != Status::Dead) {
+        return Vec::new();
+    }
+    if let Some(id) = &filter.id {
+        let row = table.seq_of(id).and_then(|seq| table.rows.get(&seq));
+        let dead = row.filter(|row| row.status() == Status::Dead && matches(row, filter));
+        return dead.into_iter().take(limit).map(|row| row.seq).collect();
+    }
+    let dead = candidates(table, &Filter::dead(), None);
+    dead.filter(|row| matches(row, filter)).take(limit).map(|row| row.seq).collect()
+}
+
+/// The first entries, and where to go on if there are more.
+fn cut_page<T>(mut entries: impl Iterator<Item = T>, limit: usize, key: impl Fn(&T) -> i64) -> Page<T> {
+    let items: Vec<T> = entries.by_ref().take(limit.min(PageRequest::MAX_LIMIT)).collect();
+    let next = items.last().map(key).filter(|_| entries.next().is_some());
+    Page { items, next }
+}
+
+fn stats(table: &Table, now: Timestamp) -> Stats {
+    let mut stats = Stats {
+        done: table.index.done.len() as u64,
+        dead: table.index.dead.len() as u64,
+        archived: table.archive.len() as u64,
+        oldest_pending: oldest_pending(table, now),
+        paused: table.paused.clone(),
+        ..Stats::default()
+    };
+    for row in table.index.pending.iter().filter_map(|seq| table.rows.get(seq)) {
+        let by_status = if row.status() == Status::Retry { &mut stats.retry } else { &mut stats.new };
+        *by_status += 1;
+        *match row {
+            _ if row.available_at <= now => &mut stats.due,
+            Row { hold: Some(_), .. } => &mut stats.leased,
+            Row { parked: Some(_), .. } => &mut stats.parked,
+            _ => &mut stats.scheduled,
+        } += 1;
+    }
+    stats
+}
+
+fn group_dead(table: &Table) -> Vec<DeadGroup> {
+    const REASON_CHARS: usize = 200;
+    let mut groups: HashMap<(&str, &str, String), DeadGroup> = HashMap::new();
+    for row in candidates(table, &Filter::dead(), None) {
+        let reason: String =
+            row.last_error.iter().flat_map(|error| error.chars()).take(REASON_CHARS).collect();
+        let key = (row.event.aggregate_type(), row.event.event_type(), reason);
+        let group = groups.entry(key).or_insert_with_key(|(aggregate_type, event_type, reason)| DeadGroup {
+            aggregate_type: (*aggregate_type).to_owned(),
+            event_type: (*event_type).to_owned(),
+            reason: reason.clone(),
+            count: 0,
+            first: row.done_at,
+            last: row.done_at,
+        });
+        group.count += 1;
+        group.first = group.first.min(row.done_at);
+        group.last = group.last.max(row.done_at);
+    }
+    groups.into_values().collect()
+}
+
+fn diagnose(table: &Table, now: Timestamp) -> Vec<Finding> {
+    const LATE: Duration = Duration::from_secs(5 * 60);
+    let mut findings = Vec::new();
+    let mut find = |severity, what: String, advice: &str| {
+        findings.push(Finding { severity, what, advice: advice.to_owned() });
+    };
+    if let Some(age) = oldest_pending(table, now).filter(|age| *age >= LATE) {
+        let age = humantime::format_duration(Duration::from_secs(age.as_secs()));
+        find(
+            Severity::Problem,
+            format!("the oldest pending event has waited for {age}"),
+            "see whether an engine runs, and which destination is slow or closed",
+        );
+    }
+    let dead = table.index.dead.len();
+    if dead > 0 {
+        find(
+            Severity::Warning,
+            format!("{dead} events are DEAD"),
+            "look at their reasons, mend the cause, then replay or discard them",
+        );
+    }
+    let malformed = table.rows.values().filter(|row| row.is_pending() && row.defect().is_some()).count();
+    if malformed > 0 {
+        find(
+            Severity::Warning,
+            format!("{malformed} pending rows cannot be read"),
+            "mend the program that writes them; an engine makes them DEAD with the reason",
+        );
+    }
+    for (route, seqs) in &table.index.parked {
+        if !table.paused.contains(&**route) {
+            find(
+                Severity::Note,
+                format!("{} events wait for the route {route:?}, which nobody has paused", seqs.len()),
+                "see whether its destination can be reached, and whether any engine knows the route",
+            );
+        }
+    }
+    findings
+}

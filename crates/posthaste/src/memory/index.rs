@@ -1,0 +1,111 @@
+//! Where each row can be found without looking at the others.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use crate::time::Timestamp;
+
+/// The part of a row that decides which indexes name it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// NEW, RETRY, or a code that nobody knows.
+    Pending { due: Timestamp, parked: Option<Arc<str>> },
+    /// DONE since then.
+    Done(Timestamp),
+    /// DEAD since then.
+    Dead(Timestamp),
+    /// In no index.
+    Nowhere,
+}
+
+/// Every index but the primary key. Claims touch only pending rows, purges only terminal ones.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    /// Pending rows in the claims' order.
+    pub(super) due: BTreeSet<(Timestamp, i64)>,
+    /// Pending rows by insertion.
+    pub(super) pending: BTreeSet<i64>,
+    /// Parked rows of each route by insertion.
+    pub(super) parked: HashMap<Arc<str>, BTreeSet<i64>>,
+    /// DONE rows by the time they became so.
+    pub(super) done: BTreeSet<(Timestamp, i64)>,
+    /// DEAD rows by the time they became so.
+    pub(super) dead: BTreeSet<(Timestamp, i64)>,
+    /// DEAD rows by insertion.
+    pub(super) dead_by_seq: BTreeSet<i64>,
+}
+
+impl Index {
+    pub(super) fn add(&mut self, seq: i64, place: &Place) {
+        match place {
+            Place::Pending { due, parked } => {
+                self.due.insert((*due, seq));
+                self.pending.insert(seq);
+                self.add_parked(seq, parked.as_ref());
+            }
+            Place::Done(at) => {
+                self.done.insert((*at, seq));
+            }
+            Place::Dead(at) => {
+                self.dead.insert((*at, seq));
+                self.dead_by_seq.insert(seq);
+            }
+            Place::Nowhere => {}
+        }
+    }
+
+    pub(super) fn remove(&mut self, seq: i64, place: &Place) {
+        match place {
+            Place::Pending { due, parked } => {
+                self.due.remove(&(*due, seq));
+                self.pending.remove(&seq);
+                self.remove_parked(seq, parked.as_ref());
+            }
+            Place::Done(at) => {
+                self.done.remove(&(*at, seq));
+            }
+            Place::Dead(at) => {
+                self.dead.remove(&(*at, seq));
+                self.dead_by_seq.remove(&seq);
+            }
+            Place::Nowhere => {}
+        }
+    }
+
+    /// Moves a row from one place to another, touching only the indexes that differ.
+    pub(super) fn shift(&mut self, seq: i64, from: &Place, to: &Place) {
+        if from == to {
+            return;
+        }
+        let (Place::Pending { due, parked }, Place::Pending { due: new_due, parked: new_parked }) =
+            (from, to)
+        else {
+            self.remove(seq, from);
+            self.add(seq, to);
+            return;
+        };
+        if due != new_due {
+            self.due.remove(&(*due, seq));
+            self.due.insert((*new_due, seq));
+        }
+        if parked != new_parked {
+            self.remove_parked(seq, parked.as_ref());
+            self.add_parked(seq, new_parked.as_ref());
+        }
+    }
+
+    fn add_parked(&mut self, seq: i64, route: Option<&Arc<str>>) {
+        if let Some(route) = route {
+            self.parked.entry(Arc::clone(route)).or_default().insert(seq);
+        }
+    }
+
+    fn remove_parked(&mut self, seq: i64, route: Option<&Arc<str>>) {
+        let Some(route) = route else { return };
+        let Some(seqs) = self.parked.get_mut(route) else { return };
+        seqs.remove(&seq);
+        if seqs.is_empty() {
+            self.parked.remove(route);
+        }
+    }
+}

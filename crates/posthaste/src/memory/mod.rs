@@ -1,0 +1,130 @@
+//! The reference store: what it does defines the contract of [`Store`](crate::Store) and
+//! [`Admin`](crate::Admin).
+//!
+//! It keeps its rows in this process and forgets them with it, so it is for tests, for
+//! simulations and for trying things out. [`MemoryConnection`] plays the driver, with
+//! transactions, savepoints and the faults that real servers have.
+
+mod admin;
+mod clock;
+mod connection;
+mod index;
+mod raw;
+mod row;
+mod store;
+mod table;
+mod tx;
+mod writer;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+pub use connection::{CommitFault, MemoryConnection};
+pub use raw::RawRow;
+pub use tx::{MemorySavepoint, MemoryTx};
+pub use writer::MemoryWriter;
+
+use crate::event::EventId;
+use crate::outbox::Outbox;
+use crate::row::EventRow;
+use crate::store::Wake;
+use crate::sync::lock;
+use crate::time::Timestamp;
+
+use clock::Clock;
+use row::Row;
+use table::Table;
+
+/// A store in memory. Clones share their rows.
+///
+/// ```
+/// use posthaste::MemoryStore;
+///
+/// let store = MemoryStore::new();
+/// assert!(store.is_empty());
+/// ```
+#[derive(Clone)]
+pub struct MemoryStore(Arc<Shared>);
+
+struct Shared {
+    // Nothing is awaited while it is locked, so the plain mutex is the right one.
+    table: Mutex<Table>,
+    clock: Clock,
+    wake: Wake,
+}
+
+impl MemoryStore {
+    /// An empty store. Its clock starts at this host's time.
+    pub fn new() -> Self {
+        let shared = Shared { table: Mutex::default(), clock: Clock::new(), wake: Wake::new() };
+        Self(Arc::new(shared))
+    }
+
+    /// A connection of one's own, as a user's pool would hand it out.
+    pub fn connect(&self) -> MemoryConnection {
+        MemoryConnection::new(self.clone())
+    }
+
+    /// The writer's door, with the hooks, limits and hot path of this outbox.
+    pub fn writer(&self, outbox: &Outbox) -> MemoryWriter {
+        MemoryWriter::new(self.clone(), outbox.writer_core())
+    }
+
+    /// The store's clock. It follows Tokio's clock, also a paused one.
+    pub fn now(&self) -> Timestamp {
+        self.0.clock.now()
+    }
+
+    /// Steps the store's clock, as an administrator or a time server does. For tests.
+    pub fn step_clock(&self, forward: bool, by: Duration) {
+        self.0.clock.step(forward, by);
+    }
+
+    /// Inserts a committed row with these columns, as a foreign program would. Answers its `seq`,
+    /// or none if the id exists already. For tests.
+    pub fn insert_raw(&self, raw: RawRow) -> Option<i64> {
+        let now = self.now();
+        let mut table = self.table();
+        let seq = table.take_seq();
+        table.add(Row::from_raw(seq, raw, now)).then_some(seq)
+    }
+
+    /// How often the row was written after its insert; zero for a row that is not here. For tests.
+    pub fn writes(&self, id: &EventId) -> u64 {
+        self.table().find(id).map_or(0, |row| row.writes)
+    }
+
+    /// Every row but the archived ones, by insertion: a copy of the whole table, for tests.
+    pub fn rows(&self) -> Vec<EventRow> {
+        self.table().rows.values().map(Row::view).collect()
+    }
+
+    /// How many rows there are, the archive left out.
+    pub fn len(&self) -> usize {
+        self.table().rows.len()
+    }
+
+    /// Whether there is no row, the archive left out.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A panic while the table was locked cannot leave a change half done: no call here runs
+    /// foreign code under the lock.
+    fn table(&self) -> MutexGuard<'_, Table> {
+        lock(&self.0.table)
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore").field("rows", &self.len()).finish_non_exhaustive()
+    }
+}

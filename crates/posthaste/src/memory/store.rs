@@ -1,0 +1,254 @@
+//! The engine's door.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::MemoryStore;
+use super::row::{Hold, Row};
+use super::table::Table;
+use crate::error::StoreError;
+use crate::event::EventId;
+use crate::row::Status;
+use crate::store::{
+    Backoff, Claim, ClaimOrder, Claimed, Leased, MAX_LOST_LEASES, Malformed, OnDone, Park, Purge, Purgeable,
+    Release, Renew, Settle, Settled, Settlement, Store, Unpark, Verdict, Wake,
+};
+use crate::time::Timestamp;
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn claim(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
+        let now = claim.now.unwrap_or_else(|| self.now());
+        let mut table = self.table();
+        let mut claimed = Claimed { paused: table.paused.clone(), ..Claimed::default() };
+        for seq in find_claimable(&table, claim, now) {
+            match table.change(seq, |row| take(row, claim, now)) {
+                Some(Taken::Event(leased)) => claimed.events.push(leased),
+                Some(Taken::Malformed(malformed)) => claimed.malformed.push(malformed),
+                Some(Taken::Died(id)) => claimed.died.push(id),
+                None => {}
+            }
+        }
+        Ok(claimed)
+    }
+
+    async fn settle(&self, settle: &Settle<'_>) -> Result<Vec<Settled>, StoreError> {
+        let now = settle.now.unwrap_or_else(|| self.now());
+        let mut table = self.table();
+        let settled = settle.settlements.iter().map(|settlement| {
+            let settled = table.update_leased(&settlement.lease, |row| {
+                apply_if_allowed(row, settle, settlement, now).map(|settled| (row.seq, settled))
+            });
+            let Some((seq, settled)) = settled else { return Settled::Stale };
+            if settled == Settled::Done && settle.on_done != OnDone::Keep {
+                table.remove(seq, settle.on_done == OnDone::Archive);
+            }
+            settled
+        });
+        Ok(settled.collect())
+    }
+
+    async fn renew(&self, renew: &Renew<'_>) -> Result<Vec<EventId>, StoreError> {
+        let end = renew.now.unwrap_or_else(|| self.now()) + renew.lease;
+        let mut table = self.table();
+        let held = renew.leases.iter().filter_map(|lease| {
+            table.update_leased(lease, |row| {
+                row.is_held_by(renew.owner, lease.token).then(|| {
+                    row.available_at = end;
+                    lease.id.clone()
+                })
+            })
+        });
+        Ok(held.collect())
+    }
+
+    async fn release(&self, release: &Release<'_>) -> Result<u64, StoreError> {
+        let now = release.now.unwrap_or_else(|| self.now());
+        let mut table = self.table();
+        let released = release.leases.iter().filter_map(|lease| {
+            table.update_leased(lease, |row| {
+                row.is_held_by(release.owner, lease.token).then(|| row.let_go(now))
+            })
+        });
+        Ok(released.count() as u64)
+    }
+
+    async fn park(&self, park: &Park<'_>) -> Result<u64, StoreError> {
+        let due = park.now.unwrap_or_else(|| self.now()) + park.duration;
+        let route: Arc<str> = park.route.into();
+        let mut table = self.table();
+        let parked = park.leases.iter().filter_map(|lease| {
+            table.update_leased(lease, |row| {
+                row.is_held_by(park.owner, lease.token).then(|| {
+                    row.let_go(due);
+                    row.parked = Some(Arc::clone(&route));
+                })
+            })
+        });
+        Ok(parked.count() as u64)
+    }
+
+    async fn unpark(&self, unpark: &Unpark<'_>) -> Result<u64, StoreError> {
+        let now = unpark.now.unwrap_or_else(|| self.now());
+        let count = {
+            let mut table = self.table();
+            let seqs: Vec<i64> = match table.index.parked.get(unpark.route) {
+                Some(parked) => parked.iter().copied().take(unpark.limit).collect(),
+                None => Vec::new(),
+            };
+            let unparked = seqs.into_iter().filter_map(|seq| table.change(seq, |row| row.let_go(now)));
+            unparked.count() as u64
+        };
+        if count > 0 {
+            self.0.wake.ring();
+        }
+        Ok(count)
+    }
+
+    async fn purge(&self, purge: &Purge) -> Result<u64, StoreError> {
+        let now = purge.now.unwrap_or_else(|| self.now());
+        Ok(purge_rows(&mut self.table(), purge, now))
+    }
+
+    async fn oldest_pending(&self, now: Option<Timestamp>) -> Result<Option<Duration>, StoreError> {
+        let now = now.unwrap_or_else(|| self.now());
+        Ok(oldest_pending(&self.table(), now))
+    }
+
+    fn wake(&self) -> Option<Wake> {
+        Some(self.0.wake.clone())
+    }
+}
+
+/// The age of the first pending row, by insertion, whose first delay is over.
+pub(super) fn oldest_pending(table: &Table, now: Timestamp) -> Option<Duration> {
+    let mut pending = table.index.pending.iter().filter_map(|seq| table.rows.get(seq));
+    pending.find(|row| row.first_due <= now).map(|row| now.since(row.inserted_at))
+}
+
+pub(super) fn purge_rows(table: &mut Table, purge: &Purge, now: Timestamp) -> u64 {
+    let before = now - purge.older_than;
+    let seqs: Vec<i64> = match purge.what {
+        Purgeable::Done => {
+            table.index.done.range(..=(before, i64::MAX)).take(purge.limit).map(|&(_, seq)| seq).collect()
+        }
+        Purgeable::Dead => {
+            table.index.dead.range(..=(before, i64::MAX)).take(purge.limit).map(|&(_, seq)| seq).collect()
+        }
+        Purgeable::Any => {
+            let old = table.rows.values().filter(|row| row.inserted_at <= before);
+            old.take(purge.limit).map(|row| row.seq).collect()
+        }
+    };
+    for &seq in &seqs {
+        table.remove(seq, purge.archive);
+    }
+    seqs.len() as u64
+}
+
+/// Due rows in the claim's order. By due time nothing else is looked at; by insertion, rows that
+/// wait for their time are stepped over, and the first one on lease ends the search.
+fn find_claimable(table: &Table, claim: &Claim<'_>, now: Timestamp) -> Vec<i64> {
+    let is_settled_in = |seq: &i64| {
+        let old_enough = |row: &Row| now.since(row.inserted_at) >= claim.skip_recent;
+        claim.skip_recent.is_zero() || table.rows.get(seq).is_some_and(old_enough)
+    };
+    match claim.order {
+        ClaimOrder::Due => {
+            let due = table.index.due.range(..=(now, i64::MAX)).map(|&(_, seq)| seq);
+            due.filter(is_settled_in).take(claim.limit).collect()
+        }
+        ClaimOrder::Seq => {
+            let due = |row: &&Row| row.available_at <= now;
+            let pending = table.index.pending.iter().filter_map(|seq| table.rows.get(seq));
+            let free = pending.take_while(|row| row.hold.is_none() || due(row));
+            free.filter(due).map(|row| row.seq).filter(is_settled_in).take(claim.limit).collect()
+        }
+    }
+}
+
+enum Taken {
+    Event(Leased),
+    Malformed(Malformed),
+    Died(EventId),
+}
+
+/// Leases one due row. A hold of another owner that is still there was never given back: that
+/// owner died. One's own was lost on the way, with the answer to an earlier claim.
+fn take(row: &mut Row, claim: &Claim<'_>, now: Timestamp) -> Taken {
+    if row.hold.as_ref().is_some_and(|hold| hold.owner != *claim.owner) {
+        row.lost_leases = row.lost_leases.saturating_add(1);
+    }
+    if row.lost_leases >= MAX_LOST_LEASES {
+        row.finish(Status::Dead, Some(format!("its owner died {} times", row.lost_leases)), now);
+        return Taken::Died(row.event.id().clone());
+    }
+    row.let_go(now + claim.lease);
+    row.hold = Some(Hold { owner: claim.owner.clone(), token: claim.token, since: now });
+    match row.defect() {
+        Some(reason) => Taken::Malformed(Malformed { lease: row.lease(claim.token), reason }),
+        None => Taken::Event(row.leased(claim.token, now)),
+    }
+}
+
+/// Applies an outcome if its lease is held. "Delivered" is a fact, whoever brings it, as long as
+/// the row is pending.
+fn apply_if_allowed(
+    row: &mut Row,
+    settle: &Settle<'_>,
+    settlement: &Settlement,
+    now: Timestamp,
+) -> Option<Settled> {
+    let held = row.is_held_by(settle.owner, settlement.lease.token);
+    let delivered = settlement.verdict == Verdict::Done && row.is_pending();
+    if !held && !delivered {
+        return None;
+    }
+    row.progress.extend(settlement.delivered.iter().cloned());
+    Some(apply(row, &settlement.verdict, now))
+}
+
+fn apply(row: &mut Row, verdict: &Verdict, now: Timestamp) -> Settled {
+    match verdict {
+        Verdict::Done => {
+            row.finish(Status::Done, None, now);
+            Settled::Done
+        }
+        Verdict::Failed { error, backoff } => fail(row, error, backoff, now),
+        Verdict::Deferred { delay } => {
+            row.let_go(now + *delay);
+            row.status = Status::New.code().into();
+            row.deferrals = row.deferrals.saturating_add(1);
+            Settled::Waiting { delay: *delay }
+        }
+        Verdict::Dead { reason } => {
+            row.finish(Status::Dead, Some(reason.clone()), now);
+            Settled::Dead { attempts: row.attempts() }
+        }
+        Verdict::Unreachable { error, delay, park } => {
+            row.let_go(now + *delay);
+            row.parked = park.as_deref().map(Into::into);
+            row.last_error = Some(error.clone());
+            Settled::Waiting { delay: *delay }
+        }
+    }
+}
+
+fn fail(row: &mut Row, error: &str, backoff: &Backoff, now: Timestamp) -> Settled {
+    let attempts = row.attempts().saturating_add(1);
+    row.attempts = attempts.into();
+    match backoff.after(attempts) {
+        Some(delay) => {
+            row.let_go(now + delay);
+            row.status = Status::Retry.code().into();
+            row.last_error = Some(error.to_owned());
+            Settled::Retry { attempts, delay }
+        }
+        None => {
+            row.finish(Status::Dead, Some(error.to_owned()), now);
+            Settled::Dead { attempts }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The table: rows, the archive, and what operators did, always in step with the indexes.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+
+use super::index::Index;
+use super::row::Row;
+use crate::admin::AuditEntry;
+use crate::event::EventId;
+use crate::row::Status;
+use crate::store::Lease;
+use crate::time::Timestamp;
+
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    pub(super) rows: BTreeMap<i64, Row>,
+    ids: HashMap<EventId, i64>,
+    pub(super) index: Index,
+    pub(super) archive: BTreeMap<i64, Row>,
+    archive_ids: HashMap<EventId, i64>,
+    pub(super) paused: BTreeSet<String>,
+    pub(super) audit: VecDeque<AuditEntry>,
+    last_seq: i64,
+    last_audit: i64,
+}
+
+impl Table {
+    /// The audit keeps so many entries; the oldest make room.
+    pub(super) const AUDIT_ENTRIES: usize = 10_000;
+
+    /// The next insertion number. Taken by the INSERT, not by the commit, so that a late commit
+    /// appears behind rows that were read already: as in every real database.
+    pub(super) fn take_seq(&mut self) -> i64 {
+        self.last_seq += 1;
+        self.last_seq
+    }
+
+    pub(super) fn contains(&self, id: &EventId) -> bool {
+        self.ids.contains_key(id)
+    }
+
+    /// Adds a committed row; false, and nothing happens, if its id is there already.
+    pub(super) fn add(&mut self, row: Row) -> bool {
+        let id = row.event.id();
+        if self.contains(id) {
+            return false;
+        }
+        self.ids.insert(id.clone(), row.seq);
+        self.index.add(row.seq, &row.place());
+        self.rows.insert(row.seq, row);
+        true
+    }
+
+    /// The row of this id, the archive last.
+    pub(super) fn find(&self, id: &EventId) -> Option<&Row> {
+        let live = self.ids.get(id).and_then(|seq| self.rows.get(seq));
+        live.or_else(|| self.archive_ids.get(id).and_then(|seq| self.archive.get(seq)))
+    }
+
+    /// The insertion number of this id, the archive left out.
+    pub(super) fn seq_of(&self, id: &EventId) -> Option<i64> {
+        self.ids.get(id).copied()
+    }
+
+    /// Changes a row if it is there.
+    pub(super) fn change<R>(&mut self, seq: i64, change: impl FnOnce(&mut Row) -> R) -> Option<R> {
+        self.update(seq, |row| Some(change(row)))
+    }
+
+    /// Changes a row if it is there and `change` says that it did something.
+    pub(super) fn update<R>(&mut self, seq: i64, change: impl FnOnce(&mut Row) -> Option<R>) -> Option<R> {
+        let row = self.rows.get_mut(&seq)?;
+        let from = row.place();
+        let result = change(row)?;
+        row.writes += 1;
+        self.index.shift(seq, &from, &row.place());
+        Some(result)
+    }
+
+    /// The same for the row that a lease names. A row that was removed and written anew under
+    /// the same id is another row.
+    pub(super) fn update_leased<R>(
+        &mut self,
+        lease: &Lease,
+        change: impl FnOnce(&mut Row) -> Option<R>,
+    ) -> Option<R> {
+        let seq = if lease.seq == 0 { self.seq_of(&lease.id)? } else { lease.seq };
+        self.update(seq, |row| if *row.event.id() == lease.id { change(row) } else { None })
+    }
+
+    /// Deletes a row, or moves it to the archive.
+    pub(super) fn remove(&mut self, seq: i64, archive: bool) {
+        let Some(mut row) = self.rows.remove(&seq) else { return };
+        self.ids.remove(row.event.id());
+        self.index.remove(seq, &row.place());
+        if archive {
+            row.status = Status::Archived.code().into();
+            row.hold = None;
+            row.parked = None;
+            row.writes += 1;
+            self.archive_ids.insert(row.event.id().clone(), seq);
+            self.archive.insert(seq, row);
+        }
+    }
+
+    /// Notes what an operator did, unless it was nothing.
+    pub(super) fn note(&mut self, at: Timestamp, actor: &str, action: &str, target: String, rows: u64) {
+        if rows == 0 {
+            return;
+        }
+        if self.audit.len() == Self::AUDIT_ENTRIES {
+            self.audit.pop_front();
+        }
+        self.last_audit += 1;
+        self.audit.push_back(AuditEntry {
+            seq: self.last_audit,
+            at,
+            actor: actor.to_owned(),
+            action: action.to_owned(),
+            target,
+            rows,
+        });
+    }
+}

@@ -1,0 +1,165 @@
+//! A transaction, and savepoints in it, that tell the outbox how they ended.
+
+use std::ops::{Deref, DerefMut};
+
+use super::connection::{MemoryConnection, failure};
+use super::writer::insert;
+use crate::error::{CommitError, StoreError, WriteError};
+use crate::event::{Event, EventId};
+use crate::writer::{Ledger, Scope, WriterCore};
+
+/// A transaction whose [`commit`](Self::commit) proves, commits and dispatches. Derefs to the
+/// [`MemoryConnection`]. Dropped unfinished, it is rolled back.
+#[derive(Debug)]
+#[must_use = "dropped, the transaction is rolled back"]
+pub struct MemoryTx {
+    // Dropped before the ledger: the hooks run after the rollback, not before it.
+    connection: MemoryConnection,
+    ledger: Ledger,
+    core: WriterCore,
+}
+
+impl MemoryTx {
+    pub(super) fn new(connection: MemoryConnection, core: WriterCore) -> Self {
+        Self { connection, ledger: Ledger::new(), core }
+    }
+
+    /// Writes one event and answers its id; none if a hook suppressed it. An id that exists
+    /// already is answered like any other, and nothing is written.
+    pub async fn write(&mut self, event: Event) -> Result<Option<EventId>, WriteError> {
+        Ok(self.write_all(vec![event]).await?.into_iter().next())
+    }
+
+    /// Writes events in one statement and answers their ids, those that a hook left out excepted.
+    pub async fn write_all(&mut self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
+        // Also inside a raw savepoint the rows may be born leased: the proof before COMMIT shows
+        // which of them are still there.
+        let (ids, receipt) = insert(&self.core, &mut self.connection, events, Scope::Transaction).await?;
+        self.ledger.record(receipt);
+        Ok(ids)
+    }
+
+    /// Opens a savepoint that hands its events up when it is released, and forgets them when not.
+    pub async fn savepoint(&mut self) -> Result<MemorySavepoint<'_>, StoreError> {
+        MemorySavepoint::open(&mut self.connection, &mut self.ledger, &self.core).await
+    }
+
+    /// Commits, and hands the events to the engine.
+    ///
+    /// A transaction that a failed statement has aborted is rolled back, and says so. When the
+    /// answer is lost nothing is dispatched and no hook runs: the poller finds out.
+    pub async fn commit(mut self) -> Result<(), CommitError> {
+        let ledger = std::mem::take(&mut self.ledger);
+        if self.connection.is_aborted() {
+            // It is open, so there is nothing to go wrong.
+            let _ = self.connection.rollback().await;
+            ledger.rolled_back();
+            return Err(CommitError::RolledBack(failure("a failed statement had aborted the transaction")));
+        }
+        let committing = ledger.committing();
+        match self.connection.commit_and_prove() {
+            Ok(present) => committing.committed(&present),
+            Err(error @ CommitError::RolledBack(_)) => {
+                committing.rolled_back();
+                return Err(error);
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Rolls back: the events never were.
+    pub async fn rollback(mut self) -> Result<(), StoreError> {
+        self.connection.rollback().await
+    }
+}
+
+impl Deref for MemoryTx {
+    type Target = MemoryConnection;
+    fn deref(&self) -> &MemoryConnection {
+        &self.connection
+    }
+}
+
+impl DerefMut for MemoryTx {
+    fn deref_mut(&mut self) -> &mut MemoryConnection {
+        &mut self.connection
+    }
+}
+
+/// A savepoint in a [`MemoryTx`] or in another savepoint. Derefs to the [`MemoryConnection`].
+/// Dropped unfinished, it is rolled back.
+#[derive(Debug)]
+#[must_use = "dropped, the savepoint is rolled back"]
+pub struct MemorySavepoint<'a> {
+    connection: &'a mut MemoryConnection,
+    parent: &'a mut Ledger,
+    core: &'a WriterCore,
+    ledger: Ledger,
+    /// The depth around this savepoint, to which an unfinished one falls back.
+    outer_depth: usize,
+}
+
+impl<'a> MemorySavepoint<'a> {
+    async fn open(
+        connection: &'a mut MemoryConnection,
+        parent: &'a mut Ledger,
+        core: &'a WriterCore,
+    ) -> Result<Self, StoreError> {
+        let outer_depth = connection.depth();
+        connection.savepoint().await?;
+        Ok(Self { connection, parent, core, ledger: Ledger::new(), outer_depth })
+    }
+
+    /// Writes one event, as [`MemoryTx::write`] does.
+    pub async fn write(&mut self, event: Event) -> Result<Option<EventId>, WriteError> {
+        Ok(self.write_all(vec![event]).await?.into_iter().next())
+    }
+
+    /// Writes events, as [`MemoryTx::write_all`] does.
+    pub async fn write_all(&mut self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
+        let (ids, receipt) = insert(self.core, self.connection, events, Scope::Transaction).await?;
+        self.ledger.record(receipt);
+        Ok(ids)
+    }
+
+    /// Opens a savepoint inside this one.
+    pub async fn savepoint(&mut self) -> Result<MemorySavepoint<'_>, StoreError> {
+        MemorySavepoint::open(self.connection, &mut self.ledger, self.core).await
+    }
+
+    /// Ends the savepoint; its events belong to what is around it now.
+    pub async fn release(mut self) -> Result<(), StoreError> {
+        while self.connection.depth() > self.outer_depth {
+            self.connection.release_savepoint().await?;
+        }
+        self.parent.absorb(std::mem::take(&mut self.ledger));
+        Ok(())
+    }
+
+    /// Undoes what was written in it.
+    pub async fn rollback(self) -> Result<(), StoreError> {
+        // Dropping it is rolling it back.
+        Ok(())
+    }
+}
+
+impl Drop for MemorySavepoint<'_> {
+    fn drop(&mut self) {
+        self.connection.undo_to_depth(self.outer_depth);
+        std::mem::take(&mut self.ledger).rolled_back();
+    }
+}
+
+impl Deref for MemorySavepoint<'_> {
+    type Target = MemoryConnection;
+    fn deref(&self) -> &MemoryConnection {
+        self.connection
+    }
+}
+
+impl DerefMut for MemorySavepoint<'_> {
+    fn deref_mut(&mut self) -> &mut MemoryConnection {
+        self.connection
+    }
+}

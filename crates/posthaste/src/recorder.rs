@@ -1,0 +1,118 @@
+//! A destination for tests, which remembers what it was given.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use async_trait::async_trait;
+use tokio::sync::Notify;
+
+use crate::destination::{Delivery, Destination, Outcome, Profile};
+use crate::event::EventId;
+use crate::sync::lock;
+
+/// Remembers every delivery and answers as it was told. Clones share what they remember.
+///
+/// For tests: nothing bounds it but the test itself.
+///
+/// ```
+/// use posthaste::{Outcome, Recorder};
+///
+/// let fails_once = Recorder::with(|delivery| match delivery.attempt {
+///     1 => Outcome::retry("not today"),
+///     _ => Outcome::Done,
+/// });
+/// assert!(fails_once.deliveries().is_empty());
+/// ```
+#[derive(Clone)]
+pub struct Recorder {
+    shared: Arc<Shared>,
+    profile: Profile,
+}
+
+struct Shared {
+    seen: Mutex<Vec<Delivery>>,
+    arrived: Notify,
+    answer: Box<dyn Fn(&Delivery) -> Outcome + Send + Sync>,
+}
+
+impl Recorder {
+    /// Takes every event.
+    pub fn new() -> Self {
+        Self::with(|_| Outcome::Done)
+    }
+
+    /// Answers each delivery as `answer` says.
+    pub fn with(answer: impl Fn(&Delivery) -> Outcome + Send + Sync + 'static) -> Self {
+        let shared = Shared { seen: Mutex::default(), arrived: Notify::new(), answer: Box::new(answer) };
+        Self { shared: Arc::new(shared), profile: Profile::HANDLER }
+    }
+
+    /// Takes up to `batch` events at a time, as a publisher does, instead of one.
+    #[must_use]
+    pub fn publisher(mut self, batch: usize) -> Self {
+        self.profile = Profile::publisher(batch);
+        self
+    }
+
+    /// Everything delivered so far, in order.
+    pub fn deliveries(&self) -> Vec<Delivery> {
+        self.seen().clone()
+    }
+
+    /// The ids of everything delivered so far, in order, repeats included.
+    pub fn ids(&self) -> Vec<EventId> {
+        self.seen().iter().map(|delivery| delivery.id().clone()).collect()
+    }
+
+    /// How many deliveries there were so far, repeats included.
+    pub fn count(&self) -> usize {
+        self.seen().len()
+    }
+
+    /// How often this event was delivered so far.
+    pub fn count_of(&self, id: &EventId) -> usize {
+        self.seen().iter().filter(|delivery| delivery.id() == id).count()
+    }
+
+    /// Waits until there were at least `n` deliveries, repeats included.
+    pub async fn wait_for(&self, n: usize) {
+        loop {
+            let mut arrived = std::pin::pin!(self.shared.arrived.notified());
+            // Registered before looking, so that nothing arrives unseen in between.
+            arrived.as_mut().enable();
+            if self.count() >= n {
+                return;
+            }
+            arrived.await;
+        }
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Vec<Delivery>> {
+        lock(&self.shared.seen)
+    }
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[async_trait]
+impl Destination for Recorder {
+    async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
+        self.seen().extend(batch.iter().cloned());
+        self.shared.arrived.notify_waiters();
+        batch.iter().map(|delivery| (self.shared.answer)(delivery)).collect()
+    }
+
+    fn profile(&self) -> Profile {
+        self.profile
+    }
+}
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recorder").field("count", &self.count()).finish_non_exhaustive()
+    }
+}
