@@ -1,0 +1,226 @@
+//! The list of cases, written once, so that no store can forget one.
+
+/// One `#[test]` per case of the stores' suite. See [`conformance`](crate::conformance).
+#[macro_export]
+macro_rules! store_conformance {
+    ($harness:expr $(, #[$attribute:meta])* $(,)?) => {
+        $crate::__conformance_tests! { run_store [$(#[$attribute])*] ($harness)
+            write {
+                committed_rows_can_be_claimed
+                rolled_back_rows_never_were
+                rows_of_a_rolled_back_savepoint_never_were
+                seqs_grow_with_each_insert
+                id_that_exists_is_not_inserted_again
+                id_twice_in_one_insert_is_inserted_once
+                id_of_a_deleted_row_can_be_written_again
+                id_of_a_rolled_back_row_can_be_written_again
+                every_field_comes_back
+                absent_fields_come_back_absent
+                binary_payload_comes_back_byte_for_byte
+                json_payload_comes_back_byte_for_byte
+                empty_payload_comes_back_empty
+                payload_of_one_mebibyte_comes_back
+                unicode_comes_back_in_every_field
+                longest_names_fit
+                sixty_four_headers_come_back
+                new_row_starts_from_zero
+                delay_counts_from_the_stores_clock
+                producers_clock_in_the_future_delays_nothing
+                delayed_row_is_not_claimed_before_its_time
+                longest_delay_is_no_error
+                born_leased_row_is_held_until_its_lease_ends
+                born_leased_row_counts_its_lease_from_the_statement
+                thousand_rows_in_one_insert
+                inserting_nothing_is_no_error
+            }
+            claim {
+                empty_store_answers_nothing
+                oldest_due_comes_first
+                rows_due_together_come_in_order_of_insertion
+                retried_row_moves_behind_rows_that_were_due_earlier
+                ordered_claim_follows_insertion_not_due_time
+                ordered_claim_steps_over_rows_that_are_not_due
+                ordered_claim_never_passes_a_leased_row
+                limit_is_kept
+                limit_of_zero_claims_nothing
+                row_is_due_exactly_at_its_time
+                claim_sets_the_lock
+                leased_row_is_not_claimed_again
+                lapsed_lease_is_claimed_again
+                recent_rows_are_left_out
+                concurrent_claims_never_share_a_row
+                terminal_rows_are_not_claimed
+                lapsed_lease_of_another_owner_is_counted
+                own_lapsed_lease_is_not_counted
+                twentieth_lapsed_lease_is_death
+                dead_owners_do_not_hide_other_rows
+                attempts_replays_and_progress_come_with_the_row
+                claim_clears_parked
+                bad_headers_are_malformed
+                unknown_status_is_malformed
+                negative_attempts_are_malformed
+                missing_payload_is_malformed
+                malformed_row_never_hides_the_others
+                malformed_row_can_be_settled_as_dead
+                paused_routes_are_answered
+                oldest_pending_of_nothing_is_none
+                oldest_pending_is_the_age_by_insertion
+                oldest_pending_counts_leased_and_retried_rows
+                oldest_pending_leaves_out_the_first_delay
+                oldest_pending_leaves_out_terminal_rows
+            }
+            settle {
+                done_is_final
+                done_is_accepted_from_a_lost_lease_while_pending
+                done_is_accepted_after_a_release
+                done_on_a_terminal_row_is_stale
+                done_on_an_unknown_row_is_stale
+                lost_lease_changes_nothing
+                foreign_owner_changes_nothing
+                verdict_consumes_the_lease
+                nothing_settles_a_terminal_row
+                failure_takes_the_delay_of_the_stores_count
+                last_delay_serves_all_further_attempts
+                no_delays_means_at_once
+                death_comes_exactly_at_max_attempts
+                one_attempt_dies_at_once
+                lowered_max_attempts_kill_at_the_next_failure
+                full_attempts_do_not_overflow
+                long_delay_does_not_overflow
+                deferral_spends_no_attempt
+                deferral_of_a_retried_row_keeps_its_attempts
+                dead_verdict_keeps_the_attempts
+                unreachable_spends_no_attempt_and_keeps_the_status
+                unreachable_parks_if_asked
+                every_verdict_clears_the_lock
+                error_is_cleared_by_done_and_kept_by_retry
+                longest_error_comes_back
+                progress_grows_and_stays
+                progress_grows_with_every_verdict
+                progress_of_a_lost_lease_is_not_kept
+                done_row_can_be_deleted
+                done_row_can_be_archived
+                death_is_neither_deleted_nor_archived
+                answers_come_in_the_order_of_the_request
+                thousand_outcomes_in_one_call
+                settling_nothing_answers_nothing
+                concurrent_settlements_count_once
+            }
+            renew {
+                renewing_moves_the_end
+                only_held_leases_are_answered
+                lapsed_lease_that_nobody_took_is_renewed
+                lapsed_lease_that_somebody_took_is_not_renewed
+                settled_and_released_rows_are_not_renewed
+                renewal_tells_which_rows_were_committed
+                renewing_does_not_count_as_a_loss
+                renewing_nothing_answers_nothing
+            }
+            release {
+                released_row_is_due_at_once
+                only_held_rows_are_released
+                released_row_does_not_count_as_lost
+                releasing_twice_changes_nothing
+                release_of_a_rolled_back_row_changes_nothing
+                release_keeps_the_rest_of_the_row
+            }
+            park {
+                parked_row_is_out_of_the_claims_way
+                only_held_rows_are_parked
+                unattended_row_becomes_due_by_itself
+                attempts_are_not_touched
+                unpark_makes_due_at_once
+                unpark_follows_insertion_and_its_limit
+                unpark_leaves_other_routes_alone
+                unpark_leaves_claimed_rows_alone
+                unpark_counts_each_row_once
+                parking_does_not_count_as_a_loss
+                unreachable_rows_are_unparked_too
+            }
+            purge {
+                old_done_rows_are_deleted
+                done_and_dead_are_purged_apart
+                age_counts_from_the_end_not_from_the_beginning
+                pending_rows_are_never_purged_by_status
+                any_purges_by_insertion_whatever_the_status
+                limit_is_kept_and_the_oldest_go_first
+                purged_rows_can_be_archived
+                purging_nothing_answers_zero
+            }
+            admin {
+                stats_count_every_state
+                stats_of_an_empty_store_are_zero
+                count_follows_every_filter
+                list_pages_have_no_gaps_and_no_repeats
+                list_page_is_cut_to_the_largest
+                list_of_the_last_page_has_no_next
+                list_shows_what_the_row_knows
+                archive_is_listed_by_its_status_only
+                get_answers_event_and_row
+                get_of_an_unknown_id_is_none
+                get_shows_what_is_malformed
+                dead_groups_are_counted_largest_first
+                replay_resets_everything
+                replay_keeps_progress_unless_told
+                replay_takes_dead_rows_only
+                replayed_row_can_fail_again_as_often
+                replay_all_keeps_limit_and_filter
+                replay_all_takes_dead_rows_whatever_the_filter_says
+                concurrent_replays_change_each_row_once
+                discard_takes_dead_rows_only
+                discard_keeps_limit_and_filter
+                pause_and_resume_answer_whether_they_changed
+                audit_names_every_change
+                audit_is_silent_about_nothing
+                audit_pages_newest_first
+                purge_of_an_operator_is_audited
+                diagnosis_never_fails
+            }
+        }
+    };
+}
+
+/// One `#[test]` per case of the destinations' suite. See [`conformance`](crate::conformance).
+#[macro_export]
+macro_rules! destination_conformance {
+    ($harness:expr $(, #[$attribute:meta])* $(,)?) => {
+        $crate::__conformance_tests! { run_destination [$(#[$attribute])*] ($harness)
+            destination {
+                single_event_arrives
+                every_event_of_a_batch_arrives_with_its_id
+                one_outcome_per_event_in_order
+                empty_payload_survives
+                payload_of_one_mebibyte_survives
+                binary_payload_survives
+                unicode_survives
+                concurrent_calls_all_arrive
+                repeated_event_is_taken_again
+            }
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __conformance_tests {
+    ($run:ident $attributes:tt $harness:tt $($verb:ident { $($case:ident)* })*) => {
+        $(mod $verb {
+            #[allow(unused_imports)]
+            use super::*;
+            $($crate::__conformance_test! { $run $attributes $harness $verb $case })*
+        })*
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __conformance_test {
+    ($run:ident [$(#[$attribute:meta])*] ($harness:expr) $verb:ident $case:ident) => {
+        #[test]
+        $(#[$attribute])*
+        fn $case() {
+            let case = concat!(stringify!($verb), "::", stringify!($case));
+            $crate::conformance::$run(case, async { $harness }, $crate::conformance::$verb::$case);
+        }
+    };
+}

@@ -1,0 +1,152 @@
+//! The suites that every store and every destination must pass, ours and yours.
+//!
+//! Implement [`Harness`] (or [`DestinationHarness`]), then write one line in a test file:
+//!
+//! ```ignore
+//! posthaste::store_conformance!(MyHarness::new().await);
+//! posthaste::store_conformance!(MyHarness::new().await, #[ignore = "needs a server"]);
+//! ```
+//!
+//! Each case becomes a `#[test]` of its own with a fresh harness, named `verb::claim`. The cases
+//! take their time from the requests (`now: Some(t)`) and never sleep.
+
+pub mod admin;
+mod catalogue;
+pub mod claim;
+pub mod destination;
+mod kit;
+pub mod park;
+pub mod purge;
+pub mod release;
+pub mod renew;
+pub mod settle;
+pub mod write;
+
+use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::FutureExt as _;
+
+pub use destination::DestinationHarness;
+
+use crate::admin::Admin;
+use crate::error::StoreError;
+use crate::event::EventId;
+use crate::store::Store;
+use crate::time::Timestamp;
+use crate::writer::NewRow;
+
+/// One empty store under test. Every case gets a fresh one.
+#[async_trait]
+pub trait Harness: Send + Sync {
+    /// The engine's door.
+    fn store(&self) -> Arc<dyn Store>;
+
+    /// The operator's door of the same store.
+    fn admin(&self) -> Arc<dyn Admin>;
+
+    /// The store's own clock.
+    async fn now(&self) -> Timestamp;
+
+    /// Inserts rows with the store's real INSERT in a real transaction, which then ends like this.
+    /// Answers the rows' `seq`s, none where the id existed already.
+    async fn insert(&self, rows: &[NewRow], end: TxEnd) -> Result<Vec<Option<i64>>, StoreError>;
+
+    /// Inserts a committed, due row with this defect, as a foreign program would; none if the
+    /// store refuses such a row.
+    async fn insert_raw(&self, defect: Defect) -> Option<EventId>;
+
+    /// What this store can do.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Removes what the case left behind; called at its end, also when it failed.
+    async fn close(&self);
+}
+
+/// How a transaction ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TxEnd {
+    /// It commits.
+    Commit,
+    /// It rolls back.
+    Rollback,
+    /// The insert happened in a savepoint, which is rolled back; then the transaction commits.
+    SavepointRolledBack,
+}
+
+/// What a foreign program may get wrong in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Defect {
+    /// Headers with the text [`Defect::SECRET`] in them that are not a JSON object of text to text.
+    BadHeaders,
+    /// A status code that nobody knows.
+    UnknownStatus,
+    /// Attempts below zero.
+    NegativeAttempts,
+    /// Attempts at the largest number that the column holds. Such a row can be read.
+    FullAttempts,
+    /// No payload.
+    NoPayload,
+}
+
+impl Defect {
+    /// Stands in bad headers, and must not stand in the reason.
+    pub const SECRET: &'static str = "sEcret";
+}
+
+/// What a store can do. A case that needs more says so and is skipped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// A part of a transaction can be rolled back.
+    pub savepoints: bool,
+    /// There is an archive.
+    pub archive: bool,
+    /// Rows have a `seq` that grows with each insert.
+    pub insertion_order: bool,
+}
+
+impl Capabilities {
+    /// Everything.
+    pub const ALL: Self = Self { savepoints: true, archive: true, insertion_order: true };
+}
+
+/// Runs one case of the stores' suite; called by the macro.
+#[doc(hidden)]
+pub fn run_store<H: Harness>(
+    case: &str,
+    make: impl Future<Output = H>,
+    body: impl AsyncFnOnce(&dyn Harness),
+) {
+    block_on(case, async {
+        let harness = make.await;
+        let result = AssertUnwindSafe(body(&harness)).catch_unwind().await;
+        harness.close().await;
+        result
+    });
+}
+
+/// Runs one case of the destinations' suite; called by the macro.
+#[doc(hidden)]
+pub fn run_destination<H: DestinationHarness>(
+    case: &str,
+    make: impl Future<Output = H>,
+    body: impl AsyncFnOnce(&dyn DestinationHarness),
+) {
+    block_on(case, async {
+        let harness = make.await;
+        let result = AssertUnwindSafe(body(&harness)).catch_unwind().await;
+        harness.close().await;
+        result
+    });
+}
+
+/// The runtime is the suite's own, so that a test crate needs no Tokio macros.
+fn block_on(case: &str, test: impl Future<Output = std::thread::Result<()>>) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.unwrap_or_else(|error| panic!("{case}: no runtime: {error}"));
+    if let Err(panic) = runtime.block_on(test) {
+        eprintln!("conformance case {case} failed");
+        resume_unwind(panic);
+    }
+}

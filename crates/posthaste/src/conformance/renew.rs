@@ -1,0 +1,102 @@
+//! Renewing: a lease lasts as long as its owner says, and a row that is not there is not answered.
+
+#![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
+
+use super::kit::{HOUR, Kit, LEASE, MICRO, SECOND, deferred, plain, row, sorted};
+use super::{Harness, TxEnd};
+use crate::event::EventId;
+use crate::store::{Lease, LeaseToken, Verdict};
+use crate::writer::{NewLease, NewRow};
+
+pub async fn renewing_moves_the_end(h: &dyn Harness) {
+    let k = Kit::new(h);
+    let id = k.one().await;
+    let t = k.now().await;
+    let lease = k.take(t).await;
+    let later = t + 20 * SECOND;
+    assert_eq!(k.renew(later, &[lease]).await, std::slice::from_ref(&id));
+    assert_eq!(k.row(&id).await.available_at, later + LEASE);
+    assert!(k.claim(later + LEASE - MICRO, 10).await.events.is_empty());
+    assert_eq!(k.claim(later + LEASE, 10).await.events.len(), 1);
+}
+
+// T4
+pub async fn only_held_leases_are_answered(h: &dyn Harness) {
+    let (k, other) = (Kit::new(h), Kit::new(h));
+    let leases = k.held(3).await;
+    let before = k.row(&leases[0].id).await;
+    let wrong_token = Lease { token: LeaseToken::random(), ..leases[0].clone() };
+    let unknown = Lease { id: EventId::from("nobody"), seq: 4711, token: leases[0].token };
+    let t = k.now().await;
+    assert!(other.renew(t, &leases).await.is_empty(), "another owner");
+    let held = k.renew(t, &[wrong_token, leases[1].clone(), unknown, leases[2].clone()]).await;
+    assert_eq!(sorted(held), sorted(vec![leases[1].id.clone(), leases[2].id.clone()]));
+    assert_eq!(k.row(&leases[0].id).await.available_at, before.available_at);
+}
+
+pub async fn lapsed_lease_that_nobody_took_is_renewed(h: &dyn Harness) {
+    let k = Kit::new(h);
+    let id = k.one().await;
+    let t = k.now().await;
+    let lease = k.take(t).await;
+    let later = t + HOUR;
+    assert_eq!(k.renew(later, &[lease]).await, [id]);
+    assert!(k.claim(later, 10).await.events.is_empty());
+}
+
+// T4
+pub async fn lapsed_lease_that_somebody_took_is_not_renewed(h: &dyn Harness) {
+    let k = Kit::new(h);
+    k.one().await;
+    let t = k.now().await;
+    let lost = k.take(t).await;
+    let current = Kit::new(h).take(t + LEASE).await;
+    assert!(k.renew(t + LEASE, &[lost]).await.is_empty());
+    assert_eq!(k.row(&current.id).await.available_at, t + 2 * LEASE);
+}
+
+pub async fn settled_and_released_rows_are_not_renewed(h: &dyn Harness) {
+    let k = Kit::new(h);
+    let leases = k.held(4).await;
+    let t = k.now().await;
+    k.settle(t, &leases[0], Verdict::Done).await;
+    k.settle(t, &leases[1], deferred(SECOND)).await;
+    k.release(t, &leases[2..3]).await;
+    k.park(t, &leases[3..4], "mail").await;
+    assert!(k.renew(t, &leases).await.is_empty());
+}
+
+/// This is how the engine learns which rows of an unproven commit exist.
+// T9
+pub async fn renewal_tells_which_rows_were_committed(h: &dyn Harness) {
+    let k = Kit::new(h);
+    let token = LeaseToken::random();
+    let lease = NewLease { owner: k.owner.clone(), token, duration: LEASE };
+    let rows = [plain(), plain()].map(|event| NewRow { lease: Some(lease.clone()), ..row(event) });
+    let kept = h.insert(&rows[..1], TxEnd::Commit).await.expect("the insert works");
+    let undone = h.insert(&rows[1..], TxEnd::Rollback).await.expect("the insert works");
+    let name = |row: &NewRow, seq: Option<i64>| Lease {
+        id: row.event.id().clone(),
+        seq: seq.expect("a new id is inserted"),
+        token,
+    };
+    let leases = [name(&rows[0], kept[0]), name(&rows[1], undone[0])];
+    assert_eq!(k.renew(k.now().await, &leases).await, [leases[0].id.clone()]);
+}
+
+pub async fn renewing_does_not_count_as_a_loss(h: &dyn Harness) {
+    let k = Kit::new(h);
+    let id = k.one().await;
+    let t = k.now().await;
+    let lease = k.take(t).await;
+    for round in 1..=3 {
+        k.renew(t + round * HOUR, std::slice::from_ref(&lease)).await;
+    }
+    let row = k.row(&id).await;
+    assert_eq!((row.lost_leases, row.attempts), (0, 0));
+}
+
+pub async fn renewing_nothing_answers_nothing(h: &dyn Harness) {
+    let k = Kit::new(h);
+    assert!(k.renew(k.now().await, &[]).await.is_empty());
+}
