@@ -1,0 +1,328 @@
+//! How an outbox runs: every setting with its default, from code or from a file.
+
+#[cfg(feature = "serde")]
+pub(crate) mod duration;
+mod error;
+mod settings;
+
+use std::time::Duration;
+
+pub use error::{ConfigError, Problem};
+pub(crate) use settings::Settings;
+
+use crate::event::Limits;
+use crate::retry::RetryPolicy;
+use crate::store::OnDone;
+
+/// Everything that can be set about an outbox.
+///
+/// With the feature `serde` it can be read from a file; unknown keys are refused, and durations
+/// are written as `"5s"`, `"200ms"` or `"7days"`. Options that are left out have the default of
+/// the mode; an option that makes no sense in the mode is reported by [`validate`](Self::validate).
+///
+/// ```
+/// use posthaste::{Config, Mode};
+///
+/// let config = Config { mode: Mode::SingleNode, workers: Some(8), ..Config::default() };
+/// config.validate()?;
+/// # Ok::<(), posthaste::ConfigError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Deserialize, serde::Serialize),
+    serde(default, deny_unknown_fields)
+)]
+pub struct Config {
+    /// Names this outbox in metrics and logs. Default: `outbox`.
+    pub name: String,
+    /// How it runs. Default: [`Mode::SingleNode`].
+    pub mode: Mode,
+    /// How many events are worked on at once. Default: 4; not in ordered mode, which has one.
+    pub workers: Option<usize>,
+    /// The queues between store, commit and workers. Default: [`QueueConfig::default`].
+    pub queue: QueueConfig,
+    /// When to try again. Default: [`RetryPolicy::default`]; not in ordered mode, which tries once.
+    pub retry: Option<RetryPolicy>,
+    /// How the store is polled. Default: [`PollerConfig::default`].
+    pub poller: PollerConfig,
+    /// How long an event is held. Default: [`LeaseConfig::default`]; required with several nodes.
+    pub lease: Option<LeaseConfig>,
+    /// What becomes of old rows. Default: [`PurgeConfig::default`].
+    pub purge: PurgeConfig,
+    /// How metrics are named. Default: [`MetricsConfig::default`].
+    pub metrics: MetricsConfig,
+    /// How long a handler may take. Default: 60 s.
+    #[cfg_attr(feature = "serde", serde(with = "duration"))]
+    pub handler_timeout: Duration,
+    /// How long a publisher may take. Default: 10 s.
+    #[cfg_attr(feature = "serde", serde(with = "duration"))]
+    pub publish_timeout: Duration,
+    /// How long a call to the store may take. Default: 10 s.
+    #[cfg_attr(feature = "serde", serde(with = "duration"))]
+    pub store_timeout: Duration,
+    /// How long a shutdown waits for what is queued and running. Default: 5 s.
+    #[cfg_attr(feature = "serde", serde(with = "duration"))]
+    pub drain: Duration,
+    /// How long an event without a route waits for a node that has one. Default: 10 min with
+    /// several nodes, none otherwise: it is DEAD at once.
+    #[cfg_attr(feature = "serde", serde(with = "duration::option"))]
+    pub no_route_grace: Option<Duration>,
+    /// The largest payload that may be written, in bytes. Default: 1 MiB.
+    pub payload_bytes: usize,
+}
+
+/// The four ways to run an outbox.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize), serde(rename_all = "snake_case"))]
+pub enum Mode {
+    /// One engine on this table: hot path and poller. The default.
+    #[default]
+    SingleNode,
+    /// Several engines share the table.
+    MultiNode,
+    /// One worker, one attempt, poller only, in insertion order.
+    Ordered,
+    /// No engine here: a relay elsewhere or change data capture delivers.
+    WriterOnly,
+}
+
+/// The bounded queues in front of the workers.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Deserialize, serde::Serialize),
+    serde(default, deny_unknown_fields)
+)]
+pub struct QueueConfig {
+    /// The most events waiting on the hot path. Default: 1000.
+    pub hot: usize,
+    /// The most events waiting that were claimed. Default: 1000.
+    pub cold: usize,
+    /// The most bytes in both queues together. Default: 64 MiB.
+    pub bytes: usize,
+    /// Which queue comes first. Default: [`Fairness::Weighted`].
+    pub fairness: Fairness,
+}
+
+/// How workers choose between the hot and the cold queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize), serde(rename_all = "snake_case"))]
+pub enum Fairness {
+    /// Two hot to one cold, so that neither starves. The default.
+    #[default]
+    Weighted,
+    /// Cold only when nothing is hot.
+    HotFirst,
+}
+
+/// How the store is polled.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Deserialize, serde::Serialize),
+    serde(default, deny_unknown_fields)
+)]
+pub struct PollerConfig {
+    /// The longest pause between two polls. Default: 5 s.
+    #[cfg_attr(feature = "serde", serde(with = "duration"))]
+    pub interval: Duration,
+    /// The pause after a poll that found something; it doubles up to `interval` while nothing is
+    /// found. Default: `interval`, so no adaptation.
+    #[cfg_attr(feature = "serde", serde(with = "duration::option"))]
+    pub busy_interval: Option<Duration>,
+    /// The most events per claim. Default: 50.
+    pub batch: usize,
+    /// Leaves out events inserted less than this ago. Default: zero.
+    #[cfg_attr(feature = "serde", serde(with = "duration"))]
+    pub skip_recent: Duration,
+}
+
+/// How long an engine holds an event before another may take it.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Deserialize, serde::Serialize),
+    serde(default, deny_unknown_fields)
+)]
+pub struct LeaseConfig {
+    /// The lease of a claimed event; renewed every third of it. Default: 30 s.
+    #[cfg_attr(feature = "serde", serde(with = "duration"))]
+    pub duration: Duration,
+    /// The lease that a row is born with on the hot path. Default: 10 s.
+    #[cfg_attr(feature = "serde", serde(with = "duration"))]
+    pub hot: Duration,
+}
+
+/// What becomes of old rows.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Deserialize, serde::Serialize),
+    serde(default, deny_unknown_fields)
+)]
+pub struct PurgeConfig {
+    /// What becomes of a row when it is delivered. Default: kept.
+    pub on_done: OnDone,
+    /// What becomes of DONE rows that were kept. Default: deleted after 7 days.
+    pub done: Retention,
+    /// What becomes of DEAD rows. Default: kept until an operator decides.
+    pub dead: Retention,
+    /// Deletes rows of any status at this age. Writer-only mode alone. Default: never.
+    #[cfg_attr(feature = "serde", serde(with = "duration::option"))]
+    pub age: Option<Duration>,
+    /// The pause between two purges. Default: 1 h.
+    #[cfg_attr(feature = "serde", serde(with = "duration"))]
+    pub interval: Duration,
+    /// The most rows per statement. Default: 500.
+    pub batch: usize,
+}
+
+/// How long rows of one status are kept, and what follows.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize), serde(deny_unknown_fields))]
+pub struct Retention {
+    /// What to do: `keep` (for ever), `delete` or `archive`.
+    pub action: OnDone,
+    /// After how long. Ignored by `keep`. Default: 7 days.
+    #[cfg_attr(feature = "serde", serde(default = "seven_days", with = "duration"))]
+    pub after: Duration,
+}
+
+/// How metrics are named.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Deserialize, serde::Serialize),
+    serde(default, deny_unknown_fields)
+)]
+pub struct MetricsConfig {
+    /// The prefix of every name. Default: `outbox`.
+    pub prefix: String,
+}
+
+impl Config {
+    /// Settings for a relay: larger batches, a longer drain, and polls every 50 ms while events
+    /// flow, slowing to 250 ms when idle.
+    pub fn relay() -> Self {
+        Self {
+            mode: Mode::MultiNode,
+            lease: Some(LeaseConfig::default()),
+            poller: PollerConfig {
+                interval: Duration::from_millis(250),
+                busy_interval: Some(Duration::from_millis(50)),
+                batch: 500,
+                ..PollerConfig::default()
+            },
+            drain: Duration::from_secs(30),
+            ..Self::default()
+        }
+    }
+
+    /// Settings of the classic polling publisher: 10 events every 5 s by one worker, five attempts
+    /// with 100, 200, 400 and 800 ms between them, no jitter, DONE kept for 30 days.
+    pub fn kafka_polling() -> Self {
+        Self {
+            workers: Some(1),
+            retry: Some(RetryPolicy {
+                max_attempts: 5,
+                base_delay: Duration::from_millis(100),
+                max_delay: Duration::from_millis(1600),
+                jitter: (1.0, 1.0),
+            }),
+            poller: PollerConfig { batch: 10, ..PollerConfig::default() },
+            purge: PurgeConfig {
+                done: Retention::delete_after(Duration::from_secs(30 * 24 * 3600)),
+                ..PurgeConfig::default()
+            },
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn of(mode: Mode) -> Self {
+        Self { mode, ..Self::default() }
+    }
+
+    /// Whether these settings make sense together; reports every problem at once.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        error::check(self)
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            name: "outbox".to_owned(),
+            mode: Mode::default(),
+            workers: None,
+            queue: QueueConfig::default(),
+            retry: None,
+            poller: PollerConfig::default(),
+            lease: None,
+            purge: PurgeConfig::default(),
+            metrics: MetricsConfig::default(),
+            handler_timeout: Duration::from_secs(60),
+            publish_timeout: Duration::from_secs(10),
+            store_timeout: Duration::from_secs(10),
+            drain: Duration::from_secs(5),
+            no_route_grace: None,
+            payload_bytes: Limits::PAYLOAD_BYTES,
+        }
+    }
+}
+
+impl Default for QueueConfig {
+    fn default() -> Self {
+        Self { hot: 1000, cold: 1000, bytes: 64 * 1024 * 1024, fairness: Fairness::default() }
+    }
+}
+
+impl Default for PollerConfig {
+    fn default() -> Self {
+        Self { interval: Duration::from_secs(5), busy_interval: None, batch: 50, skip_recent: Duration::ZERO }
+    }
+}
+
+impl Default for LeaseConfig {
+    fn default() -> Self {
+        Self { duration: Duration::from_secs(30), hot: Duration::from_secs(10) }
+    }
+}
+
+impl Default for PurgeConfig {
+    fn default() -> Self {
+        Self {
+            on_done: OnDone::default(),
+            done: Retention::delete_after(seven_days()),
+            dead: Retention::KEEP,
+            age: None,
+            interval: Duration::from_secs(3600),
+            batch: 500,
+        }
+    }
+}
+
+impl Retention {
+    /// Kept for ever.
+    pub const KEEP: Self = Self { action: OnDone::Keep, after: seven_days() };
+
+    /// Deleted at this age.
+    pub const fn delete_after(after: Duration) -> Self {
+        Self { action: OnDone::Delete, after }
+    }
+
+    /// Moved to the archive at this age.
+    pub const fn archive_after(after: Duration) -> Self {
+        Self { action: OnDone::Archive, after }
+    }
+}
+
+impl Default for MetricsConfig {
+    fn default() -> Self {
+        Self { prefix: "outbox".to_owned() }
+    }
+}
+
+const fn seven_days() -> Duration {
+    Duration::from_secs(7 * 24 * 3600)
+}

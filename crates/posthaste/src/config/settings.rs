@@ -1,0 +1,72 @@
+//! A configuration with every default of its mode filled in.
+
+use std::time::Duration;
+
+use super::{Config, Fairness, LeaseConfig, Mode, PollerConfig, PurgeConfig, QueueConfig};
+use crate::retry::RetryPolicy;
+use crate::store::ClaimOrder;
+
+/// What the engine runs on. Unlike [`Config`] it has no options left open.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) name: String,
+    pub(crate) mode: Mode,
+    pub(crate) hot_path: bool,
+    pub(crate) workers: usize,
+    pub(crate) queue: QueueConfig,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) poller: PollerConfig,
+    pub(crate) order: ClaimOrder,
+    pub(crate) lease: LeaseConfig,
+    pub(crate) purge: PurgeConfig,
+    pub(crate) metrics_prefix: String,
+    pub(crate) handler_timeout: Duration,
+    pub(crate) publish_timeout: Duration,
+    pub(crate) store_timeout: Duration,
+    pub(crate) drain: Duration,
+    pub(crate) no_route_grace: Duration,
+}
+
+impl Settings {
+    /// The most settlements per statement.
+    pub(crate) const SETTLE_BATCH: usize = 1000;
+
+    /// How long a row stays parked when nobody brings it back.
+    pub(crate) const PARK: Duration = Duration::from_secs(300);
+
+    pub(crate) fn resolve(config: &Config) -> Self {
+        let ordered = config.mode == Mode::Ordered;
+        let retry = config.retry.clone().unwrap_or_default();
+        let grace = if config.mode == Mode::MultiNode { Duration::from_secs(600) } else { Duration::ZERO };
+        Self {
+            name: config.name.clone(),
+            mode: config.mode,
+            hot_path: matches!(config.mode, Mode::SingleNode | Mode::MultiNode),
+            workers: if ordered { 1 } else { config.workers.unwrap_or(4) },
+            queue: QueueConfig {
+                fairness: if ordered { Fairness::HotFirst } else { config.queue.fairness },
+                ..config.queue.clone()
+            },
+            retry: if ordered { RetryPolicy { max_attempts: 1, ..retry } } else { retry },
+            poller: config.poller.clone(),
+            order: if ordered { ClaimOrder::Seq } else { ClaimOrder::Due },
+            lease: config.lease.clone().unwrap_or_default(),
+            purge: config.purge.clone(),
+            metrics_prefix: config.metrics.prefix.clone(),
+            handler_timeout: config.handler_timeout,
+            publish_timeout: config.publish_timeout,
+            store_timeout: config.store_timeout,
+            drain: config.drain,
+            no_route_grace: config.no_route_grace.unwrap_or(grace),
+        }
+    }
+
+    /// The pause between polls while events flow.
+    pub(crate) fn busy_interval(&self) -> Duration {
+        self.poller.busy_interval.unwrap_or(self.poller.interval)
+    }
+
+    pub(crate) fn ordered(&self) -> bool {
+        self.mode == Mode::Ordered
+    }
+}

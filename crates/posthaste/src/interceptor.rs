@@ -1,0 +1,70 @@
+//! Looks at every dispatch, for audit, logging and metrics of one's own.
+
+use std::sync::Arc;
+
+use crate::destination::{Delivery, Outcome};
+use crate::error::BoxError;
+
+/// Called around every dispatch: `before` in the order of registration, the destination, then
+/// `after` in reverse.
+pub trait Interceptor: Send + Sync + 'static {
+    /// An error, or a panic, is a failed attempt; the destination is not called.
+    fn before(&self, delivery: &Delivery) -> Result<(), BoxError> {
+        let _ = delivery;
+        Ok(())
+    }
+
+    /// What became of it. A panic here is logged and goes no further.
+    fn after(&self, delivery: &Delivery, outcome: &Outcome) {
+        let _ = (delivery, outcome);
+    }
+}
+
+/// A shared interceptor is one as well.
+impl<I: Interceptor + ?Sized> Interceptor for Arc<I> {
+    fn before(&self, delivery: &Delivery) -> Result<(), BoxError> {
+        (**self).before(delivery)
+    }
+
+    fn after(&self, delivery: &Delivery, outcome: &Outcome) {
+        (**self).after(delivery, outcome);
+    }
+}
+
+/// An interceptor from a function that runs before.
+///
+/// ```
+/// use posthaste::{Delivery, interceptor};
+///
+/// let audit = interceptor::before(|delivery: &Delivery| {
+///     println!("attempt {} of {}", delivery.attempt, delivery.id());
+///     Ok(())
+/// });
+/// # let _ = audit;
+/// ```
+pub fn before(
+    function: impl Fn(&Delivery) -> Result<(), BoxError> + Send + Sync + 'static,
+) -> impl Interceptor {
+    Before(function)
+}
+
+/// An interceptor from a function that runs after.
+pub fn after(function: impl Fn(&Delivery, &Outcome) + Send + Sync + 'static) -> impl Interceptor {
+    After(function)
+}
+
+struct Before<F>(F);
+
+impl<F: Fn(&Delivery) -> Result<(), BoxError> + Send + Sync + 'static> Interceptor for Before<F> {
+    fn before(&self, delivery: &Delivery) -> Result<(), BoxError> {
+        (self.0)(delivery)
+    }
+}
+
+struct After<F>(F);
+
+impl<F: Fn(&Delivery, &Outcome) + Send + Sync + 'static> Interceptor for After<F> {
+    fn after(&self, delivery: &Delivery, outcome: &Outcome) {
+        (self.0)(delivery, outcome);
+    }
+}

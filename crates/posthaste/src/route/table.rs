@@ -1,0 +1,227 @@
+//! The routes of a running outbox, checked and ready for look-ups.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Matcher, NO_ROUTE, Route};
+use crate::config::Problem;
+use crate::destination::{Destination, OnTimeout, Profile};
+use crate::event::Event;
+
+/// Looks up the route of an event. A route is known by its index; the index after the last is
+/// [`unroutable`](Self::unroutable).
+#[derive(Debug, Default)]
+pub(crate) struct RouteTable {
+    entries: Vec<Entry>,
+    exact: HashMap<Box<str>, HashMap<Box<str>, usize>>,
+    patterns: Vec<(Box<str>, usize)>,
+    fallback: Option<usize>,
+}
+
+/// One route of a running outbox.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) name: String,
+    pub(crate) targets: Vec<Target>,
+    pub(crate) concurrency: usize,
+    pub(crate) rate: Option<f64>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) batch: usize,
+}
+
+/// A destination and its name within a fan-out.
+pub(crate) struct Target {
+    pub(crate) name: String,
+    pub(crate) destination: Arc<dyn Destination>,
+    pub(crate) profile: Profile,
+}
+
+impl Target {
+    pub(super) fn new(name: impl Into<String>, destination: impl Destination) -> Self {
+        // Asked once: what runs later must not depend on a destination's mood.
+        let profile = destination.profile();
+        Self { name: name.into(), destination: Arc::new(destination), profile }
+    }
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+impl Entry {
+    /// How long a delivery to this target may take.
+    pub(crate) fn timeout_of(&self, target: &Target, handler: Duration, publisher: Duration) -> Duration {
+        self.timeout.unwrap_or(match target.profile.on_timeout {
+            OnTimeout::Retry => handler,
+            OnTimeout::Unreachable => publisher,
+        })
+    }
+}
+
+impl RouteTable {
+    pub(super) fn new(routes: Vec<Route>) -> Result<Self, Vec<Problem>> {
+        let mut table = Self::default();
+        let mut problems = Vec::new();
+        let mut names = HashSet::new();
+        for route in routes {
+            let name = route.full_name();
+            let setting = format!("routes.{name:?}");
+            check(&route, &name, &setting, &mut problems);
+            if !table.index(&route.matcher) {
+                problems
+                    .push(Problem::new(&setting, "another route takes the same events: remove one of them"));
+            } else if !names.insert(name.clone()) {
+                problems.push(Problem::new(&setting, "another route has the same name: rename one of them"));
+            }
+            table.entries.push(entry(name, route));
+        }
+        if problems.is_empty() { Ok(table) } else { Err(problems) }
+    }
+
+    /// The route of an event, by index.
+    pub(crate) fn find(&self, event: &Event) -> usize {
+        let exact = self.exact.get(event.aggregate_type()).and_then(|types| types.get(event.event_type()));
+        exact.copied().or_else(|| self.find_pattern(event)).or(self.fallback).unwrap_or(self.unroutable())
+    }
+
+    /// The index of events without a route.
+    pub(crate) fn unroutable(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The route at an index; none for the unroutable one.
+    pub(crate) fn get(&self, index: usize) -> Option<&Entry> {
+        self.entries.get(index)
+    }
+
+    fn find_pattern(&self, event: &Event) -> Option<usize> {
+        if self.patterns.is_empty() {
+            return None;
+        }
+        let text = format!("{}:{}", event.aggregate_type(), event.event_type());
+        self.patterns.iter().find(|(pattern, _)| matches(pattern, &text)).map(|&(_, index)| index)
+    }
+
+    /// Notes what the next entry matches; false if that is taken already.
+    fn index(&mut self, matcher: &Matcher) -> bool {
+        let next = self.entries.len();
+        match matcher {
+            Matcher::Exact { aggregate_type, event_type } => {
+                let types = self.exact.entry(aggregate_type.clone()).or_default();
+                types.insert(event_type.clone(), next).is_none()
+            }
+            Matcher::Pattern(pattern) => {
+                let fresh = self.patterns.iter().all(|(other, _)| other != pattern);
+                self.patterns.push((pattern.clone(), next));
+                fresh
+            }
+            Matcher::Fallback => self.fallback.replace(next).is_none(),
+        }
+    }
+}
+
+fn entry(name: String, route: Route) -> Entry {
+    let liked = route.targets.iter().map(|target| target.profile.batch).min();
+    let batch = route.batch.or(liked).unwrap_or(1);
+    // A batch is one burst: it must not be larger than what a second may bring.
+    let most = route.rate.map_or(usize::MAX, |rate| (rate.ceil() as usize).max(1));
+    Entry {
+        name,
+        concurrency: route.concurrency.unwrap_or(usize::MAX),
+        rate: route.rate,
+        timeout: route.timeout,
+        batch: batch.min(most),
+        targets: route.targets,
+    }
+}
+
+/// The most events per delivery.
+const MOST_PER_BATCH: usize = 10_000;
+
+fn check(route: &Route, name: &str, setting: &str, problems: &mut Vec<Problem>) {
+    let mut add_if = |wrong: bool, advice: &str| {
+        if wrong {
+            problems.push(Problem::new(setting, advice));
+        }
+    };
+    add_if(
+        name.is_empty() || name.chars().count() > 200 || name.chars().any(char::is_control),
+        "a route's name must be 1 to 200 characters without control characters",
+    );
+    add_if(name == NO_ROUTE, "this name is for events without a route: choose another");
+    for mistake in &route.mistakes {
+        add_if(true, mistake);
+    }
+    let one_by_one = route.targets.iter().any(|target| target.profile.batch == 1);
+    add_if(
+        one_by_one && route.batch.is_some_and(|n| n > 1),
+        "its destination takes one event at a time: leave out `batch`",
+    );
+    add_if(route.targets.is_empty(), "has no destination: call `deliver_to`");
+    let distinct: HashSet<_> = route.targets.iter().map(|target| &target.name).collect();
+    add_if(distinct.len() < route.targets.len(), "two destinations of this fan-out have the same name");
+    add_if(
+        route.targets.iter().any(|target| target.name.is_empty() || target.name.chars().count() > 64),
+        "the name of a fan-out's destination must be 1 to 64 characters",
+    );
+    add_if(
+        route.targets.iter().any(|target| target.name.chars().any(char::is_control)),
+        "the name of a fan-out's destination must not contain control characters",
+    );
+    add_if(
+        route.targets.iter().any(|target| !(1..=MOST_PER_BATCH).contains(&target.profile.batch)),
+        "its destination asks for batches of zero, or of more than 10000 events",
+    );
+    add_if(route.concurrency == Some(0), "concurrency is 0: pause the route instead");
+    add_if(route.batch.is_some_and(|n| n == 0 || n > MOST_PER_BATCH), "batch must be between 1 and 10000");
+    add_if(
+        route.rate.is_some_and(|rate| !(rate.is_finite() && rate > 0.0)),
+        "rate must be a number above zero",
+    );
+    add_if(
+        route.timeout.is_some_and(|timeout| timeout.is_zero() || timeout > Duration::from_secs(24 * 3600)),
+        "timeout must be longer than zero and at most a day",
+    );
+}
+
+/// Whether `text` matches `pattern`, where `*` stands for any text.
+fn matches(pattern: &str, text: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some(mut text) = text.strip_prefix(first) else { return false };
+    let mut parts: Vec<&str> = rest.split('*').collect();
+    let last = parts.pop().unwrap_or_default();
+    for part in parts {
+        let Some(at) = text.find(part) else { return false };
+        text = &text[at + part.len()..];
+    }
+    text.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn star_stands_for_any_text() {
+        for (pattern, text, expected) in [
+            ("Order:*", "Order:Placed", true),
+            ("Order:*", "Orders:Placed", false),
+            ("*:*Deleted", "User:AccountDeleted", true),
+            ("*:*Deleted", "User:DeletedAccount", false),
+            ("*", "anything:at all", true),
+            ("a*b*c", "a-b-b-c", true),
+            ("a*a", "a", false),
+            ("Order:Placed", "Order:Placed", true),
+        ] {
+            assert_eq!(matches(pattern, text), expected, "{pattern} on {text}");
+        }
+    }
+}
