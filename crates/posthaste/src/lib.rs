@@ -1,1 +1,79 @@
 //! Posthaste: a transactional outbox.
+//!
+//! A service writes its events into its own database, inside its own transaction. Posthaste
+//! delivers every committed event at least once, and no event of a transaction that rolled back.
+//!
+//! # Layout
+//!
+//! - [`Event`](struct@Event) is what you write; a [`Store`] is where it waits; a [`Destination`] is where it goes.
+//! - [`Routes`] say which event goes where; [`Outbox`] runs the engine.
+//! - [`writer`] is the part of a Writer that every driver shares; [`memory`] is the reference store.
+//! - [`Admin`] is for the people on call.
+//! - `conformance` (feature) is the suite that every store and destination must pass.
+
+// The derive macro names this crate from the outside, also in our own tests.
+extern crate self as posthaste;
+
+pub mod admin;
+mod builder;
+pub mod config;
+#[cfg(feature = "conformance")]
+pub mod conformance;
+mod destination;
+mod engine;
+mod error;
+mod event;
+mod handler;
+pub mod interceptor;
+pub mod memory;
+mod metrics;
+mod outbox;
+mod recorder;
+mod retry;
+mod route;
+mod row;
+pub mod store;
+mod sync;
+mod time;
+pub mod writer;
+
+pub use admin::Admin;
+pub use builder::{Builder, Configured, Delivers, MultiNode, Ordered, Retries, SingleNode, WriterOnly};
+pub use config::{Config, ConfigError, Mode};
+pub use destination::{
+    Delivery, Destination, HandlerResult, IntoOutcome, OnTimeout, Outcome, Profile, RetryAfter, Source,
+    Unreachable, Unrecoverable,
+};
+pub use error::{BoxError, CommitError, LAST_ERROR_MAX_LENGTH, StartError, StoreError, WriteError};
+pub use event::{
+    AggregateType, Event, EventBuilder, EventError, EventId, EventParts, EventType, GLOBAL, Headers,
+    IdPolicy, Limits, TypedEvent,
+};
+pub use handler::{handler, typed_handler};
+pub use interceptor::Interceptor;
+pub use memory::MemoryStore;
+pub use outbox::{Outbox, ShutdownReport};
+/// Describes the event that a type stands for; see [`TypedEvent`].
+pub use posthaste_macros::Event;
+pub use recorder::Recorder;
+pub use retry::RetryPolicy;
+pub use route::{Route, Routes};
+pub use row::{EventDetail, EventRow, Status, decode_headers};
+pub use store::Store;
+pub use time::Timestamp;
+pub use writer::{Receipt, WriterHook};
+
+/// The pages of this repository, so that their examples are compiled and run.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/testing-your-service.md")]
+    struct TestingYourService;
+    #[cfg(feature = "conformance")]
+    #[doc = include_str!("../../../docs/writing-a-destination.md")]
+    struct WritingADestination;
+    #[cfg(feature = "conformance")]
+    #[doc = include_str!("../../../docs/writing-a-store.md")]
+    struct WritingAStore;
+}

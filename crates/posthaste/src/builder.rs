@@ -1,0 +1,215 @@
+//! Builds an outbox. A setting that makes no sense in a mode does not exist there.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::config::{Config, ConfigError, PurgeConfig, QueueConfig};
+use crate::error::StartError;
+use crate::interceptor::Interceptor;
+use crate::outbox::Outbox;
+use crate::retry::RetryPolicy;
+use crate::route::Routes;
+use crate::store::Store;
+use crate::writer::WriterHook;
+
+/// One engine on the store.
+#[derive(Debug)]
+pub enum SingleNode {}
+/// Several engines on the store.
+#[derive(Debug)]
+pub enum MultiNode {}
+/// Strict order.
+#[derive(Debug)]
+pub enum Ordered {}
+/// No engine.
+#[derive(Debug)]
+pub enum WriterOnly {}
+/// Whatever the configuration says.
+#[derive(Debug)]
+pub enum Configured {}
+
+/// A mode that delivers.
+pub trait Delivers: sealed::Sealed {}
+/// A mode with a hot path and retries.
+pub trait Retries: Delivers {}
+
+impl Delivers for SingleNode {}
+impl Delivers for MultiNode {}
+impl Delivers for Ordered {}
+impl Retries for SingleNode {}
+impl Retries for MultiNode {}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::SingleNode {}
+    impl Sealed for super::MultiNode {}
+    impl Sealed for super::Ordered {}
+    impl Sealed for super::WriterOnly {}
+}
+
+/// Builds an [`Outbox`]. A setting that makes no sense in the mode does not exist here.
+#[must_use = "an outbox exists only after `build` or `start`"]
+pub struct Builder<M> {
+    config: Config,
+    store: Arc<dyn Store>,
+    routes: Routes,
+    hooks: Vec<Arc<dyn WriterHook>>,
+    interceptors: Vec<Arc<dyn Interceptor>>,
+    mode: PhantomData<M>,
+}
+
+impl<M> Builder<M> {
+    pub(crate) fn new(config: Config, store: Arc<dyn Store>, routes: Routes) -> Self {
+        Self { config, store, routes, hooks: Vec::new(), interceptors: Vec::new(), mode: PhantomData }
+    }
+
+    /// Names this outbox in metrics and logs. Default: `outbox`.
+    pub fn name(self, name: impl Into<String>) -> Self {
+        let name = name.into();
+        self.change(|config| config.name = name)
+    }
+
+    /// Adds a hook around every write.
+    pub fn hook(mut self, hook: impl WriterHook) -> Self {
+        self.hooks.push(Arc::new(hook));
+        self
+    }
+
+    /// Adds an interceptor around every dispatch.
+    pub fn interceptor(mut self, interceptor: impl Interceptor) -> Self {
+        self.interceptors.push(Arc::new(interceptor));
+        self
+    }
+
+    /// Adds several interceptors.
+    pub fn interceptors(mut self, interceptors: impl IntoIterator<Item = Arc<dyn Interceptor>>) -> Self {
+        self.interceptors.extend(interceptors);
+        self
+    }
+
+    /// The largest payload that may be written, in bytes. Default: 1 MiB.
+    pub fn payload_bytes(self, bytes: usize) -> Self {
+        self.change(|config| config.payload_bytes = bytes)
+    }
+
+    /// The outbox, not started; reports every problem at once.
+    pub fn build(self) -> Result<Outbox, ConfigError> {
+        Outbox::new(self.store, &self.config, self.routes, self.hooks, self.interceptors)
+    }
+
+    /// The outbox, started.
+    pub fn start(self) -> Result<Outbox, StartError> {
+        let outbox = self.build()?;
+        outbox.start()?;
+        Ok(outbox)
+    }
+
+    fn change(mut self, change: impl FnOnce(&mut Config)) -> Self {
+        change(&mut self.config);
+        self
+    }
+}
+
+impl<M: Delivers> Builder<M> {
+    /// The pause between two polls, unless a hint comes first. Default: 5 s.
+    pub fn poll_interval(self, interval: Duration) -> Self {
+        self.change(|config| config.poller.interval = interval)
+    }
+
+    /// The most events per claim. Default: 50.
+    pub fn poll_batch(self, events: usize) -> Self {
+        self.change(|config| config.poller.batch = events)
+    }
+
+    /// Leaves out events inserted less than this ago. Default: zero.
+    pub fn skip_recent(self, age: Duration) -> Self {
+        self.change(|config| config.poller.skip_recent = age)
+    }
+
+    /// How long a handler may take. Default: 60 s.
+    pub fn handler_timeout(self, timeout: Duration) -> Self {
+        self.change(|config| config.handler_timeout = timeout)
+    }
+
+    /// How long a publisher may take. Default: 10 s.
+    pub fn publish_timeout(self, timeout: Duration) -> Self {
+        self.change(|config| config.publish_timeout = timeout)
+    }
+
+    /// How long a call to the store may take. Default: 10 s.
+    pub fn store_timeout(self, timeout: Duration) -> Self {
+        self.change(|config| config.store_timeout = timeout)
+    }
+
+    /// How long a shutdown waits for what is queued and running. Default: 5 s.
+    pub fn drain(self, limit: Duration) -> Self {
+        self.change(|config| config.drain = limit)
+    }
+
+    /// What becomes of old rows. Default: DONE deleted after 7 days, DEAD kept.
+    pub fn purge(self, purge: PurgeConfig) -> Self {
+        self.change(|config| config.purge = purge)
+    }
+
+    /// The prefix of every metric. Default: `outbox`.
+    pub fn metrics_prefix(self, prefix: impl Into<String>) -> Self {
+        let prefix = prefix.into();
+        self.change(|config| config.metrics.prefix = prefix)
+    }
+}
+
+impl<M: Retries> Builder<M> {
+    /// How many events are worked on at once. Default: 4.
+    pub fn workers(self, workers: usize) -> Self {
+        self.change(|config| config.workers = Some(workers))
+    }
+
+    /// When to try again. Default: ten attempts, 200 ms doubling to 60 s.
+    pub fn retry(self, retry: RetryPolicy) -> Self {
+        self.change(|config| config.retry = Some(retry))
+    }
+
+    /// The bounds of the queues. Default: 1000 hot and 1000 cold events, 64 MiB together.
+    pub fn queue(self, queue: QueueConfig) -> Self {
+        self.change(|config| config.queue = queue)
+    }
+
+    /// The lease that a row is born with on the hot path. Default: 10 s.
+    pub fn hot_lease(self, lease: Duration) -> Self {
+        self.change(|config| config.lease.get_or_insert_default().hot = lease)
+    }
+
+    /// How long an event without a route waits for a node that has one. Default: 10 min with
+    /// several nodes; zero, so DEAD at once, with one.
+    pub fn no_route_grace(self, grace: Duration) -> Self {
+        self.change(|config| config.no_route_grace = Some(grace))
+    }
+}
+
+impl Builder<SingleNode> {
+    /// How long an event is held without renewal. Default: 30 s.
+    pub fn lease(self, lease: Duration) -> Self {
+        self.change(|config| config.lease.get_or_insert_default().duration = lease)
+    }
+}
+
+impl Builder<WriterOnly> {
+    /// Deletes rows of any status at this age, checked every `interval`. Default: never.
+    pub fn purge_at_age(self, age: Duration, interval: Duration) -> Self {
+        self.change(|config| {
+            config.purge.age = Some(age);
+            config.purge.interval = interval;
+        })
+    }
+}
+
+impl<M> fmt::Debug for Builder<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("config", &self.config)
+            .field("routes", &self.routes)
+            .finish_non_exhaustive()
+    }
+}

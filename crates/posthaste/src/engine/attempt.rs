@@ -1,0 +1,99 @@
+//! What became of one event in one delivery, joined over the destinations of a fan-out.
+
+use crate::destination::{Outcome, Unreachable};
+use crate::error::{cut_error, error_text};
+
+#[derive(Debug, Default)]
+pub(super) struct Attempt {
+    outcome: Option<Outcome>,
+    /// Destinations of a fan-out that got the event now.
+    pub(super) delivered: Vec<String>,
+    refused: bool,
+}
+
+impl Attempt {
+    /// An interceptor refused the event: no destination is to see it.
+    pub(super) fn refused(outcome: Outcome) -> Self {
+        Self { outcome: Some(outcome), delivered: Vec::new(), refused: true }
+    }
+
+    pub(super) fn is_refused(&self) -> bool {
+        self.refused
+    }
+
+    /// Adds the answer of the only destination, or of one of several, by name.
+    pub(super) fn add(&mut self, fan_out: Option<&str>, outcome: Outcome) {
+        let outcome = match fan_out {
+            None => outcome,
+            Some(name) => {
+                if matches!(outcome, Outcome::Done) {
+                    self.delivered.push(name.to_owned());
+                }
+                named(name, outcome)
+            }
+        };
+        self.outcome = Some(match self.outcome.take() {
+            Some(other) if rank(&other) >= rank(&outcome) => other,
+            _ => outcome,
+        });
+    }
+
+    /// The outcome of all. Nobody was missing the event: it is done.
+    pub(super) fn outcome(&self) -> &Outcome {
+        self.outcome.as_ref().unwrap_or(&Outcome::Done)
+    }
+
+    pub(super) fn into_outcome(self) -> Outcome {
+        self.outcome.unwrap_or(Outcome::Done)
+    }
+}
+
+/// Which outcome speaks for an event that had several. What may still succeed comes before what
+/// cannot, so that one destination's final "no" does not rob the others of their event.
+fn rank(outcome: &Outcome) -> u8 {
+    match outcome {
+        Outcome::Done => 0,
+        Outcome::Dead(_) => 1,
+        Outcome::Defer(_) => 2,
+        Outcome::Unreachable(_) => 3,
+        Outcome::Retry(_) | Outcome::RetryAfter(..) => 4,
+    }
+}
+
+fn named(name: &str, outcome: Outcome) -> Outcome {
+    let with_name = |text: &str| format!("{name}: {text}");
+    match outcome {
+        Outcome::Done | Outcome::Defer(_) => outcome,
+        Outcome::Dead(reason) => Outcome::Dead(cut_error(with_name(&reason))),
+        Outcome::Retry(error) => Outcome::retry(with_name(&error_text(error.as_ref()))),
+        Outcome::RetryAfter(delay, error) => {
+            Outcome::RetryAfter(delay, with_name(&error_text(error.as_ref())).into())
+        }
+        Outcome::Unreachable(Unreachable { error, connection_failed }) => {
+            let error = with_name(&error_text(error.as_ref())).into();
+            Outcome::Unreachable(Unreachable { error, connection_failed })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Design 8, fan-out
+    #[test]
+    fn what_may_still_succeed_speaks_before_what_cannot() {
+        let mut attempt = Attempt::default();
+        attempt.add(Some("kafka"), Outcome::Done);
+        attempt.add(Some("mail"), Outcome::Dead("no such address".to_owned()));
+        assert!(matches!(attempt.outcome(), Outcome::Dead(reason) if reason == "mail: no such address"));
+        attempt.add(Some("search"), Outcome::retry("busy"));
+        assert!(matches!(attempt.outcome(), Outcome::Retry(error) if error.to_string() == "search: busy"));
+        assert_eq!(attempt.delivered, ["kafka"]);
+    }
+
+    #[test]
+    fn event_that_nobody_is_missing_is_done() {
+        assert!(matches!(Attempt::default().outcome(), Outcome::Done));
+    }
+}

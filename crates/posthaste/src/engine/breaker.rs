@@ -1,0 +1,265 @@
+//! Whether a route's destination is there.
+//!
+//! A pure state machine: it is told what happened and says what to do. It opens at once when a
+//! connection fails, otherwise when three different events got no answer with no success between
+//! them. While open it lets one event through now and then; any answer closes it.
+//!
+//! One event that makes a healthy destination look dead must not close it for everyone: an event
+//! that is unreachable again after others were delivered becomes a *suspect*. A suspect cannot
+//! open the breaker alone, waits longer each time, and after ten such times spends attempts.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::event::EventId;
+
+/// Different events without an answer that open the breaker.
+const STREAK: usize = 3;
+const FIRST_PROBE: Duration = Duration::from_secs(1);
+const LONGEST_PROBE: Duration = Duration::from_secs(10);
+/// From this many unreachable results on, with deliveries between them, an attempt is spent.
+const PATIENCE: u32 = 10;
+/// The most suspects remembered. A forgotten one starts again, which delays its end and no more.
+const MOST_SUSPECTS: usize = 10_000;
+
+#[derive(Debug, Default)]
+pub(crate) struct Breaker {
+    open: Option<Open>,
+    /// Events that got no answer since the last success.
+    streak: Vec<EventId>,
+    suspects: HashMap<EventId, Suspect>,
+    /// Counts deliveries, to know whether one lay between two failures.
+    delivered: u64,
+}
+
+#[derive(Debug)]
+struct Open {
+    next_probe: Instant,
+    wait: Duration,
+}
+
+#[derive(Debug)]
+struct Suspect {
+    /// Unreachable results with deliveries of others in between.
+    times: u32,
+    /// Unreachable results in all.
+    tries: u32,
+    /// The count of deliveries at the last of them.
+    delivered: u64,
+}
+
+/// How an event could not be delivered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Failed {
+    /// There was no connection at all.
+    pub(crate) connection: bool,
+    /// It was sent to see whether the destination is back.
+    pub(crate) probe: bool,
+}
+
+/// What to do with an event that could not be delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Advice {
+    /// Wait for the route.
+    Park,
+    /// It showed that nobody is there: wait apart from the parked ones, so that the next probe is
+    /// another event.
+    StandAside,
+    /// The route is fine, wait by oneself; this is the n-th time.
+    Postpone(u32),
+    /// The event is to blame: it spends an attempt.
+    Spend,
+}
+
+impl Breaker {
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// When the next probe may go; none while closed.
+    pub(crate) fn next_probe(&self) -> Option<Instant> {
+        self.open.as_ref().map(|open| open.next_probe)
+    }
+
+    /// Whether an event may be the probe now. Taking the chance moves the next one on by `within`,
+    /// the time in which this one must answer.
+    pub(crate) fn try_probe(&mut self, now: Instant, within: Duration) -> bool {
+        match &mut self.open {
+            Some(open) if open.next_probe <= now => {
+                open.next_probe = now + within + open.wait;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// There was no event to probe with: the next look waits as after a probe that failed.
+    pub(crate) fn postpone_probe(&mut self, now: Instant) {
+        if self.is_open() {
+            self.open(now);
+        }
+    }
+
+    /// The destination took an event. Answers true if that closed the breaker.
+    pub(crate) fn delivered(&mut self, id: &EventId) -> bool {
+        self.delivered += 1;
+        self.suspects.remove(id);
+        self.answered()
+    }
+
+    /// The destination answered, if only to refuse. Answers true if that closed the breaker.
+    pub(crate) fn answered(&mut self) -> bool {
+        self.streak.clear();
+        self.open.take().is_some()
+    }
+
+    /// The destination was not there for this event. Only a probe's failure makes the next probe
+    /// wait longer: events that were under way when the breaker opened tell nothing new.
+    pub(crate) fn unreachable(&mut self, id: &EventId, failed: Failed, now: Instant) -> Advice {
+        let (times, tries) = self.count(id);
+        if times > PATIENCE {
+            return Advice::Spend;
+        }
+        if !self.streak.contains(id) {
+            self.streak.push(id.clone());
+            self.streak.truncate(STREAK);
+        }
+        let suspect = times > 1;
+        let opens = (failed.connection && !suspect) || self.streak.len() >= STREAK;
+        // The event that opened it stands aside like a probe: next time another one is asked.
+        let told = if self.is_open() { failed.probe } else { opens };
+        if told {
+            self.open(now);
+        }
+        match self.open {
+            Some(_) if told => Advice::StandAside,
+            Some(_) if !suspect => Advice::Park,
+            _ => Advice::Postpone(tries),
+        }
+    }
+
+    /// Opens, or waits twice as long for the next probe if it is open.
+    pub(crate) fn open(&mut self, now: Instant) {
+        let wait = self.open.as_ref().map_or(FIRST_PROBE, |open| (open.wait * 2).min(LONGEST_PROBE));
+        self.open = Some(Open { next_probe: now + wait, wait });
+    }
+
+    /// How often this event was unreachable: with deliveries of others in between, and in all.
+    fn count(&mut self, id: &EventId) -> (u32, u32) {
+        if self.suspects.len() >= MOST_SUSPECTS && !self.suspects.contains_key(id) {
+            self.suspects.clear();
+        }
+        let delivered = self.delivered;
+        let fresh = Suspect { times: 1, tries: 0, delivered };
+        let suspect = self.suspects.entry(id.clone()).or_insert(fresh);
+        suspect.tries = suspect.tries.saturating_add(1);
+        if suspect.delivered < delivered {
+            suspect.times = suspect.times.saturating_add(1);
+            suspect.delivered = delivered;
+        }
+        (suspect.times, suspect.tries)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REFUSED: Failed = Failed { connection: true, probe: false };
+    const SILENT: Failed = Failed { connection: false, probe: false };
+
+    fn id(n: u32) -> EventId {
+        EventId::from(format!("e{n}"))
+    }
+
+    #[test]
+    fn lone_event_without_an_answer_waits_longer_each_time() {
+        let now = Instant::now();
+        let mut breaker = Breaker::default();
+        for n in 1..5 {
+            assert_eq!(breaker.unreachable(&id(1), SILENT, now), Advice::Postpone(n));
+        }
+    }
+
+    // Design 8, breaker
+    #[test]
+    fn opens_at_once_on_a_failed_connection_and_after_three_events_without_an_answer() {
+        let now = Instant::now();
+        let mut breaker = Breaker::default();
+        assert_eq!(breaker.unreachable(&id(1), REFUSED, now), Advice::StandAside);
+        assert!(breaker.is_open());
+        assert_eq!(breaker.unreachable(&id(2), REFUSED, now), Advice::Park);
+
+        let mut breaker = Breaker::default();
+        for _ in 0..5 {
+            breaker.unreachable(&id(1), SILENT, now);
+        }
+        assert!(!breaker.is_open(), "one event alone must not open it");
+        breaker.unreachable(&id(2), SILENT, now);
+        breaker.delivered(&id(9));
+        breaker.unreachable(&id(3), SILENT, now);
+        assert!(!breaker.is_open(), "a success between starts the count anew");
+        breaker.unreachable(&id(4), SILENT, now);
+        breaker.unreachable(&id(5), SILENT, now);
+        assert!(breaker.is_open());
+    }
+
+    #[test]
+    fn probes_after_one_second_doubling_to_ten() {
+        let start = Instant::now();
+        let mut now = start;
+        let mut breaker = Breaker::default();
+        breaker.unreachable(&id(0), REFUSED, now);
+        let mut waits = Vec::new();
+        for n in 1..8 {
+            let probe = breaker.next_probe().expect("open");
+            waits.push((probe - now).as_secs());
+            now = probe;
+            assert!(breaker.try_probe(now, Duration::from_secs(10)));
+            assert!(!breaker.try_probe(now, Duration::from_secs(10)), "one probe at a time");
+            breaker.unreachable(&id(100), REFUSED, now);
+            breaker.unreachable(&id(n), Failed { connection: true, probe: true }, now);
+        }
+        assert_eq!(waits, [1, 2, 4, 8, 10, 10, 10]);
+        assert!(breaker.answered());
+        assert!(!breaker.is_open());
+    }
+
+    // Invariant 7
+    #[test]
+    fn suspect_cannot_open_the_breaker_and_spends_attempts_after_ten_times() {
+        let now = Instant::now();
+        let mut breaker = Breaker::default();
+        let poison = id(666);
+        assert_eq!(breaker.unreachable(&poison, REFUSED, now), Advice::StandAside);
+        for n in 2..=PATIENCE {
+            breaker.delivered(&id(n));
+            assert_eq!(breaker.unreachable(&poison, REFUSED, now), Advice::Postpone(n));
+            assert!(!breaker.is_open(), "a suspect must not open it");
+        }
+        breaker.delivered(&id(99));
+        assert_eq!(breaker.unreachable(&poison, REFUSED, now), Advice::Spend);
+    }
+
+    #[test]
+    fn outage_without_deliveries_makes_no_suspects() {
+        let now = Instant::now();
+        let mut breaker = Breaker::default();
+        breaker.unreachable(&id(0), REFUSED, now);
+        for _ in 0..100 {
+            assert_eq!(breaker.unreachable(&id(1), REFUSED, now), Advice::Park);
+        }
+    }
+
+    #[test]
+    fn suspects_are_bounded() {
+        let now = Instant::now();
+        let mut breaker = Breaker::default();
+        for n in 0..(MOST_SUSPECTS as u32 + 5) {
+            breaker.unreachable(&id(n), SILENT, now);
+        }
+        assert!(breaker.suspects.len() <= MOST_SUSPECTS);
+    }
+}

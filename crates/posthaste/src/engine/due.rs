@@ -1,0 +1,58 @@
+//! When events become due that this engine itself put off, so that the poller need not wait for
+//! its next interval.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::{Mutex, MutexGuard};
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::sync::lock;
+
+/// The most instants remembered; beyond that the poller's interval serves.
+const MOST: usize = 10_000;
+
+#[derive(Debug, Default)]
+pub(crate) struct Due {
+    times: Mutex<BinaryHeap<Reverse<Instant>>>,
+    earlier: Notify,
+}
+
+impl Due {
+    pub(crate) fn add(&self, at: Instant) {
+        let mut times = self.lock();
+        let earlier = times.peek().is_none_or(|Reverse(first)| at < *first);
+        if times.len() < MOST {
+            times.push(Reverse(at));
+        }
+        drop(times);
+        if earlier {
+            self.earlier.notify_one();
+        }
+    }
+
+    /// Waits until the next instant has come, and forgets all that have.
+    pub(crate) async fn next(&self) {
+        loop {
+            let earlier = self.earlier.notified();
+            let first = self.lock().peek().map(|Reverse(first)| *first);
+            match first {
+                None => earlier.await,
+                Some(first) if first <= Instant::now() => break,
+                Some(first) => {
+                    let _ = tokio::time::timeout_at(first, earlier).await;
+                }
+            }
+        }
+        let now = Instant::now();
+        let mut times = self.lock();
+        while times.peek().is_some_and(|Reverse(first)| *first <= now) {
+            times.pop();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BinaryHeap<Reverse<Instant>>> {
+        lock(&self.times)
+    }
+}

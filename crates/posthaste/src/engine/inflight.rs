@@ -1,0 +1,168 @@
+//! Which events this engine holds, from enqueue to settlement, and until when.
+//!
+//! One table does two things: it keeps a hot and a cold copy of an event from both running, and
+//! it tells the keeper which leases to renew. Ends of leases are judged on the monotonic clock,
+//! from the instant before the statement that took them was sent.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::event::EventId;
+use crate::store::{Lease, LeaseToken};
+use crate::sync::lock;
+
+#[derive(Debug, Default)]
+pub(crate) struct InFlight {
+    held: Mutex<HashMap<EventId, Held>>,
+    emptied: Notify,
+    filled: Notify,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    seq: i64,
+    token: LeaseToken,
+    until: Instant,
+}
+
+impl InFlight {
+    /// Notes an event; false, and nothing changes, if it is held already.
+    pub(crate) fn admit(&self, lease: &Lease, until: Instant) -> bool {
+        let mut all = self.lock();
+        let first = all.is_empty();
+        match all.entry(lease.id.clone()) {
+            Entry::Occupied(_) => return false,
+            Entry::Vacant(entry) => entry.insert(Held { seq: lease.seq, token: lease.token, until }),
+        };
+        if first {
+            self.filled.notify_one();
+        }
+        true
+    }
+
+    /// An event was claimed: if it is held already the new lease replaces the old one, because the
+    /// store knows only that one, and the copy that is here goes on under it. Answers whether.
+    pub(crate) fn adopt(&self, lease: &Lease, until: Instant) -> bool {
+        match self.lock().get_mut(&lease.id) {
+            None => false,
+            Some(held) => {
+                *held = Held { seq: lease.seq, token: lease.token, until };
+                true
+            }
+        }
+    }
+
+    /// The lease of an event that is about to be started; none, and forgotten, if it has lapsed.
+    pub(crate) fn start(&self, id: &EventId, now: Instant) -> Option<Lease> {
+        let mut held = self.lock();
+        let entry = *held.get(id)?;
+        if entry.until > now {
+            return Some(Lease { id: id.clone(), seq: entry.seq, token: entry.token });
+        }
+        held.remove(id);
+        self.note_if_empty(&held);
+        None
+    }
+
+    /// The lease that an event is held by now. It may have lapsed and been taken again by this
+    /// engine while the event ran; the store knows only the new one.
+    pub(crate) fn current(&self, lease: Lease) -> Lease {
+        match self.lock().get(&lease.id) {
+            Some(held) => Lease { seq: held.seq, token: held.token, ..lease },
+            None => lease,
+        }
+    }
+
+    /// Forgets events whose outcome is written. Answers the leases that replaced theirs meanwhile:
+    /// nobody works on those.
+    pub(crate) fn finish<'a>(&self, leases: impl IntoIterator<Item = &'a Lease>) -> Vec<Lease> {
+        let mut held = self.lock();
+        let mut newer = Vec::new();
+        for lease in leases {
+            if let Some(removed) = held.remove(&lease.id).filter(|removed| removed.token != lease.token) {
+                newer.push(Lease { seq: removed.seq, token: removed.token, ..lease.clone() });
+            }
+        }
+        self.note_if_empty(&held);
+        newer
+    }
+
+    /// Forgets an event, whatever became of it.
+    pub(crate) fn forget<'a>(&self, ids: impl IntoIterator<Item = &'a EventId>) {
+        let mut held = self.lock();
+        for id in ids {
+            held.remove(id);
+        }
+        self.note_if_empty(&held);
+    }
+
+    /// Whether an event is still held, by the monotonic clock.
+    pub(crate) fn holds(&self, id: &EventId, now: Instant) -> bool {
+        self.lock().get(id).is_some_and(|held| held.until > now)
+    }
+
+    /// Every lease that ends within `margin` and has not ended.
+    pub(crate) fn ending_within(&self, margin: Duration, now: Instant) -> Vec<Lease> {
+        let soon = now + margin;
+        let held = self.lock();
+        held.iter()
+            .filter(|(_, held)| held.until > now && held.until <= soon)
+            .map(|(id, held)| Lease { id: id.clone(), seq: held.seq, token: held.token })
+            .collect()
+    }
+
+    /// These leases last until then. One that was replaced meanwhile is left alone.
+    pub(crate) fn renewed<'a>(&self, leases: impl IntoIterator<Item = &'a Lease>, until: Instant) {
+        let mut held = self.lock();
+        for lease in leases {
+            if let Some(held) = held.get_mut(&lease.id).filter(|held| held.token == lease.token) {
+                held.until = until;
+            }
+        }
+    }
+
+    /// The store says that these are held by somebody else: they end now.
+    pub(crate) fn lost<'a>(&self, leases: impl IntoIterator<Item = &'a Lease>, now: Instant) {
+        self.renewed(leases, now);
+    }
+
+    /// How many events are held.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Waits until something is held.
+    pub(crate) async fn occupied(&self) {
+        while self.lock().is_empty() {
+            self.filled.notified().await;
+        }
+    }
+
+    /// Waits until nothing is held.
+    pub(crate) async fn empty(&self) {
+        loop {
+            let emptied = self.emptied.notified();
+            tokio::pin!(emptied);
+            emptied.as_mut().enable();
+            if self.lock().is_empty() {
+                return;
+            }
+            emptied.await;
+        }
+    }
+
+    fn note_if_empty(&self, held: &HashMap<EventId, Held>) {
+        if held.is_empty() {
+            self.emptied.notify_waiters();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<EventId, Held>> {
+        lock(&self.held)
+    }
+}

@@ -1,0 +1,47 @@
+//! Renews the leases of everything this engine holds, in one statement.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::Shared;
+use crate::event::EventId;
+use crate::store::{Lease, Renew};
+
+/// Runs until it is cancelled.
+pub(crate) async fn run(shared: Arc<Shared>) {
+    let lease = &shared.settings.lease;
+    let tick = lease.duration.min(lease.hot) / 3;
+    loop {
+        // An idle engine has no timer here.
+        shared.inflight.occupied().await;
+        tokio::time::sleep(tick).await;
+        keep(&shared).await;
+    }
+}
+
+/// Renews every lease with less than two thirds of its time left.
+async fn keep(shared: &Shared) {
+    let duration = shared.settings.lease.duration;
+    let leases = shared.inflight.ending_within(duration * 2 / 3, Instant::now());
+    if let Some(held) = renew(shared, &leases).await {
+        shared.metrics.lease_conflicts.increment((leases.len() - held.len()) as u64);
+    }
+}
+
+/// Renews these leases and answers which of them are still ours; none if the store cannot say.
+pub(super) async fn renew(shared: &Shared, leases: &[Lease]) -> Option<HashSet<EventId>> {
+    if leases.is_empty() {
+        return None;
+    }
+    let asked_at = Instant::now();
+    let duration = shared.settings.lease.duration;
+    let request = Renew { owner: &shared.owner, leases, lease: duration, now: None };
+    let answer = shared.call("renew", shared.store.renew(&request)).await.ok()?;
+    let held: HashSet<_> = answer.into_iter().collect();
+    let (kept, lost): (Vec<&Lease>, Vec<&Lease>) = leases.iter().partition(|lease| held.contains(&lease.id));
+    shared.inflight.renewed(kept, asked_at + duration);
+    shared.inflight.lost(lost, Instant::now());
+    Some(held)
+}

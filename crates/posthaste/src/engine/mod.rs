@@ -1,0 +1,199 @@
+//! The engine: from a commit or a claim to a settled outcome.
+//!
+//! [`Shared`] is what its parts share; [`Engine`] starts and stops them. It holds no user's
+//! transaction and sees no driver's type.
+
+mod attempt;
+mod breaker;
+mod due;
+mod inflight;
+mod intake;
+mod keeper;
+mod meter;
+mod outgoing;
+mod placement;
+mod poller;
+mod purger;
+mod queue;
+mod rate;
+mod routes;
+mod run;
+mod settler;
+mod unconfirmed;
+mod verdict;
+mod waiting;
+mod warn_limit;
+mod worker;
+
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use futures_util::FutureExt as _;
+use tokio::time::{Instant, timeout};
+
+pub(crate) use intake::Intake;
+pub(crate) use poller::Polled;
+pub(crate) use run::Engine;
+pub use run::ShutdownReport;
+
+use crate::config::Settings;
+use crate::error::{StoreError, error_text};
+use crate::event::EventId;
+use crate::interceptor::Interceptor;
+use crate::metrics::Metrics;
+use crate::route::RouteTable;
+use crate::store::{Lease, Owner, Store, Wake};
+use crate::sync::lock;
+use routes::RouteStates;
+
+/// The most events without a route whose first sight is remembered.
+const MOST_UNROUTABLE: usize = 10_000;
+
+/// What the parts of a running engine share.
+pub(crate) struct Shared {
+    pub(crate) settings: Settings,
+    owner: Owner,
+    store: Arc<dyn Store>,
+    routes: RouteTable,
+    interceptors: Vec<Arc<dyn Interceptor>>,
+    metrics: Metrics,
+    states: RouteStates,
+    queue: queue::Queue,
+    inflight: inflight::InFlight,
+    outgoing: outgoing::Outgoing,
+    unconfirmed: unconfirmed::Unconfirmed,
+    due: due::Due,
+    /// Rung when this process knows of something to claim.
+    poll_bell: Wake,
+    /// One poll at a time.
+    polling: tokio::sync::Mutex<()>,
+    unroutable: Mutex<HashMap<EventId, Instant>>,
+    warn_limit: warn_limit::WarnLimit,
+    stopping: AtomicBool,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        settings: Settings,
+        store: Arc<dyn Store>,
+        routes: RouteTable,
+        interceptors: Vec<Arc<dyn Interceptor>>,
+    ) -> Self {
+        let metrics = Metrics::new(&settings, routes.entries().iter().map(|route| route.name.as_str()));
+        Self {
+            owner: Owner::random(&settings.name),
+            metrics,
+            states: RouteStates::new(routes.entries().len()),
+            queue: queue::Queue::new(settings.queue.clone(), &routes, settings.ordered()),
+            inflight: inflight::InFlight::default(),
+            outgoing: outgoing::Outgoing::default(),
+            unconfirmed: unconfirmed::Unconfirmed::default(),
+            due: due::Due::default(),
+            poll_bell: Wake::new(),
+            polling: tokio::sync::Mutex::default(),
+            unroutable: Mutex::default(),
+            warn_limit: warn_limit::WarnLimit::default(),
+            stopping: AtomicBool::new(false),
+            settings,
+            store,
+            routes,
+            interceptors,
+        }
+    }
+
+    /// One poll.
+    pub(crate) async fn poll_once(&self) -> Result<Polled, StoreError> {
+        poller::poll(self).await
+    }
+
+    /// One purge.
+    pub(crate) async fn purge_once(&self) -> Result<u64, StoreError> {
+        purger::purge(self).await
+    }
+
+    /// How many events this engine holds.
+    pub(crate) fn held(&self) -> usize {
+        self.inflight.len()
+    }
+
+    /// Waits until nothing is queued, running or on its way to the store.
+    pub(crate) async fn quiet(&self) {
+        loop {
+            self.unconfirmed.quiet().await;
+            self.inflight.empty().await;
+            self.outgoing.quiet().await;
+            if self.is_quiet() {
+                return;
+            }
+        }
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.unconfirmed.is_quiet() && self.inflight.len() == 0 && self.outgoing.is_quiet()
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// A call to the store, bounded in time and counted when it fails.
+    async fn call<T>(
+        &self,
+        what: &'static str,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let limit = self.settings.store_timeout;
+        // A panic in a store's code is an error like any other: what the caller holds is not lost.
+        let call = AssertUnwindSafe(call).catch_unwind();
+        let result = match timeout(limit, call).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(_)) => Err(StoreError::backend("panicking", "the store's own code panicked")),
+            Err(_) => Err(StoreError::Timeout(limit)),
+        };
+        if let Err(error) = &result {
+            self.metrics.store_errors.increment(1);
+            tracing::error!(outbox = %self.settings.name, call = what, error = %error_text(error), "the store failed");
+        }
+        result
+    }
+
+    /// The outcomes of these events are written. What was claimed again meanwhile goes back.
+    fn finished<'a>(&self, leases: impl IntoIterator<Item = &'a Lease>) {
+        let newer = self.inflight.finish(leases);
+        if !newer.is_empty() {
+            self.outgoing.release(newer, Instant::now());
+        }
+    }
+
+    /// Gives back events that were claimed but not started.
+    fn give_back(&self, leases: Vec<Lease>) {
+        self.inflight.forget(leases.iter().map(|lease| &lease.id));
+        self.outgoing.release(leases, Instant::now());
+    }
+
+    /// Since when this engine knows that an event has no route. When too many are remembered all
+    /// are forgotten, which gives them more time, never less.
+    fn unroutable_since(&self, id: &EventId) -> Instant {
+        let mut seen = lock(&self.unroutable);
+        if seen.len() >= MOST_UNROUTABLE && !seen.contains_key(id) {
+            seen.clear();
+        }
+        *seen.entry(id.clone()).or_insert_with(Instant::now)
+    }
+
+    /// An event without a route is DEAD: if it is replayed, it is new to us.
+    fn forget_unroutable(&self, id: &EventId) {
+        lock(&self.unroutable).remove(id);
+    }
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine")
+            .field("owner", &self.owner)
+            .field("held", &self.held())
+            .finish_non_exhaustive()
+    }
+}

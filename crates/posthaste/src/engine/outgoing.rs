@@ -1,0 +1,195 @@
+//! What waits to be written back to the store: outcomes, parks and releases.
+//!
+//! Bounded: workers wait when a whole batch of outcomes is waiting or being written. Releases beyond
+//! the bound are dropped, and those leases lapse by themselves.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard};
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::config::Settings;
+use crate::store::{Lease, Settlement};
+use crate::sync::lock;
+
+/// The most leases waiting to be released.
+const MOST_RELEASES: usize = 10_000;
+
+#[derive(Debug, Default)]
+pub(crate) struct Outgoing {
+    inner: Mutex<Inner>,
+    /// Rung for the settler.
+    work: Notify,
+    /// Rung for workers that wait for room.
+    room: Notify,
+    /// Rung when nothing is left to write.
+    quiet: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    settlements: Vec<Settlement>,
+    parks: BTreeMap<usize, Vec<Lease>>,
+    /// Leases to give back, each not before its instant.
+    releases: Vec<(Instant, Lease)>,
+    /// The round being written, and how many outcomes are in it.
+    writing: Option<usize>,
+}
+
+impl Inner {
+    /// One batch in all: what waits and what is being written.
+    fn room(&self) -> usize {
+        Settings::SETTLE_BATCH.saturating_sub(self.settlements.len() + self.writing.unwrap_or(0))
+    }
+
+    fn is_quiet(&self, now: Instant) -> bool {
+        let releasing = self.releases.iter().any(|(at, _)| *at <= now);
+        self.writing.is_none() && !releasing && self.settlements.is_empty() && self.parks.is_empty()
+    }
+}
+
+/// Outcomes that are not handed over yet.
+struct Rest<'a> {
+    outgoing: &'a Outgoing,
+    settlements: Vec<Settlement>,
+}
+
+impl Rest<'_> {
+    fn hand_over_what_fits(&mut self) {
+        let mut inner = self.outgoing.lock();
+        let fits = inner.room().min(self.settlements.len());
+        inner.settlements.extend(self.settlements.drain(..fits));
+        drop(inner);
+        if fits > 0 {
+            self.outgoing.work.notify_one();
+        }
+    }
+}
+
+impl Drop for Rest<'_> {
+    fn drop(&mut self) {
+        if !self.settlements.is_empty() {
+            self.outgoing.lock().settlements.append(&mut self.settlements);
+            self.outgoing.work.notify_one();
+        }
+    }
+}
+
+/// One round of work for the settler.
+#[derive(Debug, Default)]
+pub(crate) struct Round {
+    pub(crate) settlements: Vec<Settlement>,
+    /// By route index.
+    pub(crate) parks: BTreeMap<usize, Vec<Lease>>,
+    pub(crate) releases: Vec<Lease>,
+}
+
+impl Round {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.settlements.is_empty() && self.parks.is_empty() && self.releases.is_empty()
+    }
+}
+
+impl Outgoing {
+    /// Hands over outcomes, as many as there is room for, and waits with the rest. Dropped while
+    /// it waits, it hands over the rest all the same: an outcome is never lost to a bound.
+    pub(crate) async fn settle(&self, settlements: Vec<Settlement>) {
+        let mut rest = Rest { outgoing: self, settlements };
+        loop {
+            let room = self.room.notified();
+            tokio::pin!(room);
+            room.as_mut().enable();
+            rest.hand_over_what_fits();
+            if rest.settlements.is_empty() {
+                return;
+            }
+            room.await;
+        }
+    }
+
+    /// Hands over events whose route is closed.
+    pub(crate) fn park(&self, route: usize, leases: Vec<Lease>) {
+        if !leases.is_empty() {
+            self.lock().parks.entry(route).or_default().extend(leases);
+            self.work.notify_one();
+        }
+    }
+
+    /// Gives leases back, not before the given instant. Beyond the bound they are left to lapse.
+    pub(crate) fn release(&self, leases: Vec<Lease>, not_before: Instant) {
+        let mut inner = self.lock();
+        let room = MOST_RELEASES.saturating_sub(inner.releases.len());
+        inner.releases.extend(leases.into_iter().take(room).map(|lease| (not_before, lease)));
+        drop(inner);
+        self.work.notify_one();
+    }
+
+    /// The next round; waits until there is something to do.
+    pub(crate) async fn next_round(&self) -> Round {
+        loop {
+            let work = self.work.notified();
+            tokio::pin!(work);
+            work.as_mut().enable();
+            let round = self.take(Instant::now());
+            if !round.is_empty() {
+                return round;
+            }
+            match self.next_release() {
+                Some(at) => {
+                    let _ = tokio::time::timeout_at(at, work).await;
+                }
+                None => work.await,
+            }
+        }
+    }
+
+    /// Everything that may be written now, releases due until `now` included.
+    pub(crate) fn take(&self, now: Instant) -> Round {
+        let mut inner = self.lock();
+        let batch = inner.settlements.len().min(Settings::SETTLE_BATCH);
+        let settlements = inner.settlements.drain(..batch).collect();
+        let (due, later) = std::mem::take(&mut inner.releases).into_iter().partition(|(at, _)| *at <= now);
+        inner.releases = later;
+        let due: Vec<(Instant, Lease)> = due;
+        let something = batch > 0 || !due.is_empty() || !inner.parks.is_empty();
+        inner.writing = something.then_some(batch);
+        Round {
+            settlements,
+            parks: std::mem::take(&mut inner.parks),
+            releases: due.into_iter().map(|(_, lease)| lease).collect(),
+        }
+    }
+
+    /// The last round was written.
+    pub(crate) fn written(&self) {
+        self.lock().writing = None;
+        self.room.notify_waiters();
+        self.quiet.notify_waiters();
+    }
+
+    /// Waits until nothing is left to write but releases whose time has not come.
+    pub(crate) async fn quiet(&self) {
+        loop {
+            let quiet = self.quiet.notified();
+            tokio::pin!(quiet);
+            quiet.as_mut().enable();
+            if self.is_quiet() {
+                return;
+            }
+            quiet.await;
+        }
+    }
+
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.lock().is_quiet(Instant::now())
+    }
+
+    fn next_release(&self) -> Option<Instant> {
+        self.lock().releases.iter().map(|(at, _)| *at).min()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        lock(&self.inner)
+    }
+}

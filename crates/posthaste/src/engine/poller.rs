@@ -1,0 +1,176 @@
+//! Claims due events from the store. Alone it is enough: everything else only makes it faster.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::Shared;
+use super::placement::place;
+use crate::error::StoreError;
+use crate::store::{Claim, LeaseToken, Unpark, Wake};
+
+/// The most parked events that one statement brings back.
+const MOST_UNPARKED: usize = 512;
+
+/// What one poll did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Polled {
+    /// Rows that were claimed, whatever became of them.
+    pub(crate) claimed: usize,
+    /// There is probably more: poll again at once.
+    pub(crate) again: bool,
+    /// There was no room: poll again when there is.
+    pub(crate) full: bool,
+}
+
+/// Runs until it is told to stop. A poll that has begun is finished, so that no claim is lost.
+pub(crate) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
+    let wake = shared.store.wake();
+    let (busy, idle) = (shared.settings.busy_interval(), shared.settings.poller.interval);
+    let mut pause = busy;
+    while !stop.is_cancelled() {
+        if shared.settings.ordered() {
+            // Nothing may be claimed while something older is still on its way.
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                () = shared.quiet() => {}
+            }
+        }
+        let polled = match poll(&shared).await {
+            Ok(polled) => polled,
+            Err(_) => Polled { full: true, ..Polled::default() },
+        };
+        pause = if polled.claimed > 0 { busy } else { (pause * 2).min(idle) };
+        if polled.again {
+            // A store that answers at once must not keep the others from running.
+            tokio::task::yield_now().await;
+            continue;
+        }
+        tokio::select! {
+            biased; // so that a simulation can be repeated
+            () = stop.cancelled() => return,
+            () = wait(&shared, pause, wake.as_ref(), polled.full) => {}
+        }
+    }
+}
+
+/// Waits for whatever comes first: the interval, a hint, a retry's time or a probe's time; after
+/// a poll that had no room, or failed, only the interval and room count.
+async fn wait(shared: &Shared, pause: Duration, wake: Option<&Wake>, full: bool) {
+    let interval = Instant::now() + pause;
+    let until =
+        if full { interval } else { shared.next_probe().map_or(interval, |probe| probe.min(interval)) };
+    tokio::select! {
+            biased; // so that a simulation can be repeated
+        () = tokio::time::sleep_until(until) => {}
+        () = shared.queue.room(), if full => {}
+        () = shared.poll_bell.rung(), if !full => {}
+        () = shared.due.next(), if !full => {}
+        () = rung(wake), if !full => {}
+    }
+}
+
+async fn rung(wake: Option<&Wake>) {
+    match wake {
+        Some(wake) => wake.rung().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// One poll: claims what fits, places it, and brings parked events of reopened routes back.
+pub(crate) async fn poll(shared: &Shared) -> Result<Polled, StoreError> {
+    let _alone = shared.polling.lock().await;
+    if shared.settings.ordered() && !shared.is_quiet() {
+        return Ok(Polled { full: true, ..Polled::default() });
+    }
+    shared.queue.admit_again();
+    let room = shared.queue.cold_room();
+    if room == 0 {
+        return Ok(Polled { full: true, ..Polled::default() });
+    }
+    let limit = limit(shared, room);
+    let asked_at = Instant::now();
+    let claim = Claim {
+        owner: &shared.owner,
+        token: LeaseToken::random(),
+        lease: shared.settings.lease.duration,
+        limit,
+        order: shared.settings.order,
+        skip_recent: shared.settings.poller.skip_recent,
+        now: None,
+    };
+    let claimed = shared.call("claim", shared.store.claim(&claim)).await?;
+    let count = claimed.events.len() + claimed.malformed.len() + claimed.died.len();
+    let placed = place(shared, claimed, asked_at + shared.settings.lease.duration).await;
+    let full_batch = limit > 0 && count >= limit;
+    let unparked = unpark(shared).await?;
+    let probing = !full_batch && find_probes(shared).await?;
+    Ok(Polled { claimed: count, again: placed && (full_batch || unparked > 0 || probing), full: !placed })
+}
+
+/// Brings back one parked event for each probe that found none. Answers whether there is one.
+async fn find_probes(shared: &Shared) -> Result<bool, StoreError> {
+    let mut found = false;
+    for route in shared.routes_to_probe() {
+        let unpark = Unpark { route: shared.route_name(route), limit: 1, now: None };
+        if shared.call("unpark", shared.store.unpark(&unpark)).await? > 0 {
+            found = true;
+        } else {
+            shared.breaker(route, |breaker| breaker.postpone_probe(Instant::now()));
+        }
+    }
+    Ok(found)
+}
+
+/// How many events to claim. While every route is closed nothing is claimed but a probe; ordered
+/// mode waits for any closed route, because nothing may overtake its events.
+fn limit(shared: &Shared, room: usize) -> usize {
+    let batch = few_sizes(shared.settings.poller.batch.min(room), shared.settings.poller.batch);
+    let closed = shared.closed_routes();
+    let all_closed = closed > 0 && closed == shared.routes.entries().len();
+    if all_closed || (closed > 0 && shared.settings.ordered()) {
+        return match shared.routes_to_probe().len() {
+            0 => 0,
+            // The one route's first event is the probe. With several, the event wanted may lie
+            // behind others.
+            1 if closed == 1 => 1,
+            _ if shared.settings.ordered() => 1,
+            _ => batch,
+        };
+    }
+    batch
+}
+
+/// Brings parked events of reopened routes back, as many as there is room for.
+async fn unpark(shared: &Shared) -> Result<u64, StoreError> {
+    let mut total = 0;
+    for route in shared.reopened_routes() {
+        let limit = few_sizes(shared.queue.cold_room_of(route).min(MOST_UNPARKED), MOST_UNPARKED);
+        if limit == 0 {
+            // Comes back to it when the route has drained.
+            shared.set_crowded(route);
+            continue;
+        }
+        let asking = shared.ask_for_parked(route);
+        let unpark = Unpark { route: shared.route_name(route), limit, now: None };
+        let rows = shared.call("unpark", shared.store.unpark(&unpark)).await?;
+        total += rows;
+        if rows < limit as u64 {
+            asking.got_all();
+        }
+    }
+    Ok(total)
+}
+
+/// The whole batch, or the next smaller power of two. Stores write limits into their statements, and
+/// a driver's cache should not fill with a statement for every number.
+fn few_sizes(wanted: usize, batch: usize) -> usize {
+    match wanted {
+        0 => 0,
+        _ if wanted >= batch => batch,
+        _ => 1 << wanted.ilog2(),
+    }
+}

@@ -1,0 +1,63 @@
+//! Removes old rows in batches, so that no statement holds locks for long.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Shared;
+use crate::config::{Mode, PurgeConfig, Retention};
+use crate::error::StoreError;
+use crate::store::{OnDone, Purge, Purgeable};
+
+/// The first purge comes within this time.
+const FIRST: Duration = Duration::from_secs(60);
+
+/// Runs until it is cancelled. Fixed delay: the next purge counts from the end of the last.
+pub(crate) async fn run(shared: Arc<Shared>) {
+    let interval = shared.settings.purge.interval;
+    // Soon after the start, or a process that restarts often would never purge; not at once, or
+    // nodes that start together would purge together.
+    let mut pause = interval.min(FIRST).mul_f64(fastrand::f64());
+    loop {
+        tokio::time::sleep(std::mem::replace(&mut pause, interval)).await;
+        // A failure is logged where it happens, and the next purge tries again.
+        if let Ok(rows @ 1..) = purge(&shared).await {
+            tracing::info!(outbox = %shared.settings.name, rows, "old events purged");
+        }
+    }
+}
+
+/// One purge: batches until one comes back short. Answers how many rows went.
+pub(crate) async fn purge(shared: &Shared) -> Result<u64, StoreError> {
+    let mut total = 0;
+    for (what, older_than, archive) in jobs(shared.settings.mode, &shared.settings.purge) {
+        let request = Purge { what, older_than, archive, limit: shared.settings.purge.batch, now: None };
+        total += all(shared, &request).await?;
+    }
+    Ok(total)
+}
+
+async fn all(shared: &Shared, request: &Purge) -> Result<u64, StoreError> {
+    let started = Instant::now();
+    let mut total = 0;
+    loop {
+        let rows = shared.call("purge", shared.store.purge(request)).await?;
+        total += rows;
+        if rows < request.limit as u64 {
+            tracing::debug!(rows = total, took = ?started.elapsed(), "purged {:?}", request.what);
+            return Ok(total);
+        }
+    }
+}
+
+/// What to purge. A writer-only outbox does not know what was delivered, so it goes by age alone.
+fn jobs(mode: Mode, purge: &PurgeConfig) -> impl Iterator<Item = (Purgeable, Duration, bool)> {
+    let of = |what, retention: &Retention| {
+        let wanted = mode != Mode::WriterOnly && retention.action != OnDone::Keep;
+        wanted.then(|| (what, retention.after, retention.action == OnDone::Archive))
+    };
+    let by_status = [of(Purgeable::Done, &purge.done), of(Purgeable::Dead, &purge.dead)];
+    let by_age = purge.age.map(|age| (Purgeable::Any, age, false));
+    by_status.into_iter().chain([by_age]).flatten()
+}

@@ -1,0 +1,397 @@
+//! The bounded hot and cold queues, and which event a worker takes next.
+//!
+//! Events wait per route, and one of several routes gets at most half of the places, so that a
+//! route which is slow, limited or closed does not hold up the others. The bounds are global: a
+//! number of hot events, a number of cold events, bytes of both.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard};
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::waiting::{Readiness, Waiting};
+use crate::config::{Fairness, QueueConfig};
+use crate::destination::{Delivery, Source};
+use crate::event::EventId;
+use crate::route::{Entry, RouteTable};
+use crate::sync::lock;
+
+/// An event that waits for a worker.
+#[derive(Clone, Debug)]
+pub(crate) struct Item {
+    pub(crate) delivery: Delivery,
+    pub(crate) route: usize,
+    pub(crate) progress: BTreeSet<String>,
+    /// Lets it pass an open breaker, to see whether the destination is back.
+    pub(crate) probe: bool,
+    /// Since when it has been waiting, on the monotonic clock.
+    pub(crate) since: Instant,
+    /// Its place among all that came before it; set by the queue.
+    pub(crate) arrival: u64,
+}
+
+impl Item {
+    pub(crate) fn id(&self) -> &EventId {
+        self.delivery.event.id()
+    }
+
+    fn source(&self) -> Source {
+        self.delivery.source
+    }
+
+    fn weight(&self) -> usize {
+        self.delivery.event.weight()
+    }
+}
+
+/// An event that the queue did not take.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    pub(crate) item: Item,
+    /// The queue has room, but this event's route has its share of it already.
+    pub(crate) share_is_full: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Queue {
+    inner: Mutex<Inner>,
+    limits: QueueConfig,
+    /// Ordered mode: events leave one by one in the order in which they came, across routes.
+    strict: bool,
+    /// How many routes there are; events without a route come after the last.
+    routes: usize,
+    /// Rung for one waiting worker.
+    work: Notify,
+    /// Rung for the poller when a full cold queue has room again.
+    space: Notify,
+}
+
+#[derive(Debug)]
+struct Inner {
+    waiting: Vec<Waiting>,
+    hot: usize,
+    cold: usize,
+    bytes: usize,
+    arrivals: u64,
+    /// Counts takes, for the 2:1 of hot and cold.
+    turn: u8,
+    /// The route that is asked first next time, so that each has its turn.
+    first: usize,
+    state: State,
+    /// While outcomes cannot be written back, nothing new is started.
+    held_back: bool,
+    /// Ordered mode: events were taken out to go back, so nothing that came behind them may enter
+    /// until the next claim begins.
+    halted: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Open,
+    /// Shutting down: workers empty it, then stop.
+    Draining,
+    /// Workers stop at once.
+    Closed,
+}
+
+enum Next {
+    Take(Vec<Item>),
+    /// Nothing now, but a rate limit ends then.
+    At(Instant),
+    Nothing,
+    Stop,
+}
+
+impl Queue {
+    pub(crate) fn new(limits: QueueConfig, routes: &RouteTable, strict: bool) -> Self {
+        let batch = |route: &Entry| if strict { 1 } else { route.batch };
+        let mut waiting: Vec<_> = routes
+            .entries()
+            .iter()
+            .map(|route| Waiting::new(route.concurrency, batch(route), route.rate))
+            .collect();
+        waiting.push(Waiting::new(usize::MAX, 1, None)); // events without a route
+        let inner = Inner {
+            waiting,
+            hot: 0,
+            cold: 0,
+            bytes: 0,
+            arrivals: 0,
+            turn: 0,
+            first: 0,
+            state: State::Open,
+            held_back: false,
+            halted: false,
+        };
+        Self {
+            inner: Mutex::new(inner),
+            limits,
+            strict,
+            routes: routes.entries().len(),
+            work: Notify::new(),
+            space: Notify::new(),
+        }
+    }
+
+    /// Adds an event; gives it back if its queue is full or shutting down.
+    #[allow(
+        clippy::result_large_err,
+        reason = "the item goes back to its owner, who still has to release it"
+    )]
+    pub(crate) fn push(&self, mut item: Item) -> Result<(), Refused> {
+        let mut inner = self.lock();
+        // One that is larger than the whole bound goes in alone: nobody else would deliver it.
+        let too_many_bytes = inner.bytes > 0 && inner.bytes + item.weight() > self.limits.bytes;
+        if inner.state != State::Open || inner.halted || too_many_bytes {
+            return Err(Refused { item, share_is_full: false });
+        }
+        let (count, limit) = inner.side(item.source(), &self.limits);
+        if *count >= limit {
+            return Err(Refused { item, share_is_full: false });
+        }
+        let waiting = &mut inner.waiting[item.route];
+        if waiting.side(item.source()).len() >= self.share(item.route, limit) {
+            return Err(Refused { item, share_is_full: true });
+        }
+        let (count, _) = inner.side(item.source(), &self.limits);
+        *count += 1;
+        inner.bytes += item.weight();
+        inner.arrivals += 1;
+        item.arrival = inner.arrivals;
+        let waiting = &mut inner.waiting[item.route];
+        waiting.side(item.source()).push_back(item);
+        drop(inner);
+        self.work.notify_one();
+        Ok(())
+    }
+
+    /// The next events for a worker, all of one route; none when the worker shall stop. The route
+    /// counts as running until [`finished`](Self::finished).
+    pub(crate) async fn take(&self) -> Option<Vec<Item>> {
+        loop {
+            let work = self.work.notified();
+            tokio::pin!(work);
+            work.as_mut().enable();
+            match self.next() {
+                Next::Take(items) => return Some(items),
+                Next::Stop => {
+                    // The others may be asleep since the last event was taken.
+                    self.work.notify_waiters();
+                    return None;
+                }
+                Next::Nothing => work.await,
+                Next::At(instant) => {
+                    let _ = tokio::time::timeout_at(instant, work).await;
+                }
+            }
+        }
+    }
+
+    /// A delivery of this route ended.
+    pub(crate) fn finished(&self, route: usize) {
+        let mut inner = self.lock();
+        let waiting = &mut inner.waiting[route];
+        waiting.running -= 1;
+        let limited = waiting.running + 1 == waiting.concurrency;
+        drop(inner);
+        if limited {
+            self.work.notify_one();
+        }
+    }
+
+    /// How many more events the cold queue takes.
+    pub(crate) fn cold_room(&self) -> usize {
+        let inner = self.lock();
+        if inner.state != State::Open || inner.bytes >= self.limits.bytes {
+            return 0;
+        }
+        self.limits.cold.saturating_sub(inner.cold)
+    }
+
+    /// How many more cold events of this route the queue takes.
+    pub(crate) fn cold_room_of(&self, route: usize) -> usize {
+        let room = self.cold_room();
+        let waiting = self.lock().waiting[route].cold.len();
+        room.min(self.share(route, self.limits.cold).saturating_sub(waiting))
+    }
+
+    /// Whether a route has less than a quarter of its share of the cold queue waiting.
+    pub(crate) fn has_drained(&self, route: usize) -> bool {
+        self.lock().waiting[route].cold.len() * 4 <= self.share(route, self.limits.cold)
+    }
+
+    /// How many of `limit` places one route may take: all if it is alone, else half, so that a slow
+    /// or limited route leaves room for the others. Ordered mode cannot put events aside.
+    fn share(&self, route: usize, limit: usize) -> usize {
+        if self.strict || self.routes < 2 || route == self.routes { limit } else { limit.div_ceil(2) }
+    }
+
+    /// Waits for the next time that a worker takes cold events.
+    pub(crate) async fn room(&self) {
+        self.space.notified().await;
+    }
+
+    /// Whether the hot queue, or this route's share of it, is more than three quarters full: then
+    /// rows are better born unleased.
+    pub(crate) fn hot_is_crowded(&self, route: usize) -> bool {
+        let inner = self.lock();
+        inner.state != State::Open
+            || inner.hot * 4 > self.limits.hot * 3
+            || inner.waiting[route].hot.len() * 4 > self.share(route, self.limits.hot) * 3
+            || inner.bytes / 3 > self.limits.bytes / 4
+    }
+
+    /// Hot and cold depth.
+    pub(crate) fn depths(&self) -> (usize, usize) {
+        let inner = self.lock();
+        (inner.hot, inner.cold)
+    }
+
+    /// Starts nothing new while outcomes cannot be written back.
+    pub(crate) fn hold_back(&self, held_back: bool) {
+        let mut inner = self.lock();
+        if inner.held_back == held_back {
+            return;
+        }
+        inner.held_back = held_back;
+        drop(inner);
+        self.work.notify_waiters();
+    }
+
+    /// Takes no more events in; workers stop when it is empty.
+    pub(crate) fn drain(&self) {
+        self.enter(State::Draining);
+    }
+
+    /// Workers stop at once. Answers what was still waiting.
+    pub(crate) fn close(&self) -> Vec<Item> {
+        self.enter(State::Closed);
+        self.take_all()
+    }
+
+    /// A claim begins: in ordered mode events may enter again.
+    pub(crate) fn admit_again(&self) {
+        self.lock().halted = false;
+    }
+
+    /// Takes out everything that waits.
+    pub(crate) fn take_all(&self) -> Vec<Item> {
+        let mut inner = self.lock();
+        inner.halted = self.strict;
+        let mut items = Vec::new();
+        for waiting in &mut inner.waiting {
+            items.extend(waiting.hot.drain(..).chain(waiting.cold.drain(..)));
+        }
+        inner.taken(&items);
+        drop(inner);
+        self.space.notify_one();
+        items
+    }
+
+    fn enter(&self, state: State) {
+        self.lock().state = state;
+        self.work.notify_waiters();
+        self.space.notify_one();
+    }
+
+    fn next(&self) -> Next {
+        let mut inner = self.lock();
+        if inner.state == State::Closed {
+            return Next::Stop;
+        }
+        if inner.held_back {
+            return Next::Nothing;
+        }
+        if inner.hot + inner.cold == 0 {
+            return if inner.state == State::Draining { Next::Stop } else { Next::Nothing };
+        }
+        let now = Instant::now();
+        let next = if self.strict {
+            inner.take_first(now)
+        } else {
+            let preferred = self.preferred(&mut inner);
+            inner.take(preferred, now)
+        };
+        let more = inner.hot + inner.cold > 0;
+        drop(inner);
+        if let Next::Take(_) = &next {
+            // Hot events make room too: bytes are counted together.
+            self.space.notify_one();
+            if more {
+                self.work.notify_one();
+            }
+        }
+        next
+    }
+
+    fn preferred(&self, inner: &mut Inner) -> Source {
+        inner.turn = (inner.turn + 1) % 3;
+        match self.limits.fairness {
+            Fairness::Weighted if inner.turn == 0 => Source::Cold,
+            _ => Source::Hot,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        lock(&self.inner)
+    }
+}
+
+impl Inner {
+    /// How many events of a side wait, and how many may.
+    fn side(&mut self, source: Source, limits: &QueueConfig) -> (&mut usize, usize) {
+        match source {
+            Source::Hot => (&mut self.hot, limits.hot),
+            Source::Cold => (&mut self.cold, limits.cold),
+        }
+    }
+
+    /// The next events of the preferred side, or of the other if that side has none to start.
+    fn take(&mut self, preferred: Source, now: Instant) -> Next {
+        let other = if preferred == Source::Hot { Source::Cold } else { Source::Hot };
+        let mut earliest: Option<Instant> = None;
+        for side in [preferred, other] {
+            for offset in 0..self.waiting.len() {
+                let route = (self.first + offset) % self.waiting.len();
+                match self.waiting[route].ready(side, now) {
+                    Readiness::Empty | Readiness::Busy => {}
+                    Readiness::At(instant) => earliest = Some(earliest.map_or(instant, |at| at.min(instant))),
+                    Readiness::Ready => {
+                        self.first = route + 1;
+                        let items = self.waiting[route].start(side, now);
+                        self.taken(&items);
+                        return Next::Take(items);
+                    }
+                }
+            }
+        }
+        earliest.map_or(Next::Nothing, Next::At)
+    }
+
+    /// The event that came first, and no other, whatever its route. Strict order is cold only.
+    fn take_first(&mut self, now: Instant) -> Next {
+        let heads = self.waiting.iter().enumerate();
+        let heads = heads.filter_map(|(route, waiting)| Some((waiting.cold.front()?.arrival, route)));
+        let Some((_, route)) = heads.min() else { return Next::Nothing };
+        match self.waiting[route].ready(Source::Cold, now) {
+            Readiness::Empty | Readiness::Busy => Next::Nothing,
+            Readiness::At(instant) => Next::At(instant),
+            Readiness::Ready => {
+                let items = self.waiting[route].start(Source::Cold, now);
+                self.taken(&items);
+                Next::Take(items)
+            }
+        }
+    }
+
+    fn taken(&mut self, items: &[Item]) {
+        for item in items {
+            self.bytes -= item.weight();
+            match item.source() {
+                Source::Hot => self.hot -= 1,
+                Source::Cold => self.cold -= 1,
+            }
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Which routes are closed, by their breaker or by an operator, and which were reopened.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::time::Instant;
+
+use super::Shared;
+use super::breaker::Breaker;
+use crate::config::Settings;
+use crate::store::{Lease, Park};
+use crate::sync::lock;
+
+/// The changing part of every route. Events without a route have none: nothing closes them.
+#[derive(Debug)]
+pub(super) struct RouteStates(Vec<RouteState>);
+
+#[derive(Debug)]
+struct RouteState {
+    breaker: Mutex<Breaker>,
+    paused: AtomicBool,
+    /// Was closed or crowded, and may have parked rows that should come back.
+    reopened: AtomicBool,
+    /// Has its full share of the queue; what came beyond it is parked until it drains.
+    crowded: AtomicBool,
+}
+
+impl RouteStates {
+    pub(super) fn new(routes: usize) -> Self {
+        // An engine before this one may have parked rows: at the start every route is asked once.
+        let state = || RouteState {
+            breaker: Mutex::default(),
+            paused: AtomicBool::new(false),
+            reopened: AtomicBool::new(true),
+            crowded: AtomicBool::new(false),
+        };
+        Self((0..routes).map(|_| state()).collect())
+    }
+}
+
+impl RouteState {
+    fn is_closed(&self) -> bool {
+        self.paused.load(Ordering::Acquire) || self.with_breaker(|breaker| breaker.is_open())
+    }
+
+    fn with_breaker<T>(&self, ask: impl FnOnce(&mut Breaker) -> T) -> T {
+        ask(&mut lock(&self.breaker))
+    }
+}
+
+/// Parked events of a route are being asked for. Unless all came back, the route stays on the list:
+/// after a short answer, an error, and a poll that was dropped.
+pub(super) struct Asking<'a>(Option<&'a RouteState>);
+
+impl Asking<'_> {
+    /// No parked event is left.
+    pub(super) fn got_all(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        if let Some(state) = self.0 {
+            state.reopened.store(true, Ordering::Release);
+        }
+    }
+}
+
+impl Shared {
+    /// The name of a route, as it stands in `parked`.
+    pub(super) fn route_name(&self, route: usize) -> &str {
+        self.routes.get(route).map_or("", |route| &route.name)
+    }
+
+    /// Whether an operator has paused this route.
+    pub(super) fn is_paused(&self, route: usize) -> bool {
+        self.states.0.get(route).is_some_and(|state| state.paused.load(Ordering::Acquire))
+    }
+
+    /// Whether nothing of this route may be started but a probe.
+    pub(super) fn is_closed(&self, route: usize) -> bool {
+        self.states.0.get(route).is_some_and(RouteState::is_closed)
+    }
+
+    pub(super) fn closed_routes(&self) -> usize {
+        self.states.0.iter().filter(|state| state.is_closed()).count()
+    }
+
+    /// Asks a route's breaker; none for events without a route.
+    pub(super) fn breaker<T>(&self, route: usize, ask: impl FnOnce(&mut Breaker) -> T) -> Option<T> {
+        self.states.0.get(route).map(|state| state.with_breaker(ask))
+    }
+
+    /// Whether an event may go out to see if the destination is back. Never on a paused route.
+    pub(super) fn try_probe(&self, route: usize) -> bool {
+        let (Some(state), Some(entry)) = (self.states.0.get(route), self.routes.get(route)) else {
+            return false;
+        };
+        if state.paused.load(Ordering::Acquire) {
+            return false;
+        }
+        let settings = &self.settings;
+        let timeouts = entry
+            .targets
+            .iter()
+            .map(|target| entry.timeout_of(target, settings.handler_timeout, settings.publish_timeout));
+        let within = timeouts.sum();
+        state.with_breaker(|breaker| breaker.try_probe(Instant::now(), within))
+    }
+
+    /// Routes that a probe may go to now.
+    pub(super) fn routes_to_probe(&self) -> Vec<usize> {
+        let now = Instant::now();
+        let routes = self.states.0.iter().enumerate();
+        routes
+            .filter(|(_, state)| !state.paused.load(Ordering::Acquire))
+            .filter(|(_, state)| {
+                state.with_breaker(|breaker| breaker.next_probe()).is_some_and(|at| at <= now)
+            })
+            .map(|(route, _)| route)
+            .collect()
+    }
+
+    /// When the next probe of any route may go.
+    pub(super) fn next_probe(&self) -> Option<Instant> {
+        let open = self.states.0.iter().filter(|state| !state.paused.load(Ordering::Acquire));
+        open.filter_map(|state| state.with_breaker(|breaker| breaker.next_probe())).min()
+    }
+
+    /// A breaker may have changed: shows it in the gauge.
+    pub(super) fn note_breaker(&self, route: usize) {
+        let open = self.breaker(route, |breaker| breaker.is_open()).unwrap_or(false);
+        self.metrics.routes[route].breaker_open.set(f64::from(u8::from(open)));
+        if open && self.warn_limit.allows(Instant::now()) {
+            tracing::warn!(
+                outbox = %self.settings.name,
+                route = self.route_name(route),
+                "destination cannot be reached; its events wait"
+            );
+        }
+        if open {
+            // The poller's next wait must take the probe into account.
+            self.poll_bell.ring();
+        }
+    }
+
+    /// A breaker closed: the poller brings parked events back.
+    pub(super) fn route_reopened(&self, route: usize) {
+        tracing::info!(outbox = %self.settings.name, route = self.route_name(route), "destination is back");
+        self.note_breaker(route);
+        if let Some(state) = self.states.0.get(route) {
+            state.reopened.store(true, Ordering::Release);
+        }
+        self.poll_bell.ring();
+    }
+
+    /// Routes whose parked events should come back, and that are open.
+    pub(super) fn reopened_routes(&self) -> Vec<usize> {
+        let routes = self.states.0.iter().enumerate();
+        routes
+            .filter(|(_, state)| state.reopened.load(Ordering::Acquire) && !state.is_closed())
+            .map(|(route, _)| route)
+            .collect()
+    }
+
+    /// Begins to bring parked events of this route back. What is parked from now on is another
+    /// matter, so the route counts as done before the store is asked.
+    pub(super) fn ask_for_parked(&self, route: usize) -> Asking<'_> {
+        let state = self.states.0.get(route);
+        state.inspect(|state| state.reopened.store(false, Ordering::Release));
+        Asking(state)
+    }
+
+    /// A route has its full share of the queue, and more of its events were parked.
+    pub(super) fn set_crowded(&self, route: usize) {
+        if let Some(state) = self.states.0.get(route) {
+            state.crowded.store(true, Ordering::Release);
+        }
+        // It may have drained before this was known.
+        self.reopen_if_drained(route);
+    }
+
+    /// A crowded route whose part of the queue has drained gets its parked events back.
+    pub(super) fn reopen_if_drained(&self, route: usize) {
+        let Some(state) = self.states.0.get(route) else { return };
+        if state.crowded.load(Ordering::Acquire) && self.queue.has_drained(route) {
+            state.crowded.store(false, Ordering::Release);
+            state.reopened.store(true, Ordering::Release);
+            self.poll_bell.ring();
+        }
+    }
+
+    /// Parks held rows in one statement. On an error their leases lapse, and they are claimed again.
+    pub(super) async fn park(&self, route: usize, leases: &[Lease]) {
+        let name = self.route_name(route);
+        self.metrics.parked.increment(leases.len() as u64);
+        let park = Park { owner: &self.owner, leases, route: name, duration: Settings::PARK, now: None };
+        let _ = self.call("park", self.store.park(&park)).await;
+        self.parked(name);
+        self.reopen_if_drained(route);
+    }
+
+    /// The store says which routes are paused.
+    pub(super) fn set_paused(&self, paused: &BTreeSet<String>) {
+        for (state, entry) in self.states.0.iter().zip(self.routes.entries()) {
+            let now = paused.contains(&entry.name);
+            let before = state.paused.swap(now, Ordering::AcqRel);
+            if before != now {
+                tracing::info!(outbox = %self.settings.name, route = %entry.name, paused = now, "pause changed");
+            }
+            if before && !now {
+                state.reopened.store(true, Ordering::Release);
+                self.poll_bell.ring();
+            }
+        }
+    }
+
+    /// Puts events of a closed route aside that a worker has taken already.
+    pub(super) fn put_aside(&self, route: usize, leases: Vec<Lease>) {
+        if leases.is_empty() {
+            return;
+        }
+        if self.settings.ordered() {
+            self.give_back(leases);
+        } else {
+            self.outgoing.park(route, leases);
+        }
+    }
+
+    /// Events were parked. If their route was reopened while that was on its way they have to come
+    /// back, or they would wait for the whole park.
+    pub(super) fn parked(&self, route: &str) {
+        let routes = self.states.0.iter().zip(self.routes.entries());
+        let open = |state: &RouteState| !state.is_closed() && !state.crowded.load(Ordering::Acquire);
+        for (state, _) in routes.filter(|(state, entry)| entry.name == route && open(state)) {
+            state.reopened.store(true, Ordering::Release);
+            self.poll_bell.ring();
+        }
+    }
+
+    /// Ordered mode: a destination is not there, so everything behind this event goes back too.
+    pub(super) fn halt(&self) {
+        let behind = self.queue.take_all();
+        let now = Instant::now();
+        let leases = behind.iter().filter_map(|item| self.inflight.start(item.id(), now)).collect();
+        self.give_back(leases);
+    }
+}

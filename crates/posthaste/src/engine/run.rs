@@ -1,0 +1,144 @@
+//! Starts the parts of the engine, and stops them in the right order.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{Shared, keeper, meter, poller, purger, settler, unconfirmed, worker};
+use crate::config::Mode;
+
+/// How long the last write-backs may take after the drain.
+const FLUSH: Duration = Duration::from_secs(1);
+
+/// A running engine. Dropped, it stops at once, and what it held is delivered after its leases
+/// have lapsed; [`shutdown`](Self::shutdown) is the good way.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    shared: Arc<Shared>,
+    workers: JoinSet<()>,
+    purger: Option<AbortOnDropHandle<()>>,
+    poller: Option<AbortOnDropHandle<()>>,
+    settler: Option<AbortOnDropHandle<()>>,
+    /// Stop by being dropped.
+    keepers: Vec<AbortOnDropHandle<()>>,
+    stop_poller: CancellationToken,
+    stop_settler: CancellationToken,
+}
+
+/// What a shutdown could not finish.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShutdownReport {
+    /// Events that were waiting and went back to the store.
+    pub released: usize,
+    /// Events that were still being delivered at the end of the drain. They are delivered again
+    /// when their leases have lapsed.
+    pub abandoned: usize,
+}
+
+impl Engine {
+    pub(crate) fn start(shared: Arc<Shared>) -> Self {
+        let mut engine = Self {
+            workers: JoinSet::new(),
+            purger: None,
+            poller: None,
+            settler: None,
+            keepers: Vec::new(),
+            stop_poller: CancellationToken::new(),
+            stop_settler: CancellationToken::new(),
+            shared,
+        };
+        engine.start_purger();
+        if engine.shared.settings.mode != Mode::WriterOnly {
+            engine.start_delivery();
+        }
+        engine
+    }
+
+    fn start_purger(&mut self) {
+        self.purger = Some(self.spawn("purger", purger::run));
+    }
+
+    fn start_delivery(&mut self) {
+        for _ in 0..self.shared.settings.workers {
+            self.workers.spawn(worker::run(Arc::clone(&self.shared)));
+        }
+        let stop = self.stop_settler.clone();
+        self.settler = Some(self.spawn("settler", move |shared| settler::run(shared, stop.clone())));
+        let stop = self.stop_poller.clone();
+        self.poller = Some(self.spawn("poller", move |shared| poller::run(shared, stop.clone())));
+        self.keepers = vec![
+            self.spawn("keeper", keeper::run),
+            self.spawn("confirmer", unconfirmed::run),
+            self.spawn("meter", meter::run),
+        ];
+    }
+
+    /// Runs one part; a panic, which only a store's code can cause, is logged and it starts again.
+    fn spawn<F, Fut>(&self, part: &'static str, run: F) -> AbortOnDropHandle<()>
+    where
+        F: Fn(Arc<Shared>) -> Fut + Send + 'static,
+        Fut: Future<Output = ()> + Send,
+    {
+        let shared = Arc::clone(&self.shared);
+        AbortOnDropHandle::new(tokio::spawn(async move {
+            while AssertUnwindSafe(run(Arc::clone(&shared))).catch_unwind().await.is_err() {
+                tracing::error!(outbox = %shared.settings.name, part, "a part of the engine panicked; it starts again");
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        }))
+    }
+
+    /// Stops intake and claiming, lets the workers go on until the drain limit, gives back what is
+    /// queued, and writes every outcome.
+    pub(crate) async fn shutdown(mut self) -> ShutdownReport {
+        let shared = Arc::clone(&self.shared);
+        shared.stopping.store(true, Ordering::Release);
+        let deadline = Instant::now() + shared.settings.drain;
+        drop(self.purger.take());
+        self.stop_poller.cancel();
+        shared.queue.drain();
+        let workers = timeout_at(deadline, async { while self.workers.join_next().await.is_some() {} });
+        // What a claim still brings is refused by the queue and goes back.
+        let _ = tokio::join!(workers, finish(self.poller.take(), deadline.max(Instant::now() + FLUSH)));
+
+        let waiting = shared.queue.close();
+        let now = Instant::now();
+        let leases: Vec<_> =
+            waiting.iter().filter_map(|item| shared.inflight.start(item.id(), now)).collect();
+        let released = leases.len();
+        shared.give_back(leases);
+
+        self.workers.shutdown().await;
+        self.stop_settler.cancel();
+        finish(self.settler.take(), deadline.max(Instant::now() + FLUSH)).await;
+        let report = ShutdownReport { released, abandoned: shared.held() };
+        tracing::info!(
+            outbox = %shared.settings.name,
+            released = report.released,
+            abandoned = report.abandoned,
+            "outbox stopped"
+        );
+        report
+    }
+}
+
+/// Whatever ends an engine, nothing is born leased to it any more.
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.shared.stopping.store(true, Ordering::Release);
+    }
+}
+
+/// Waits for a part to end by itself, and ends it when it is late.
+async fn finish(part: Option<AbortOnDropHandle<()>>, until: Instant) {
+    if let Some(part) = part {
+        let _ = timeout_at(until, part).await;
+    }
+}

@@ -1,0 +1,223 @@
+//! Writes outcomes back, many in one statement.
+//!
+//! Group commit: while one statement is on its way the next outcomes collect, so there is no
+//! timer on an idle system and there are large batches under load. While writing back fails, no
+//! worker starts another event: a store outage must not turn the queue into duplicates.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::Shared;
+use super::outgoing::Round;
+use crate::event::EventId;
+use crate::store::{Lease, LeaseToken, Release, Settle, Settled, Settlement, Verdict};
+
+const FIRST_RETRY: Duration = Duration::from_millis(100);
+const LONGEST_RETRY: Duration = Duration::from_secs(5);
+/// From this failure on a batch is halved.
+const HALVE_AFTER: u32 = 2;
+/// From this failure on a single outcome goes without its text.
+const PLAIN_AFTER: u32 = 4;
+/// From this failure on a single outcome is given up, if the store works otherwise.
+const GIVE_UP_AFTER: u32 = 12;
+
+/// Runs until it is told to stop, then writes what is left.
+pub(crate) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
+    loop {
+        tokio::select! {
+            biased; // so that a simulation can be repeated
+            round = shared.outgoing.next_round() => write(&shared, round).await,
+            () = stop.cancelled() => return flush(&shared).await,
+        }
+    }
+}
+
+async fn flush(shared: &Shared) {
+    loop {
+        // Leases of dropped receipts need not wait any longer either.
+        let round = shared.outgoing.take(Instant::now() + Duration::from_secs(3600));
+        if round.is_empty() {
+            return;
+        }
+        write(shared, round).await;
+    }
+}
+
+async fn write(shared: &Shared, round: Round) {
+    settle(shared, round.settlements).await;
+    for (route, leases) in round.parks {
+        shared.park(route, &leases).await;
+        shared.finished(&leases);
+    }
+    if !round.releases.is_empty() {
+        let release = Release { owner: &shared.owner, leases: &round.releases, now: None };
+        if shared.call("release", shared.store.release(&release)).await.is_ok_and(|released| released > 0) {
+            shared.poll_bell.ring();
+        }
+    }
+    shared.outgoing.written();
+}
+
+/// Settles until everything is written or no longer worth it. A batch that fails again is halved and
+/// tried last, so that one outcome which the store cannot take keeps no other from being written.
+async fn settle(shared: &Shared, settlements: Vec<Settlement>) {
+    let mut batches = vec![Batch::new(settlements, 0)];
+    while let Some(batch) = batches.pop() {
+        if batch.settlements.is_empty() {
+            continue;
+        }
+        if write_batch(shared, &batch.settlements).await {
+            continue;
+        }
+        shared.queue.hold_back(true);
+        let mut batch = batch.failed_again(shared).await;
+        tokio::time::sleep(pause_after(batch.failures)).await;
+        batch.settlements = still_worth_it(shared, batch.settlements);
+        batches.splice(0..0, batch.smaller());
+    }
+    shared.queue.hold_back(false);
+}
+
+async fn write_batch(shared: &Shared, settlements: &[Settlement]) -> bool {
+    shared.metrics.settle_batch.record(settlements.len() as f64);
+    let on_done = shared.settings.purge.on_done;
+    let request = Settle { owner: &shared.owner, settlements, on_done, now: None };
+    match shared.call("settle", shared.store.settle(&request)).await {
+        Ok(answers) => {
+            shared.queue.hold_back(false);
+            settled(shared, settlements, &answers);
+            true
+        }
+        Err(_) => {
+            tracing::warn!(
+                outbox = %shared.settings.name,
+                events = settlements.len(),
+                "outcomes could not be written back; deliveries wait until they can"
+            );
+            false
+        }
+    }
+}
+
+fn pause_after(failures: u32) -> Duration {
+    (FIRST_RETRY * (1 << failures.saturating_sub(1).min(10))).min(LONGEST_RETRY)
+}
+
+/// Outcomes that are written together, and how often that failed.
+struct Batch {
+    settlements: Vec<Settlement>,
+    failures: u32,
+    /// The store could settle something else before the last failure.
+    store_works: bool,
+}
+
+impl Batch {
+    fn new(settlements: Vec<Settlement>, failures: u32) -> Self {
+        Self { settlements, failures, store_works: false }
+    }
+
+    /// Counts a failure. A single outcome that failed often, the last time between two moments at
+    /// which the store could settle something else, is given up: the store refuses it.
+    async fn failed_again(mut self, shared: &Shared) -> Self {
+        self.failures += 1;
+        if self.settlements.len() == 1 && self.failures >= GIVE_UP_AFTER {
+            let works = can_settle(shared).await;
+            if works && self.store_works {
+                self.give_up(shared);
+            }
+            self.store_works = works;
+        }
+        self
+    }
+
+    /// For the next try: whole once more, then in halves, and a single outcome in the end without
+    /// the text of its error, which is the part of it that a store is most likely to refuse.
+    fn smaller(mut self) -> Vec<Batch> {
+        match self.settlements.len() {
+            0 => Vec::new(),
+            1 if self.failures >= PLAIN_AFTER => {
+                self.settlements[0].verdict.forget_text();
+                vec![self]
+            }
+            len @ 2.. if self.failures >= HALVE_AFTER => {
+                let half = self.settlements.split_off(len / 2);
+                vec![Batch::new(half, HALVE_AFTER), Batch::new(self.settlements, HALVE_AFTER)]
+            }
+            _ => vec![self],
+        }
+    }
+
+    /// Leaves the event to its lease: it is delivered again when that has lapsed, and everything
+    /// else goes on.
+    fn give_up(&mut self, shared: &Shared) {
+        for settlement in self.settlements.drain(..) {
+            tracing::error!(
+                outbox = %shared.settings.name,
+                event_id = %settlement.lease.id,
+                "the store refuses the outcome of this event; it will be delivered again"
+            );
+            shared.finished([&settlement.lease]);
+        }
+    }
+}
+
+/// Asks the store to settle an event that does not exist: if it answers, it works.
+async fn can_settle(shared: &Shared) -> bool {
+    let lease = Lease { id: EventId::uuid_v7(), seq: -1, token: LeaseToken::random() };
+    let verdict = Verdict::Deferred { delay: Duration::ZERO };
+    let settlements = [Settlement { lease, verdict, delivered: Vec::new() }];
+    let on_done = shared.settings.purge.on_done;
+    let request = Settle { owner: &shared.owner, settlements: &settlements, on_done, now: None };
+    shared.call("settle", shared.store.settle(&request)).await.is_ok()
+}
+
+/// "Delivered" is always worth telling. Anything else only while the lease lasts: afterwards the
+/// event is somebody else's.
+fn still_worth_it(shared: &Shared, settlements: Vec<Settlement>) -> Vec<Settlement> {
+    let now = Instant::now();
+    let (keep, given_up): (Vec<_>, Vec<_>) = settlements.into_iter().partition(|settlement| {
+        matches!(settlement.verdict, Verdict::Done) || shared.inflight.holds(&settlement.lease.id, now)
+    });
+    shared.finished(given_up.iter().map(|settlement| &settlement.lease));
+    keep
+}
+
+fn settled(shared: &Shared, settlements: &[Settlement], answers: &[Settled]) {
+    for (settlement, answer) in settlements.iter().zip(answers) {
+        note(shared, settlement, answer);
+    }
+    shared.finished(settlements.iter().map(|settlement| &settlement.lease));
+}
+
+/// Counts what became of an event, and remembers when it is due again.
+fn note(shared: &Shared, settlement: &Settlement, answer: &Settled) {
+    let metrics = &shared.metrics;
+    match (answer, &settlement.verdict) {
+        (Settled::Done, _) => metrics.success.increment(1),
+        (Settled::Retry { delay, .. }, _) => {
+            metrics.failure.increment(1);
+            shared.due.add(Instant::now() + *delay);
+        }
+        (Settled::Waiting { .. }, Verdict::Unreachable { park: Some(route), .. }) => shared.parked(route),
+        (Settled::Waiting { delay }, verdict) => {
+            if matches!(verdict, Verdict::Deferred { .. }) {
+                metrics.deferred.increment(1);
+            }
+            shared.due.add(Instant::now() + *delay);
+        }
+        (Settled::Dead { attempts }, _) => {
+            metrics.dead.increment(1);
+            tracing::error!(
+                outbox = %shared.settings.name,
+                event_id = %settlement.lease.id,
+                attempts,
+                "event is DEAD; its row says why, and it can be replayed"
+            );
+        }
+        (Settled::Stale, Verdict::Done) => metrics.late_done.increment(1),
+        (Settled::Stale, _) => metrics.lease_conflicts.increment(1),
+    }
+}

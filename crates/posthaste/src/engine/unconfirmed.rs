@@ -1,0 +1,122 @@
+//! Commits that only the caller vouches for.
+//!
+//! One batched statement asks the store which of these rows exist: renewing a lease answers
+//! exactly those that are committed and still ours. Only they become hot; the others were rolled
+//! back, or will be found by the poller.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::{Shared, intake, keeper};
+use crate::event::Event;
+use crate::store::Lease;
+use crate::sync::lock;
+
+#[derive(Debug, Default)]
+pub(crate) struct Unconfirmed {
+    inner: Mutex<Inner>,
+    work: Notify,
+    idle: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    waiting: Vec<(Event, Lease, Instant)>,
+    /// What waits and what is being asked for, in bytes.
+    bytes: usize,
+    asking: bool,
+}
+
+impl Unconfirmed {
+    /// Bounded like the hot queue it feeds, and by a quarter of its bytes; what is too much goes
+    /// back to the poller.
+    pub(crate) fn add(&self, shared: &Shared, event: Event, lease: Lease, until: Instant) {
+        let mut inner = self.lock();
+        let limits = &shared.settings.queue;
+        if inner.waiting.len() >= limits.hot || inner.bytes + event.weight() > limits.bytes / 4 {
+            drop(inner);
+            shared.outgoing.release(vec![lease], Instant::now());
+            return;
+        }
+        inner.bytes += event.weight();
+        inner.waiting.push((event, lease, until));
+        drop(inner);
+        self.work.notify_one();
+    }
+
+    /// Waits until every receipt so far has been looked up.
+    pub(crate) async fn quiet(&self) {
+        loop {
+            let idle = self.idle.notified();
+            tokio::pin!(idle);
+            idle.as_mut().enable();
+            if self.is_quiet() {
+                return;
+            }
+            idle.await;
+        }
+    }
+
+    pub(crate) fn is_quiet(&self) -> bool {
+        let inner = self.lock();
+        inner.waiting.is_empty() && !inner.asking
+    }
+
+    async fn take(&self) -> Vec<(Event, Lease, Instant)> {
+        loop {
+            let work = self.work.notified();
+            {
+                let mut inner = self.lock();
+                if !inner.waiting.is_empty() {
+                    inner.asking = true;
+                    return std::mem::take(&mut inner.waiting);
+                }
+            }
+            work.await;
+        }
+    }
+
+    fn answered(&self) {
+        let mut inner = self.lock();
+        inner.asking = false;
+        inner.bytes = inner.waiting.iter().map(|(event, ..)| event.weight()).sum();
+        drop(inner);
+        self.idle.notify_waiters();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        lock(&self.inner)
+    }
+}
+
+/// Runs until it is cancelled.
+pub(crate) async fn run(shared: Arc<Shared>) {
+    loop {
+        let waiting = shared.unconfirmed.take().await;
+        confirm(&shared, waiting).await;
+        shared.unconfirmed.answered();
+    }
+}
+
+async fn confirm(shared: &Shared, waiting: Vec<(Event, Lease, Instant)>) {
+    let now = Instant::now();
+    let in_time: Vec<(Event, Lease)> = waiting
+        .into_iter()
+        .filter(|(.., until)| *until > now)
+        .map(|(event, lease, _)| (event, lease))
+        .collect();
+    let leases: Vec<Lease> = in_time.iter().map(|(_, lease)| lease.clone()).collect();
+    let Some(held) = keeper::renew(shared, &leases).await else {
+        // If only the answer was lost, the rows are leased for longer than the hot lease now.
+        shared.outgoing.release(leases, Instant::now());
+        return;
+    };
+    let until = now + shared.settings.lease.duration;
+    for (event, lease) in in_time {
+        if held.contains(&lease.id) {
+            intake::offer(shared, event, &lease, until, now);
+        }
+    }
+}

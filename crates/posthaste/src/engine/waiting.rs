@@ -1,0 +1,78 @@
+//! The events of one route that wait for a worker.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::queue::Item;
+use super::rate::Rate;
+use crate::destination::Source;
+
+/// The events of one route.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) hot: VecDeque<Item>,
+    pub(super) cold: VecDeque<Item>,
+    pub(super) running: usize,
+    pub(super) concurrency: usize,
+    batch: usize,
+    rate: Option<Rate>,
+}
+
+/// Whether a route can start something.
+pub(super) enum Readiness {
+    Empty,
+    Busy,
+    At(Instant),
+    Ready,
+}
+
+impl Waiting {
+    pub(super) fn new(concurrency: usize, batch: usize, rate: Option<f64>) -> Self {
+        Self {
+            hot: VecDeque::new(),
+            cold: VecDeque::new(),
+            running: 0,
+            concurrency,
+            batch,
+            rate: rate.map(Rate::per_second),
+        }
+    }
+
+    pub(super) fn side(&mut self, source: Source) -> &mut VecDeque<Item> {
+        match source {
+            Source::Hot => &mut self.hot,
+            Source::Cold => &mut self.cold,
+        }
+    }
+
+    pub(super) fn ready(&mut self, side: Source, now: Instant) -> Readiness {
+        if self.side(side).is_empty() {
+            return Readiness::Empty;
+        }
+        if self.running >= self.concurrency {
+            return Readiness::Busy;
+        }
+        match self.rate.as_ref().map_or(Duration::ZERO, |rate| rate.wait(now)) {
+            Duration::ZERO => Readiness::Ready,
+            wait => Readiness::At(now + wait),
+        }
+    }
+
+    /// Takes up to a batch, the given side first.
+    pub(super) fn start(&mut self, side: Source, now: Instant) -> Vec<Item> {
+        let (first, second) = match side {
+            Source::Hot => (&mut self.hot, &mut self.cold),
+            Source::Cold => (&mut self.cold, &mut self.hot),
+        };
+        let of_first = first.len().min(self.batch);
+        let of_second = second.len().min(self.batch - of_first);
+        let items: Vec<Item> = first.drain(..of_first).chain(second.drain(..of_second)).collect();
+        self.running += 1;
+        if let Some(rate) = &mut self.rate {
+            rate.spend(items.len(), now);
+        }
+        items
+    }
+}

@@ -1,0 +1,190 @@
+//! Takes events from the queue and delivers them.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use tokio::time::{Instant, timeout};
+
+use super::attempt::Attempt;
+use super::queue::Item;
+use super::{Shared, verdict};
+use crate::destination::{Delivery, OnTimeout, Outcome};
+use crate::error::BoxError;
+use crate::route::{Entry, Target};
+use crate::store::Lease;
+
+/// Runs until the queue says stop.
+pub(crate) async fn run(shared: Arc<Shared>) {
+    while let Some(items) = shared.queue.take().await {
+        let Some(route) = items.first().map(|item| item.route) else { continue };
+        shared.reopen_if_drained(route);
+        let _running = Running { shared: &shared, route };
+        if AssertUnwindSafe(work(&shared, route, &items)).catch_unwind().await.is_err() {
+            // Destinations and interceptors have their own nets, so this is a bug of ours. The
+            // leases lapse and the events are claimed again.
+            tracing::error!(outbox = %shared.settings.name, "a worker panicked; it goes on with the next event");
+            shared.inflight.forget(items.iter().map(Item::id));
+        }
+    }
+}
+
+/// Counts a delivery of a route, also when the worker is stopped in the middle of it.
+struct Running<'a> {
+    shared: &'a Shared,
+    route: usize,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.shared.queue.finished(self.route);
+    }
+}
+
+async fn work(shared: &Shared, route: usize, items: &[Item]) {
+    let mut work = start(shared, items);
+    if shared.is_closed(route) {
+        let may_go = |item: &Item| item.probe && !shared.is_paused(route);
+        let (probe, others): (Vec<_>, Vec<_>) = work.into_iter().partition(|(item, _)| may_go(item));
+        shared.put_aside(route, others.into_iter().map(|(_, lease)| lease).collect());
+        work = probe;
+    }
+    if work.is_empty() {
+        return;
+    }
+    let started = Instant::now();
+    for (item, _) in &work {
+        shared.metrics.routes[route].latency.record(started.duration_since(item.since).as_secs_f64());
+    }
+    let attempts = deliver(shared, route, &work).await;
+    shared.metrics.routes[route].duration.record(started.elapsed().as_secs_f64());
+    let settlements = work
+        .into_iter()
+        .zip(attempts)
+        .map(|((item, lease), attempt)| verdict::of(shared, item, shared.inflight.current(lease), attempt))
+        .collect();
+    shared.outgoing.settle(settlements).await;
+}
+
+/// The events that are still ours. Another node has the others, or will have them.
+fn start<'a>(shared: &Shared, items: &'a [Item]) -> Vec<(&'a Item, Lease)> {
+    let now = Instant::now();
+    let mut work = Vec::with_capacity(items.len());
+    for item in items {
+        match shared.inflight.start(item.id(), now) {
+            Some(lease) => work.push((item, lease)),
+            None => shared.metrics.lease_conflicts.increment(1),
+        }
+    }
+    work
+}
+
+/// Asks the interceptors, then every destination that is missing an event, then the interceptors.
+async fn deliver(shared: &Shared, route: usize, work: &[(&Item, Lease)]) -> Vec<Attempt> {
+    let mut attempts: Vec<Attempt> = work
+        .iter()
+        .map(|(item, _)| {
+            intercept_before(shared, &item.delivery).map_or_else(Attempt::default, Attempt::refused)
+        })
+        .collect();
+    match shared.routes.get(route) {
+        Some(entry) => call_all(shared, entry, work, &mut attempts).await,
+        None => attempts.iter_mut().filter(|attempt| !attempt.is_refused()).for_each(|attempt| {
+            attempt.add(None, Outcome::Dead("no route".to_owned()));
+        }),
+    }
+    for ((item, _), attempt) in work.iter().zip(&attempts) {
+        intercept_after(shared, &item.delivery, attempt.outcome());
+    }
+    attempts
+}
+
+async fn call_all(shared: &Shared, route: &Entry, work: &[(&Item, Lease)], attempts: &mut [Attempt]) {
+    let fan_out = route.targets.len() > 1;
+    for target in &route.targets {
+        let is_missing = |item: &Item| !fan_out || !item.progress.contains(&target.name);
+        let wanted = |(item, attempt): &(&Item, &mut Attempt)| !attempt.is_refused() && is_missing(item);
+        let pairs = work.iter().map(|(item, _)| *item);
+        let batch: Vec<Delivery> = pairs
+            .clone()
+            .zip(attempts.iter_mut())
+            .filter(wanted)
+            .map(|(item, _)| item.delivery.clone())
+            .collect();
+        if batch.is_empty() {
+            continue;
+        }
+        let outcomes = call(shared, route, target, &batch).await;
+        for ((_, attempt), outcome) in pairs.zip(attempts.iter_mut()).filter(wanted).zip(outcomes) {
+            attempt.add(fan_out.then_some(target.name.as_str()), outcome);
+        }
+    }
+}
+
+/// One call of a destination, with its timeout and without its panics.
+async fn call(shared: &Shared, route: &Entry, target: &Target, batch: &[Delivery]) -> Vec<Outcome> {
+    let settings = &shared.settings;
+    let limit = route.timeout_of(target, settings.handler_timeout, settings.publish_timeout);
+    // `deliver` itself is called inside, so that a panic before its first await is caught too.
+    let delivery = AssertUnwindSafe(async { target.destination.deliver(batch).await }).catch_unwind();
+    match timeout(limit, delivery).await {
+        Ok(Ok(outcomes)) => complete(outcomes, batch.len()),
+        Ok(Err(panic)) => {
+            let text = format!("the destination panicked: {}", panic_text(panic.as_ref()));
+            every(batch.len(), || Outcome::retry(text.clone()))
+        }
+        Err(_) => {
+            let text = format!("no answer within {limit:?}");
+            match target.profile.on_timeout {
+                OnTimeout::Retry => every(batch.len(), || Outcome::retry(text.clone())),
+                OnTimeout::Unreachable => every(batch.len(), || Outcome::no_answer(text.clone())),
+            }
+        }
+    }
+}
+
+/// A destination that answers too little has not delivered the rest.
+fn complete(mut outcomes: Vec<Outcome>, expected: usize) -> Vec<Outcome> {
+    let answered = outcomes.len();
+    outcomes.truncate(expected);
+    while outcomes.len() < expected {
+        outcomes.push(Outcome::retry(format!(
+            "the destination answered {answered} outcomes for {expected} events"
+        )));
+    }
+    outcomes
+}
+
+fn every(count: usize, outcome: impl Fn() -> Outcome) -> Vec<Outcome> {
+    (0..count).map(|_| outcome()).collect()
+}
+
+/// The failure of the first interceptor that refuses.
+fn intercept_before(shared: &Shared, delivery: &Delivery) -> Option<Outcome> {
+    for interceptor in &shared.interceptors {
+        let error: BoxError = match catch_unwind(AssertUnwindSafe(|| interceptor.before(delivery))) {
+            Ok(Ok(())) => continue,
+            Ok(Err(error)) => error,
+            Err(panic) => format!("an interceptor panicked: {}", panic_text(panic.as_ref())).into(),
+        };
+        return Some(error.into());
+    }
+    None
+}
+
+fn intercept_after(shared: &Shared, delivery: &Delivery, outcome: &Outcome) {
+    for interceptor in shared.interceptors.iter().rev() {
+        if catch_unwind(AssertUnwindSafe(|| interceptor.after(delivery, outcome))).is_err() {
+            tracing::error!(event_id = %delivery.id(), "an interceptor panicked after a dispatch; the outcome stands");
+        }
+    }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
+}

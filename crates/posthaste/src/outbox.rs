@@ -1,0 +1,245 @@
+//! The outbox: starts and stops the engine, and hands out writers.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use crate::builder::{Builder, Configured, MultiNode, Ordered, SingleNode, WriterOnly};
+use crate::config::{Config, ConfigError, LeaseConfig, Mode, Settings};
+pub use crate::engine::ShutdownReport;
+use crate::engine::{Engine, Intake, Shared};
+use crate::error::{StartError, StoreError};
+use crate::event::Limits;
+use crate::interceptor::Interceptor;
+use crate::route::{RouteTable, Routes};
+use crate::store::Store;
+use crate::sync::lock;
+use crate::writer::receipt::{Proof, Receipt};
+use crate::writer::{WriterCore, WriterHook};
+
+/// An outbox on one store. Cheap to clone; all clones are the same outbox.
+///
+/// Dropping the last clone stops the engine at once and is safe, but [`shutdown`](Self::shutdown)
+/// is better: it finishes what is under way, so that nothing has to be delivered twice.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use posthaste::{Delivery, Event, MemoryStore, Outbox, Routes};
+///
+/// let store = MemoryStore::new();
+/// let routes = Routes::new().handle("UserCreated", async |event: Delivery| {
+///     println!("welcome, {}", event.id());
+/// });
+/// let outbox = Outbox::single_node(store.clone(), routes).start()?;
+///
+/// let mut tx = store.writer(&outbox).begin().await?;
+/// tx.write(Event::json("UserCreated", "Ada")?).await?;
+/// tx.commit().await?;
+///
+/// outbox.idle().await?;
+/// outbox.shutdown().await;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Outbox(Arc<Inner>);
+
+struct Inner {
+    intake: Intake,
+    hooks: Vec<Arc<dyn WriterHook>>,
+    limits: Limits,
+    mode: Mode,
+    state: Mutex<State>,
+}
+
+enum State {
+    Built(Box<Parts>),
+    Running(Engine, Arc<Shared>),
+    Stopped,
+}
+
+struct Parts {
+    settings: Settings,
+    store: Arc<dyn Store>,
+    routes: RouteTable,
+    interceptors: Vec<Arc<dyn Interceptor>>,
+}
+
+impl Outbox {
+    /// One engine on this store: hot path and poller.
+    pub fn single_node(store: impl Store, routes: Routes) -> Builder<SingleNode> {
+        Builder::new(Config::of(Mode::SingleNode), Arc::new(store), routes)
+    }
+
+    /// Several engines share the store. The lease says how long one may hold an event that it no
+    /// longer works on; it is renewed while it does.
+    pub fn multi_node(store: impl Store, routes: Routes, lease: Duration) -> Builder<MultiNode> {
+        let lease = LeaseConfig { duration: lease, ..LeaseConfig::default() };
+        let config = Config { lease: Some(lease), ..Config::of(Mode::MultiNode) };
+        Builder::new(config, Arc::new(store), routes)
+    }
+
+    /// Strict insertion order: the poller alone, one worker, one attempt. A failed event is DEAD,
+    /// because a retry would let later events overtake it.
+    pub fn ordered(store: impl Store, routes: Routes) -> Builder<Ordered> {
+        Builder::new(Config::of(Mode::Ordered), Arc::new(store), routes)
+    }
+
+    /// Writes only: a relay elsewhere, or change data capture, delivers. It needs to be started
+    /// only for its age-based purge.
+    pub fn writer_only(store: impl Store) -> Builder<WriterOnly> {
+        Builder::new(Config::of(Mode::WriterOnly), Arc::new(store), Routes::new())
+    }
+
+    /// An outbox of any mode, as a configuration says.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use posthaste::{Config, Delivery, MemoryStore, Outbox, Routes};
+    ///
+    /// let config = Config { workers: Some(8), ..Config::default() };
+    /// let routes = Routes::new().handle("UserCreated", async |_: Delivery| ());
+    /// let outbox = Outbox::from_config(MemoryStore::new(), config, routes).start()?;
+    /// # outbox.shutdown().await;
+    /// # Ok(()) }
+    /// ```
+    pub fn from_config(store: impl Store, config: Config, routes: Routes) -> Builder<Configured> {
+        Builder::new(config, Arc::new(store), routes)
+    }
+
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        config: &Config,
+        routes: Routes,
+        hooks: Vec<Arc<dyn WriterHook>>,
+        interceptors: Vec<Arc<dyn Interceptor>>,
+    ) -> Result<Outbox, ConfigError> {
+        let mut problems = config.validate().err().map_or_else(Vec::new, |error| error.problems);
+        let routes = routes.into_table().unwrap_or_else(|wrong| {
+            problems.extend(wrong);
+            RouteTable::default()
+        });
+        ConfigError::from_problems(problems)?;
+        let parts = Parts { settings: Settings::resolve(config), store, routes, interceptors };
+        Ok(Outbox(Arc::new(Inner {
+            intake: Intake::default(),
+            hooks,
+            limits: Limits { payload_bytes: config.payload_bytes },
+            mode: config.mode,
+            state: Mutex::new(State::Built(Box::new(parts))),
+        })))
+    }
+
+    /// Starts the engine. Calling it again is harmless; after a shutdown it is an error.
+    pub fn start(&self) -> Result<(), StartError> {
+        if tokio::runtime::Handle::try_current().is_err() {
+            return Err(StartError::NoRuntime);
+        }
+        let mut state = self.0.lock();
+        match std::mem::replace(&mut *state, State::Stopped) {
+            State::Stopped => return Err(StartError::ShutDown),
+            running @ State::Running(..) => *state = running,
+            State::Built(parts) => {
+                let Parts { settings, store, routes, interceptors } = *parts;
+                let shared = Arc::new(Shared::new(settings, store, routes, interceptors));
+                self.0.intake.connect(Arc::clone(&shared));
+                *state = State::Running(Engine::start(Arc::clone(&shared)), shared);
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops: no more intake and claims, what is queued and running is finished within the drain
+    /// limit, the rest goes back to the store. Calling it again is harmless, and so is dropping
+    /// the future: the shutdown goes on.
+    pub async fn shutdown(&self) -> ShutdownReport {
+        let state = std::mem::replace(&mut *self.0.lock(), State::Stopped);
+        match state {
+            State::Running(engine, _) => tokio::spawn(engine.shutdown()).await.unwrap_or_default(),
+            State::Built(_) | State::Stopped => ShutdownReport::default(),
+        }
+    }
+
+    /// Stops at once, as a crash would: nothing is finished, given back or written. For tests of
+    /// what happens then; the events are delivered by others when the leases have lapsed.
+    pub fn abort(&self) {
+        let state = std::mem::replace(&mut *self.0.lock(), State::Stopped);
+        drop(state);
+    }
+
+    /// The part of a Writer that every driver shares. Drivers offer `store.writer(&outbox)`.
+    pub fn writer_core(&self) -> WriterCore {
+        let intake = (self.0.mode != Mode::WriterOnly).then(|| self.0.intake.clone());
+        WriterCore::new(self.0.hooks.clone(), self.0.limits, intake)
+    }
+
+    /// The transaction of this receipt was committed by its caller. Never blocks and never fails.
+    ///
+    /// The caller's word is enough for the hooks, but not for a delivery: the engine looks, in one
+    /// batched statement, which of the rows are really there.
+    pub fn committed(&self, receipt: Receipt) {
+        receipt.committed(Proof::CallersWord, |_| true);
+    }
+
+    /// Polls the store once, now; answers how many rows were claimed. Zero if the engine does not run.
+    pub async fn poll_once(&self) -> Result<usize, StoreError> {
+        match self.delivering() {
+            Some(shared) => Ok(shared.poll_once().await?.claimed),
+            None => Ok(0),
+        }
+    }
+
+    /// Purges once, now; answers how many rows went. Zero if the engine does not run.
+    pub async fn purge_once(&self) -> Result<u64, StoreError> {
+        match self.running() {
+            Some(shared) => shared.purge_once().await,
+            None => Ok(0),
+        }
+    }
+
+    /// For tests: waits until nothing is due, queued, running or on its way to the store. Events
+    /// that wait for their time (a delay, a retry, a closed route) are not waited for.
+    pub async fn idle(&self) -> Result<(), StoreError> {
+        let Some(shared) = self.delivering() else { return Ok(()) };
+        loop {
+            let polled = shared.poll_once().await?;
+            shared.quiet().await;
+            if polled.claimed == 0 && !polled.full && !polled.again {
+                return Ok(());
+            }
+        }
+    }
+
+    /// How many events this engine holds now: queued, running or on their way to the store.
+    pub fn held(&self) -> usize {
+        self.running().map_or(0, |shared| shared.held())
+    }
+
+    /// The engine, unless it never claims: then nobody would work on what it claimed.
+    fn delivering(&self) -> Option<Arc<Shared>> {
+        self.running().filter(|shared| shared.settings.mode != Mode::WriterOnly)
+    }
+
+    fn running(&self) -> Option<Arc<Shared>> {
+        match &*self.0.lock() {
+            State::Running(_, shared) => Some(Arc::clone(shared)),
+            _ => None,
+        }
+    }
+}
+
+impl Inner {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+}
+
+impl fmt::Debug for Outbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match &*self.0.lock() {
+            State::Built(_) => "built",
+            State::Running(..) => "running",
+            State::Stopped => "stopped",
+        };
+        f.debug_struct("Outbox").field("mode", &self.0.mode).field("state", &state).finish()
+    }
+}
