@@ -1,0 +1,18 @@
+//! Texts that the store's columns could not hold, or nobody could read.
+
+use posthaste::Event;
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize, Event)]
+#[event(type = "")]
+struct Empty;
+
+#[derive(Serialize, Deserialize, Event)]
+#[event(aggregate = "AnAggregateWhoseNameIsOneCharacterLongerThanTheSixtyFourThatFits!")]
+struct TooLong;
+
+#[derive(Serialize, Deserialize, Event)]
+#[event(type = "Order\tPlaced")]
+struct Unprintable;
+
+fn main() {}

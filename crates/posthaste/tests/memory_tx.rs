@@ -1,0 +1,528 @@
+//! Transactions of the memory store: what is stored, what is dispatched and which hooks run, for
+//! every way in which a transaction can end.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex};
+
+use futures_util::FutureExt as _;
+use posthaste::memory::{CommitFault, MemoryConnection, MemoryStore, MemoryTx, MemoryWriter};
+use posthaste::writer::NewRow;
+use posthaste::{BoxError, CommitError, Event, EventId, Outbox, StoreError, WriteError, WriterHook};
+
+/// Notes every call of a hook, in order: `name id,id`.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    fn note(&self, name: &str, events: &[Event]) {
+        let ids: Vec<&str> = events.iter().map(|event| event.id().as_str()).collect();
+        self.0.lock().expect("no test panics in it").push(format!("{name} {}", ids.join(",")));
+    }
+
+    fn lines(&self) -> Vec<String> {
+        self.0.lock().expect("no test panics in it").clone()
+    }
+}
+
+impl WriterHook for Log {
+    fn before_write(&self, events: Vec<Event>) -> Result<Vec<Event>, BoxError> {
+        self.note("before_write", &events);
+        Ok(events)
+    }
+
+    fn after_write(&self, events: &[Event]) {
+        self.note("after_write", events);
+    }
+
+    fn after_commit(&self, events: &[Event]) {
+        self.note("after_commit", events);
+    }
+
+    fn after_rollback(&self, events: &[Event]) {
+        self.note("after_rollback", events);
+    }
+}
+
+struct World {
+    store: MemoryStore,
+    writer: MemoryWriter,
+    log: Log,
+}
+
+/// A store and a writer without an engine, whose hooks are noted.
+fn world() -> World {
+    let (store, log) = (MemoryStore::new(), Log::default());
+    let outbox = Outbox::writer_only(store.clone()).hook(log.clone()).build().expect("a good configuration");
+    World { writer: store.writer(&outbox), store, log }
+}
+
+fn writer_with(store: &MemoryStore, hook: impl WriterHook) -> MemoryWriter {
+    store.writer(&Outbox::writer_only(store.clone()).hook(hook).build().expect("a good configuration"))
+}
+
+fn event(id: &str) -> Event {
+    Event::builder("Tested").id(id).json_text("{}").build().expect("a good event")
+}
+
+fn events(ids: &[&str]) -> Vec<Event> {
+    ids.iter().map(|id| event(id)).collect()
+}
+
+fn stored(store: &MemoryStore) -> Vec<String> {
+    store.rows().into_iter().map(|row| row.id.to_string()).collect()
+}
+
+// S2-21, S3-51, S3-52, S3-53
+#[tokio::test]
+async fn write_answers_the_ids() {
+    let w = world();
+    let mut tx = w.writer.begin().await.unwrap();
+    assert_eq!(tx.write(event("a")).await.unwrap(), Some(EventId::from("a")));
+    assert_eq!(tx.write_all(events(&["b", "c"])).await.unwrap(), [EventId::from("b"), EventId::from("c")]);
+    tx.commit().await.unwrap();
+    assert_eq!(stored(&w.store), ["a", "b", "c"]);
+}
+
+// S0-04, S2-01, S3-55
+#[tokio::test]
+async fn uncommitted_rows_are_seen_by_nobody() {
+    let w = world();
+    let mut tx = w.writer.begin().await.unwrap();
+    tx.write(event("a")).await.unwrap();
+    assert!(w.store.is_empty());
+    tx.commit().await.unwrap();
+    assert_eq!(w.store.len(), 1);
+}
+
+// S2-11, S3-53, S3-56, S3-59
+#[tokio::test]
+async fn hooks_run_in_order_and_once_per_batch() {
+    let w = world();
+    let mut tx = w.writer.begin().await.unwrap();
+    tx.write_all(events(&["a", "b"])).await.unwrap();
+    tx.write(event("c")).await.unwrap();
+    tx.commit().await.unwrap();
+    let order = [
+        "before_write a,b",
+        "after_write a,b",
+        "before_write c",
+        "after_write c",
+        "after_commit a,b",
+        "after_commit c",
+    ];
+    assert_eq!(w.log.lines(), order);
+}
+
+// S0-04, S2-11, S2-13, S3-59
+#[tokio::test]
+async fn rollback_leaves_no_row_and_runs_after_rollback() {
+    let w = world();
+    let mut tx = w.writer.begin().await.unwrap();
+    tx.write(event("a")).await.unwrap();
+    tx.rollback().await.unwrap();
+    assert!(w.store.is_empty());
+    assert_eq!(w.log.lines(), ["before_write a", "after_write a", "after_rollback a"]);
+}
+
+#[tokio::test]
+async fn dropped_transaction_is_rolled_back() {
+    let w = world();
+    let mut tx = w.writer.begin().await.unwrap();
+    tx.write(event("a")).await.unwrap();
+    drop(tx);
+    assert!(w.store.is_empty());
+    assert_eq!(w.log.lines().last().unwrap(), "after_rollback a");
+}
+
+// S3-52, S3-54
+#[tokio::test]
+async fn suppressed_write_stores_nothing_and_answers_none() {
+    struct Suppress;
+    impl WriterHook for Suppress {
+        fn before_write(&self, _: Vec<Event>) -> Result<Vec<Event>, BoxError> {
+            Ok(Vec::new())
+        }
+    }
+    let store = MemoryStore::new();
+    let mut tx = writer_with(&store, Suppress).begin().await.unwrap();
+    assert_eq!(tx.write(event("a")).await.unwrap(), None);
+    assert!(tx.write_all(events(&["b", "c"])).await.unwrap().is_empty());
+    tx.commit().await.unwrap();
+    assert!(store.is_empty());
+}
+
+// S3-54
+#[tokio::test]
+async fn transformed_events_are_what_is_stored() {
+    struct Rename;
+    impl WriterHook for Rename {
+        fn before_write(&self, events: Vec<Event>) -> Result<Vec<Event>, BoxError> {
+            let rename = |event: Event| {
+                let mut parts = event.to_parts();
+                parts.event_type = "Renamed".into();
+                Event::from_parts(parts)
+            };
+            Ok(events.into_iter().map(rename).collect())
+        }
+    }
+    let store = MemoryStore::new();
+    let mut tx = writer_with(&store, Rename).begin().await.unwrap();
+    tx.write(event("a")).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(store.rows()[0].event_type, "Renamed");
+}
+
+// S3-54
+#[tokio::test]
+async fn refusing_hook_refuses_the_write_and_nothing_is_stored() {
+    struct Refuse;
+    impl WriterHook for Refuse {
+        fn before_write(&self, _: Vec<Event>) -> Result<Vec<Event>, BoxError> {
+            Err("not on Sundays".into())
+        }
+    }
+    let store = MemoryStore::new();
+    let mut tx = writer_with(&store, Refuse).begin().await.unwrap();
+    assert!(matches!(tx.write(event("a")).await, Err(WriteError::Hook(_))));
+    tx.commit().await.unwrap();
+    assert!(store.is_empty());
+}
+
+// S3-57
+#[tokio::test]
+async fn panicking_hooks_change_nothing() {
+    struct Panics;
+    impl WriterHook for Panics {
+        fn after_write(&self, _: &[Event]) {
+            panic!("after_write");
+        }
+        fn after_commit(&self, _: &[Event]) {
+            panic!("after_commit");
+        }
+        fn after_rollback(&self, _: &[Event]) {
+            panic!("after_rollback");
+        }
+    }
+    let store = MemoryStore::new();
+    let writer = writer_with(&store, Panics);
+    let mut tx = writer.begin().await.unwrap();
+    tx.write(event("a")).await.unwrap();
+    tx.commit().await.unwrap();
+    let mut tx = writer.begin().await.unwrap();
+    tx.write(event("b")).await.unwrap();
+    tx.rollback().await.unwrap();
+    assert_eq!(stored(&store), ["a"]);
+}
+
+// S3-51: limits hold also for what a hook made.
+#[tokio::test]
+async fn event_that_breaks_a_rule_is_refused_before_the_insert() {
+    struct Blank;
+    impl WriterHook for Blank {
+        fn before_write(&self, events: Vec<Event>) -> Result<Vec<Event>, BoxError> {
+            let mut parts = events[0].to_parts();
+            parts.event_type = " ".into();
+            Ok(vec![Event::from_parts(parts)])
+        }
+    }
+    let store = MemoryStore::new();
+    let mut tx = writer_with(&store, Blank).begin().await.unwrap();
+    assert!(matches!(tx.write(event("a")).await, Err(WriteError::Event(_))));
+}
+
+#[tokio::test]
+async fn existing_id_is_not_written_again_and_runs_no_hook_after_it() {
+    let w = world();
+    w.writer
+        .transaction(async |tx: &mut MemoryTx| tx.write(event("a")).await.map_err(BoxError::from))
+        .await
+        .unwrap();
+    let before = w.log.lines().len();
+    let mut tx = w.writer.begin().await.unwrap();
+    assert_eq!(tx.write(event("a")).await.unwrap(), Some(EventId::from("a")));
+    assert_eq!(tx.write_all(events(&["b", "b"])).await.unwrap(), [EventId::from("b")]);
+    assert_eq!(tx.write(event("b")).await.unwrap(), Some(EventId::from("b")));
+    tx.commit().await.unwrap();
+    assert_eq!(stored(&w.store), ["a", "b"]);
+    let after = ["before_write a", "before_write b,b", "after_write b", "before_write b", "after_commit b"];
+    assert_eq!(w.log.lines()[before..], after);
+}
+
+#[tokio::test]
+async fn second_of_two_commits_with_one_id_keeps_the_first() {
+    let w = world();
+    let (mut first, mut second) = (w.writer.begin().await.unwrap(), w.writer.begin().await.unwrap());
+    first.write(event("a")).await.unwrap();
+    second.write_all(events(&["a", "b"])).await.unwrap();
+    let first_seq = 1;
+    first.commit().await.unwrap();
+    second.commit().await.unwrap();
+    assert_eq!(stored(&w.store), ["a", "b"]);
+    assert_eq!(w.store.rows()[0].seq, first_seq);
+    let lines = w.log.lines();
+    assert_eq!(lines[lines.len() - 2..], ["after_rollback a", "after_commit b"], "its own insert vanished");
+}
+
+// T2: what a reader of `seq > last seen` would lose.
+#[tokio::test]
+async fn late_commit_appears_behind_rows_that_came_after_it() {
+    let w = world();
+    let (mut early, mut late) = (w.writer.begin().await.unwrap(), w.writer.begin().await.unwrap());
+    early.write(event("early")).await.unwrap();
+    late.write(event("late")).await.unwrap();
+    late.commit().await.unwrap();
+    assert_eq!(stored(&w.store), ["late"]);
+    early.commit().await.unwrap();
+    assert_eq!(stored(&w.store), ["early", "late"]);
+}
+
+// T12
+#[tokio::test]
+async fn rolled_back_savepoint_takes_its_own_events_only() {
+    let w = world();
+    let mut tx = w.writer.begin().await.unwrap();
+    tx.write(event("before")).await.unwrap();
+    let mut savepoint = tx.savepoint().await.unwrap();
+    savepoint.write(event("inside")).await.unwrap();
+    savepoint.rollback().await.unwrap();
+    assert_eq!(w.log.lines().last().unwrap(), "after_rollback inside", "at once");
+    tx.write(event("after")).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(stored(&w.store), ["before", "after"]);
+    let lines = w.log.lines();
+    assert_eq!(lines[lines.len() - 2..], ["after_commit before", "after_commit after"]);
+    assert_eq!(lines.iter().filter(|line| line.starts_with("after_rollback")).count(), 1);
+}
+
+// T12
+#[tokio::test]
+async fn released_savepoint_hands_its_events_up() {
+    let w = world();
+    let mut tx = w.writer.begin().await.unwrap();
+    let mut savepoint = tx.savepoint().await.unwrap();
+    savepoint.write(event("a")).await.unwrap();
+    savepoint.release().await.unwrap();
+    assert_eq!(tx.depth(), 1);
+    tx.commit().await.unwrap();
+    assert_eq!(stored(&w.store), ["a"]);
+    assert_eq!(w.log.lines().last().unwrap(), "after_commit a");
+}
+
+// T12
+#[tokio::test]
+async fn nested_savepoints_end_from_the_inside() {
+    let w = world();
+    let mut tx = w.writer.begin().await.unwrap();
+    let mut outer = tx.savepoint().await.unwrap();
+    outer.write(event("outer")).await.unwrap();
+    let mut kept = outer.savepoint().await.unwrap();
+    kept.write(event("kept")).await.unwrap();
+    kept.release().await.unwrap();
+    let mut dropped = outer.savepoint().await.unwrap();
+    dropped.write(event("dropped")).await.unwrap();
+    drop(dropped);
+    outer.release().await.unwrap();
+    let mut undone = tx.savepoint().await.unwrap();
+    let mut released_in_vain = undone.savepoint().await.unwrap();
+    released_in_vain.write(event("in-vain")).await.unwrap();
+    released_in_vain.release().await.unwrap();
+    undone.rollback().await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(stored(&w.store), ["outer", "kept"]);
+    let rolled_back: Vec<_> =
+        w.log.lines().into_iter().filter(|line| line.starts_with("after_rollback")).collect();
+    assert_eq!(rolled_back, ["after_rollback dropped", "after_rollback in-vain"]);
+}
+
+// S2-12, T12: the proof before COMMIT sees what a raw savepoint took away.
+#[tokio::test]
+async fn raw_savepoint_that_is_rolled_back_is_noticed_at_commit() {
+    let w = world();
+    let mut tx = w.writer.begin().await.unwrap();
+    tx.write(event("kept")).await.unwrap();
+    MemoryConnection::savepoint(&mut tx).await.unwrap();
+    tx.write(event("undone")).await.unwrap();
+    tx.rollback_to_savepoint().await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(stored(&w.store), ["kept"]);
+    let lines = w.log.lines();
+    assert!(lines.contains(&"after_rollback undone".to_owned()), "{lines:?}");
+    assert!(!lines.contains(&"after_commit undone".to_owned()), "{lines:?}");
+}
+
+#[tokio::test]
+async fn aborted_transaction_refuses_statements_and_its_commit() {
+    let w = world();
+    let mut tx = w.writer.begin().await.unwrap();
+    tx.write(event("a")).await.unwrap();
+    tx.abort();
+    assert!(matches!(tx.write(event("b")).await, Err(WriteError::Store(StoreError::Backend { .. }))));
+    assert!(matches!(tx.commit().await, Err(CommitError::RolledBack(_))));
+    assert!(w.store.is_empty());
+    let lines = w.log.lines();
+    assert_eq!(lines.last().unwrap(), "after_rollback a");
+    assert!(!lines.iter().any(|line| line.starts_with("after_commit")), "{lines:?}");
+}
+
+/// What PostgreSQL does, and why a proof is needed at all.
+#[tokio::test]
+async fn raw_commit_of_an_aborted_transaction_answers_ok_and_stores_nothing() {
+    let store = MemoryStore::new();
+    let mut connection = store.connect();
+    connection.begin().await.unwrap();
+    connection.insert(&[NewRow { event: event("a"), delay: None, lease: None }]).await.unwrap();
+    connection.abort();
+    connection.commit().await.unwrap();
+    assert!(store.is_empty());
+    assert_eq!(connection.depth(), 0);
+}
+
+#[tokio::test]
+async fn savepoint_is_the_way_out_of_an_aborted_transaction() {
+    let w = world();
+    let mut tx = w.writer.begin().await.unwrap();
+    tx.write(event("a")).await.unwrap();
+    let mut savepoint = tx.savepoint().await.unwrap();
+    savepoint.write(event("b")).await.unwrap();
+    savepoint.abort();
+    assert!(savepoint.release().await.is_err());
+    assert_eq!(tx.depth(), 1);
+    tx.commit().await.unwrap();
+    assert_eq!(stored(&w.store), ["a"]);
+}
+
+// S2-13, T9
+#[tokio::test]
+async fn lost_answer_runs_neither_hook() {
+    for (fault, rows) in [(CommitFault::AnswerLostApplied, 1), (CommitFault::AnswerLostNotApplied, 0)] {
+        let w = world();
+        let mut tx = w.writer.begin().await.unwrap();
+        tx.write(event("a")).await.unwrap();
+        tx.fail_next_commit(fault);
+        assert!(matches!(tx.commit().await, Err(CommitError::Unknown(_))), "{fault:?}");
+        assert_eq!(w.store.len(), rows, "{fault:?}");
+        assert_eq!(w.log.lines(), ["before_write a", "after_write a"], "{fault:?}");
+    }
+}
+
+#[tokio::test]
+async fn commit_that_the_server_rolls_back_runs_after_rollback() {
+    let w = world();
+    let mut tx = w.writer.begin().await.unwrap();
+    tx.write(event("a")).await.unwrap();
+    tx.fail_next_commit(CommitFault::RolledBack);
+    assert!(matches!(tx.commit().await, Err(CommitError::RolledBack(_))));
+    assert!(w.store.is_empty());
+    assert_eq!(w.log.lines().last().unwrap(), "after_rollback a");
+}
+
+/// Somebody ended the transaction behind the back of the `Tx`: nobody knows how.
+#[tokio::test]
+async fn commit_without_its_transaction_is_unknown() {
+    let w = world();
+    let mut tx = w.writer.begin().await.unwrap();
+    tx.write(event("a")).await.unwrap();
+    MemoryConnection::commit(&mut tx).await.unwrap();
+    assert!(matches!(tx.commit().await, Err(CommitError::Unknown(StoreError::NoTransaction))));
+    assert_eq!(w.log.lines(), ["before_write a", "after_write a"]);
+}
+
+// S3-11
+#[tokio::test]
+async fn transaction_commits_on_ok_and_rolls_back_on_err() {
+    let w = world();
+    let answer = w
+        .writer
+        .transaction(async |tx: &mut MemoryTx| {
+            tx.write(event("a")).await?;
+            Ok::<_, BoxError>(7)
+        })
+        .await;
+    assert_eq!(answer.unwrap(), 7);
+    let refused = w
+        .writer
+        .transaction(async |tx: &mut MemoryTx| {
+            tx.write(event("b")).await?;
+            Err::<(), BoxError>("no stock".into())
+        })
+        .await;
+    assert_eq!(refused.unwrap_err().to_string(), "no stock");
+    assert_eq!(stored(&w.store), ["a"]);
+    assert_eq!(w.log.lines().last().unwrap(), "after_rollback b");
+}
+
+#[tokio::test]
+async fn transaction_that_panics_is_rolled_back() {
+    let w = world();
+    let work = w.writer.transaction(async |tx: &mut MemoryTx| {
+        tx.write(event("a")).await?;
+        if tx.depth() == 1 {
+            panic!("in the middle");
+        }
+        Ok::<_, BoxError>(())
+    });
+    assert!(AssertUnwindSafe(work).catch_unwind().await.is_err());
+    assert!(w.store.is_empty());
+    assert_eq!(w.log.lines().last().unwrap(), "after_rollback a");
+}
+
+#[tokio::test]
+async fn transaction_can_be_spawned() {
+    let w = world();
+    let writer = w.writer.clone();
+    let id = String::from("a");
+    let task = tokio::spawn(async move {
+        writer
+            .transaction(async |tx: &mut MemoryTx| {
+                tokio::task::yield_now().await;
+                tx.write(event(&id)).await?;
+                Ok::<_, BoxError>(())
+            })
+            .await
+    });
+    task.await.unwrap().unwrap();
+    assert_eq!(stored(&w.store), ["a"]);
+}
+
+// S0-23, S2-11, S2-14, S3-24
+#[tokio::test]
+async fn insert_outside_a_transaction_is_refused_before_any_hook() {
+    let w = world();
+    let mut connection = w.store.connect();
+    let refused = w.writer.insert(&mut connection, event("a")).await;
+    assert!(matches!(refused, Err(WriteError::Store(StoreError::NoTransaction))));
+    assert_eq!(w.log.lines(), [""; 0]);
+    assert!(matches!(connection.rollback().await, Err(StoreError::NoTransaction)));
+    assert!(matches!(connection.savepoint().await, Err(StoreError::NoTransaction)));
+}
+
+#[tokio::test]
+async fn insert_answers_a_receipt_with_ids_and_duplicates() {
+    let w = world();
+    let mut connection = w.store.connect();
+    connection.begin().await.unwrap();
+    let receipt = w.writer.insert(&mut connection, event("a")).await.unwrap();
+    assert_eq!(receipt.id(), Some(&EventId::from("a")));
+    let receipt = w.writer.insert_all(&mut connection, events(&["a", "b"])).await.unwrap();
+    assert!(receipt.ids().eq([&EventId::from("b")]));
+    assert_eq!(receipt.duplicates(), [EventId::from("a")]);
+    connection.commit().await.unwrap();
+    assert_eq!(stored(&w.store), ["a", "b"]);
+}
+
+#[tokio::test]
+async fn connection_refuses_what_makes_no_sense() {
+    let store = MemoryStore::new();
+    let mut connection = store.connect();
+    assert!(matches!(connection.commit().await, Err(CommitError::Unknown(StoreError::NoTransaction))));
+    connection.begin().await.unwrap();
+    assert!(connection.begin().await.is_err());
+    assert!(connection.release_savepoint().await.is_err());
+    assert!(connection.rollback_to_savepoint().await.is_err());
+    connection.savepoint().await.unwrap();
+    assert_eq!(connection.depth(), 2);
+    connection.release_savepoint().await.unwrap();
+    assert_eq!(connection.depth(), 1);
+    connection.rollback().await.unwrap();
+    assert_eq!(connection.depth(), 0);
+}
