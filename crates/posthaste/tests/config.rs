@@ -1,0 +1,587 @@
+//! A configuration, from code or from a file: its defaults, its presets, what it refuses, and
+//! that it reports everything at once.
+
+use std::time::Duration;
+
+use posthaste::config::{
+    Fairness, LeaseConfig, MetricsConfig, PollerConfig, PurgeConfig, QueueConfig, Retention,
+};
+use posthaste::store::OnDone;
+use posthaste::{Config, MemoryStore, Mode, Outbox, Recorder, RetryPolicy, Route, Routes};
+
+const fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+const fn millis(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+const fn days(n: u64) -> Duration {
+    Duration::from_secs(n * 24 * 3600)
+}
+
+fn parse(text: &str) -> Result<Config, String> {
+    toml::from_str(text).map_err(|error| error.to_string())
+}
+
+fn config(text: &str) -> Config {
+    parse(text).expect(text)
+}
+
+/// The settings that a configuration is refused for, in the order they are reported.
+fn wrong(config: &Config) -> Vec<String> {
+    let problems = config.validate().err().map_or_else(Vec::new, |error| error.problems);
+    problems.into_iter().map(|problem| problem.setting).collect()
+}
+
+const MODES: [Mode; 4] = [Mode::SingleNode, Mode::MultiNode, Mode::Ordered, Mode::WriterOnly];
+
+/// The least that a mode needs.
+fn plain(mode: Mode) -> Config {
+    let lease = (mode == Mode::MultiNode).then(LeaseConfig::default);
+    Config { mode, lease, ..Config::default() }
+}
+
+// S2-39, S2-45, S2-50, S3-21, S3-70, S3-89, S3-107, S3-111, S3-126
+#[test]
+fn every_default_is_the_documented_one() {
+    let config = Config::default();
+    assert_eq!((config.name.as_str(), config.mode), ("outbox", Mode::SingleNode));
+    assert_eq!((config.workers, config.retry, config.lease), (None, None, None), "left to the mode");
+    assert_eq!((config.queue.hot, config.queue.cold), (1000, 1000));
+    assert_eq!((config.queue.bytes, config.queue.fairness), (67_108_864, Fairness::Weighted));
+    assert_eq!((config.poller.interval, config.poller.busy_interval), (secs(5), None));
+    assert_eq!((config.poller.batch, config.poller.skip_recent), (50, Duration::ZERO));
+    assert_eq!((config.purge.on_done, config.purge.age), (OnDone::Keep, None));
+    assert_eq!(config.purge.done, Retention { action: OnDone::Delete, after: days(7) });
+    assert_eq!(config.purge.dead, Retention { action: OnDone::Keep, after: days(7) });
+    assert_eq!((config.purge.interval, config.purge.batch), (secs(3600), 500));
+    assert_eq!(config.metrics.prefix, "outbox");
+    assert_eq!((config.handler_timeout, config.publish_timeout), (secs(60), secs(10)));
+    assert_eq!((config.store_timeout, config.drain), (secs(10), secs(5)));
+    assert_eq!((config.no_route_grace, config.payload_bytes), (None, 1_048_576));
+
+    let retry = RetryPolicy::default();
+    assert_eq!((retry.max_attempts, retry.jitter), (10, (0.5, 1.5)));
+    assert_eq!((retry.base_delay, retry.max_delay), (millis(200), secs(60)));
+    let lease = LeaseConfig::default();
+    assert_eq!((lease.duration, lease.hot), (secs(30), secs(10)));
+}
+
+// S3-17
+#[test]
+fn empty_file_and_empty_sections_are_the_defaults() {
+    assert_eq!(config(""), Config::default());
+    assert_eq!(config("[queue]\n[poller]\n[purge]\n[metrics]"), Config::default());
+    let sections = config("[retry]\n[lease]");
+    assert_eq!(
+        (sections.retry, sections.lease),
+        (Some(RetryPolicy::default()), Some(LeaseConfig::default()))
+    );
+}
+
+#[test]
+fn defaults_are_valid_in_every_mode() {
+    for mode in MODES {
+        assert_eq!(plain(mode).validate(), Ok(()), "{mode:?}");
+    }
+}
+
+const FULL: &str = r#"
+    name = "orders"
+    mode = "multi_node"
+    workers = 8
+    handler_timeout = "2m"
+    publish_timeout = "15s 500ms"
+    store_timeout = "3s"
+    drain = "1m"
+    no_route_grace = "20m"
+    payload_bytes = 2097152
+
+    [queue]
+    hot = 10
+    cold = 20
+    bytes = 4194304
+    fairness = "hot_first"
+
+    [retry]
+    max_attempts = 7
+    base_delay = "150ms"
+    max_delay = "2h"
+    jitter = [0, 2.5]
+
+    [poller]
+    interval = "1s"
+    busy_interval = "10ms"
+    batch = 100
+    skip_recent = "250ms"
+
+    [lease]
+    duration = "1m"
+    hot = "5s"
+
+    [purge]
+    on_done = "archive"
+    interval = "30m"
+    batch = 1000
+    done = { action = "archive", after = "30days" }
+    dead = { action = "delete" }
+
+    [metrics]
+    prefix = "shop.outbox"
+"#;
+
+fn full() -> Config {
+    Config {
+        name: "orders".to_owned(),
+        mode: Mode::MultiNode,
+        workers: Some(8),
+        queue: QueueConfig { hot: 10, cold: 20, bytes: 4_194_304, fairness: Fairness::HotFirst },
+        retry: Some(RetryPolicy {
+            max_attempts: 7,
+            base_delay: millis(150),
+            max_delay: secs(7200),
+            jitter: (0.0, 2.5),
+        }),
+        poller: PollerConfig {
+            interval: secs(1),
+            busy_interval: Some(millis(10)),
+            batch: 100,
+            skip_recent: millis(250),
+        },
+        lease: Some(LeaseConfig { duration: secs(60), hot: secs(5) }),
+        purge: PurgeConfig {
+            on_done: OnDone::Archive,
+            done: Retention::archive_after(days(30)),
+            dead: Retention::delete_after(days(7)),
+            age: None,
+            interval: secs(1800),
+            batch: 1000,
+        },
+        metrics: MetricsConfig { prefix: "shop.outbox".to_owned() },
+        handler_timeout: secs(120),
+        publish_timeout: millis(15_500),
+        store_timeout: secs(3),
+        drain: secs(60),
+        no_route_grace: Some(secs(1200)),
+        payload_bytes: 2_097_152,
+    }
+}
+
+// S0-10, S0-21, S2-50, S3-17
+#[test]
+fn file_sets_every_setting() {
+    assert_eq!(config(FULL), full());
+    assert_eq!(full().validate(), Ok(()));
+}
+
+#[test]
+fn configuration_written_to_a_file_reads_back_the_same() {
+    let aged = PurgeConfig { age: Some(days(90)), ..PurgeConfig::default() };
+    let writer_only = Config { mode: Mode::WriterOnly, purge: aged, ..Config::default() };
+    let others = [Config::default(), full(), Config::relay(), Config::kafka_polling(), writer_only];
+    for config in others.into_iter().chain(MODES.map(plain)) {
+        let text = toml::to_string(&config).expect("every setting has a form in a file");
+        assert_eq!(parse(&text).as_ref(), Ok(&config), "{text}");
+    }
+}
+
+#[test]
+fn unknown_key_is_refused_in_every_section_with_the_keys_there_are() {
+    for (text, known) in [
+        ("wrokers = 4", "workers"),
+        ("[queue]\nwarm = 1", "fairness"),
+        ("[retry]\nattempts = 3", "max_attempts"),
+        ("[poller]\nbatch_size = 3", "busy_interval"),
+        ("[lease]\ncold = \"1s\"", "duration"),
+        ("[purge]\nretention = \"1s\"", "on_done"),
+        ("[purge.done]\naction = \"delete\"\nbefore = \"1s\"", "after"),
+        ("[metrics]\nname = \"x\"", "prefix"),
+    ] {
+        let error = parse(text).expect_err(text);
+        assert!(error.contains("unknown field") && error.contains(known), "{error}");
+    }
+}
+
+#[test]
+fn unknown_word_is_refused_with_the_words_there_are() {
+    for (text, known) in [
+        ("mode = \"SINGLE_NODE\"", "`single_node`, `multi_node`, `ordered`, `writer_only`"),
+        ("[queue]\nfairness = \"fair\"", "`weighted` or `hot_first`"),
+        ("[purge]\non_done = \"drop\"", "`keep`, `delete`, `archive`"),
+    ] {
+        let error = parse(text).expect_err(text);
+        assert!(error.contains(known), "{error}");
+    }
+}
+
+#[test]
+fn wrong_duration_is_told_how_to_write_one() {
+    let settings = [
+        "handler_timeout = ?",
+        "no_route_grace = ?",
+        "[poller]\ninterval = ?",
+        "[poller]\nbusy_interval = ?",
+        "[retry]\nbase_delay = ?",
+        "[lease]\nhot = ?",
+        "[purge]\nage = ?",
+        "[purge.done]\naction = \"delete\"\nafter = ?",
+    ];
+    for setting in settings {
+        for value in ["5", "0.5", "true", "\"5\"", "\"\"", "\"soon\"", "\"-1s\"", "\"1e99years\""] {
+            let error = parse(&setting.replace('?', value)).expect_err(setting);
+            assert!(error.contains(r#"a duration such as "5s" or "200ms""#), "{error}");
+        }
+    }
+}
+
+#[test]
+fn durations_are_read_as_people_write_them() {
+    for (text, expected) in
+        [("0s", secs(0)), ("1h 30m", secs(5400)), ("7days", days(7)), ("1us", Duration::from_micros(1))]
+    {
+        assert_eq!(config(&format!("drain = {text:?}")).drain, expected, "{text}");
+    }
+}
+
+#[test]
+fn number_that_no_setting_can_hold_is_refused() {
+    for text in ["workers = -1", "[queue]\nhot = 1.5", "[retry]\nmax_attempts = 4294967296"] {
+        assert!(parse(text).is_err(), "{text}");
+    }
+}
+
+fn all_wrong() -> Config {
+    Config {
+        name: "a\nb".to_owned(),
+        mode: Mode::MultiNode,
+        workers: Some(0),
+        queue: QueueConfig { hot: 0, cold: 1_000_001, bytes: 10, ..QueueConfig::default() },
+        retry: Some(RetryPolicy {
+            max_attempts: 0,
+            base_delay: days(400),
+            max_delay: days(366),
+            jitter: (1.5, 0.5),
+        }),
+        poller: PollerConfig {
+            interval: Duration::ZERO,
+            busy_interval: Some(secs(1)),
+            batch: 10_001,
+            ..PollerConfig::default()
+        },
+        lease: None,
+        purge: PurgeConfig {
+            age: Some(Duration::ZERO),
+            interval: days(2),
+            batch: 0,
+            ..PurgeConfig::default()
+        },
+        metrics: MetricsConfig { prefix: "1st".to_owned() },
+        handler_timeout: Duration::ZERO,
+        publish_timeout: days(2),
+        store_timeout: Duration::from_micros(999),
+        drain: days(2),
+        no_route_grace: None,
+        payload_bytes: 1 << 31,
+    }
+}
+
+#[test]
+fn every_problem_is_reported_at_once() {
+    let mut expected = [
+        "name",
+        "workers",
+        "queue.hot",
+        "queue.cold",
+        "queue.bytes",
+        "retry.max_attempts",
+        "retry.base_delay",
+        "retry.max_delay",
+        "retry.jitter",
+        "poller.interval",
+        "poller.busy_interval",
+        "poller.batch",
+        "lease",
+        "purge.age",
+        "purge.interval",
+        "purge.batch",
+        "metrics.prefix",
+        "handler_timeout",
+        "publish_timeout",
+        "store_timeout",
+        "drain",
+        "payload_bytes",
+    ];
+    let mut settings = wrong(&all_wrong());
+    settings.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(settings, expected);
+}
+
+#[test]
+fn report_names_every_setting_and_what_to_do() {
+    let error = all_wrong().validate().expect_err("all wrong");
+    let text = error.to_string();
+    assert!(text.starts_with("the configuration has 22 problems\n"), "{text}");
+    for problem in &error.problems {
+        assert!(text.contains(&format!("\n  {}: {}", problem.setting, problem.advice)), "{text}");
+    }
+    let one = Config { workers: Some(0), ..Config::default() }.validate().expect_err("no workers");
+    assert_eq!(
+        one.to_string(),
+        "the configuration has 1 problem\n  workers: is 0, must be between 1 and 10000"
+    );
+}
+
+/// Checks one setting: the values it takes and those it is refused for.
+fn bounds<T: Copy + std::fmt::Debug>(setting: &str, set: fn(&mut Config, T), good: &[T], bad: &[T]) {
+    for (values, expected) in [(good, &[][..]), (bad, &[setting][..])] {
+        for &value in values {
+            // So large that only the setting itself can be what is wrong.
+            let queue = QueueConfig { bytes: usize::MAX, ..QueueConfig::default() };
+            let mut config = Config { queue, ..Config::default() };
+            set(&mut config, value);
+            assert_eq!(wrong(&config), expected, "{setting} = {value:?}");
+        }
+    }
+}
+
+// S2-42
+#[test]
+fn sizes_have_bounds() {
+    bounds("workers", |c, n| c.workers = Some(n), &[1, 10_000], &[0, 10_001, usize::MAX]);
+    bounds("queue.hot", |c, n| c.queue.hot = n, &[1, 1_000_000], &[0, 1_000_001, usize::MAX]);
+    bounds("queue.cold", |c, n| c.queue.cold = n, &[1, 1_000_000], &[0, 1_000_001, usize::MAX]);
+    bounds("queue.bytes", |c, n| c.queue.bytes = n, &[1_048_576, usize::MAX], &[0, 1_048_575]);
+    bounds("poller.batch", |c, n| c.poller.batch = n, &[1, 10_000], &[0, 10_001, usize::MAX]);
+    bounds("purge.batch", |c, n| c.purge.batch = n, &[1, 100_000], &[0, 100_001, usize::MAX]);
+    bounds("payload_bytes", |c, n| c.payload_bytes = n, &[1, 1 << 30], &[0, (1 << 30) + 1, usize::MAX]);
+}
+
+#[test]
+fn durations_have_bounds() {
+    let (low, day) = (millis(1), days(1));
+    let bad = [Duration::ZERO, Duration::from_micros(999), day + low, Duration::MAX];
+    bounds("poller.interval", |c, d| c.poller.interval = d, &[low, day], &bad);
+    bounds("purge.interval", |c, d| c.purge.interval = d, &[low, day], &bad);
+    bounds("handler_timeout", |c, d| c.handler_timeout = d, &[low, day], &bad);
+    bounds("publish_timeout", |c, d| c.publish_timeout = d, &[low, day], &bad);
+    bounds("store_timeout", |c, d| c.store_timeout = d, &[low, day], &bad);
+    bounds("drain", |c, d| c.drain = d, &[Duration::ZERO, day], &[day + low, Duration::MAX]);
+    let busy = |c: &mut Config, d| c.poller.busy_interval = Some(d);
+    bounds(
+        "poller.busy_interval",
+        busy,
+        &[millis(1), secs(5)],
+        &[Duration::ZERO, millis(5001), Duration::MAX],
+    );
+
+    let bad = [Duration::ZERO, millis(99), day + low, Duration::MAX];
+    let duration = |c: &mut Config, duration| c.lease = Some(LeaseConfig { duration, hot: secs(10) });
+    bounds("lease.duration", duration, &[millis(100), day], &bad);
+    let hot = |c: &mut Config, hot| c.lease = Some(LeaseConfig { duration: secs(30), hot });
+    bounds("lease.hot", hot, &[millis(100), day], &bad);
+}
+
+#[test]
+fn retries_have_bounds() {
+    fn policy(config: &mut Config) -> &mut RetryPolicy {
+        config.retry.get_or_insert_default()
+    }
+    bounds("retry.max_attempts", |c, n| policy(c).max_attempts = n, &[1, u32::MAX], &[0]);
+    let base = |c: &mut Config, d| policy(c).base_delay = d;
+    bounds("retry.base_delay", base, &[Duration::ZERO, secs(60)], &[millis(60_001), Duration::MAX]);
+    let max = |c: &mut Config, d| policy(c).max_delay = d;
+    bounds("retry.max_delay", max, &[millis(200), days(365)], &[days(365) + millis(1), Duration::MAX]);
+    let (nan, infinite) = (f64::NAN, f64::INFINITY);
+    bounds(
+        "retry.jitter",
+        |c, range| policy(c).jitter = range,
+        &[(0.0, 0.0), (1.0, 1.0), (0.0, 10.0)],
+        &[(-0.1, 1.0), (1.0, 0.9), (0.0, 10.1), (nan, 1.0), (1.0, nan), (0.0, infinite), (-infinite, 0.0)],
+    );
+}
+
+#[test]
+fn names_have_bounds() {
+    let long = "ü".repeat(64);
+    bounds("name", |c, s: &str| s.clone_into(&mut c.name), &["a", "größe 1", &long], &["", "a\tb", "\u{85}"]);
+    let too_long = Config { name: "ü".repeat(65), ..Config::default() };
+    assert_eq!(wrong(&too_long), ["name"]);
+    let prefix = |c: &mut Config, s: &str| s.clone_into(&mut c.metrics.prefix);
+    bounds("metrics.prefix", prefix, &["a", "shop.out_box2"], &["", "1a", "_a", ".a", "a-b", "a b", "aü"]);
+}
+
+#[test]
+fn destination_of_a_fan_out_has_a_name_of_1_to_64_characters() {
+    let built = |name: &str| {
+        let route = Route::event("Made").fan_out_to(name, Recorder::new());
+        Outbox::single_node(MemoryStore::new(), Routes::new().add(route)).build().map(drop)
+    };
+    assert_eq!(built(&"ü".repeat(64)), Ok(()));
+    for bad in [String::new(), "ü".repeat(65)] {
+        let error = built(&bad).expect_err("a bad name");
+        assert!(error.to_string().contains("must be 1 to 64 characters"), "{error}");
+    }
+}
+
+/// In which modes a change of what the mode needs is refused, and for which setting.
+fn refused_in(change: fn(&mut Config)) -> Vec<(Mode, String)> {
+    let of = |mode| {
+        let mut config = plain(mode);
+        change(&mut config);
+        wrong(&config).into_iter().map(move |setting| (mode, setting))
+    };
+    MODES.into_iter().flat_map(of).collect()
+}
+
+// S3-21, S3-139, S3-140, S3-141
+#[test]
+fn setting_that_makes_no_sense_in_a_mode_is_refused_there_and_only_there() {
+    let refused = |mode, setting: &str| (mode, setting.to_owned());
+    let ordered_and_writer = |setting| [refused(Mode::Ordered, setting), refused(Mode::WriterOnly, "mode")];
+    assert_eq!(refused_in(|c| c.workers = Some(2)), ordered_and_writer("workers"));
+    assert_eq!(refused_in(|c| c.retry = Some(RetryPolicy::default())), ordered_and_writer("retry"));
+    assert_eq!(refused_in(|c| c.lease = Some(LeaseConfig::default())), [refused(Mode::WriterOnly, "mode")]);
+    assert_eq!(refused_in(|c| c.no_route_grace = Some(secs(1))), [refused(Mode::Ordered, "no_route_grace")]);
+    assert_eq!(
+        refused_in(|c| c.purge.age = Some(days(90))),
+        [Mode::SingleNode, Mode::MultiNode, Mode::Ordered].map(|mode| refused(mode, "purge.age"))
+    );
+    let writer = [refused(Mode::WriterOnly, "purge.on_done")];
+    assert_eq!(refused_in(|c| c.purge.on_done = OnDone::Delete), writer);
+    assert_eq!(refused_in(|c| c.purge.on_done = OnDone::Archive), writer);
+}
+
+// S3-21
+#[test]
+fn several_nodes_need_a_lease() {
+    assert_eq!(refused_in(|c| c.lease = None), [(Mode::MultiNode, "lease".to_owned())]);
+    let error = config("mode = \"multi_node\"").validate().expect_err("no lease");
+    assert!(error.to_string().contains("set lease.duration, for example to \"30s\""), "{error}");
+    assert_eq!(config("mode = \"multi_node\"\n[lease]").validate(), Ok(()));
+}
+
+// S3-21: one worker and one attempt are what the mode does anyway.
+#[test]
+fn ordered_mode_takes_the_values_it_has_by_itself() {
+    let retry = RetryPolicy { max_attempts: 1, ..RetryPolicy::default() };
+    let config = Config {
+        workers: Some(1),
+        retry: Some(retry),
+        no_route_grace: Some(Duration::ZERO),
+        ..plain(Mode::Ordered)
+    };
+    assert_eq!(config.validate(), Ok(()));
+}
+
+// S3-21
+#[test]
+fn writer_only_may_purge_by_age_but_not_at_once() {
+    let aged = |age| {
+        let purge = PurgeConfig { age: Some(age), ..PurgeConfig::default() };
+        wrong(&Config { purge, ..plain(Mode::WriterOnly) })
+    };
+    assert!(aged(days(30)).is_empty());
+    assert_eq!(aged(Duration::ZERO), ["purge.age"]);
+}
+
+#[test]
+fn relay_polls_fast_in_large_batches_and_drains_longer() {
+    let config = Config::relay();
+    assert_eq!(config.validate(), Ok(()));
+    assert_eq!((config.mode, &config.lease), (Mode::MultiNode, &Some(LeaseConfig::default())));
+    assert_eq!((config.poller.interval, config.poller.busy_interval), (millis(250), Some(millis(50))));
+    assert_eq!((config.poller.batch, config.drain), (500, secs(30)));
+    let (lease, poller) = (None, PollerConfig::default());
+    let rest = Config { mode: Mode::SingleNode, lease, poller, drain: secs(5), ..config };
+    assert_eq!(rest, Config::default(), "and nothing else");
+}
+
+// S4-05, S4-06, S4-10, S4-12, S4-14, S4-16
+#[test]
+fn kafka_polling_has_the_settings_of_the_classic_polling_publisher() {
+    let config = Config::kafka_polling();
+    assert_eq!(config.validate(), Ok(()));
+    assert_eq!((config.mode, config.workers), (Mode::SingleNode, Some(1)));
+    assert_eq!((config.poller.interval, config.poller.batch), (secs(5), 10));
+    assert_eq!((config.poller.busy_interval, config.poller.skip_recent), (None, Duration::ZERO));
+    assert_eq!(config.purge.done, Retention::delete_after(days(30)));
+    assert_eq!((config.purge.on_done, config.purge.dead), (OnDone::Keep, Retention::KEEP));
+}
+
+// S4-11, S4-12, S4-13: the fifth failure is the last, so no delay follows it.
+#[test]
+fn kafka_polling_waits_100_200_400_and_800_ms_between_its_five_attempts() {
+    let retry = Config::kafka_polling().retry.expect("set");
+    for _ in 0..10 {
+        let backoff = retry.backoff();
+        assert_eq!(*backoff.delays, [100, 200, 400, 800].map(millis));
+        let waits: Vec<_> = (1..=6).map(|count| backoff.after(count)).collect();
+        assert_eq!(waits, [Some(100), Some(200), Some(400), Some(800), None, None].map(|ms| ms.map(millis)));
+    }
+    assert_eq!(retry.delay(5), millis(1600));
+    assert_eq!(retry.delay(6), millis(1600), "the cap");
+}
+
+// S2-45, S2-46, S3-70, S3-106, S3-107
+#[test]
+fn default_retry_doubles_from_200_ms_to_a_minute_within_half_and_one_and_a_half() {
+    let retry = RetryPolicy::default();
+    let expected = [200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 51_200, 60_000, 60_000].map(millis);
+    for (count, expected) in (1..).zip(expected) {
+        let delays: Vec<_> = (0..1000).map(|_| retry.delay(count)).collect();
+        let (least, most) = (delays.iter().min().expect("some"), delays.iter().max().expect("some"));
+        assert!((expected.mul_f64(0.5)..expected.mul_f64(0.6)).contains(least), "{count}: {least:?}");
+        assert!((expected.mul_f64(1.4)..=expected.mul_f64(1.5)).contains(most), "{count}: {most:?}");
+    }
+    let backoff = retry.backoff();
+    assert_eq!((backoff.max_attempts, backoff.delays.len()), (10, 9));
+    assert!(backoff.after(9).is_some() && backoff.after(10).is_none());
+}
+
+#[test]
+fn extremes_are_refused_without_a_panic() {
+    for (size, duration) in [(0, Duration::ZERO), (usize::MAX, Duration::MAX)] {
+        for mode in MODES {
+            let retention = Retention::archive_after(duration);
+            let config = Config {
+                name: String::new(),
+                mode,
+                workers: Some(size),
+                queue: QueueConfig { hot: size, cold: size, bytes: size, ..QueueConfig::default() },
+                retry: Some(RetryPolicy {
+                    max_attempts: size as u32,
+                    base_delay: duration,
+                    max_delay: duration,
+                    jitter: (f64::NEG_INFINITY, f64::NAN),
+                }),
+                poller: PollerConfig {
+                    interval: duration,
+                    busy_interval: Some(duration),
+                    batch: size,
+                    skip_recent: duration,
+                },
+                lease: Some(LeaseConfig { duration, hot: duration }),
+                purge: PurgeConfig {
+                    on_done: OnDone::Archive,
+                    done: retention.clone(),
+                    dead: retention,
+                    age: Some(duration),
+                    interval: duration,
+                    batch: size,
+                },
+                metrics: MetricsConfig { prefix: String::new() },
+                handler_timeout: duration,
+                publish_timeout: duration,
+                store_timeout: duration,
+                drain: duration,
+                no_route_grace: Some(duration),
+                payload_bytes: size,
+            };
+            assert!(wrong(&config).len() > 15, "{:?}", config.validate());
+            let _ = toml::to_string(&config);
+        }
+    }
+}
