@@ -1,0 +1,387 @@
+//! What a destination answers, and what becomes of the event.
+
+mod support;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use posthaste::memory::RawRow;
+use posthaste::{
+    BoxError, Delivery, Destination, Event, EventId, Interceptor, Outbox, Outcome, Profile, Recorder,
+    RetryAfter, Route, Routes, Status, Unrecoverable, interceptor,
+};
+use support::*;
+use tokio::time::sleep;
+
+fn to(destination: &(impl Destination + Clone)) -> Routes {
+    Routes::new().add(Route::event("Made").deliver_to(destination.clone()))
+}
+
+/// Writes one event to a destination with at most three attempts, waits, and answers its row.
+async fn outcome_of(destination: &(impl Destination + Clone)) -> (FaultyStore, Outbox, EventId) {
+    let store = FaultyStore::new();
+    let builder = Outbox::single_node(store.clone(), to(destination)).retry(plain_retry(3));
+    let outbox = builder.poll_interval(HOUR).start().expect("start");
+    let id = commit_one(&store.memory, &outbox, "Made").await;
+    (store, outbox, id)
+}
+
+// S2-04, S2-35, S3-77
+#[tokio::test(start_paused = true)]
+async fn done_is_done_and_clears_the_error_of_earlier_attempts() {
+    let recorder = Recorder::with(|delivery| match delivery.attempt {
+        1 => Outcome::retry("at first"),
+        _ => Outcome::Done,
+    });
+    let (store, _outbox, id) = outcome_of(&recorder).await;
+    eventually(secs(1), || status(&store.memory, &id) == Status::Done).await;
+    let row = row(&store.memory, &id);
+    assert_eq!((row.attempts, row.last_error, row.locked_by), (1, None, None));
+    assert!(row.done_at.is_some());
+}
+
+// S3-66, S3-77, S3-108, T8
+#[tokio::test(start_paused = true)]
+async fn deferred_event_spends_no_attempt_and_its_deferrals_are_counted() {
+    let times = Arc::new(AtomicUsize::new(0));
+    let recorder = Recorder::with({
+        let times = Arc::clone(&times);
+        move |_| match times.fetch_add(1, Ordering::SeqCst) {
+            0..20 => Outcome::Defer(secs(7)),
+            _ => Outcome::Done,
+        }
+    });
+    let (store, _outbox, id) = outcome_of(&recorder).await;
+    eventually(secs(1), || row(&store.memory, &id).deferrals == 1).await;
+    assert_eq!(status(&store.memory, &id), Status::New);
+
+    let took = eventually(secs(200), || status(&store.memory, &id) == Status::Done).await;
+    assert!((secs(139)..secs(142)).contains(&took), "20 times 7 s, not {took:?}");
+    let row = row(&store.memory, &id);
+    assert_eq!((row.attempts, row.deferrals), (0, 20));
+    assert!(recorder.deliveries().iter().all(|delivery| delivery.attempt == 1));
+}
+
+// S3-78, S3-110
+#[tokio::test(start_paused = true)]
+async fn retry_after_spends_attempts_with_the_destinations_delay_and_ends_dead() {
+    let recorder = Recorder::with(|_| Outcome::RetryAfter(secs(30), "busy".into()));
+    let (store, _outbox, id) = outcome_of(&recorder).await;
+    eventually(secs(1), || row(&store.memory, &id).attempts == 1).await;
+    assert_eq!(status(&store.memory, &id), Status::Retry);
+    let took = eventually(secs(100), || status(&store.memory, &id) == Status::Dead).await;
+    assert!((secs(59)..secs(62)).contains(&took), "two waits of 30 s, not {took:?}");
+    let row = row(&store.memory, &id);
+    assert_eq!((row.attempts, row.last_error.as_deref()), (3, Some("busy")));
+}
+
+// S3-77, S3-100, S3-108, S3-109
+#[tokio::test(start_paused = true)]
+async fn dead_is_dead_at_once_with_the_reason_and_no_attempt() {
+    let recorder = Recorder::with(|_| Outcome::Dead("no such customer".to_owned()));
+    let (store, _outbox, id) = outcome_of(&recorder).await;
+    eventually(secs(1), || status(&store.memory, &id) == Status::Dead).await;
+    sleep(HOUR).await;
+    let row = row(&store.memory, &id);
+    assert_eq!((row.attempts, row.last_error.as_deref()), (0, Some("no such customer")));
+    assert_eq!(recorder.count(), 1);
+}
+
+// S2-03, S3-78, S3-79, S3-80, S3-100
+#[tokio::test(start_paused = true)]
+async fn handlers_errors_speak_through_the_question_mark() {
+    async fn fail(event: Delivery) -> Result<(), BoxError> {
+        match event.payload_as::<String>()?.as_str() {
+            "never" => Err(Unrecoverable("bad".to_owned()))?,
+            "later" => Err(RetryAfter { delay: secs(40), message: "slow down".to_owned(), source: None })?,
+            _ => Err("anything else")?,
+        }
+        Ok(())
+    }
+    let store = FaultyStore::new();
+    let routes = Routes::new().handle("Made", fail);
+    let outbox = Outbox::single_node(store.clone(), routes).retry(plain_retry(2)).start().expect("start");
+    let batch = ["never", "later", "else"].map(|what| Event::json("Made", what).expect("event"));
+    let ids = commit(&store.memory, &outbox, batch.into()).await;
+    outbox.idle().await.expect("idle");
+
+    let never = row(&store.memory, &ids[0]);
+    assert_eq!((never.status, never.attempts, never.last_error.as_deref()), (Status::Dead, 0, Some("bad")));
+    let later = row(&store.memory, &ids[1]);
+    assert_eq!((later.status, later.attempts), (Status::Retry, 1));
+    let wait = later.available_at.since(store.memory.now());
+    assert!((secs(39)..=secs(40)).contains(&wait), "{wait:?}");
+    assert_eq!(row(&store.memory, &ids[2]).last_error.as_deref(), Some("anything else"));
+
+    eventually(secs(60), || count_in(&store.memory, Status::Dead) == 3).await;
+    assert_eq!(row(&store.memory, &ids[1]).attempts, 2, "RetryAfter counts against the limit");
+}
+
+// Design 8, worker; F47
+#[tokio::test(start_paused = true)]
+async fn panics_are_failed_attempts_and_cost_no_worker() {
+    let (store, recorder, gate) = (FaultyStore::new(), Recorder::new(), Gate::closed());
+    gate.open();
+    let routes = Routes::new().handle("Made", {
+        let (recorder, gate) = (recorder.clone(), gate.clone());
+        move |event: Delivery| {
+            let n: u32 = event.payload_as().expect("a number");
+            assert!(event.attempt > 1 || !n.is_multiple_of(200), "before the first await");
+            let (recorder, gate) = (recorder.clone(), gate.clone());
+            async move {
+                gate.pass().await;
+                sleep(millis(1)).await;
+                assert!(event.attempt > 1 || n % 200 != 100, "after an await");
+                recorder.deliver(&[event]).await.remove(0)
+            }
+        }
+    });
+    let outbox = Outbox::single_node(store.clone(), routes).retry(plain_retry(3)).start().expect("start");
+    let batch: Vec<Event> = (0..2000u32).map(|n| Event::json("Made", &n).expect("event")).collect();
+    let mut ids = Vec::new();
+    for part in batch.chunks(500) {
+        ids.extend(commit(&store.memory, &outbox, part.to_vec()).await);
+    }
+    eventually(secs(60), || recorder.count() == 2000).await;
+    outbox.idle().await.expect("idle");
+
+    assert_each_once(&recorder, &ids);
+    let failed: Vec<_> = store.memory.rows().into_iter().filter(|row| row.attempts == 1).collect();
+    assert_eq!(failed.len(), 20, "1 % panicked once");
+    assert_eq!(count_in(&store.memory, Status::Done), 2000);
+
+    let gated = Gated::new();
+    drop(outbox);
+    let outbox = Outbox::single_node(store.clone(), to(&gated)).start().expect("start");
+    commit(&store.memory, &outbox, events("Made", 20)).await;
+    sleep(secs(1)).await;
+    assert_eq!(gated.gate.most(), 4);
+}
+
+// Design 8, worker; F47
+#[tokio::test(start_paused = true)]
+async fn all_workers_are_left_after_each_of_them_panicked_often() {
+    let store = FaultyStore::new();
+    let gated = Gated::new();
+    let routes = to(&gated).handle("Bad", async |_: Delivery| {
+        if true {
+            panic!("always");
+        }
+    });
+    let outbox = Outbox::single_node(store.clone(), routes).retry(plain_retry(2)).start().expect("start");
+    let bad = commit(&store.memory, &outbox, events("Bad", 40)).await;
+    eventually(secs(10), || count_in(&store.memory, Status::Dead) == 40).await;
+    let dead = row(&store.memory, &bad[0]);
+    assert_eq!(dead.last_error.as_deref(), Some("the destination panicked: always"));
+    assert_eq!(dead.attempts, 2);
+
+    commit(&store.memory, &outbox, events("Made", 20)).await;
+    sleep(secs(1)).await;
+    assert_eq!(gated.gate.most(), 4, "as many as before");
+    gated.gate.open();
+    outbox.idle().await.expect("idle");
+    assert_eq!(gated.recorder.count(), 20);
+}
+
+// Design 8, destinations
+#[tokio::test(start_paused = true)]
+async fn timeout_of_a_handler_is_a_failed_attempt() {
+    let slow = Slow { takes: HOUR, recorder: Recorder::new() };
+    let (store, _outbox, id) = outcome_of(&slow).await;
+    let took = eventually(secs(100), || row(&store.memory, &id).attempts == 1).await;
+    assert!((secs(59)..secs(62)).contains(&took), "{took:?}");
+    assert_eq!(row(&store.memory, &id).last_error.as_deref(), Some("no answer within 60s"));
+    eventually(secs(200), || status(&store.memory, &id) == Status::Dead).await;
+    assert_eq!(slow.recorder.count(), 0);
+}
+
+// Design 8, destinations; Invariant 7
+#[tokio::test(start_paused = true)]
+async fn timeout_of_a_publisher_is_an_outage_and_spends_no_attempt() {
+    let slow = Slow { takes: HOUR, recorder: Recorder::new().publisher(10) };
+    let (store, _outbox, id) = outcome_of(&slow).await;
+    eventually(secs(12), || row(&store.memory, &id).last_error.is_some()).await;
+    sleep(HOUR).await;
+    let row = row(&store.memory, &id);
+    assert_eq!((row.status, row.attempts), (Status::New, 0));
+    assert_eq!(row.last_error.as_deref(), Some("no answer within 10s"));
+}
+
+// Design 8, routes
+#[tokio::test(start_paused = true)]
+async fn timeout_of_a_route_replaces_the_default() {
+    let store = FaultyStore::new();
+    let slow = Slow { takes: HOUR, recorder: Recorder::new() };
+    let routes = Routes::new().add(Route::event("Made").deliver_to(slow).timeout(secs(2)));
+    let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
+    let id = commit_one(&store.memory, &outbox, "Made").await;
+    eventually(millis(2100), || row(&store.memory, &id).attempts == 1).await;
+}
+
+/// Answers a fixed number of outcomes, whatever it is given.
+#[derive(Clone)]
+struct Miscounts(usize);
+
+#[async_trait]
+impl Destination for Miscounts {
+    async fn deliver(&self, _: &[Delivery]) -> Vec<Outcome> {
+        (0..self.0).map(|_| Outcome::Done).collect()
+    }
+
+    fn profile(&self) -> Profile {
+        Profile::publisher(4)
+    }
+}
+
+// Design 8, destinations: one outcome per event
+#[tokio::test(start_paused = true)]
+async fn destination_that_answers_too_little_has_not_delivered_the_rest() {
+    let store = FaultyStore::new();
+    let outbox = Outbox::single_node(store.clone(), to(&Miscounts(1))).workers(1);
+    let outbox = outbox.retry(plain_retry(2)).start().expect("start");
+    let ids = commit(&store.memory, &outbox, events("Made", 4)).await;
+    sleep(millis(50)).await;
+    assert_eq!(status(&store.memory, &ids[0]), Status::Done);
+    for id in &ids[1..] {
+        let row = row(&store.memory, id);
+        assert_eq!((row.status, row.attempts), (Status::Retry, 1));
+        assert_eq!(row.last_error.as_deref(), Some("the destination answered 1 outcomes for 4 events"));
+    }
+}
+
+// Design 8, destinations
+#[tokio::test(start_paused = true)]
+async fn destination_that_answers_too_much_is_believed_for_what_it_was_given() {
+    let store = FaultyStore::new();
+    let outbox = Outbox::single_node(store.clone(), to(&Miscounts(9))).start().expect("start");
+    commit(&store.memory, &outbox, events("Made", 4)).await;
+    outbox.idle().await.expect("idle");
+    assert_eq!(count_in(&store.memory, Status::Done), 4);
+}
+
+struct Named(&'static str, Arc<Mutex<Vec<String>>>);
+
+impl Interceptor for Named {
+    fn before(&self, _: &Delivery) -> Result<(), BoxError> {
+        self.1.lock().expect("log").push(format!("before {}", self.0));
+        Ok(())
+    }
+
+    fn after(&self, _: &Delivery, outcome: &Outcome) {
+        let done = matches!(outcome, Outcome::Done);
+        self.1.lock().expect("log").push(format!("after {} {done}", self.0));
+    }
+}
+
+// S3-71, S3-75
+#[tokio::test(start_paused = true)]
+async fn interceptors_run_in_order_before_and_in_reverse_after() {
+    let (store, log) = (FaultyStore::new(), Arc::new(Mutex::new(Vec::new())));
+    let destination = Recorder::with({
+        let log = Arc::clone(&log);
+        move |_| {
+            log.lock().expect("log").push("deliver".to_owned());
+            Outcome::Done
+        }
+    });
+    let all: [Arc<dyn Interceptor>; 2] =
+        [Arc::new(Named("b", Arc::clone(&log))), Arc::new(Named("c", Arc::clone(&log)))];
+    let outbox = Outbox::single_node(store.clone(), to(&destination))
+        .interceptor(Arc::new(Named("a", Arc::clone(&log))))
+        .interceptors(all)
+        .start()
+        .expect("start");
+    commit_one(&store.memory, &outbox, "Made").await;
+    outbox.idle().await.expect("idle");
+    let expected =
+        ["before a", "before b", "before c", "deliver", "after c true", "after b true", "after a true"];
+    assert_eq!(*log.lock().expect("log"), expected);
+}
+
+// S3-83, S3-84
+#[tokio::test(start_paused = true)]
+async fn interceptor_that_refuses_or_panics_before_is_a_failed_attempt_without_a_delivery() {
+    for panics in [false, true] {
+        let (store, recorder) = (FaultyStore::new(), Recorder::new());
+        let later = Arc::new(AtomicUsize::new(0));
+        let refuse = interceptor::before(move |_| if panics { panic!("oh") } else { Err("not now".into()) });
+        let count = Arc::clone(&later);
+        let never = interceptor::before(move |_| {
+            count.fetch_add(1, Ordering::SeqCst);
+            Ok(())
+        });
+        let outbox = Outbox::single_node(store.clone(), to(&recorder))
+            .interceptor(refuse)
+            .interceptor(never)
+            .retry(plain_retry(2))
+            .start()
+            .expect("start");
+        let id = commit_one(&store.memory, &outbox, "Made").await;
+        eventually(secs(2), || status(&store.memory, &id) == Status::Dead).await;
+        let row = row(&store.memory, &id);
+        let expected = if panics { "an interceptor panicked: oh" } else { "not now" };
+        assert_eq!((row.attempts, row.last_error.as_deref()), (2, Some(expected)));
+        assert_eq!((recorder.count(), later.load(Ordering::SeqCst)), (0, 0));
+    }
+}
+
+// S3-83
+#[tokio::test(start_paused = true)]
+async fn interceptor_that_refuses_with_unrecoverable_makes_the_event_dead() {
+    let (store, recorder) = (FaultyStore::new(), Recorder::new());
+    let refuse = interceptor::before(|_| Err(Unrecoverable("forbidden".to_owned()).into()));
+    let outbox =
+        Outbox::single_node(store.clone(), to(&recorder)).interceptor(refuse).start().expect("start");
+    let id = commit_one(&store.memory, &outbox, "Made").await;
+    eventually(secs(1), || status(&store.memory, &id) == Status::Dead).await;
+    assert_eq!(row(&store.memory, &id).last_error.as_deref(), Some("forbidden"));
+}
+
+// S3-83
+#[tokio::test(start_paused = true)]
+async fn interceptor_that_panics_after_changes_nothing_and_the_others_still_run() {
+    let (store, recorder) = (FaultyStore::new(), Recorder::new());
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let outbox = Outbox::single_node(store.clone(), to(&recorder))
+        .interceptor(Arc::new(Named("first", Arc::clone(&log))))
+        .interceptor(interceptor::after(|_, _| panic!("oh")))
+        .start()
+        .expect("start");
+    let id = commit_one(&store.memory, &outbox, "Made").await;
+    outbox.idle().await.expect("idle");
+    assert_eq!(status(&store.memory, &id), Status::Done);
+    assert_eq!(*log.lock().expect("log"), ["before first", "after first true"]);
+    assert_each_once(&recorder, &[id]);
+}
+
+// S3-93, design 8, poller
+#[tokio::test(start_paused = true)]
+async fn malformed_rows_are_dead_with_the_reason_while_the_rest_is_delivered() {
+    let (store, recorder) = (FaultyStore::new(), Recorder::new());
+    let made = || RawRow { event_type: "Made".to_owned(), ..RawRow::default() };
+    let bad = [
+        (RawRow { headers: Some("{not json".to_owned()), ..made() }, "header"),
+        (RawRow { status: 99, ..made() }, "unknown status code 99"),
+        (RawRow { attempts: -3, ..made() }, "negative attempts"),
+        (RawRow { payload: None, ..made() }, "no payload"),
+    ];
+    let mut good = insert_foreign(&store.memory, "Made", 3);
+    let mut expected = Vec::new();
+    for (raw, reason) in bad {
+        expected.push((raw.id.clone(), reason));
+        store.memory.insert_raw(raw).expect("new");
+        good.extend(insert_foreign(&store.memory, "Made", 2));
+    }
+    let outbox = Outbox::single_node(store.clone(), to(&recorder)).poll_batch(3).start().expect("start");
+    outbox.idle().await.expect("idle");
+
+    assert_each_once(&recorder, &good);
+    for (id, reason) in expected {
+        let row = row(&store.memory, &id);
+        assert_eq!(row.status, Status::Dead, "{reason}");
+        let error = row.last_error.expect("a reason");
+        assert!(error.starts_with("malformed: ") && error.contains(reason), "{reason}: {error}");
+    }
+    outbox.shutdown().await;
+}

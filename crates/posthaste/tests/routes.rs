@@ -1,0 +1,434 @@
+//! Routes: which event goes where, how fast, and to how many.
+
+mod support;
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use posthaste::admin::{Admin, Replay};
+use posthaste::config::QueueConfig;
+use posthaste::{Delivery, Destination, Event, Outbox, Outcome, Profile, Recorder, Route, Routes, Status};
+use serde::{Deserialize, Serialize};
+use support::*;
+use tokio::time::{Instant, sleep};
+
+fn to(destination: &(impl Destination + Clone)) -> Routes {
+    Routes::new().add(Route::event("Made").deliver_to(destination.clone()))
+}
+
+// S3-76
+#[tokio::test(start_paused = true)]
+async fn event_without_a_route_is_dead_at_once_on_a_single_node() {
+    let (store, recorder) = (FaultyStore::new(), Recorder::new());
+    let outbox = Outbox::single_node(store.clone(), to(&recorder)).start().expect("start");
+    let hot = commit_one(&store.memory, &outbox, "Unknown").await;
+    let cold = insert_foreign(&store.memory, "Unknown", 1).remove(0);
+    let good = commit_one(&store.memory, &outbox, "Made").await;
+    outbox.idle().await.expect("idle");
+    for id in [&hot, &cold] {
+        let row = row(&store.memory, id);
+        assert_eq!((row.status, row.attempts), (Status::Dead, 0));
+        assert!(row.last_error.is_some_and(|reason| reason.starts_with("no route")));
+    }
+    assert_each_once(&recorder, &[good]);
+}
+
+// Design 8, routes: a rolling deploy
+#[tokio::test(start_paused = true)]
+async fn event_without_a_route_here_is_delivered_by_the_node_that_has_one() {
+    let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
+    let old_routes = Routes::new().handle("Old", async |_: Delivery| ());
+    let old = Outbox::multi_node(store.clone(), old_routes, secs(30)).start().expect("start");
+    let id = commit_one(&store.memory, &old, "Made").await;
+    sleep(secs(60)).await;
+    let waiting = row(&store.memory, &id);
+    assert_eq!((waiting.status, waiting.attempts), (Status::New, 0));
+    sleep(millis(2500)).await;
+
+    let new = Outbox::multi_node(store.clone(), to(&recorder), secs(30)).start().expect("start");
+    eventually(secs(530), || status(&store.memory, &id) == Status::Done).await;
+    assert_each_once(&recorder, &[id]);
+    drop((old, new));
+}
+
+// Design 8, routes; S3-76
+#[tokio::test(start_paused = true)]
+async fn event_that_no_node_has_a_route_for_is_dead_after_the_grace() {
+    let store = FaultyStore::new();
+    let routes = Routes::new().handle("Old", async |_: Delivery| ());
+    let outbox = Outbox::multi_node(store.clone(), routes, secs(30)).start().expect("start");
+    let id = commit_one(&store.memory, &outbox, "Made").await;
+    sleep(secs(590)).await;
+    assert_eq!(status(&store.memory, &id), Status::New);
+    eventually(secs(60), || status(&store.memory, &id) == Status::Dead).await;
+    let row = row(&store.memory, &id);
+    assert_eq!(row.attempts, 0);
+    assert!(row.last_error.is_some_and(|reason| reason.starts_with("no route")));
+}
+
+// Design 8, routes; T7
+#[tokio::test(start_paused = true)]
+async fn replayed_event_that_died_for_want_of_a_route_has_its_grace_again() {
+    let store = FaultyStore::new();
+    let routes = Routes::new().handle("Old", async |_: Delivery| ());
+    let builder = Outbox::multi_node(store.clone(), routes, secs(30)).no_route_grace(secs(60));
+    let outbox = builder.start().expect("start");
+    let id = commit_one(&store.memory, &outbox, "Made").await;
+    eventually(secs(120), || status(&store.memory, &id) == Status::Dead).await;
+    store.memory.replay(&id, &Replay::by("test")).await.expect("replay");
+
+    sleep(secs(50)).await;
+    let waiting = row(&store.memory, &id);
+    assert_eq!(waiting.status, Status::New);
+    assert!(waiting.last_error.is_some_and(|error| error.contains("waiting for a node")), "it was tried");
+    eventually(secs(120), || status(&store.memory, &id) == Status::Dead).await;
+}
+
+// S2-34, D11, design 8, fan-out
+#[tokio::test(start_paused = true)]
+async fn fan_out_retries_only_the_destination_that_is_missing_the_event() {
+    let store = FaultyStore::new();
+    let (mail, search) = (Recorder::new(), Recorder::new());
+    let kafka = Recorder::with(|delivery| match delivery.attempt {
+        1 | 2 => Outcome::retry("no leader"),
+        _ => Outcome::Done,
+    });
+    let route = Route::event("Made")
+        .fan_out_to("mail", mail.clone())
+        .fan_out_to("kafka", kafka.clone())
+        .fan_out_to("search", search.clone());
+    let outbox = Outbox::single_node(store.clone(), Routes::new().add(route))
+        .retry(plain_retry(5))
+        .start()
+        .expect("start");
+    let id = commit_one(&store.memory, &outbox, "Made").await;
+    eventually(secs(1), || row(&store.memory, &id).attempts == 1).await;
+    let failed = row(&store.memory, &id);
+    assert_eq!(failed.progress.into_iter().collect::<Vec<_>>(), ["mail", "search"]);
+    assert_eq!(failed.last_error.as_deref(), Some("kafka: no leader"));
+
+    eventually(secs(2), || status(&store.memory, &id) == Status::Done).await;
+    assert_eq!((mail.count(), kafka.count(), search.count()), (1, 3, 1));
+}
+
+// Design 8, fan-out; T7
+#[tokio::test(start_paused = true)]
+async fn replay_of_a_fan_out_keeps_its_progress_unless_told() {
+    let store = FaultyStore::new();
+    let broken = Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let mail = Recorder::new();
+    let kafka = Recorder::with({
+        let broken = Arc::clone(&broken);
+        move |_| if broken.load(Ordering::SeqCst) { Outcome::retry("no") } else { Outcome::Done }
+    });
+    let route = Route::event("Made").fan_out_to("mail", mail.clone()).fan_out_to("kafka", kafka.clone());
+    let builder = Outbox::single_node(store.clone(), Routes::new().add(route)).retry(plain_retry(2));
+    let outbox = builder.start().expect("start");
+    let ids = commit(&store.memory, &outbox, events("Made", 2)).await;
+    eventually(secs(2), || count_in(&store.memory, Status::Dead) == 2).await;
+    assert_eq!((mail.count(), kafka.count()), (2, 4));
+
+    broken.store(false, Ordering::SeqCst);
+    assert!(store.memory.replay(&ids[0], &Replay::by("test")).await.expect("replay"));
+    let all_over = Replay { actor: "test", forget_progress: true };
+    assert!(store.memory.replay(&ids[1], &all_over).await.expect("replay"));
+    outbox.idle().await.expect("idle");
+    assert_eq!(count_in(&store.memory, Status::Done), 2);
+    assert_eq!((mail.count_of(&ids[0]), mail.count_of(&ids[1])), (1, 2));
+    let replayed = kafka.deliveries().pop().expect("a delivery");
+    assert_eq!((replayed.replays, replayed.attempt), (1, 1), "T7: attempts start again");
+}
+
+// Design 8, fan-out: an outage of one destination
+#[tokio::test(start_paused = true)]
+async fn outage_of_one_destination_of_a_fan_out_keeps_the_progress_of_the_other() {
+    let store = FaultyStore::new();
+    let broken = Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let mail = Recorder::new();
+    let kafka = Recorder::with({
+        let broken = Arc::clone(&broken);
+        move |_| match broken.load(Ordering::SeqCst) {
+            true => Outcome::no_connection("refused"),
+            false => Outcome::Done,
+        }
+    });
+    let route = Route::event("Made").fan_out_to("mail", mail.clone()).fan_out_to("kafka", kafka.clone());
+    let outbox = Outbox::single_node(store.clone(), Routes::new().add(route)).start().expect("start");
+    let id = commit_one(&store.memory, &outbox, "Made").await;
+    sleep(secs(60)).await;
+    assert_eq!(row(&store.memory, &id).attempts, 0);
+    broken.store(false, Ordering::SeqCst);
+    eventually(secs(320), || status(&store.memory, &id) == Status::Done).await;
+    assert_eq!(mail.count(), 1);
+}
+
+#[derive(Serialize, Deserialize, posthaste::Event)]
+#[event(type = "OrderPlaced", aggregate = "Order")]
+struct OrderPlaced {
+    #[event(aggregate_id)]
+    order: u64,
+}
+
+// S3-18, S3-104
+#[tokio::test(start_paused = true)]
+async fn typed_handler_gets_its_type_and_an_unreadable_payload_is_dead() {
+    let store = FaultyStore::new();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let routes = Routes::new().on({
+        let seen = Arc::clone(&seen);
+        move |placed: OrderPlaced, delivery: Delivery| {
+            seen.lock().expect("seen").push((placed.order, delivery.aggregate_id().map(str::to_owned)));
+            async {}
+        }
+    });
+    let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
+    let good = Event::of(&OrderPlaced { order: 7 }).expect("event");
+    let bad = Event::builder("OrderPlaced").aggregate("Order", 8).json("s3ntinel").build().expect("event");
+    let ids = commit(&store.memory, &outbox, vec![bad, good]).await;
+    outbox.idle().await.expect("idle");
+
+    assert_eq!(*seen.lock().expect("seen"), [(7, Some("7".to_owned()))]);
+    let dead = row(&store.memory, &ids[0]);
+    assert_eq!((dead.status, dead.attempts), (Status::Dead, 0));
+    assert_eq!(status(&store.memory, &ids[1]), Status::Done);
+}
+
+// S3-100, S3-101, S3-103, S3-105
+#[tokio::test(start_paused = true)]
+async fn exact_route_comes_before_patterns_and_these_before_the_fallback() {
+    let store = FaultyStore::new();
+    let [exact, first, second, fallback] = [(); 4].map(|()| Recorder::new());
+    let routes = Routes::new()
+        .add(Route::fallback().deliver_to(fallback.clone()))
+        .add(Route::pattern("Order:*").deliver_to(first.clone()))
+        .add(Route::pattern("Order:Pl*").deliver_to(second.clone()))
+        .add(Route::event("Placed").aggregate("Order").deliver_to(exact.clone()));
+    let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
+    for (aggregate, event_type) in
+        [("Order", "Placed"), ("Order", "Plucked"), ("User", "Placed"), ("Order", "Paid")]
+    {
+        let event = Event::builder(event_type).aggregate(aggregate, 1).json(&1).build().expect("event");
+        commit(&store.memory, &outbox, vec![event]).await;
+    }
+    outbox.idle().await.expect("idle");
+    assert_eq!([exact.count(), first.count(), second.count(), fallback.count()], [1, 2, 0, 1]);
+    assert_eq!(fallback.deliveries()[0].aggregate_type(), "User");
+}
+
+// Design 8, routes: concurrency; S2-38
+#[tokio::test(start_paused = true)]
+async fn route_with_a_concurrency_never_runs_more_and_leaves_the_workers_to_others() {
+    let store = FaultyStore::new();
+    let (few, many) = (Gated::new(), Gated::new());
+    let routes = Routes::new()
+        .add(Route::event("Few").deliver_to(few.clone()).concurrency(2))
+        .add(Route::event("Many").deliver_to(many.clone()));
+    let outbox = Outbox::single_node(store.clone(), routes).workers(6).start().expect("start");
+    let mut batch = events("Few", 30);
+    batch.extend(events("Many", 30));
+    commit(&store.memory, &outbox, batch).await;
+    sleep(secs(1)).await;
+    assert_eq!((few.gate.entered(), many.gate.entered()), (2, 4));
+
+    many.gate.open();
+    few.gate.admit(5);
+    sleep(secs(1)).await;
+    assert_eq!((few.gate.entered(), few.gate.most()), (7, 2));
+    few.gate.open();
+    outbox.idle().await.expect("idle");
+    assert_eq!((few.gate.most(), few.recorder.count(), many.recorder.count()), (2, 30, 30));
+}
+
+// Design 8, routes: rate
+#[tokio::test(start_paused = true)]
+async fn route_with_a_rate_keeps_to_it_and_reaches_it() {
+    let (store, recorder) = (FaultyStore::new(), Recorder::new());
+    let times = Arc::new(Mutex::new(Vec::new()));
+    let timed = Recorder::with({
+        let times = Arc::clone(&times);
+        move |_| {
+            times.lock().expect("times").push(Instant::now());
+            Outcome::Done
+        }
+    });
+    let routes = to(&recorder).add(Route::event("Slow").deliver_to(timed.clone()).rate(50.0));
+    let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
+    let started = Instant::now();
+    let mut batch = events("Slow", 500);
+    batch.extend(events("Made", 100));
+    commit(&store.memory, &outbox, batch).await;
+    eventually(secs(1), || recorder.count() == 100).await;
+    eventually(secs(20), || timed.count() == 500).await;
+
+    let took = started.elapsed();
+    assert!((millis(9_700)..millis(10_300)).contains(&took), "500 at 50 per second, not {took:?}");
+    let times = times.lock().expect("times");
+    let busiest = (0..times.len())
+        .map(|from| times[from..].iter().take_while(|at| **at < times[from] + secs(1)).count())
+        .max();
+    assert!(busiest <= Some(52), "{busiest:?} in one second");
+}
+
+// Invariant 7: a limited route with a backlog
+#[tokio::test(start_paused = true)]
+async fn cold_backlog_of_a_route_with_a_rate_holds_up_no_other_route() {
+    let (store, limited, free) = (FaultyStore::new(), Recorder::new(), Recorder::new());
+    let routes = to(&free).add(Route::event("Slow").deliver_to(limited.clone()).rate(1.0));
+    let backlog = insert_foreign(&store.memory, "Slow", 2000);
+    let others = insert_foreign(&store.memory, "Made", 1);
+    let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
+
+    eventually(secs(10), || free.count() == 1).await;
+    assert_each_once(&free, &others);
+    eventually(secs(2100), || limited.count() == 2000).await;
+    outbox.idle().await.expect("idle");
+    assert_each_once(&limited, &backlog);
+}
+
+// Invariant 7: a limited route with a backlog
+#[tokio::test(start_paused = true)]
+async fn hot_backlog_of_a_route_with_a_rate_holds_up_no_other_route() {
+    let (store, limited, free) = (FaultyStore::new(), Recorder::new(), Recorder::new());
+    let routes = to(&free).add(Route::event("Slow").deliver_to(limited.clone()).rate(1.0));
+    let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
+    for _ in 0..30 {
+        commit(&store.memory, &outbox, events("Slow", 100)).await;
+        sleep(millis(1)).await;
+    }
+
+    let id = commit_one(&store.memory, &outbox, "Made").await;
+    eventually(secs(1), || free.count() == 1).await;
+    assert_each_once(&free, &[id]);
+}
+
+/// The one problem that keeps a route from being used: the setting and the advice.
+#[track_caller]
+fn refusal(route: Route) -> (String, String) {
+    let built = Outbox::single_node(FaultyStore::new(), Routes::new().add(route)).build();
+    let mut problems = built.expect_err("a bad route").problems;
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    let problem = problems.remove(0);
+    (problem.setting, problem.advice)
+}
+
+#[test]
+fn timeout_of_a_route_is_longer_than_zero_and_at_most_a_day() {
+    let day = HOUR * 24;
+    let route = |timeout| Route::event("Made").deliver_to(Recorder::new()).timeout(timeout);
+    for good in [Duration::from_nanos(1), day] {
+        let routes = Routes::new().add(route(good));
+        assert!(Outbox::single_node(FaultyStore::new(), routes).build().is_ok(), "{good:?}");
+    }
+    for bad in [Duration::ZERO, day + Duration::from_nanos(1), Duration::MAX] {
+        let (setting, advice) = refusal(route(bad));
+        assert_eq!(setting, r#"routes."__GLOBAL__:Made""#, "{bad:?}");
+        assert!(advice.starts_with("timeout must be"), "{advice}");
+    }
+}
+
+#[test]
+fn destination_asks_for_batches_of_1_to_10000_events() {
+    let route = |batch| Route::event("Made").deliver_to(Recorder::new().publisher(batch));
+    for good in [1, 10_000] {
+        let routes = Routes::new().add(route(good));
+        assert!(Outbox::single_node(FaultyStore::new(), routes).build().is_ok(), "{good}");
+    }
+    for bad in [0, 10_001] {
+        let (setting, advice) = refusal(route(bad));
+        assert_eq!(setting, r#"routes."__GLOBAL__:Made""#, "{bad}");
+        assert!(advice.starts_with("its destination asks for batches"), "{advice}");
+    }
+}
+
+#[test]
+fn destination_of_a_fan_out_has_a_name_without_control_characters() {
+    for bad in ["a\0", "a\nb", "\u{85}"] {
+        let (setting, advice) = refusal(Route::event("Made").fan_out_to(bad, Recorder::new()));
+        assert_eq!(setting, r#"routes."__GLOBAL__:Made""#, "{bad:?}");
+        assert!(advice.ends_with("must not contain control characters"), "{advice}");
+    }
+}
+
+/// Remembers the size of every batch.
+#[derive(Clone)]
+struct Batches {
+    sizes: Arc<Mutex<Vec<usize>>>,
+    takes: Duration,
+}
+
+#[async_trait]
+impl Destination for Batches {
+    async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
+        self.sizes.lock().expect("sizes").push(batch.len());
+        sleep(self.takes).await;
+        batch.iter().map(|_| Outcome::Done).collect()
+    }
+
+    fn profile(&self) -> Profile {
+        Profile::publisher(100)
+    }
+}
+
+// Design 8, worker: natural batches; S2-03
+#[tokio::test(start_paused = true)]
+async fn batch_is_what_is_queued_and_never_waits_for_more() {
+    let store = FaultyStore::new();
+    let batches = Batches { sizes: Arc::default(), takes: millis(20) };
+    let routes = Routes::new().add(Route::event("Made").deliver_to(batches.clone()).batch(30));
+    let outbox = Outbox::single_node(store.clone(), routes).workers(1).start().expect("start");
+    let started = Instant::now();
+    commit_one(&store.memory, &outbox, "Made").await;
+    eventually(millis(5), || batches.sizes.lock().expect("sizes").len() == 1).await;
+    assert!(started.elapsed() < millis(5), "one event goes at once");
+
+    commit(&store.memory, &outbox, events("Made", 70)).await;
+    sleep(millis(200)).await;
+    assert_eq!(*batches.sizes.lock().expect("sizes"), [1, 30, 30, 10]);
+    outbox.idle().await.expect("idle");
+    assert_eq!(count_in(&store.memory, Status::Done), 71);
+}
+
+// S2-10, S2-56, S3-03, S3-82, D10
+#[tokio::test(start_paused = true)]
+async fn hot_and_cold_events_share_the_workers_two_to_one() {
+    use posthaste::config::{Fairness, QueueConfig};
+    for (fairness, cold_in_first_60) in [(Fairness::Weighted, 20), (Fairness::HotFirst, 0)] {
+        let (store, slow) = (FaultyStore::new(), Gated::new());
+        let queue = QueueConfig { fairness, ..QueueConfig::default() };
+        let builder = Outbox::single_node(store.clone(), to(&slow)).workers(1).queue(queue).poll_batch(1000);
+        let outbox = builder.start().expect("start");
+        commit_one(&store.memory, &outbox, "Made").await;
+        eventually(secs(1), || slow.gate.entered() == 1).await;
+        insert_foreign(&store.memory, "Made", 100);
+        outbox.poll_once().await.expect("poll");
+        commit(&store.memory, &outbox, events("Made", 100)).await;
+        slow.gate.open();
+        outbox.idle().await.expect("idle");
+
+        let sources: Vec<_> = slow.recorder.deliveries().iter().map(|delivery| delivery.source).collect();
+        let cold = sources[1..61].iter().filter(|source| **source == posthaste::Source::Cold).count();
+        assert_eq!(cold, cold_in_first_60, "{fairness:?}");
+        assert_eq!(sources.len(), 201);
+    }
+}
+
+// A route's share of the queue fills and drains many times without waiting for the next poll.
+#[tokio::test(start_paused = true)]
+async fn backlog_of_one_of_two_routes_drains_without_waiting_for_the_poll_interval() {
+    for (cold, batch, count) in [(8, 50, 100), (100, 50, 2000), (1000, 500, 4000)] {
+        let (store, recorder) = (FaultyStore::new(), Recorder::new());
+        let slow = Slow { takes: millis(1), recorder: recorder.clone() };
+        let routes = to(&slow).add(Route::event("Other").deliver_to(Recorder::new()));
+        insert_foreign(&store.memory, "Made", count);
+        let queue = QueueConfig { cold, ..QueueConfig::default() };
+        let builder = Outbox::single_node(store.clone(), routes).queue(queue).poll_batch(batch);
+        let outbox = builder.poll_interval(secs(60)).start().expect("start");
+
+        let took = eventually(secs(600), || recorder.count() == count).await;
+
+        assert!(took < secs(5), "{count} events of a millisecond each took {took:?}");
+        outbox.shutdown().await;
+    }
+}
