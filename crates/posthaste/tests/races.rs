@@ -1,0 +1,287 @@
+//! Races: answers that come late or never, calls that are dropped half-way, and bounds that are
+//! reached at a bad moment. None of them loses an event, kills it, or makes it wait for a lease.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use posthaste::admin::Admin;
+use posthaste::config::QueueConfig;
+use posthaste::{
+    Delivery, Destination, Event, Outbox, Outcome, Profile, Recorder, Route, Routes, ShutdownReport, Status,
+};
+use support::*;
+use tokio::time::{Instant, sleep, timeout};
+
+fn to(destination: &(impl Destination + Clone)) -> Routes {
+    Routes::new().add(Route::event("Made").deliver_to(destination.clone()))
+}
+
+/// Room for thousands of claimed events.
+fn wide() -> QueueConfig {
+    QueueConfig { cold: 4000, ..QueueConfig::default() }
+}
+
+// A deferred row is due again before the engine knows that it was deferred.
+#[tokio::test(start_paused = true)]
+async fn event_that_is_claimed_again_before_its_settlement_is_answered_waits_for_no_lease() {
+    let store = FaultyStore::new();
+    store.break_call(Call::Settle, Fault::AnswerLate(millis(100)));
+    let deferrals = AtomicUsize::new(0);
+    let recorder = Recorder::with(move |_| match deferrals.fetch_add(1, Ordering::SeqCst) {
+        0..25 => Outcome::Defer(millis(10)),
+        _ => Outcome::Done,
+    });
+    let builder = Outbox::single_node(store.clone(), to(&recorder)).poll_interval(millis(20));
+    let outbox = builder.start().expect("start");
+
+    let id = commit_one(&store.memory, &outbox, "Made").await;
+
+    eventually(secs(10), || status(&store.memory, &id) == Status::Done).await;
+    assert_eq!(recorder.count(), 26);
+}
+
+// Whether the park was done or not by then.
+#[tokio::test(start_paused = true)]
+async fn poll_that_is_dropped_while_it_parks_strands_nothing() {
+    for fault in [Fault::AnswerLate(millis(100)), Fault::Delay(millis(100))] {
+        let (store, recorder) = (FaultyStore::new(), Recorder::new());
+        let routes = to(&recorder).add(Route::event("Other").deliver_to(Recorder::new()));
+        let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
+        store.memory.pause("__GLOBAL__:Made", "test").await.expect("pause");
+        outbox.poll_once().await.expect("poll");
+        store.break_call(Call::Park, fault);
+        let ids = insert_foreign(&store.memory, "Made", 1);
+
+        assert!(timeout(millis(10), outbox.poll_once()).await.is_err(), "dropped: {fault:?}");
+        assert_eq!(store.count(Call::Park), 1, "while it parked: {fault:?}");
+        store.mend(Call::Park);
+        store.memory.resume("__GLOBAL__:Made", "test").await.expect("resume");
+
+        eventually(secs(90), || status(&store.memory, &ids[0]) == Status::Done).await;
+        assert_each_once(&recorder, &ids);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nul_in_the_text_of_an_error_does_not_reach_the_store() {
+    let store = FaultyStore::new().refusing("\0");
+    for answer in [
+        || Outcome::retry("bad payload: \0"),
+        || Outcome::Dead("bad payload: \0".to_owned()),
+        || Outcome::no_answer("bad payload: \0"),
+    ] {
+        let recorder = Recorder::with(move |_| answer());
+        let outbox =
+            Outbox::single_node(store.clone(), to(&recorder)).retry(plain_retry(1)).start().expect("start");
+        let id = commit_one(&store.memory, &outbox, "Made").await;
+
+        eventually(millis(50), || row(&store.memory, &id).last_error.is_some()).await;
+
+        assert_eq!(row(&store.memory, &id).last_error.as_deref(), Some("bad payload: \u{fffd}"));
+        outbox.shutdown().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn outcome_that_the_store_refuses_is_written_without_its_text_and_holds_up_no_other() {
+    let store = FaultyStore::new().refusing("unwritable");
+    let recorder = Recorder::with(|delivery| match delivery.event_type() {
+        "Bad" => Outcome::retry("unwritable"),
+        _ => Outcome::Done,
+    });
+    let routes = to(&recorder).add(Route::event("Bad").deliver_to(recorder.clone()));
+    let builder = Outbox::single_node(store.clone(), routes).retry(plain_retry(1));
+    let outbox = builder.start().expect("start");
+    let mut batch = events("Made", 20);
+    batch.insert(10, event("Bad"));
+
+    let ids = commit(&store.memory, &outbox, batch).await;
+    let later = commit_one(&store.memory, &outbox, "Made").await;
+
+    eventually(secs(30), || status(&store.memory, &later) == Status::Done).await;
+    outbox.idle().await.expect("idle");
+    let bad = row(&store.memory, &ids[10]);
+    assert_eq!((bad.status, bad.attempts), (Status::Dead, 1));
+    assert_eq!(bad.last_error.as_deref(), Some("the store refused the text of this error"));
+    assert_eq!(count_in(&store.memory, Status::Done), 21);
+    assert_eq!(recorder.count(), 22, "each once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_waits_for_a_slow_settlement_as_long_as_its_drain() {
+    let (store, recorder) = (FaultyStore::new(), Recorder::new());
+    store.break_call(Call::Settle, Fault::Delay(secs(2)));
+    let builder = Outbox::single_node(store.clone(), to(&recorder)).drain(secs(5));
+    let outbox = builder.start().expect("start");
+    let id = commit_one(&store.memory, &outbox, "Made").await;
+    recorder.wait_for(1).await;
+
+    let started = Instant::now();
+    let report = outbox.shutdown().await;
+
+    assert!(started.elapsed() < secs(3), "took {:?}", started.elapsed());
+    assert_eq!(report, ShutdownReport::default());
+    assert_eq!(status(&store.memory, &id), Status::Done);
+}
+
+// 1200 outcomes are more than may wait to be written, so a worker waits with its rest.
+#[tokio::test(start_paused = true)]
+async fn outcomes_that_wait_for_room_at_the_end_of_the_drain_are_written() {
+    let (store, recorder) = (FaultyStore::new(), Recorder::new().publisher(600));
+    store.break_next(Call::Settle, Fault::Delay(millis(1200)));
+    insert_foreign(&store.memory, "Made", 1200);
+    let builder = Outbox::single_node(store.clone(), to(&recorder)).queue(wide()).poll_batch(4000);
+    let outbox = builder.drain(secs(1)).start().expect("start");
+    recorder.wait_for(1200).await;
+
+    let report = outbox.shutdown().await;
+
+    assert_eq!(report, ShutdownReport::default());
+    assert_eq!(count_in(&store.memory, Status::Done), 1200);
+}
+
+/// Lets event 0 wait at its gate, has no connection for event 1 when it first comes, and takes
+/// every other at once.
+#[derive(Clone, Debug)]
+struct OnceDown {
+    gate: Gate,
+    was_down: Arc<AtomicBool>,
+    recorder: Recorder,
+}
+
+#[async_trait]
+impl Destination for OnceDown {
+    async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
+        match batch[0].payload_as::<u64>() {
+            Ok(0) => self.gate.pass().await,
+            Ok(1) if !self.was_down.swap(true, Ordering::SeqCst) => {
+                return vec![Outcome::no_connection("refused")];
+            }
+            _ => {}
+        }
+        self.recorder.deliver(batch).await
+    }
+
+    fn profile(&self) -> Profile {
+        Profile::HANDLER
+    }
+}
+
+// The park waits for a settlement's answer; meanwhile the route is back and its parked events,
+// none yet, are asked for.
+#[tokio::test(start_paused = true)]
+async fn event_that_is_parked_while_an_unpark_is_answered_comes_back() {
+    let store = FaultyStore::new();
+    let remote = OnceDown { gate: Gate::closed(), was_down: Arc::default(), recorder: Recorder::new() };
+    let routes = to(&remote).add(Route::event("Other").deliver_to(Recorder::new()));
+    let outbox = Outbox::single_node(store.clone(), routes).workers(2).start().expect("start");
+    outbox.idle().await.expect("idle");
+    store.break_call(Call::Settle, Fault::AnswerLate(millis(100)));
+    store.break_call(Call::Unpark, Fault::AnswerLate(millis(400)));
+    let numbered = (0..4_u64).map(|n| Event::json("Made", &n).expect("a good event")).collect();
+
+    let ids = commit(&store.memory, &outbox, numbered).await;
+    sleep(millis(50)).await;
+    remote.gate.open();
+    eventually(secs(1), || store.count(Call::Park) > 0).await;
+
+    eventually(secs(60), || count_in(&store.memory, Status::Done) == 4).await;
+    assert_each_once(&remote.recorder, &ids);
+}
+
+// Only a lease that lapsed in other hands counts against an event.
+#[tokio::test(start_paused = true)]
+async fn claims_whose_answers_are_lost_kill_no_event() {
+    let (store, recorder) = (FaultyStore::new(), Recorder::new());
+    store.break_call(Call::Claim, Fault::HangAfter);
+    let outbox = Outbox::single_node(store.clone(), to(&recorder)).start().expect("start");
+    let ids = insert_foreign(&store.memory, "Made", 10);
+    sleep(HOUR).await;
+    assert_eq!(recorder.count(), 0);
+
+    store.mend(Call::Claim);
+
+    eventually(secs(90), || count_in(&store.memory, Status::Done) == 10).await;
+    assert_each_once(&recorder, &ids);
+    drop(outbox);
+}
+
+#[tokio::test(start_paused = true)]
+async fn outcomes_of_a_large_batch_are_written_beside_a_stream_of_small_ones() {
+    let (store, large) = (FaultyStore::new(), Recorder::new().publisher(1500));
+    store.break_call(Call::Settle, Fault::Delay(millis(20)));
+    let small = Slow { takes: millis(3), recorder: Recorder::new() };
+    let routes = to(&small).add(Route::event("Many").deliver_to(large.clone()));
+    let builder = Outbox::single_node(store.clone(), routes).workers(8).queue(wide()).poll_batch(4000);
+    let outbox = builder.start().expect("start");
+    let (memory, writer) = (store.memory.clone(), outbox.clone());
+    let stream = tokio::spawn(async move {
+        loop {
+            commit(&memory, &writer, events("Made", 10)).await;
+            sleep(millis(4)).await;
+        }
+    });
+    sleep(secs(1)).await;
+    let ids = insert_foreign(&store.memory, "Many", 1500);
+    large.wait_for(1500).await;
+
+    sleep(secs(2)).await;
+    stream.abort();
+
+    let done = store.memory.rows().into_iter().filter(|row| row.status == Status::Done);
+    assert_eq!(done.filter(|row| ids.contains(&row.id)).count(), 1500);
+    assert_each_once(&large, &ids);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lag_that_the_store_never_tells_holds_up_no_claim() {
+    let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
+    store.break_call(Call::OldestPending, Fault::Hang);
+    let builder = Outbox::single_node(store.clone(), to(&recorder)).poll_interval(millis(100));
+    let outbox = builder.start().expect("start");
+    for n in 1..=60 {
+        insert_foreign(&store.memory, "Made", 1);
+        eventually(millis(150), || recorder.count() == n).await;
+        sleep(secs(1)).await;
+    }
+    assert!(store.count(Call::OldestPending) > 1, "it was asked again");
+    drop(outbox);
+}
+
+// An outcome that no database will ever take must not stop the engine.
+#[tokio::test(start_paused = true)]
+async fn outcome_that_the_store_never_takes_holds_up_no_other() {
+    let memory = posthaste::MemoryStore::new();
+    let ids = insert_foreign(&memory, "Made", 20);
+    let store = FaultyStore::on(&memory).refusing_event(&ids[0]);
+    let recorder = Recorder::new();
+    let outbox = Outbox::single_node(store, to(&recorder)).start().expect("start");
+
+    eventually(secs(10), || count_in(&memory, Status::Done) == 19).await;
+    let later = commit(&memory, &outbox, events("Made", 5)).await;
+    eventually(secs(120), || later.iter().all(|id| status(&memory, id) == Status::Done)).await;
+
+    assert_eq!(status(&memory, &ids[0]), Status::New, "nothing can be written about it");
+    assert!(ids[1..].iter().all(|id| recorder.count_of(id) == 1));
+}
+
+// Workers that found nothing to start must hear that the last event is done.
+#[tokio::test(start_paused = true)]
+async fn shutdown_ends_when_everything_is_finished() {
+    let store = FaultyStore::new();
+    let slow = Slow { takes: millis(100), recorder: Recorder::new() };
+    let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()).concurrency(1));
+    let outbox =
+        Outbox::single_node(store.clone(), routes).workers(4).drain(secs(30)).start().expect("start");
+    commit(&store.memory, &outbox, events("Made", 5)).await;
+    sleep(millis(10)).await;
+
+    let started = Instant::now();
+    let report = outbox.shutdown().await;
+
+    assert!(started.elapsed() < secs(1), "took {:?}", started.elapsed());
+    assert_eq!((slow.recorder.count(), report), (5, ShutdownReport::default()));
+}
