@@ -1,0 +1,131 @@
+//! Destinations that take events, refuse them, vanish, hang and panic.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use posthaste::{Delivery, Destination, EventId, Outcome, Profile};
+
+use super::faults::Chance;
+use super::journal::Journal;
+use super::plan::Plan;
+
+pub(crate) const PANIC: &str = "a handler of the simulation panics";
+
+/// One destination as one node sees it.
+#[derive(Debug)]
+pub(crate) struct SimDestination {
+    pub(crate) name: &'static str,
+    pub(crate) node: usize,
+    pub(crate) incarnation: u32,
+    pub(crate) batch: usize,
+    pub(crate) ordered: bool,
+    pub(crate) journal: Journal,
+    pub(crate) chance: Chance,
+    /// While set, nobody is there.
+    pub(crate) outage: Arc<AtomicBool>,
+}
+
+#[async_trait]
+impl Destination for SimDestination {
+    async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
+        let running = Running::start(self, batch);
+        if self.outage.load(Ordering::Relaxed) {
+            drop(running);
+            return batch.iter().map(|delivery| self.nobody_there(delivery)).collect();
+        }
+        // Longer than a lease: only renewals keep the event ours.
+        let slow = if self.chance.percent(4) { Plan::LEASE * 3 } else { Duration::ZERO };
+        tokio::time::sleep(slow + self.chance.millis(20)).await;
+        if self.chance.percent(3) {
+            self.journal_failures(batch);
+            std::panic::panic_any(PANIC);
+        }
+        let outcomes = batch.iter().map(|delivery| self.answer(delivery)).collect();
+        drop(running);
+        outcomes
+    }
+
+    fn profile(&self) -> Profile {
+        if self.batch > 1 { Profile::publisher(self.batch) } else { Profile::HANDLER }
+    }
+}
+
+impl SimDestination {
+    fn nobody_there(&self, delivery: &Delivery) -> Outcome {
+        self.seen(delivery.id(), |seen| seen.unreachable += 1);
+        if self.chance.coin() { Outcome::no_connection("refused") } else { Outcome::no_answer("silence") }
+    }
+
+    fn answer(&self, delivery: &Delivery) -> Outcome {
+        if !self.chance.percent_bad() {
+            self.seen(delivery.id(), |seen| *seen.done.entry(self.name).or_default() += 1);
+            return Outcome::Done;
+        }
+        match self.chance.below(6) {
+            0 if !self.ordered => Outcome::Defer(self.chance.millis(30_000)),
+            1 => {
+                self.seen(delivery.id(), |seen| seen.dead = true);
+                Outcome::Dead("never".to_owned())
+            }
+            2 => {
+                self.seen(delivery.id(), |seen| seen.failures += 1);
+                Outcome::RetryAfter(self.chance.millis(20_000), "busy".into())
+            }
+            _ => {
+                self.seen(delivery.id(), |seen| seen.failures += 1);
+                Outcome::retry("failed")
+            }
+        }
+    }
+
+    fn journal_failures(&self, batch: &[Delivery]) {
+        for delivery in batch {
+            self.seen(delivery.id(), |seen| seen.failures += 1);
+        }
+    }
+
+    fn seen(&self, id: &EventId, note: impl FnOnce(&mut super::journal::Seen)) {
+        note(self.journal.lock().seen.entry(id.clone()).or_default());
+    }
+}
+
+/// Notes that events run on a node, and whether one runs there twice (T1).
+struct Running<'a> {
+    destination: &'a SimDestination,
+    ids: Vec<EventId>,
+}
+
+impl<'a> Running<'a> {
+    fn start(destination: &'a SimDestination, batch: &[Delivery]) -> Self {
+        let ids: Vec<EventId> = batch.iter().map(|delivery| delivery.id().clone()).collect();
+        let place = (destination.node, destination.incarnation, destination.name);
+        for id in &ids {
+            let (mut twice, mut first) = (false, false);
+            destination.seen(id, |seen| {
+                first = seen.starts == 0;
+                seen.starts += 1;
+                twice = !seen.running.insert(place);
+            });
+            if first {
+                destination.journal.lock().arrivals.push(id.clone());
+            }
+            if twice {
+                destination.journal.violation(format!("{id} runs twice at once on node {place:?}"));
+            }
+        }
+        Self { destination, ids }
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let place = (self.destination.node, self.destination.incarnation, self.destination.name);
+        for id in &self.ids {
+            self.destination.seen(id, |seen| {
+                seen.running.remove(&place);
+            });
+        }
+    }
+}

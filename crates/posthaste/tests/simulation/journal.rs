@@ -1,0 +1,67 @@
+//! What really happened: three independent accounts, written by the writers and the destinations.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use posthaste::EventId;
+
+/// Shared by everything in one world.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Journal(Arc<Mutex<Entries>>);
+
+#[derive(Debug, Default)]
+pub(crate) struct Entries {
+    /// Ids whose transaction took effect.
+    pub(crate) committed: BTreeSet<EventId>,
+    /// Ids whose transaction, or savepoint, did not.
+    pub(crate) rolled_back: BTreeSet<EventId>,
+    /// Committed ids in the order of their commits.
+    pub(crate) commits: Vec<EventId>,
+    /// Ids in the order in which a destination first saw them.
+    pub(crate) arrivals: Vec<EventId>,
+    /// What the destinations saw of each id.
+    pub(crate) seen: BTreeMap<EventId, Seen>,
+    /// Broken rules that show at once, such as two copies running on one node.
+    pub(crate) violations: Vec<String>,
+    pub(crate) hooks: Hooks,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    /// Acknowledged deliveries, by destination.
+    pub(crate) done: BTreeMap<&'static str, u32>,
+    /// Answers that may spend an attempt: failures, panics, timeouts and refusals of connections.
+    pub(crate) failures: u32,
+    pub(crate) unreachable: u32,
+    /// A destination said "never".
+    pub(crate) dead: bool,
+    /// Running now, by node and incarnation.
+    pub(crate) running: BTreeSet<(usize, u32, &'static str)>,
+    pub(crate) starts: u32,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Hooks {
+    pub(crate) after_commit: BTreeMap<EventId, u32>,
+    pub(crate) after_rollback: BTreeMap<EventId, u32>,
+}
+
+impl Journal {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Entries> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn committed(&self, ids: &[EventId]) {
+        let mut journal = self.lock();
+        journal.committed.extend(ids.iter().cloned());
+        journal.commits.extend(ids.iter().cloned());
+    }
+
+    pub(crate) fn rolled_back(&self, ids: &[EventId]) {
+        self.lock().rolled_back.extend(ids.iter().cloned());
+    }
+
+    pub(crate) fn violation(&self, text: String) {
+        self.lock().violations.push(text);
+    }
+}

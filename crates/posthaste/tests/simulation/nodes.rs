@@ -1,0 +1,164 @@
+//! The world of one seed: a store, destinations, and nodes that crash and come back.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use posthaste::config::QueueConfig;
+use posthaste::{Event, MemoryStore, Outbox, RetryPolicy, Route, Routes, Status, WriterHook};
+
+use super::destination::SimDestination;
+use super::faults::{Chance, SimStore};
+use super::journal::Journal;
+use super::plan::Plan;
+
+/// Route `a` has one destination, route `b` fans out to two.
+pub(crate) const TYPES: [&str; 2] = ["a", "b"];
+
+pub(crate) struct World {
+    pub(crate) store: MemoryStore,
+    pub(crate) journal: Journal,
+    nodes: RefCell<Vec<Outbox>>,
+    incarnations: AtomicU32,
+    deliveries: Chance,
+    calls: Chance,
+    pub(crate) outage: Arc<AtomicBool>,
+    workers: usize,
+    queue: QueueConfig,
+    batch: usize,
+    max_attempts: u32,
+    ordered: bool,
+}
+
+impl World {
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let world = Self {
+            store: MemoryStore::new(),
+            journal: Journal::default(),
+            nodes: RefCell::default(),
+            incarnations: AtomicU32::new(0),
+            deliveries: Chance::new(fastrand::u64(..), plan.calm, plan.bad_deliveries),
+            calls: Chance::new(fastrand::u64(..), plan.calm, plan.bad_calls),
+            outage: Arc::default(),
+            workers: plan.workers,
+            queue: QueueConfig { hot: plan.hot, cold: plan.cold, ..QueueConfig::default() },
+            batch: plan.batch,
+            max_attempts: plan.max_attempts,
+            ordered: plan.ordered,
+        };
+        for node in 0..plan.nodes {
+            let outbox = world.start_node(node);
+            world.nodes.borrow_mut().push(outbox);
+        }
+        world
+    }
+
+    /// A clone of a node, to write through.
+    pub(crate) fn node(&self, node: usize) -> Outbox {
+        self.nodes.borrow()[node].clone()
+    }
+
+    pub(crate) fn node_count(&self) -> usize {
+        self.nodes.borrow().len()
+    }
+
+    /// Kills a node: its tasks end at once, its memory is gone. Another starts in its place.
+    pub(crate) fn crash(&self, node: usize) {
+        let replacement = self.start_node(node);
+        let dead = std::mem::replace(&mut self.nodes.borrow_mut()[node], replacement);
+        dead.abort();
+    }
+
+    /// Stops a node in order, and starts another in its place.
+    pub(crate) async fn restart(&self, node: usize) {
+        let outbox = self.node(node);
+        outbox.shutdown().await;
+        let replacement = self.start_node(node);
+        self.nodes.borrow_mut()[node] = replacement;
+    }
+
+    /// From now on nothing goes wrong.
+    pub(crate) async fn heal(&self) {
+        self.deliveries.heal();
+        self.calls.heal();
+        self.outage.store(false, Ordering::Relaxed);
+        use posthaste::Admin as _;
+        for route in self.store.stats().await.unwrap().paused {
+            self.store.resume(&route, "simulation").await.unwrap();
+        }
+    }
+
+    /// Waits until no row is pending.
+    pub(crate) async fn settled(&self) {
+        while self.store.rows().iter().any(|row| row.status.is_pending()) {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+
+    fn start_node(&self, node: usize) -> Outbox {
+        let incarnation = self.incarnations.fetch_add(1, Ordering::Relaxed);
+        let destination = |name, batch| SimDestination {
+            name,
+            node,
+            incarnation,
+            batch,
+            ordered: self.ordered,
+            journal: self.journal.clone(),
+            chance: self.deliveries.clone(),
+            outage: if name == "a" { Arc::clone(&self.outage) } else { Arc::default() },
+        };
+        let routes =
+            Routes::new().add(Route::event("a").deliver_to(destination("a", self.batch)).name("a")).add(
+                Route::event("b")
+                    .fan_out_to("one", destination("one", 1))
+                    .fan_out_to("two", destination("two", 1))
+                    .name("b"),
+            );
+        let store = SimStore { inner: self.store.clone(), chance: self.calls.clone() };
+        if self.ordered {
+            return Outbox::ordered(store, routes)
+                .poll_interval(Duration::from_secs(2))
+                .poll_batch(self.batch)
+                .hook(JournalHook(self.journal.clone()))
+                .start()
+                .unwrap();
+        }
+        Outbox::multi_node(store, routes, Plan::LEASE)
+            .hot_lease(Plan::HOT_LEASE)
+            .workers(self.workers)
+            .queue(self.queue.clone())
+            .poll_interval(Duration::from_secs(2))
+            .poll_batch(self.batch)
+            .retry(RetryPolicy { max_attempts: self.max_attempts, ..RetryPolicy::default() })
+            .hook(JournalHook(self.journal.clone()))
+            .start()
+            .unwrap()
+    }
+}
+
+/// Each event gets exactly one of `after_commit` and `after_rollback`, or neither.
+struct JournalHook(Journal);
+
+impl WriterHook for JournalHook {
+    fn after_commit(&self, events: &[Event]) {
+        let mut journal = self.0.lock();
+        for event in events {
+            *journal.hooks.after_commit.entry(event.id().clone()).or_default() += 1;
+        }
+    }
+
+    fn after_rollback(&self, events: &[Event]) {
+        let mut journal = self.0.lock();
+        for event in events {
+            *journal.hooks.after_rollback.entry(event.id().clone()).or_default() += 1;
+        }
+    }
+}
+
+impl World {
+    /// Rows that ended badly.
+    pub(crate) fn dead(&self) -> usize {
+        self.store.rows().iter().filter(|row| row.status == Status::Dead).count()
+    }
+}

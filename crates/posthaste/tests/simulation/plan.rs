@@ -1,0 +1,99 @@
+//! What a seed decides: the world's shape and which faults it has.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use fastrand::Rng;
+
+/// The choices of one seed.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// Ordered mode, and nothing that may lawfully let later events pass.
+    pub(crate) ordered: bool,
+    pub(crate) nodes: usize,
+    pub(crate) transactions: usize,
+    pub(crate) workers: usize,
+    pub(crate) hot: usize,
+    pub(crate) cold: usize,
+    pub(crate) batch: usize,
+    pub(crate) max_attempts: u32,
+    /// Nothing goes wrong at all: then every event is delivered exactly once.
+    pub(crate) calm: bool,
+    /// Out of a hundred deliveries, so many end badly in one way or another.
+    pub(crate) bad_deliveries: u32,
+    /// Out of a hundred store calls, so many go wrong.
+    pub(crate) bad_calls: u32,
+    /// The destination of route `a` goes away for a while, so many times.
+    pub(crate) outages: u32,
+    pub(crate) crashes: u32,
+    pub(crate) shutdowns: u32,
+    pub(crate) clock_steps: u32,
+    pub(crate) pauses: u32,
+}
+
+impl Plan {
+    pub(crate) const LEASE: Duration = Duration::from_secs(9);
+    pub(crate) const HOT_LEASE: Duration = Duration::from_secs(6);
+
+    pub(crate) fn new(seed: u64) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let calm = rng.u32(0..5) == 0;
+        let mut sometimes = |most: u32| if calm || rng.bool() { 0 } else { rng.u32(1..=most) };
+        let (bad_deliveries, bad_calls, outages, crashes) =
+            (sometimes(40), sometimes(15), sometimes(3), sometimes(3));
+        let (shutdowns, clock_steps, pauses) = (sometimes(2), sometimes(4), sometimes(2));
+        Self {
+            ordered: false,
+            nodes: rng.usize(1..=2),
+            transactions: rng.usize(10..=60),
+            workers: rng.usize(1..=4),
+            hot: rng.usize(1..=20),
+            cold: rng.usize(1..=20),
+            batch: rng.usize(1..=10),
+            max_attempts: rng.u32(1..=6),
+            calm,
+            bad_deliveries,
+            bad_calls,
+            outages,
+            crashes,
+            shutdowns,
+            clock_steps,
+            pauses,
+        }
+    }
+
+    /// The same world in ordered mode. A store's clock that is set back makes rows wait for their
+    /// time that were due already, and rows that wait are passed.
+    pub(crate) fn ordered(seed: u64) -> Self {
+        Self { ordered: true, clock_steps: 0, ..Self::new(seed) }
+    }
+
+    /// The most events that one engine may hold: hot + cold + workers × batch + one settle batch,
+    /// and what waits for the confirmation of its commit.
+    pub(crate) fn most_held(&self) -> usize {
+        self.hot + self.cold + self.workers * self.batch + 1000
+    }
+}
+
+/// Random numbers for the world, apart from the engine's own.
+#[derive(Clone, Debug)]
+pub(crate) struct Dice(Rc<RefCell<Rng>>);
+
+impl Dice {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(Rc::new(RefCell::new(Rng::with_seed(seed))))
+    }
+
+    pub(crate) fn percent(&self, chance: u32) -> bool {
+        self.below(100) < chance
+    }
+
+    pub(crate) fn below(&self, limit: u32) -> u32 {
+        self.0.borrow_mut().u32(0..limit.max(1))
+    }
+
+    pub(crate) fn millis(&self, most: u64) -> Duration {
+        Duration::from_millis(self.0.borrow_mut().u64(0..=most))
+    }
+}

@@ -1,0 +1,223 @@
+//! Writers that commit, roll back, lose answers and forget receipts, while things break.
+
+use std::time::Duration;
+
+use posthaste::memory::CommitFault;
+use posthaste::{Admin as _, Event, EventId, Outbox};
+
+use super::nodes::{TYPES, World};
+use super::plan::{Dice, Plan};
+
+pub(crate) async fn run(world: &World, plan: &Plan) {
+    let dice = Dice::new(fastrand::u64(..));
+    let mut accidents = accidents(plan);
+    for number in 0..plan.transactions {
+        let outbox = world.node(dice.below(world.node_count() as u32) as usize);
+        write(world, plan, &dice, &outbox, number).await;
+        check_bounds(world, plan);
+        tokio::time::sleep(dice.millis(400)).await;
+        let left = (plan.transactions - number) as u32;
+        if !accidents.is_empty() && dice.below(left) < accidents.len() as u32 {
+            let accident = accidents.remove(dice.below(accidents.len() as u32) as usize);
+            happen(world, &dice, accident).await;
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Accident {
+    Crash,
+    Shutdown,
+    OutageBegins,
+    OutageEnds,
+    ClockStep,
+    Pause,
+    Resume,
+}
+
+fn accidents(plan: &Plan) -> Vec<Accident> {
+    let mut all = Vec::new();
+    for (count, kinds) in [
+        (plan.crashes, &[Accident::Crash][..]),
+        (plan.shutdowns, &[Accident::Shutdown]),
+        (plan.outages, &[Accident::OutageBegins, Accident::OutageEnds]),
+        (plan.clock_steps, &[Accident::ClockStep]),
+        (plan.pauses, &[Accident::Pause, Accident::Resume]),
+    ] {
+        (0..count).for_each(|_| all.extend_from_slice(kinds));
+    }
+    all
+}
+
+async fn happen(world: &World, dice: &Dice, accident: Accident) {
+    let node = dice.below(world.node_count() as u32) as usize;
+    match accident {
+        Accident::Crash => world.crash(node),
+        Accident::Shutdown => world.restart(node).await,
+        Accident::OutageBegins => world.outage.store(true, std::sync::atomic::Ordering::Relaxed),
+        Accident::OutageEnds => world.outage.store(false, std::sync::atomic::Ordering::Relaxed),
+        Accident::ClockStep => world.store.step_clock(dice.percent(50), dice.millis(20_000)),
+        Accident::Pause => {
+            world.store.pause("b", "simulation").await.unwrap();
+        }
+        Accident::Resume => {
+            world.store.resume("b", "simulation").await.unwrap();
+        }
+    }
+}
+
+fn check_bounds(world: &World, plan: &Plan) {
+    for node in 0..world.node_count() {
+        let held = world.node(node).held();
+        if held > plan.most_held() {
+            world
+                .journal
+                .violation(format!("node {node} holds {held} events, {} are allowed", plan.most_held()));
+        }
+    }
+}
+
+fn events(plan: &Plan, dice: &Dice, number: usize) -> Vec<Event> {
+    let count = 1 + dice.below(4);
+    (0..count)
+        .map(|n| {
+            let event =
+                Event::builder(TYPES[dice.below(2) as usize]).id(format!("{number}-{n}")).json_text("{}");
+            // A calm world still has delays.
+            let delayed = !plan.ordered && dice.percent(10);
+            let event = if delayed {
+                event.deliver_after(dice.millis(20_000) + Duration::from_millis(1))
+            } else {
+                event
+            };
+            event.build().unwrap()
+        })
+        .collect()
+}
+
+fn ids(events: &[Event]) -> Vec<EventId> {
+    events.iter().map(|event| event.id().clone()).collect()
+}
+
+/// One transaction, ended in one of many ways; the journal says what really became of it.
+async fn write(world: &World, plan: &Plan, dice: &Dice, outbox: &Outbox, number: usize) {
+    let events = events(plan, dice, number);
+    // Delayed events pass, and so do late commits: ordered worlds have neither.
+    if plan.ordered {
+        return committed(world, dice, outbox, events).await;
+    }
+    match dice.below(if plan.calm { 7 } else { 11 }) {
+        0 => rolled_back(world, outbox, events).await,
+        1 => dropped(world, outbox, events).await,
+        2 => with_savepoint(world, outbox, events, dice.percent(50)).await,
+        3 => with_raw_savepoint(world, outbox, events).await,
+        4 => by_hand(world, dice, outbox, events).await,
+        5 => said_committed_but_rolled_back(world, outbox, events).await,
+        6 => aborted(world, outbox, events).await,
+        7 => with_fault(world, outbox, events, CommitFault::RolledBack).await,
+        8 => with_fault(world, outbox, events, CommitFault::AnswerLostApplied).await,
+        9 => with_fault(world, outbox, events, CommitFault::AnswerLostNotApplied).await,
+        _ => committed(world, dice, outbox, events).await,
+    }
+    // Most transactions are ordinary.
+    let ordinary = self::events(plan, dice, 10_000 + number);
+    committed(world, dice, outbox, ordinary).await;
+}
+
+async fn committed(world: &World, dice: &Dice, outbox: &Outbox, events: Vec<Event>) {
+    let ids = ids(&events);
+    let mut tx = world.store.writer(outbox).begin().await.unwrap();
+    tx.write_all(events).await.unwrap();
+    if dice.percent(5) {
+        // A transaction that stays open longer than the lease its rows were born with.
+        tokio::time::sleep(dice.millis(15_000)).await;
+    }
+    tx.commit().await.unwrap();
+    world.journal.committed(&ids);
+}
+
+async fn rolled_back(world: &World, outbox: &Outbox, events: Vec<Event>) {
+    world.journal.rolled_back(&ids(&events));
+    let mut tx = world.store.writer(outbox).begin().await.unwrap();
+    tx.write_all(events).await.unwrap();
+    tx.rollback().await.unwrap();
+}
+
+async fn dropped(world: &World, outbox: &Outbox, events: Vec<Event>) {
+    world.journal.rolled_back(&ids(&events));
+    let mut tx = world.store.writer(outbox).begin().await.unwrap();
+    tx.write_all(events).await.unwrap();
+    drop(tx);
+}
+
+async fn with_savepoint(world: &World, outbox: &Outbox, mut events: Vec<Event>, keep: bool) {
+    let inner = vec![events.pop().unwrap()];
+    let (outer_ids, inner_ids) = (ids(&events), ids(&inner));
+    let mut tx = world.store.writer(outbox).begin().await.unwrap();
+    tx.write_all(events).await.unwrap();
+    let mut savepoint = tx.savepoint().await.unwrap();
+    savepoint.write_all(inner).await.unwrap();
+    if keep {
+        savepoint.release().await.unwrap();
+        world.journal.committed(&inner_ids);
+    } else {
+        savepoint.rollback().await.unwrap();
+        world.journal.rolled_back(&inner_ids);
+    }
+    tx.commit().await.unwrap();
+    world.journal.committed(&outer_ids);
+}
+
+/// A savepoint behind the back of the `Tx`: only the proof before COMMIT shows what it undid.
+async fn with_raw_savepoint(world: &World, outbox: &Outbox, events: Vec<Event>) {
+    world.journal.rolled_back(&ids(&events));
+    let mut tx = world.store.writer(outbox).begin().await.unwrap();
+    (*tx).savepoint().await.unwrap();
+    tx.write_all(events).await.unwrap();
+    tx.rollback_to_savepoint().await.unwrap();
+    tx.commit().await.unwrap();
+}
+
+/// The user's own transaction, with a receipt that is handed over, or forgotten.
+async fn by_hand(world: &World, dice: &Dice, outbox: &Outbox, events: Vec<Event>) {
+    let ids = ids(&events);
+    let mut connection = world.store.connect();
+    connection.begin().await.unwrap();
+    let receipt = world.store.writer(outbox).insert_all(&mut connection, events).await.unwrap();
+    connection.commit().await.unwrap();
+    world.journal.committed(&ids);
+    if dice.percent(50) {
+        outbox.committed(receipt);
+    }
+}
+
+async fn said_committed_but_rolled_back(world: &World, outbox: &Outbox, events: Vec<Event>) {
+    world.journal.rolled_back(&ids(&events));
+    let mut connection = world.store.connect();
+    connection.begin().await.unwrap();
+    let receipt = world.store.writer(outbox).insert_all(&mut connection, events).await.unwrap();
+    outbox.committed(receipt);
+    connection.rollback().await.unwrap();
+}
+
+/// A failed statement aborted the transaction, and COMMIT answers Ok all the same.
+async fn aborted(world: &World, outbox: &Outbox, events: Vec<Event>) {
+    world.journal.rolled_back(&ids(&events));
+    let mut tx = world.store.writer(outbox).begin().await.unwrap();
+    tx.write_all(events).await.unwrap();
+    tx.abort();
+    assert!(tx.commit().await.is_err());
+}
+
+async fn with_fault(world: &World, outbox: &Outbox, events: Vec<Event>, fault: CommitFault) {
+    let ids = ids(&events);
+    let mut tx = world.store.writer(outbox).begin().await.unwrap();
+    tx.write_all(events).await.unwrap();
+    tx.fail_next_commit(fault);
+    assert!(tx.commit().await.is_err());
+    if fault == CommitFault::AnswerLostApplied {
+        world.journal.committed(&ids);
+    } else {
+        world.journal.rolled_back(&ids);
+    }
+}
