@@ -285,3 +285,21 @@ async fn shutdown_ends_when_everything_is_finished() {
     assert!(started.elapsed() < secs(1), "took {:?}", started.elapsed());
     assert_eq!((slow.recorder.count(), report), (5, ShutdownReport::default()));
 }
+
+// A store that cannot claim is not asked more often because events flow on the hot path.
+#[tokio::test(start_paused = true)]
+async fn claims_that_fail_are_not_repeated_with_every_hot_event() {
+    let (store, recorder) = (FaultyStore::new(), Recorder::new());
+    let outbox = Outbox::single_node(store.clone(), to(&recorder)).start().expect("start");
+    outbox.idle().await.expect("idle");
+    store.break_call(Call::Claim, Fault::Fail);
+
+    let before = store.count(Call::Claim);
+    for _ in 0..1000 {
+        commit(&store.memory, &outbox, events("Made", 1)).await;
+        sleep(millis(10)).await;
+    }
+
+    assert_eq!(recorder.count(), 1000, "the hot path needs no claim");
+    assert!(store.count(Call::Claim) - before <= 10, "{} claims", store.count(Call::Claim) - before);
+}

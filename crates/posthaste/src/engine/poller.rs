@@ -39,12 +39,12 @@ pub(crate) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
                 () = shared.quiet() => {}
             }
         }
-        let polled = match poll(&shared).await {
-            Ok(polled) => polled,
-            Err(_) => Polled { full: true, ..Polled::default() },
+        let polled = poll(&shared).await;
+        pause = match polled {
+            Ok(Polled { claimed: 1.., .. }) => busy,
+            _ => (pause * 2).min(idle),
         };
-        pause = if polled.claimed > 0 { busy } else { (pause * 2).min(idle) };
-        if polled.again {
+        if let Ok(Polled { again: true, .. }) = polled {
             // A store that answers at once must not keep the others from running.
             tokio::task::yield_now().await;
             continue;
@@ -52,19 +52,21 @@ pub(crate) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
         tokio::select! {
             biased; // so that a simulation can be repeated
             () = stop.cancelled() => return,
-            () = wait(&shared, pause, wake.as_ref(), polled.full) => {}
+            () = wait(&shared, pause, wake.as_ref(), polled) => {}
         }
     }
 }
 
-/// Waits for whatever comes first: the interval, a hint, a retry's time or a probe's time; after
-/// a poll that had no room, or failed, only the interval and room count.
-async fn wait(shared: &Shared, pause: Duration, wake: Option<&Wake>, full: bool) {
+/// Waits for whatever comes first: the interval, a hint, a retry's time or a probe's time. After a
+/// poll that had no room, only the interval and room count; after one that failed, the interval
+/// alone: a store in trouble is not asked more often.
+async fn wait(shared: &Shared, pause: Duration, wake: Option<&Wake>, polled: Result<Polled, StoreError>) {
     let interval = Instant::now() + pause;
+    let Ok(Polled { full, .. }) = polled else { return tokio::time::sleep_until(interval).await };
     let until =
         if full { interval } else { shared.next_probe().map_or(interval, |probe| probe.min(interval)) };
     tokio::select! {
-            biased; // so that a simulation can be repeated
+        biased; // so that a simulation can be repeated
         () = tokio::time::sleep_until(until) => {}
         () = shared.queue.room(), if full => {}
         () = shared.poll_bell.rung(), if !full => {}
