@@ -39,19 +39,26 @@ pub(super) fn of(shared: &Shared, item: &Item, lease: Lease, mut attempt: Attemp
         Outcome::Dead(reason) => Verdict::Dead { reason: cut_error(reason) },
         Outcome::Unreachable(unreachable) => not_there(shared, item, &unreachable),
     };
-    if let Verdict::Failed { .. } = verdict {
-        // Without the error's text, which may quote the payload: the row has it.
-        tracing::warn!(
-            outbox = %shared.settings.name,
-            event_id = %item.id(),
-            event_type = item.delivery.event_type(),
-            route = shared.route_name(item.route),
-            attempt = item.delivery.attempt,
-            "attempt failed; the row says why"
-        );
-    }
+    log_failure(shared, item, &verdict);
     let delivered = if verdict == Verdict::Done { Vec::new() } else { delivered };
     Settlement { lease, verdict, delivered }
+}
+
+/// Without the error's text, which may quote the payload: the row has it.
+fn log_failure(shared: &Shared, item: &Item, verdict: &Verdict) {
+    let what = match verdict {
+        Verdict::Failed { .. } => "attempt failed; the row says why",
+        Verdict::Dead { .. } => "event can never be delivered; the row says why",
+        _ => return,
+    };
+    tracing::warn!(
+        outbox = %shared.settings.name,
+        event_id = %item.id(),
+        event_type = item.delivery.event_type(),
+        route = shared.route_name(item.route),
+        attempt = item.delivery.attempt,
+        "{what}"
+    );
 }
 
 /// Any answer shows that the destination is there.
