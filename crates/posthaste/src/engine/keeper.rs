@@ -26,7 +26,8 @@ async fn keep(shared: &Shared) {
     let duration = shared.settings.lease.duration;
     let leases = shared.inflight.ending_within(duration * 2 / 3, Instant::now());
     if let Some(held) = renew(shared, &leases).await {
-        shared.metrics.lease_conflicts.increment((leases.len() - held.len()) as u64);
+        let lost = leases.iter().filter(|lease| !held.contains(&lease.id)).count();
+        shared.metrics.lease_conflicts.increment(lost as u64);
     }
 }
 

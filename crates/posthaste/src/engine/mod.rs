@@ -173,6 +173,16 @@ impl Shared {
         self.outgoing.release(leases, Instant::now());
     }
 
+    /// Gives back what was queued, as far as it is still ours; answers how many.
+    fn give_back_queued(&self, items: &[queue::Item]) -> usize {
+        let now = Instant::now();
+        let leases: Vec<Lease> =
+            items.iter().filter_map(|item| self.inflight.start(item.id(), now)).collect();
+        let count = leases.len();
+        self.give_back(leases);
+        count
+    }
+
     /// Since when this engine knows that an event has no route. When too many are remembered all
     /// are forgotten, which gives them more time, never less.
     fn unroutable_since(&self, id: &EventId) -> Instant {

@@ -63,7 +63,7 @@ pub(crate) struct Queue {
     routes: usize,
     /// Rung for one waiting worker.
     work: Notify,
-    /// Rung for the poller when a full cold queue has room again.
+    /// Rung for the poller, which waits for room, whenever events are taken.
     space: Notify,
 }
 
@@ -141,26 +141,20 @@ impl Queue {
     )]
     pub(crate) fn push(&self, mut item: Item) -> Result<(), Refused> {
         let mut inner = self.lock();
+        let (source, limit) = (item.source(), self.limit(item.source()));
         // One that is larger than the whole bound goes in alone: nobody else would deliver it.
         let too_many_bytes = inner.bytes > 0 && inner.bytes + item.weight() > self.limits.bytes;
-        if inner.state != State::Open || inner.halted || too_many_bytes {
-            return Err(Refused { item, share_is_full: false });
+        let is_shut = inner.state != State::Open || inner.halted;
+        let is_full = is_shut || too_many_bytes || *inner.count(source) >= limit;
+        let share_is_full = inner.waiting[item.route].side(source).len() >= self.share(item.route, limit);
+        if is_full || share_is_full {
+            return Err(Refused { item, share_is_full: !is_full });
         }
-        let (count, limit) = inner.side(item.source(), &self.limits);
-        if *count >= limit {
-            return Err(Refused { item, share_is_full: false });
-        }
-        let waiting = &mut inner.waiting[item.route];
-        if waiting.side(item.source()).len() >= self.share(item.route, limit) {
-            return Err(Refused { item, share_is_full: true });
-        }
-        let (count, _) = inner.side(item.source(), &self.limits);
-        *count += 1;
+        *inner.count(source) += 1;
         inner.bytes += item.weight();
         inner.arrivals += 1;
         item.arrival = inner.arrivals;
-        let waiting = &mut inner.waiting[item.route];
-        waiting.side(item.source()).push_back(item);
+        inner.waiting[item.route].side(source).push_back(item);
         drop(inner);
         self.work.notify_one();
         Ok(())
@@ -227,7 +221,7 @@ impl Queue {
         if self.strict || self.routes < 2 || route == self.routes { limit } else { limit.div_ceil(2) }
     }
 
-    /// Waits for the next time that a worker takes cold events.
+    /// Waits for the next time that a worker takes events.
     pub(crate) async fn room(&self) {
         self.space.notified().await;
     }
@@ -333,17 +327,25 @@ impl Queue {
         }
     }
 
+    /// How many events of a side may wait.
+    fn limit(&self, source: Source) -> usize {
+        match source {
+            Source::Hot => self.limits.hot,
+            Source::Cold => self.limits.cold,
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         lock(&self.inner)
     }
 }
 
 impl Inner {
-    /// How many events of a side wait, and how many may.
-    fn side(&mut self, source: Source, limits: &QueueConfig) -> (&mut usize, usize) {
+    /// How many events of a side wait.
+    fn count(&mut self, source: Source) -> &mut usize {
         match source {
-            Source::Hot => (&mut self.hot, limits.hot),
-            Source::Cold => (&mut self.cold, limits.cold),
+            Source::Hot => &mut self.hot,
+            Source::Cold => &mut self.cold,
         }
     }
 
@@ -388,10 +390,7 @@ impl Inner {
     fn taken(&mut self, items: &[Item]) {
         for item in items {
             self.bytes -= item.weight();
-            match item.source() {
-                Source::Hot => self.hot -= 1,
-                Source::Cold => self.cold -= 1,
-            }
+            *self.count(item.source()) -= 1;
         }
     }
 }

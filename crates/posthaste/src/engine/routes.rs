@@ -40,8 +40,12 @@ impl RouteStates {
 }
 
 impl RouteState {
+    fn is_paused(&self) -> bool {
+        self.paused.load(Ordering::Acquire)
+    }
+
     fn is_closed(&self) -> bool {
-        self.paused.load(Ordering::Acquire) || self.with_breaker(|breaker| breaker.is_open())
+        self.is_paused() || self.with_breaker(|breaker| breaker.is_open())
     }
 
     fn with_breaker<T>(&self, ask: impl FnOnce(&mut Breaker) -> T) -> T {
@@ -76,7 +80,7 @@ impl Shared {
 
     /// Whether an operator has paused this route.
     pub(super) fn is_paused(&self, route: usize) -> bool {
-        self.states.0.get(route).is_some_and(|state| state.paused.load(Ordering::Acquire))
+        self.states.0.get(route).is_some_and(RouteState::is_paused)
     }
 
     /// Whether nothing of this route may be started but a probe.
@@ -98,7 +102,7 @@ impl Shared {
         let (Some(state), Some(entry)) = (self.states.0.get(route), self.routes.get(route)) else {
             return false;
         };
-        if state.paused.load(Ordering::Acquire) {
+        if state.is_paused() {
             return false;
         }
         let settings = &self.settings;
@@ -115,7 +119,7 @@ impl Shared {
         let now = Instant::now();
         let routes = self.states.0.iter().enumerate();
         routes
-            .filter(|(_, state)| !state.paused.load(Ordering::Acquire))
+            .filter(|(_, state)| !state.is_paused())
             .filter(|(_, state)| {
                 state.with_breaker(|breaker| breaker.next_probe()).is_some_and(|at| at <= now)
             })
@@ -125,7 +129,7 @@ impl Shared {
 
     /// When the next probe of any route may go.
     pub(super) fn next_probe(&self) -> Option<Instant> {
-        let open = self.states.0.iter().filter(|state| !state.paused.load(Ordering::Acquire));
+        let open = self.states.0.iter().filter(|state| !state.is_paused());
         open.filter_map(|state| state.with_breaker(|breaker| breaker.next_probe())).min()
     }
 
@@ -242,9 +246,6 @@ impl Shared {
 
     /// Ordered mode: a destination is not there, so everything behind this event goes back too.
     pub(super) fn halt(&self) {
-        let behind = self.queue.take_all();
-        let now = Instant::now();
-        let leases = behind.iter().filter_map(|item| self.inflight.start(item.id(), now)).collect();
-        self.give_back(leases);
+        self.give_back_queued(&self.queue.take_all());
     }
 }

@@ -108,12 +108,7 @@ impl Engine {
         // What a claim still brings is refused by the queue and goes back.
         let _ = tokio::join!(workers, finish(self.poller.take(), deadline.max(Instant::now() + FLUSH)));
 
-        let waiting = shared.queue.close();
-        let now = Instant::now();
-        let leases: Vec<_> =
-            waiting.iter().filter_map(|item| shared.inflight.start(item.id(), now)).collect();
-        let released = leases.len();
-        shared.give_back(leases);
+        let released = shared.give_back_queued(&shared.queue.close());
 
         self.workers.shutdown().await;
         self.stop_settler.cancel();

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Shared;
 use super::outgoing::Round;
+use crate::error::StoreError;
 use crate::event::EventId;
 use crate::store::{Lease, LeaseToken, Release, Settle, Settled, Settlement, Verdict};
 
@@ -83,9 +84,7 @@ async fn settle(shared: &Shared, settlements: Vec<Settlement>) {
 
 async fn write_batch(shared: &Shared, settlements: &[Settlement]) -> bool {
     shared.metrics.settle_batch.record(settlements.len() as f64);
-    let on_done = shared.settings.purge.on_done;
-    let request = Settle { owner: &shared.owner, settlements, on_done, now: None };
-    match shared.call("settle", shared.store.settle(&request)).await {
+    match ask(shared, settlements).await {
         Ok(answers) => {
             shared.queue.hold_back(false);
             settled(shared, settlements, &answers);
@@ -168,10 +167,13 @@ impl Batch {
 async fn can_settle(shared: &Shared) -> bool {
     let lease = Lease { id: EventId::uuid_v7(), seq: -1, token: LeaseToken::random() };
     let verdict = Verdict::Deferred { delay: Duration::ZERO };
-    let settlements = [Settlement { lease, verdict, delivered: Vec::new() }];
+    ask(shared, &[Settlement { lease, verdict, delivered: Vec::new() }]).await.is_ok()
+}
+
+async fn ask(shared: &Shared, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
     let on_done = shared.settings.purge.on_done;
-    let request = Settle { owner: &shared.owner, settlements: &settlements, on_done, now: None };
-    shared.call("settle", shared.store.settle(&request)).await.is_ok()
+    let request = Settle { owner: &shared.owner, settlements, on_done, now: None };
+    shared.call("settle", shared.store.settle(&request)).await
 }
 
 /// "Delivered" is always worth telling. Anything else only while the lease lasts: afterwards the
