@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use async_trait::async_trait;
 use posthaste::admin::Admin;
 use posthaste::config::QueueConfig;
+use posthaste::memory::RawRow;
 use posthaste::{
     Delivery, Destination, Event, Outbox, Outcome, Profile, Recorder, Route, Routes, ShutdownReport, Status,
 };
@@ -302,4 +303,32 @@ async fn claims_that_fail_are_not_repeated_with_every_hot_event() {
 
     assert_eq!(recorder.count(), 1000, "the hot path needs no claim");
     assert!(store.count(Call::Claim) - before <= 10, "{} claims", store.count(Call::Claim) - before);
+}
+
+// Bytes are counted together: hot events that leave make room for a cold one.
+#[tokio::test(start_paused = true)]
+async fn claimed_event_that_hot_ones_left_no_bytes_for_waits_only_until_they_are_taken() {
+    const KIB: usize = 1024;
+    let (store, slow) = (FaultyStore::new(), Gated::new());
+    let queue = QueueConfig { bytes: 300 * KIB, ..QueueConfig::default() };
+    let builder = Outbox::single_node(store.clone(), to(&slow)).workers(1).payload_bytes(200 * KIB);
+    let outbox = builder.queue(queue).poll_interval(secs(3600)).start().expect("start");
+    outbox.idle().await.expect("idle");
+    let large = || Event::json("Made", &"x".repeat(100 * KIB)).expect("a good event");
+    commit(&store.memory, &outbox, vec![large()]).await;
+    eventually(secs(1), || slow.gate.entered() == 1).await;
+    commit(&store.memory, &outbox, vec![large()]).await;
+    commit(&store.memory, &outbox, vec![large()]).await;
+    store.memory.insert_raw(RawRow {
+        event_type: "Made".to_owned(),
+        payload: Some(vec![b' '; 150 * KIB].into()),
+        ..RawRow::default()
+    });
+    assert_eq!(outbox.poll_once().await.expect("poll"), 1);
+    sleep(secs(1)).await;
+    assert_eq!(store.memory.rows()[3].locked_by, None, "it went back");
+
+    slow.gate.open();
+
+    eventually(secs(5), || slow.recorder.count() == 4).await;
 }
