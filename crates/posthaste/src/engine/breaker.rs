@@ -64,8 +64,11 @@ pub(crate) struct Failed {
 pub(crate) enum Advice {
     /// Wait for the route.
     Park,
-    /// It showed that nobody is there: wait apart from the parked ones, so that the next probe is
-    /// another event.
+    /// It showed that nobody is there: wait for the route apart from the others, so that the next probe
+    /// is another event.
+    ParkApart,
+    /// It showed that more than once, and may be what is wrong: wait by oneself, also when the route is
+    /// reopened.
     StandAside,
     /// The route is fine, wait by oneself; this is the n-th time.
     Postpone(u32),
@@ -134,6 +137,7 @@ impl Breaker {
             self.open(now);
         }
         match self.open {
+            Some(_) if told && tries == 1 => Advice::ParkApart,
             Some(_) if told => Advice::StandAside,
             Some(_) if !suspect => Advice::Park,
             _ => Advice::Postpone(tries),
@@ -188,7 +192,7 @@ mod tests {
     fn opens_at_once_on_a_failed_connection_and_after_three_events_without_an_answer() {
         let now = Instant::now();
         let mut breaker = Breaker::default();
-        assert_eq!(breaker.unreachable(&id(1), REFUSED, now), Advice::StandAside);
+        assert_eq!(breaker.unreachable(&id(1), REFUSED, now), Advice::ParkApart);
         assert!(breaker.is_open());
         assert_eq!(breaker.unreachable(&id(2), REFUSED, now), Advice::Park);
 
@@ -233,7 +237,7 @@ mod tests {
         let now = Instant::now();
         let mut breaker = Breaker::default();
         let poison = id(666);
-        assert_eq!(breaker.unreachable(&poison, REFUSED, now), Advice::StandAside);
+        assert_eq!(breaker.unreachable(&poison, REFUSED, now), Advice::ParkApart);
         for n in 2..=PATIENCE {
             breaker.delivered(&id(n));
             assert_eq!(breaker.unreachable(&poison, REFUSED, now), Advice::Postpone(n));

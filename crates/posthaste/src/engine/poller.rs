@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::Shared;
 use super::placement::place;
 use crate::error::StoreError;
+use crate::route::probed;
 use crate::store::{Claim, LeaseToken, Unpark, Wake};
 
 /// The most parked events that one statement brings back.
@@ -117,14 +118,20 @@ pub(crate) async fn poll(shared: &Shared) -> Result<Polled, StoreError> {
 async fn find_probes(shared: &Shared) -> Result<bool, StoreError> {
     let mut found = false;
     for route in shared.routes_to_probe() {
-        let unpark = Unpark { route: shared.route_name(route), limit: 1, now: None };
-        if shared.call("unpark", shared.store.unpark(&unpark)).await? > 0 {
+        // Where no other event waits, one that was a probe before is the probe again.
+        let name = shared.route_name(route);
+        if unpark_one(shared, name).await? || unpark_one(shared, &probed(name)).await? {
             found = true;
         } else {
             shared.breaker(route, |breaker| breaker.postpone_probe(Instant::now()));
         }
     }
     Ok(found)
+}
+
+async fn unpark_one(shared: &Shared, route: &str) -> Result<bool, StoreError> {
+    let unpark = Unpark { route, limit: 1, now: None };
+    Ok(shared.call("unpark", shared.store.unpark(&unpark)).await? > 0)
 }
 
 /// How many events to claim. While every route is closed nothing is claimed but a probe; ordered
@@ -157,10 +164,15 @@ async fn unpark(shared: &Shared) -> Result<u64, StoreError> {
             continue;
         }
         let asking = shared.ask_for_parked(route);
-        let unpark = Unpark { route: shared.route_name(route), limit, now: None };
-        let rows = shared.call("unpark", shared.store.unpark(&unpark)).await?;
-        total += rows;
-        if rows < limit as u64 {
+        let name = shared.route_name(route);
+        let mut all = true;
+        for parked in [name, &probed(name)] {
+            let unpark = Unpark { route: parked, limit, now: None };
+            let rows = shared.call("unpark", shared.store.unpark(&unpark)).await?;
+            total += rows;
+            all &= rows < limit as u64;
+        }
+        if all {
             asking.got_all();
         }
     }

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::Shared;
 use super::breaker::Breaker;
 use crate::config::Settings;
+use crate::route::parked_for;
 use crate::store::{Lease, Park};
 use crate::sync::lock;
 
@@ -235,7 +236,8 @@ impl Shared {
 
     /// Events were parked. If their route was reopened while that was on its way they have to come
     /// back, or they would wait for the whole park.
-    pub(super) fn parked(&self, route: &str) {
+    pub(super) fn parked(&self, parked: &str) {
+        let route = parked_for(parked);
         let routes = self.states.0.iter().zip(self.routes.entries());
         let open = |state: &RouteState| !state.is_closed() && !state.crowded.load(Ordering::Acquire);
         for (state, _) in routes.filter(|(state, entry)| entry.name == route && open(state)) {

@@ -11,7 +11,7 @@ use super::queue::Item;
 use crate::config::Settings;
 use crate::destination::{Outcome, Unreachable};
 use crate::error::{cut_error, error_text};
-use crate::route::NO_ROUTE;
+use crate::route::{NO_ROUTE, probed};
 use crate::store::{Lease, Settlement, Verdict};
 
 /// How long an event waits that was a probe in vain.
@@ -93,6 +93,11 @@ fn not_there(shared: &Shared, item: &Item, unreachable: &Unreachable) -> Verdict
             error,
             delay: Settings::PARK,
             park: Some(shared.route_name(item.route).to_owned()),
+        },
+        Some(Advice::ParkApart) => Verdict::Unreachable {
+            error,
+            delay: AFTER_PROBE,
+            park: Some(probed(shared.route_name(item.route))),
         },
         Some(Advice::StandAside) => Verdict::Unreachable { error, delay: AFTER_PROBE, park: None },
         Some(Advice::Postpone(times)) => {

@@ -106,6 +106,19 @@ impl Routes {
 /// have this name.
 pub(crate) const NO_ROUTE: &str = "no route";
 
+const PROBED: &str = " (probed)";
+
+/// What events are parked for that were probes of this route in vain. They are not with the others, of
+/// which they would be the oldest, and so the next probe again.
+pub(crate) fn probed(route: &str) -> String {
+    format!("{route}{PROBED}")
+}
+
+/// The route that events are parked for under this name.
+pub(crate) fn parked_for(parked: &str) -> &str {
+    parked.strip_suffix(PROBED).unwrap_or(parked)
+}
+
 /// The name of a destination that is the only one of its route.
 const ONLY: &str = "only";
 
