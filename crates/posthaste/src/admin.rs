@@ -235,6 +235,56 @@ pub struct Finding {
     pub advice: String,
 }
 
+impl Finding {
+    fn new(severity: Severity, what: String, advice: &str) -> Self {
+        Self { severity, what, advice: advice.to_owned() }
+    }
+
+    /// The oldest pending event has waited for this long; none if that is less than five minutes.
+    pub fn late(age: Duration) -> Option<Self> {
+        const LATE: Duration = Duration::from_secs(5 * 60);
+        let shown = humantime::format_duration(Duration::from_secs(age.as_secs()));
+        (age >= LATE).then(|| {
+            Self::new(
+                Severity::Problem,
+                format!("the oldest pending event has waited for {shown}"),
+                "see whether an engine runs, and which destination is slow or closed",
+            )
+        })
+    }
+
+    /// So many events are DEAD; none if none is.
+    pub fn dead(count: u64) -> Option<Self> {
+        (count > 0).then(|| {
+            Self::new(
+                Severity::Warning,
+                format!("DEAD events: {count}"),
+                "look at their reasons, mend the cause, then replay or discard them",
+            )
+        })
+    }
+
+    /// So many pending rows cannot be read; none if all can.
+    pub fn unreadable(count: u64) -> Option<Self> {
+        (count > 0).then(|| {
+            Self::new(
+                Severity::Warning,
+                format!("pending rows that cannot be read: {count}"),
+                "mend the program that writes them; an engine makes them DEAD with the reason",
+            )
+        })
+    }
+
+    /// So many events wait for a route that no operator has paused.
+    pub fn parked(route: &str, count: u64) -> Self {
+        Self::new(
+            Severity::Note,
+            format!("events that wait for the route {route:?}, which nobody has paused: {count}"),
+            "see whether its destination can be reached, and whether any engine knows the route",
+        )
+    }
+}
+
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "lowercase")]

@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::ops::Bound;
-use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -11,9 +10,7 @@ use super::MemoryStore;
 use super::row::Row;
 use super::store::{oldest_pending, purge_rows};
 use super::table::Table;
-use crate::admin::{
-    Admin, AuditEntry, DeadGroup, Filter, Finding, Page, PageRequest, Replay, Severity, Stats,
-};
+use crate::admin::{Admin, AuditEntry, DeadGroup, Filter, Finding, Page, PageRequest, Replay, Stats};
 use crate::error::StoreError;
 use crate::event::EventId;
 use crate::row::{EventDetail, EventRow, Status};
@@ -254,43 +251,12 @@ fn group_dead(table: &Table) -> Vec<DeadGroup> {
 }
 
 fn diagnose(table: &Table, now: Timestamp) -> Vec<Finding> {
-    const LATE: Duration = Duration::from_secs(5 * 60);
+    let unreadable = table.rows.values().filter(|row| row.is_pending() && row.defect().is_some()).count();
+    let parked = table.index.parked.iter().filter(|(route, _)| !table.paused.contains(&***route));
     let mut findings = Vec::new();
-    let mut find = |severity, what: String, advice: &str| {
-        findings.push(Finding { severity, what, advice: advice.to_owned() });
-    };
-    if let Some(age) = oldest_pending(table, now).filter(|age| *age >= LATE) {
-        let age = humantime::format_duration(Duration::from_secs(age.as_secs()));
-        find(
-            Severity::Problem,
-            format!("the oldest pending event has waited for {age}"),
-            "see whether an engine runs, and which destination is slow or closed",
-        );
-    }
-    let dead = table.index.dead.len();
-    if dead > 0 {
-        find(
-            Severity::Warning,
-            format!("{dead} events are DEAD"),
-            "look at their reasons, mend the cause, then replay or discard them",
-        );
-    }
-    let malformed = table.rows.values().filter(|row| row.is_pending() && row.defect().is_some()).count();
-    if malformed > 0 {
-        find(
-            Severity::Warning,
-            format!("{malformed} pending rows cannot be read"),
-            "mend the program that writes them; an engine makes them DEAD with the reason",
-        );
-    }
-    for (route, seqs) in &table.index.parked {
-        if !table.paused.contains(&**route) {
-            find(
-                Severity::Note,
-                format!("{} events wait for the route {route:?}, which nobody has paused", seqs.len()),
-                "see whether its destination can be reached, and whether any engine knows the route",
-            );
-        }
-    }
+    findings.extend(oldest_pending(table, now).and_then(Finding::late));
+    findings.extend(Finding::dead(table.index.dead.len() as u64));
+    findings.extend(Finding::unreadable(unreadable as u64));
+    findings.extend(parked.map(|(route, seqs)| Finding::parked(route, seqs.len() as u64)));
     findings
 }
