@@ -1,8 +1,9 @@
 //! What a transaction has written so far, and what follows its end.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::receipt::{Proof, Receipt};
+use crate::event::EventId;
 
 /// The receipts of one transaction or savepoint, kept by a driver's `Tx`.
 ///
@@ -34,6 +35,12 @@ impl Ledger {
         self.receipts.iter().flat_map(Receipt::seqs).collect()
     }
 
+    /// Whose row each key is, for stores in which a row that was rolled back leaves its key to the
+    /// next one: then the proof has to look at the id too.
+    pub fn ids_by_seq(&self) -> HashMap<i64, EventId> {
+        self.receipts.iter().flat_map(|receipt| receipt.seqs().zip(receipt.ids().cloned())).collect()
+    }
+
     /// COMMIT is about to be sent: from here on a drop means that the outcome is unknown.
     pub fn committing(mut self) -> Committing {
         Committing { receipts: std::mem::take(&mut self.receipts) }
@@ -59,9 +66,14 @@ pub struct Committing {
 
 impl Committing {
     /// COMMIT succeeded, and right before it the transaction saw exactly these of its rows.
+    ///
+    /// A key that was written twice belongs to the last write: the one before it was undone.
     pub fn committed(self, present: &HashSet<i64>) {
-        for receipt in self.receipts {
-            receipt.committed(Proof::Proven, |seq| present.contains(&seq));
+        let writes = self.receipts.iter().enumerate();
+        let last: HashMap<i64, usize> =
+            writes.flat_map(|(write, receipt)| receipt.seqs().map(move |seq| (seq, write))).collect();
+        for (write, receipt) in self.receipts.into_iter().enumerate() {
+            receipt.committed(Proof::Proven, |seq| present.contains(&seq) && last.get(&seq) == Some(&write));
         }
     }
 
