@@ -1,0 +1,120 @@
+-- An outbox: events wait here from the commit of their transaction until they are settled.
+--
+-- Times are microseconds since 1970, UTC. Defaults, checks and triggers are computed by whatever
+-- SQLite library a client brings, so they use nothing younger than SQLite 3.9.
+CREATE TABLE "{table}" (
+  seq            INTEGER PRIMARY KEY AUTOINCREMENT,
+  event_id       TEXT NOT NULL UNIQUE
+    CONSTRAINT "event_id is text of 1 to 36 characters"
+    CHECK (typeof(event_id) = 'text' AND length(event_id) BETWEEN 1 AND 36),
+  event_type     TEXT NOT NULL
+    CONSTRAINT "event_type is text and not empty" CHECK (typeof(event_type) = 'text' AND event_type <> ''),
+  aggregate_type TEXT DEFAULT '__GLOBAL__',
+  aggregate_id   TEXT,
+  tenant_id      TEXT,
+  topic          TEXT,
+  content_type   TEXT,
+  schema_version INTEGER,
+  -- Without affinity: text stays text, and a blob stays a blob.
+  payload        BLOB NOT NULL
+    CONSTRAINT "payload is text or a blob" CHECK (typeof(payload) IN ('text', 'blob')),
+  headers        TEXT,
+  status         INTEGER NOT NULL DEFAULT 0
+    CONSTRAINT "status is 0 NEW, 1 DONE, 2 RETRY or 3 DEAD" CHECK (status IN (0, 1, 2, 3)),
+  attempts       INTEGER NOT NULL DEFAULT 0,
+  deferrals      INTEGER NOT NULL DEFAULT 0,
+  lost_leases    INTEGER NOT NULL DEFAULT 0,
+  replays        INTEGER NOT NULL DEFAULT 0,
+  parked         TEXT,
+  progress       TEXT,
+  -- When the row is due: at once, after a delay, at its retry time, or when its lease ends.
+  available_at   INTEGER NOT NULL DEFAULT (
+    CAST(strftime('%s', 'now') AS INTEGER) * 1000000 + CAST(substr(strftime('%f', 'now'), 4) AS INTEGER) * 1000),
+  created_at     INTEGER NOT NULL DEFAULT (
+    CAST(strftime('%s', 'now') AS INTEGER) * 1000000 + CAST(substr(strftime('%f', 'now'), 4) AS INTEGER) * 1000),
+  inserted_at    INTEGER NOT NULL DEFAULT (
+    CAST(strftime('%s', 'now') AS INTEGER) * 1000000 + CAST(substr(strftime('%f', 'now'), 4) AS INTEGER) * 1000),
+  done_at        INTEGER,
+  last_error     TEXT,
+  locked_by      TEXT,
+  locked_at      INTEGER,
+  lease_token    INTEGER NOT NULL DEFAULT 0
+);
+
+-- Exactly what a claim reads, in its order. Leased, delayed and parked rows lie beyond "now".
+CREATE INDEX "{table}_due" ON "{table}" (available_at, seq) WHERE status IN (0, 2);
+-- Ordered claims, the lag, and lists of what is pending.
+CREATE INDEX "{table}_pending" ON "{table}" (seq) WHERE status IN (0, 2);
+CREATE INDEX "{table}_parked" ON "{table}" (parked, seq) WHERE parked IS NOT NULL;
+-- The purger's order. A foreign program may leave done_at empty.
+CREATE INDEX "{table}_done" ON "{table}" (coalesce(done_at, inserted_at)) WHERE status = 1;
+CREATE INDEX "{table}_dead" ON "{table}" (seq) WHERE status = 3;
+
+-- Text and blobs sort after every number, so a row with such a time would never be due. A client that
+-- wrote text, datetime('now') for example, means that moment.
+CREATE TRIGGER "{table}_text_times" AFTER INSERT ON "{table}"
+WHEN typeof(NEW.available_at) IN ('text', 'blob') OR typeof(NEW.created_at) IN ('text', 'blob')
+BEGIN
+  SELECT RAISE(ABORT, 'available_at and created_at take microseconds since 1970 or a UTC time such as 2026-01-31 12:00:00')
+  WHERE typeof(NEW.available_at) = 'blob' OR typeof(NEW.created_at) = 'blob'
+     OR (typeof(NEW.available_at) = 'text' AND strftime('%s', NEW.available_at) IS NULL)
+     OR (typeof(NEW.created_at) = 'text' AND strftime('%s', NEW.created_at) IS NULL);
+  UPDATE "{table}" SET
+    available_at = CASE typeof(NEW.available_at) WHEN 'text'
+      THEN CAST(strftime('%s', NEW.available_at) AS INTEGER) * 1000000
+         + CAST(substr(strftime('%f', NEW.available_at), 4) AS INTEGER) * 1000
+      ELSE NEW.available_at END,
+    created_at = CASE typeof(NEW.created_at) WHEN 'text'
+      THEN CAST(strftime('%s', NEW.created_at) AS INTEGER) * 1000000
+         + CAST(substr(strftime('%f', NEW.created_at), 4) AS INTEGER) * 1000
+      ELSE NEW.created_at END
+  WHERE seq = NEW.seq;
+END;
+
+-- Events that somebody wanted to keep after they were delivered or given up.
+CREATE TABLE "{table}_archive" (
+  seq            INTEGER PRIMARY KEY,
+  event_id       TEXT NOT NULL,
+  event_type     TEXT NOT NULL,
+  aggregate_type TEXT,
+  aggregate_id   TEXT,
+  tenant_id      TEXT,
+  topic          TEXT,
+  content_type   TEXT,
+  schema_version INTEGER,
+  payload        BLOB NOT NULL,
+  headers        TEXT,
+  status         INTEGER NOT NULL,
+  attempts       INTEGER NOT NULL,
+  deferrals      INTEGER NOT NULL,
+  lost_leases    INTEGER NOT NULL,
+  replays        INTEGER NOT NULL,
+  parked         TEXT,
+  progress       TEXT,
+  available_at   INTEGER NOT NULL,
+  created_at     INTEGER NOT NULL,
+  inserted_at    INTEGER NOT NULL,
+  done_at        INTEGER,
+  last_error     TEXT,
+  locked_by      TEXT,
+  locked_at      INTEGER,
+  lease_token    INTEGER NOT NULL
+);
+CREATE INDEX "{table}_archive_id" ON "{table}_archive" (event_id);
+
+-- Routes that an operator has paused.
+CREATE TABLE "{table}_control" (
+  route     TEXT PRIMARY KEY,
+  paused_at INTEGER NOT NULL,
+  paused_by TEXT NOT NULL
+);
+
+-- What operators did.
+CREATE TABLE "{table}_audit" (
+  seq    INTEGER PRIMARY KEY AUTOINCREMENT,
+  at     INTEGER NOT NULL,
+  actor  TEXT NOT NULL,
+  action TEXT NOT NULL,
+  target TEXT NOT NULL,
+  rows   INTEGER NOT NULL
+);

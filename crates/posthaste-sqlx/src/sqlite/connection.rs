@@ -1,0 +1,208 @@
+//! The store's own connections, and what their errors mean.
+
+use std::ops::{Deref, DerefMut};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use posthaste::StoreError;
+use sqlx::pool::PoolConnection;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{
+    ConnectOptions as _, Database, SqlSafeStr as _, Sqlite, SqliteConnection, SqlitePool, Transaction,
+};
+use sqlx_core::transaction::TransactionManager as _;
+
+use super::turn::{Turn, Turns};
+use crate::OpenError;
+use crate::sql::Sql;
+
+/// How long a connection waits for a lock that another one holds.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// One connection that writes and a few that read. SQLite lets one connection write at a time: a
+/// second writer of ours would only wait in SQLite's lottery instead of in a fair queue.
+#[derive(Debug)]
+pub(super) struct Connections {
+    pub(super) write: SqlitePool,
+    pub(super) read: SqlitePool,
+    pub(super) turns: Turns,
+    path: PathBuf,
+}
+
+impl Connections {
+    pub(super) async fn open(options: SqliteConnectOptions) -> Result<Self, OpenError> {
+        let path = options.get_filename().to_owned();
+        // A database in memory lives as long as its last connection: none may time out.
+        let pool =
+            || SqlitePoolOptions::new().idle_timeout(None).max_lifetime(None).test_before_acquire(false);
+        let write = pool().max_connections(1).connect_lazy_with(options.clone());
+        let read = pool().max_connections(2).connect_lazy_with(options);
+        let connections = Self { write, read, turns: Turns::default(), path };
+        // The first connection of all turns the file to WAL, and says whether it is one.
+        let started = Instant::now();
+        while let Err(error) = connections.write.acquire().await {
+            be_patient(error, started).await.map_err(|error| connections.explain(error))?;
+        }
+        Ok(connections)
+    }
+
+    /// Says when the store is opened, and not at its first claim, that nothing can be written. BEGIN
+    /// IMMEDIATE would not: on such a database it only reads.
+    pub(super) async fn check_writable(&self, sql: &Sql) -> Result<(), OpenError> {
+        let nothing = sql.query::<Sqlite>(r#"DELETE FROM "{table}_control" WHERE false"#);
+        match nothing.execute(&self.write).await {
+            Err(error) if !is_busy(&error) => Err(self.explain(error)),
+            // Somebody who is writing just now shows that one can.
+            _ => Ok(()),
+        }
+    }
+
+    /// A transaction that holds the write lock from its start, so that it never fails half way.
+    pub(super) async fn begin(&self) -> Result<Writing<Transaction<'static, Sqlite>>, StoreError> {
+        let turn = self.turns.take_politely().await;
+        let connection = acquire(&self.write).await.map_err(|error| self.failed(error))?;
+        let tx = begin_immediate(connection).await.map_err(|error| self.failed(error))?;
+        Ok(Writing { with: tx, turn })
+    }
+
+    /// The writing connection, for one statement.
+    pub(super) async fn writer(&self) -> Result<Writing<PoolConnection<Sqlite>>, StoreError> {
+        let turn = self.turns.take_politely().await;
+        let connection = self.write.acquire().await.map_err(|error| self.failed(error))?;
+        Ok(Writing { with: connection, turn })
+    }
+
+    /// Says what an error means and what to do, where that is known.
+    pub(super) fn explain(&self, error: sqlx::Error) -> OpenError {
+        explain(error, &self.path)
+    }
+
+    pub(super) fn failed(&self, error: sqlx::Error) -> StoreError {
+        failed(explain(error, &self.path))
+    }
+
+    pub(super) async fn close(&self) {
+        self.write.close().await;
+        self.read.close().await;
+    }
+}
+
+/// A connection that can begin a transaction.
+///
+/// SQLite rolls back by itself when the disk is full, and the driver goes on to count a transaction
+/// that no longer is: such a connection can begin none ever again, so another takes its place.
+pub(super) async fn acquire(pool: &SqlitePool) -> Result<PoolConnection<Sqlite>, sqlx::Error> {
+    loop {
+        let connection = pool.acquire().await?;
+        if depth(&connection) == 0 {
+            return Ok(connection);
+        }
+        connection.close().await?;
+    }
+}
+
+/// Begins a transaction that holds the write lock from its start.
+pub(super) async fn begin_immediate(
+    connection: PoolConnection<Sqlite>,
+) -> Result<Transaction<'static, Sqlite>, sqlx::Error> {
+    Transaction::begin(connection, Some("BEGIN IMMEDIATE".into_sql_str())).await
+}
+
+/// How many transactions and savepoints the driver counts on this connection.
+pub(super) fn depth(connection: &SqliteConnection) -> usize {
+    <Sqlite as Database>::TransactionManager::get_transaction_depth(connection)
+}
+
+/// A connection or transaction whose turn it is to write.
+#[derive(Debug)]
+pub(super) struct Writing<C> {
+    with: C,
+    // Dropped last: the next one finds the lock free.
+    turn: Turn,
+}
+
+impl Writing<Transaction<'static, Sqlite>> {
+    pub(super) async fn commit(self) -> Result<(), sqlx::Error> {
+        let Self { with, turn } = self;
+        let answer = with.commit().await;
+        drop(turn);
+        answer
+    }
+}
+
+impl<C: DerefMut<Target = SqliteConnection>> Deref for Writing<C> {
+    type Target = SqliteConnection;
+    fn deref(&self) -> &SqliteConnection {
+        &self.with
+    }
+}
+
+impl<C: DerefMut<Target = SqliteConnection>> DerefMut for Writing<C> {
+    fn deref_mut(&mut self) -> &mut SqliteConnection {
+        &mut self.with
+    }
+}
+
+pub(super) fn engine_options(options: &SqliteConnectOptions) -> SqliteConnectOptions {
+    // A settlement that a power cut takes back means one more delivery.
+    reader_options(options).journal_mode(SqliteJournalMode::Wal).synchronous(SqliteSynchronous::Normal)
+}
+
+/// Without WAL, which would stay with the file.
+pub(super) fn reader_options(options: &SqliteConnectOptions) -> SqliteConnectOptions {
+    options
+        .clone()
+        .busy_timeout(BUSY_TIMEOUT)
+        // The driver's thread hands over a whole batch before anybody has to wake up for it.
+        .row_buffer_size(1024)
+        .disable_statement_logging()
+}
+
+/// Waits a little before the next try to connect; gives the error back when it is no use. The first
+/// connections to a new file all want to turn it to WAL, and SQLite does not wait for that lock as it
+/// does for others.
+pub(super) async fn be_patient(error: sqlx::Error, since: Instant) -> Result<(), sqlx::Error> {
+    const PAUSE: Duration = Duration::from_millis(20);
+    if !is_busy(&error) || since.elapsed() >= BUSY_TIMEOUT {
+        return Err(error);
+    }
+    tokio::time::sleep(PAUSE).await;
+    Ok(())
+}
+
+pub(super) fn failed(error: OpenError) -> StoreError {
+    match error {
+        OpenError::Database(error) => StoreError::backend("SQLite", error),
+        known => StoreError::backend("SQLite", known),
+    }
+}
+
+/// SQLite's primary result codes.
+mod code {
+    pub(super) const BUSY: i64 = 5;
+    pub(super) const LOCKED: i64 = 6;
+    pub(super) const READONLY: i64 = 8;
+    pub(super) const CANTOPEN: i64 = 14;
+    pub(super) const NOTADB: i64 = 26;
+}
+
+pub(super) fn explain(error: sqlx::Error, path: &Path) -> OpenError {
+    let path = || path.to_owned();
+    match primary_code(&error) {
+        Some(code::CANTOPEN) if !path().exists() => OpenError::MissingFile(path()),
+        Some(code::READONLY) => OpenError::ReadOnly(path()),
+        Some(code::BUSY | code::LOCKED) => OpenError::Locked(path()),
+        Some(code::NOTADB) => OpenError::NotADatabase(path()),
+        _ => OpenError::Database(error),
+    }
+}
+
+/// The result code without its extension, which stands in the higher bytes.
+fn primary_code(error: &sqlx::Error) -> Option<i64> {
+    let code: i64 = error.as_database_error()?.code()?.parse().ok()?;
+    Some(code & 0xff)
+}
+
+fn is_busy(error: &sqlx::Error) -> bool {
+    matches!(primary_code(error), Some(code::BUSY | code::LOCKED))
+}

@@ -1,0 +1,211 @@
+//! The SQLite store: an outbox in the service's own database file.
+//!
+//! ```
+//! use posthaste::{Delivery, Event, Outbox, Routes};
+//! use posthaste_sqlx::SqliteStore;
+//! use sqlx::SqlitePool;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let pool = SqlitePool::connect("sqlite::memory:").await?;
+//! sqlx::query("CREATE TABLE orders (id INTEGER PRIMARY KEY)").execute(&pool).await?;
+//!
+//! let store = SqliteStore::builder(&pool.connect_options()).migrate().connect().await?;
+//! let routes = Routes::new().handle("OrderPlaced", async |event: Delivery| println!("{}", event.id()));
+//! let outbox = Outbox::single_node(store.clone(), routes).start()?;
+//! let writer = store.writer(&outbox);
+//!
+//! let mut tx = writer.begin(&pool).await?;
+//! sqlx::query("INSERT INTO orders (id) VALUES (17)").execute(&mut *tx).await?;
+//! tx.write(Event::json("OrderPlaced", &serde_json::json!({ "order": 17 }))?).await?;
+//! tx.commit().await?;
+//! # outbox.idle().await?;
+//! # outbox.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The file is turned to WAL. The service's own transactions that write should begin with
+//! `BEGIN IMMEDIATE`, as [`SqliteWriter::begin`] does: a transaction that reads first and writes later
+//! fails at once, whatever its busy timeout, when another connection has written in between.
+
+mod admin;
+mod claim;
+mod connection;
+mod filter;
+mod insert;
+mod lease;
+mod migrate;
+#[cfg(test)]
+mod plans;
+mod purge;
+mod row;
+mod settle;
+mod store;
+mod turn;
+mod tx;
+mod value;
+mod wake;
+mod writer;
+
+use std::sync::{Arc, OnceLock};
+
+use posthaste::store::Wake;
+use posthaste::writer::NewRow;
+use posthaste::{Outbox, StoreError};
+use sqlx::SqliteConnection;
+use sqlx::sqlite::SqliteConnectOptions;
+
+pub use migrate::SqliteMigrations;
+pub use tx::{SqliteSavepoint, SqliteTx};
+pub use writer::SqliteWriter;
+
+use crate::sql::Sql;
+use crate::{OpenError, TableName};
+use connection::{Connections, engine_options, reader_options};
+
+/// An outbox in a SQLite database. Cheap to clone.
+///
+/// It opens connections of its own, one that writes and up to two that read, so that a pool of the
+/// service that is exhausted never stops it, nor the reverse. Several processes may share a file.
+#[derive(Clone, Debug)]
+pub struct SqliteStore(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    connections: Connections,
+    sql: Sql,
+    wake: OnceLock<Wake>,
+}
+
+impl SqliteStore {
+    /// Opens the outbox `outbox_event` in the database that these options, a pool's for example, lead
+    /// to. A schema that is missing, older or newer is an error that says what to do; it changes nothing
+    /// but the journal, which becomes WAL.
+    pub async fn connect(options: &SqliteConnectOptions) -> Result<Self, OpenError> {
+        Self::builder(options).connect().await
+    }
+
+    /// The same with another table name, or with migrations.
+    pub fn builder(options: &SqliteConnectOptions) -> SqliteStoreBuilder {
+        SqliteStoreBuilder {
+            options: options.clone(),
+            table: TableName::default(),
+            migrate: false,
+            read_only: false,
+        }
+    }
+
+    /// The writer's door. Made once; cheap to clone.
+    pub fn writer(&self, outbox: &Outbox) -> SqliteWriter {
+        SqliteWriter::new(self.sql().clone(), self.connections().turns.clone(), outbox.writer_core())
+    }
+
+    /// The INSERT alone, for the conformance suite: no hooks, no limits, no receipt. Services use a
+    /// [`SqliteWriter`].
+    #[doc(hidden)]
+    pub async fn insert_rows(
+        &self,
+        connection: &mut SqliteConnection,
+        rows: &[NewRow],
+    ) -> Result<Vec<Option<i64>>, StoreError> {
+        insert::insert(self.sql(), connection, rows).await.map_err(|error| self.failed(error))
+    }
+
+    /// Closes the store's connections. Calls after it fail.
+    pub async fn close(&self) {
+        self.connections().close().await;
+    }
+
+    fn new(connections: Connections, sql: Sql) -> Self {
+        Self(Arc::new(Inner { connections, sql, wake: OnceLock::new() }))
+    }
+
+    fn connections(&self) -> &Connections {
+        &self.0.connections
+    }
+
+    fn sql(&self) -> &Sql {
+        &self.0.sql
+    }
+
+    fn failed(&self, error: sqlx::Error) -> StoreError {
+        self.connections().failed(error)
+    }
+
+    /// Starts to watch for commits when somebody asks for the first time.
+    fn watch(&self) -> Option<Wake> {
+        let runtime = tokio::runtime::Handle::try_current().ok()?;
+        let wake = self.0.wake.get_or_init(|| {
+            let wake = Wake::new();
+            runtime.spawn(wake::watch(Arc::downgrade(&self.0), wake.clone()));
+            wake
+        });
+        Some(wake.clone())
+    }
+
+    /// Our own connection made rows due, which the watch does not count.
+    fn ring(&self) {
+        if let Some(wake) = self.0.wake.get() {
+            wake.ring();
+        }
+    }
+}
+
+/// Opens a [`SqliteStore`].
+#[derive(Clone, Debug)]
+#[must_use = "call `connect`"]
+pub struct SqliteStoreBuilder {
+    options: SqliteConnectOptions,
+    table: TableName,
+    migrate: bool,
+    read_only: bool,
+}
+
+impl SqliteStoreBuilder {
+    /// The outbox table. Default: `outbox_event`. Several outboxes live in one file side by side.
+    pub fn table(mut self, table: TableName) -> Self {
+        self.table = table;
+        self
+    }
+
+    /// Applies missing migrations in [`connect`](Self::connect). Default: a schema that is not current
+    /// is an error.
+    pub fn migrate(mut self) -> Self {
+        self.migrate = true;
+        self
+    }
+
+    /// Accepts a database that cannot be written, and leaves its journal as it is; calls that write
+    /// fail there. For those who only look. Default: such a database is refused at once.
+    pub fn read_only(mut self) -> Self {
+        self.read_only = true;
+        self
+    }
+
+    /// The migrations of this outbox, to check, print or apply by themselves.
+    pub fn migrations(&self) -> SqliteMigrations {
+        SqliteMigrations::new(self.options.clone(), Sql::new(self.table.clone()))
+    }
+
+    /// Opens the store.
+    pub async fn connect(self) -> Result<SqliteStore, OpenError> {
+        let migrations = self.migrations();
+        let sql = Sql::new(self.table);
+        // A database in memory is gone with its last connection, so it is opened before it is migrated.
+        // A file without an outbox is left as it is.
+        if self.migrate {
+            let connections = Connections::open(engine_options(&self.options)).await?;
+            migrations.apply().await?;
+            connections.check_writable(&sql).await?;
+            return Ok(SqliteStore::new(connections, sql));
+        }
+        migrations.expect_current().await?;
+        if self.read_only {
+            return Ok(SqliteStore::new(Connections::open(reader_options(&self.options)).await?, sql));
+        }
+        let connections = Connections::open(engine_options(&self.options)).await?;
+        connections.check_writable(&sql).await?;
+        Ok(SqliteStore::new(connections, sql))
+    }
+}

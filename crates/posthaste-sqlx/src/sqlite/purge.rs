@@ -1,0 +1,93 @@
+//! Old rows leave, some of them to the archive.
+
+use posthaste::store::{Purge, Purgeable};
+use posthaste::{StoreError, Timestamp};
+use sqlx::{Row as _, SqliteConnection};
+
+use super::{SqliteStore, value};
+use crate::sql::Sql;
+
+pub(super) const OLD_DONE: &str = r#"SELECT seq FROM "{table}" INDEXED BY "{table}_done"
+WHERE status = 1 AND coalesce(done_at, inserted_at) <= ?1
+ORDER BY coalesce(done_at, inserted_at) LIMIT ?2"#;
+
+pub(super) const OLD_DEAD: &str = r#"SELECT seq FROM "{table}" INDEXED BY "{table}_dead"
+WHERE status = 3 AND coalesce(done_at, inserted_at) <= ?1
+ORDER BY coalesce(done_at, inserted_at), seq LIMIT ?2"#;
+
+/// Nobody looks behind the first row that is too young, as most of the table may be.
+pub(super) const OLD: &str = r#"SELECT seq FROM "{table}"
+WHERE seq < coalesce((SELECT seq FROM "{table}" WHERE inserted_at > ?1 ORDER BY seq LIMIT 1), 9223372036854775807)
+ORDER BY seq LIMIT ?2"#;
+
+pub(super) const DELETE: &str = r#"DELETE FROM "{table}" WHERE seq IN (SELECT value FROM jsonb_each(?1))"#;
+
+macro_rules! kept {
+    () => {
+        "event_id, event_type, aggregate_type, aggregate_id, tenant_id, topic, content_type, schema_version, \
+         payload, headers, attempts, deferrals, lost_leases, replays, parked, progress, available_at, \
+         created_at, inserted_at, done_at, last_error, locked_by, locked_at, lease_token"
+    };
+}
+
+pub(super) const ARCHIVE: &str = concat!(
+    r#"INSERT INTO "{table}_archive" (seq, status, "#,
+    kept!(),
+    ") SELECT seq, 4, ",
+    kept!(),
+    r#" FROM "{table}" WHERE seq IN (SELECT value FROM jsonb_each(?1))"#
+);
+
+impl SqliteStore {
+    pub(super) async fn purge_rows(&self, purge: &Purge) -> Result<u64, StoreError> {
+        let mut tx = self.connections().begin().await?;
+        let purged = purge_in(self.sql(), &mut tx, purge).await.map_err(|error| self.failed(error))?;
+        tx.commit().await.map_err(|error| self.failed(error))?;
+        Ok(purged)
+    }
+}
+
+/// Purges in a transaction that is open already.
+pub(super) async fn purge_in(
+    sql: &Sql,
+    connection: &mut SqliteConnection,
+    purge: &Purge,
+) -> Result<u64, sqlx::Error> {
+    let before = purge.now.unwrap_or_else(Timestamp::now) - purge.older_than;
+    let select = match purge.what {
+        Purgeable::Done => OLD_DONE,
+        Purgeable::Dead => OLD_DEAD,
+        Purgeable::Any => OLD,
+    };
+    let query = sql.query(select).bind(before.as_micros());
+    let query = query.bind(value::limit(purge.limit));
+    let rows = query.fetch_all(&mut *connection).await?;
+    let seqs = rows.iter().map(|row| row.try_get(0)).collect::<Result<Vec<i64>, _>>()?;
+    match purge.archive {
+        true => archive(sql, connection, &seqs).await?,
+        false => delete(sql, connection, &seqs).await?,
+    }
+    Ok(seqs.len() as u64)
+}
+
+pub(super) async fn delete(
+    sql: &Sql,
+    connection: &mut SqliteConnection,
+    seqs: &[i64],
+) -> Result<(), sqlx::Error> {
+    if !seqs.is_empty() {
+        sql.query(DELETE).bind(value::seqs(seqs)).execute(connection).await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn archive(
+    sql: &Sql,
+    connection: &mut SqliteConnection,
+    seqs: &[i64],
+) -> Result<(), sqlx::Error> {
+    if !seqs.is_empty() {
+        sql.query(ARCHIVE).bind(value::seqs(seqs)).execute(&mut *connection).await?;
+    }
+    delete(sql, connection, seqs).await
+}

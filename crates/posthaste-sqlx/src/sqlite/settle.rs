@@ -1,0 +1,258 @@
+//! Settlements: a lean statement for what was delivered, a general one that decides between retry and
+//! dead from the row's own count.
+//!
+//! Rows are found by `seq` alone: AUTOINCREMENT never gives the number of a committed row to another,
+//! so it stands for the id.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use posthaste::store::{Backoff, LeaseToken, OnDone, Settle, Settled, Settlement, Verdict};
+use posthaste::{Status, StoreError, Timestamp};
+use serde::Serialize;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row as _, SqliteConnection};
+
+use super::{SqliteStore, purge, value};
+
+/// The token of a row that is DONE holds nothing: it tells which statement made it so.
+pub(super) const DONE: &str = r#"UPDATE "{table}" SET status = 1, done_at = ?2, last_error = NULL, parked = NULL,
+  locked_by = NULL, locked_at = NULL, lease_token = ?3
+WHERE seq IN (SELECT value FROM jsonb_each(?1)) AND status IN (0, 2)"#;
+
+pub(super) const DONE_BY: &str = r#"SELECT seq FROM "{table}"
+WHERE seq IN (SELECT value FROM jsonb_each(?1)) AND status = 1 AND lease_token = ?2"#;
+
+pub(super) const DELETE: &str = r#"DELETE FROM "{table}"
+WHERE seq IN (SELECT value FROM jsonb_each(?1)) AND status IN (0, 2)
+RETURNING seq"#;
+
+/// Every right-hand side sees the row as it was. `attempts` stops growing where a count of ours ends.
+pub(super) const GENERAL: &str = r#"UPDATE "{table}" AS o SET
+  status = CASE v.verdict
+    WHEN 'done' THEN 1 WHEN 'dead' THEN 3 WHEN 'deferred' THEN 0
+    WHEN 'failed' THEN iif(min(max(o.attempts, 0), 4294967294) + 1 >= v.max_attempts, 3, 2)
+    ELSE o.status END,
+  done_at = CASE
+    WHEN v.verdict IN ('done', 'dead') THEN ?3
+    WHEN v.verdict = 'failed' AND min(max(o.attempts, 0), 4294967294) + 1 >= v.max_attempts THEN ?3
+    ELSE o.done_at END,
+  available_at = CASE v.verdict
+    WHEN 'failed' THEN ?3 + min(9223372036854775807 - ?3, coalesce(v.delays ->> min(max(o.attempts, 0), v.last_delay), 0))
+    WHEN 'deferred' THEN ?3 + v.delay
+    WHEN 'unreachable' THEN ?3 + v.delay
+    ELSE o.available_at END,
+  attempts = iif(v.verdict = 'failed', min(max(o.attempts, 0), 4294967294) + 1, o.attempts),
+  deferrals = o.deferrals + (v.verdict = 'deferred'),
+  last_error = CASE v.verdict WHEN 'done' THEN NULL WHEN 'deferred' THEN o.last_error ELSE v.error END,
+  parked = iif(v.verdict = 'unreachable', v.park, NULL),
+  progress = CASE WHEN v.delivered IS NULL THEN o.progress ELSE (
+    SELECT json_group_array(name) FROM (
+      SELECT value AS name FROM json_each(v.delivered)
+      UNION SELECT value FROM json_each(iif(json_valid(o.progress), o.progress, '[]')))) END,
+  locked_by = NULL, locked_at = NULL, lease_token = 0
+FROM (SELECT value ->> 'seq' AS seq, value ->> 'token' AS token, value ->> 'verdict' AS verdict,
+    value ->> 'error' AS error, value ->> 'delay' AS delay, value ->> 'park' AS park,
+    value ->> 'max_attempts' AS max_attempts, value -> 'delays' AS delays, value ->> 'last_delay' AS last_delay,
+    nullif(value -> 'delivered', 'null') AS delivered
+  FROM jsonb_each(?1)) AS v
+WHERE o.seq = v.seq AND o.status IN (0, 2)
+  AND (v.verdict = 'done' OR (o.locked_by = ?2 AND o.lease_token = v.token))
+RETURNING seq, status, attempts, available_at"#;
+
+impl SqliteStore {
+    pub(super) async fn settle_rows(&self, settle: &Settle<'_>) -> Result<Vec<Settled>, StoreError> {
+        if settle.settlements.is_empty() {
+            return Ok(Vec::new());
+        }
+        let now = settle.now.unwrap_or_else(Timestamp::now);
+        let (lean, general): (Vec<_>, Vec<_>) = settle.settlements.iter().partition(|s| is_lean(s));
+        // One statement is a transaction of its own.
+        if general.is_empty() && settle.on_done != OnDone::Archive {
+            let mut connection = self.connections().writer().await?;
+            let done = self.settle_lean(&mut connection, settle, &lean, now).await;
+            return done.map(|done| answers(settle, &done, now)).map_err(|error| self.failed(error));
+        }
+        let mut tx = self.connections().begin().await?;
+        let settled = self.settle_both(&mut tx, settle, &lean, &general, now).await;
+        let settled = settled.map_err(|error| self.failed(error))?;
+        tx.commit().await.map_err(|error| self.failed(error))?;
+        Ok(answers(settle, &settled, now))
+    }
+
+    async fn settle_both(
+        &self,
+        connection: &mut SqliteConnection,
+        settle: &Settle<'_>,
+        lean: &[&Settlement],
+        general: &[&Settlement],
+        now: Timestamp,
+    ) -> Result<Changed, sqlx::Error> {
+        let mut changed = Changed::new();
+        if !lean.is_empty() {
+            changed = self.settle_lean(connection, settle, lean, now).await?;
+        }
+        if !general.is_empty() {
+            changed.extend(self.settle_general(connection, settle, general, now).await?);
+        }
+        let is_done = |(seq, row): (&i64, &Row)| (row.status == Status::Done).then_some(*seq);
+        let done: Vec<i64> = changed.iter().filter_map(is_done).collect();
+        match settle.on_done {
+            OnDone::Keep => {}
+            OnDone::Delete => purge::delete(self.sql(), connection, &done).await?,
+            OnDone::Archive => purge::archive(self.sql(), connection, &done).await?,
+        }
+        Ok(changed)
+    }
+
+    async fn settle_lean(
+        &self,
+        connection: &mut SqliteConnection,
+        settle: &Settle<'_>,
+        lean: &[&Settlement],
+        now: Timestamp,
+    ) -> Result<Changed, sqlx::Error> {
+        let seqs: Vec<i64> = lean.iter().map(|settlement| settlement.lease.seq).collect();
+        let done = Row { status: Status::Done, attempts: 0, available_at: now };
+        let rows = match settle.on_done {
+            OnDone::Delete => self.sql().query(DELETE).bind(value::seqs(&seqs)).fetch_all(connection).await?,
+            OnDone::Keep | OnDone::Archive => {
+                let mark = LeaseToken::random().as_i64();
+                let query = self.sql().query(DONE).bind(value::seqs(&seqs)).bind(now.as_micros());
+                let changed = query.bind(mark).execute(&mut *connection).await?.rows_affected();
+                if changed == seqs.len() as u64 {
+                    return Ok(seqs.into_iter().map(|seq| (seq, done)).collect());
+                }
+                let query = self.sql().query(DONE_BY).bind(value::seqs(&seqs)).bind(mark);
+                query.fetch_all(connection).await?
+            }
+        };
+        rows.iter().map(|row| Ok((row.try_get(0)?, done))).collect()
+    }
+
+    async fn settle_general(
+        &self,
+        connection: &mut SqliteConnection,
+        settle: &Settle<'_>,
+        general: &[&Settlement],
+        now: Timestamp,
+    ) -> Result<Changed, sqlx::Error> {
+        let entries: Vec<Entry<'_>> = general.iter().map(|settlement| Entry::new(settlement, now)).collect();
+        let entries = serde_json::to_string(&entries).map_err(|error| sqlx::Error::Encode(error.into()))?;
+        let query = self.sql().query(GENERAL).bind(entries).bind(settle.owner.as_str().to_owned());
+        let rows = query.bind(now.as_micros()).fetch_all(connection).await?;
+        rows.iter().map(Row::read).collect()
+    }
+}
+
+/// Delivered, and nothing else to write.
+fn is_lean(settlement: &Settlement) -> bool {
+    settlement.verdict == Verdict::Done && settlement.delivered.is_empty()
+}
+
+/// The rows that a statement changed, by `seq`.
+type Changed = HashMap<i64, Row>;
+
+#[derive(Clone, Copy)]
+struct Row {
+    status: Status,
+    attempts: u32,
+    available_at: Timestamp,
+}
+
+impl Row {
+    fn read(row: &SqliteRow) -> Result<(i64, Self), sqlx::Error> {
+        let status: i64 = row.try_get(1)?;
+        // Whatever a foreign program left there, a row that is given up keeps it.
+        let attempts: i64 = row.try_get(2).unwrap_or_default();
+        let changed = Self {
+            status: Status::from_code(status).unwrap_or(Status::New),
+            attempts: u32::try_from(attempts.max(0)).unwrap_or(u32::MAX),
+            available_at: Timestamp::from_micros(row.try_get(3).unwrap_or_default()),
+        };
+        Ok((row.try_get(0)?, changed))
+    }
+}
+
+fn answers(settle: &Settle<'_>, changed: &Changed, now: Timestamp) -> Vec<Settled> {
+    let answer = |settlement: &Settlement| match changed.get(&settlement.lease.seq) {
+        None => Settled::Stale,
+        Some(row) => answer(settlement, row, now),
+    };
+    settle.settlements.iter().map(answer).collect()
+}
+
+fn answer(settlement: &Settlement, row: &Row, now: Timestamp) -> Settled {
+    match (&settlement.verdict, row.status) {
+        (_, Status::Done) => Settled::Done,
+        (_, Status::Dead) => Settled::Dead { attempts: row.attempts },
+        (Verdict::Deferred { delay } | Verdict::Unreachable { delay, .. }, _) => {
+            Settled::Waiting { delay: *delay }
+        }
+        _ => Settled::Retry { attempts: row.attempts, delay: row.available_at.since(now) },
+    }
+}
+
+/// A settlement as the general statement reads it. Durations are microseconds.
+#[derive(Serialize)]
+struct Entry<'a> {
+    seq: i64,
+    token: i64,
+    verdict: &'static str,
+    error: Option<&'a str>,
+    delay: Option<i64>,
+    park: Option<&'a str>,
+    max_attempts: Option<u32>,
+    delays: Option<Vec<i64>>,
+    last_delay: Option<usize>,
+    delivered: Option<&'a [String]>,
+}
+
+impl<'a> Entry<'a> {
+    fn new(settlement: &'a Settlement, now: Timestamp) -> Self {
+        let mut entry = Self {
+            seq: settlement.lease.seq,
+            token: settlement.lease.token.as_i64(),
+            verdict: "done",
+            error: None,
+            delay: None,
+            park: None,
+            max_attempts: None,
+            delays: None,
+            last_delay: None,
+            delivered: (!settlement.delivered.is_empty()).then_some(&settlement.delivered),
+        };
+        match &settlement.verdict {
+            Verdict::Done => {}
+            Verdict::Failed { error, backoff } => entry.fail(error, backoff, now),
+            Verdict::Deferred { delay } => {
+                entry.verdict = "deferred";
+                entry.delay = Some(micros(*delay, now));
+            }
+            Verdict::Dead { reason } => {
+                entry.verdict = "dead";
+                entry.error = Some(reason);
+            }
+            Verdict::Unreachable { error, delay, park } => {
+                entry.verdict = "unreachable";
+                entry.error = Some(error);
+                entry.delay = Some(micros(*delay, now));
+                entry.park = park.as_deref();
+            }
+        }
+        entry
+    }
+
+    fn fail(&mut self, error: &'a str, backoff: &Backoff, now: Timestamp) {
+        self.verdict = "failed";
+        self.error = Some(error);
+        self.max_attempts = Some(backoff.max_attempts);
+        self.delays = Some(backoff.delays.iter().map(|delay| micros(*delay, now)).collect());
+        self.last_delay = Some(backoff.delays.len().saturating_sub(1));
+    }
+}
+
+/// A delay in microseconds, cut so that its end can be written.
+fn micros(delay: Duration, now: Timestamp) -> i64 {
+    (now + delay).as_micros().saturating_sub(now.as_micros())
+}

@@ -1,0 +1,201 @@
+//! A transaction, and savepoints in it, that tell the outbox how they ended.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::{Deref, DerefMut};
+
+use posthaste::writer::{Ledger, Scope, WriterCore};
+use posthaste::{CommitError, Event, EventId, StoreError, WriteError};
+use sqlx::{Connection as _, Row as _, Sqlite, SqliteConnection, Transaction};
+
+use super::turn::Turn;
+use super::writer::{failed, write};
+use crate::sql::Sql;
+
+/// The rows that are no longer there. None, almost always.
+pub(super) const MISSING: &str = r#"SELECT value ->> 0 FROM jsonb_each(?1)
+WHERE NOT EXISTS (SELECT 1 FROM "{table}" WHERE seq = value ->> 0 AND event_id = value ->> 1)"#;
+
+/// A transaction on the service's own pool whose [`commit`](Self::commit) proves, commits and
+/// dispatches. Derefs to the [`SqliteConnection`], so `&mut *tx` is what sqlx takes. Dropped
+/// unfinished, it is rolled back.
+#[derive(Debug)]
+#[must_use = "dropped, the transaction is rolled back"]
+pub struct SqliteTx {
+    // Dropped before the ledger: the hooks run after the rollback, not before it.
+    tx: Transaction<'static, Sqlite>,
+    turn: Turn,
+    ledger: Ledger,
+    sql: Sql,
+    core: WriterCore,
+}
+
+impl SqliteTx {
+    pub(super) fn new(tx: Transaction<'static, Sqlite>, turn: Turn, sql: Sql, core: WriterCore) -> Self {
+        Self { tx, turn, ledger: Ledger::new(), sql, core }
+    }
+
+    /// Writes one event and answers its id; none if a hook suppressed it. An id that exists already is
+    /// answered like any other, and nothing is written.
+    pub async fn write(&mut self, event: Event) -> Result<Option<EventId>, WriteError> {
+        Ok(self.write_all(vec![event]).await?.into_iter().next())
+    }
+
+    /// Writes events in one statement and answers their ids, those that a hook left out excepted.
+    pub async fn write_all(&mut self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
+        // Also inside a raw savepoint the rows may be born leased: the proof before COMMIT shows
+        // which of them are still there.
+        let (ids, receipt) = write(&self.sql, &self.core, &mut self.tx, events, Scope::Transaction).await?;
+        self.ledger.record(receipt);
+        Ok(ids)
+    }
+
+    /// Opens a savepoint that hands its events up when it is released, and forgets them when not.
+    pub async fn savepoint(&mut self) -> Result<SqliteSavepoint<'_>, StoreError> {
+        SqliteSavepoint::open(&mut self.tx, &mut self.ledger, &self.sql, &self.core).await
+    }
+
+    /// Commits, and hands the events to the engine.
+    ///
+    /// What a savepoint took back is not dispatched. When COMMIT fails the transaction is rolled back
+    /// and nothing of it will be delivered.
+    pub async fn commit(mut self) -> Result<(), CommitError> {
+        let present = match prove(&self.sql, &mut self.tx, &self.ledger.ids_by_seq()).await {
+            Ok(present) => present,
+            Err(error) => {
+                // The hooks hear of it when the ledger is dropped, after the rollback.
+                let _ = self.tx.rollback().await;
+                return Err(CommitError::RolledBack(failed(error)));
+            }
+        };
+        let committing = std::mem::take(&mut self.ledger).committing();
+        let answer = self.tx.commit().await.map_err(|error| explain(error, &present));
+        self.turn.over();
+        match answer {
+            Ok(()) => {
+                committing.committed(&present);
+                Ok(())
+            }
+            Err(error @ CommitError::RolledBack(_)) => {
+                committing.rolled_back();
+                Err(error)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Rolls back: the events never were.
+    pub async fn rollback(self) -> Result<(), StoreError> {
+        self.tx.rollback().await.map_err(failed)
+    }
+}
+
+impl Deref for SqliteTx {
+    type Target = SqliteConnection;
+    fn deref(&self) -> &SqliteConnection {
+        &self.tx
+    }
+}
+
+impl DerefMut for SqliteTx {
+    fn deref_mut(&mut self) -> &mut SqliteConnection {
+        &mut self.tx
+    }
+}
+
+/// Which of these rows the transaction still sees: a savepoint may have taken some back. SQLite gives
+/// the number of a row that was rolled back to the next one, so the id has to be right as well.
+async fn prove(
+    sql: &Sql,
+    connection: &mut SqliteConnection,
+    written: &HashMap<i64, EventId>,
+) -> Result<HashSet<i64>, sqlx::Error> {
+    if written.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let pairs: Vec<(i64, &str)> = written.iter().map(|(seq, id)| (*seq, id.as_str())).collect();
+    let pairs = serde_json::to_string(&pairs).map_err(|error| sqlx::Error::Encode(error.into()))?;
+    let missing = sql.query(MISSING).bind(pairs).fetch_all(connection).await?;
+    let mut present: HashSet<i64> = written.keys().copied().collect();
+    for row in &missing {
+        present.remove(&row.try_get(0)?);
+    }
+    Ok(present)
+}
+
+/// A COMMIT that SQLite refused is rolled back when its guard is dropped. Only where there was no
+/// transaction left to commit, the rows themselves tell how it had ended.
+fn explain(error: sqlx::Error, present: &HashSet<i64>) -> CommitError {
+    let refused = error.as_database_error().map(|refused| refused.message().contains("no transaction"));
+    match refused {
+        Some(ended) if !ended || present.is_empty() => CommitError::RolledBack(failed(error)),
+        _ => CommitError::Unknown(failed(error)),
+    }
+}
+
+/// A savepoint in a [`SqliteTx`] or in another savepoint. Derefs to the [`SqliteConnection`]. Dropped
+/// unfinished, it is rolled back.
+#[derive(Debug)]
+#[must_use = "dropped, the savepoint is rolled back"]
+pub struct SqliteSavepoint<'a> {
+    // Dropped before the ledger, as in `SqliteTx`.
+    tx: Transaction<'a, Sqlite>,
+    parent: &'a mut Ledger,
+    ledger: Ledger,
+    sql: &'a Sql,
+    core: &'a WriterCore,
+}
+
+impl<'a> SqliteSavepoint<'a> {
+    async fn open(
+        connection: &'a mut SqliteConnection,
+        parent: &'a mut Ledger,
+        sql: &'a Sql,
+        core: &'a WriterCore,
+    ) -> Result<Self, StoreError> {
+        let tx = connection.begin().await.map_err(failed)?;
+        Ok(Self { tx, parent, ledger: Ledger::new(), sql, core })
+    }
+
+    /// Writes one event, as [`SqliteTx::write`] does.
+    pub async fn write(&mut self, event: Event) -> Result<Option<EventId>, WriteError> {
+        Ok(self.write_all(vec![event]).await?.into_iter().next())
+    }
+
+    /// Writes events, as [`SqliteTx::write_all`] does.
+    pub async fn write_all(&mut self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
+        let (ids, receipt) = write(self.sql, self.core, &mut self.tx, events, Scope::Transaction).await?;
+        self.ledger.record(receipt);
+        Ok(ids)
+    }
+
+    /// Opens a savepoint inside this one.
+    pub async fn savepoint(&mut self) -> Result<SqliteSavepoint<'_>, StoreError> {
+        SqliteSavepoint::open(&mut self.tx, &mut self.ledger, self.sql, self.core).await
+    }
+
+    /// Ends the savepoint; its events belong to what is around it now.
+    pub async fn release(mut self) -> Result<(), StoreError> {
+        let ledger = std::mem::take(&mut self.ledger);
+        self.tx.commit().await.map_err(failed)?;
+        self.parent.absorb(ledger);
+        Ok(())
+    }
+
+    /// Undoes what was written in it.
+    pub async fn rollback(self) -> Result<(), StoreError> {
+        self.tx.rollback().await.map_err(failed)
+    }
+}
+
+impl Deref for SqliteSavepoint<'_> {
+    type Target = SqliteConnection;
+    fn deref(&self) -> &SqliteConnection {
+        &self.tx
+    }
+}
+
+impl DerefMut for SqliteSavepoint<'_> {
+    fn deref_mut(&mut self) -> &mut SqliteConnection {
+        &mut self.tx
+    }
+}

@@ -1,0 +1,38 @@
+//! The bell: SQLite counts the commits of other connections, in this process and in others.
+
+use std::sync::Weak;
+use std::time::Duration;
+
+use posthaste::store::Wake;
+
+use super::Inner;
+
+/// How often to look while something changes, and how often when nothing does.
+const BUSY: Duration = Duration::from_millis(10);
+const QUIET: Duration = Duration::from_millis(50);
+
+/// Rings when another connection than the store's writing one has committed; ends with the store.
+///
+/// It asks on the writing connection because that one does not count its own commits: claims and
+/// settlements ring for nobody.
+pub(super) async fn watch(store: Weak<Inner>, wake: Wake) {
+    let mut last = None;
+    let mut pause = BUSY;
+    loop {
+        tokio::time::sleep(pause).await;
+        let Some(store) = store.upgrade() else { return };
+        if store.connections.write.is_closed() {
+            return;
+        }
+        // Somebody is writing: look again later rather than wait in line.
+        let Some(mut connection) = store.connections.write.try_acquire() else { continue };
+        let version = sqlx::query_scalar::<_, i64>("PRAGMA data_version").fetch_one(&mut *connection).await;
+        let Ok(version) = version else { continue };
+        // The first look counts as news: somebody may have committed since the poller's own first look.
+        let changed = last.replace(version) != Some(version);
+        pause = if changed { BUSY } else { (pause * 2).min(QUIET) };
+        if changed {
+            wake.ring();
+        }
+    }
+}

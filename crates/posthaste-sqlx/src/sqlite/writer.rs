@@ -1,0 +1,113 @@
+//! The writer's door, on the service's own pool.
+
+use posthaste::writer::{Scope, WriterCore};
+use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
+use sqlx::{Executor as _, SqliteConnection, SqlitePool};
+
+use super::connection::{acquire, begin_immediate, depth};
+use super::insert;
+use super::turn::Turns;
+use super::tx::SqliteTx;
+use crate::sql::Sql;
+
+/// Writes events in transactions of the service's own pool; made by
+/// [`SqliteStore::writer`](super::SqliteStore::writer), cheap to clone.
+#[derive(Clone, Debug)]
+pub struct SqliteWriter {
+    sql: Sql,
+    turns: Turns,
+    core: WriterCore,
+}
+
+impl SqliteWriter {
+    pub(super) fn new(sql: Sql, turns: Turns, core: WriterCore) -> Self {
+        Self { sql, turns, core }
+    }
+
+    /// Begins a transaction that holds the write lock from its start (`BEGIN IMMEDIATE`), so that
+    /// nothing in it fails because somebody else is writing.
+    pub async fn begin(&self, pool: &SqlitePool) -> Result<SqliteTx, StoreError> {
+        // The connection first: nobody waits for a pool while it is their turn.
+        let connection = acquire(pool).await.map_err(failed)?;
+        let turn = self.turns.take().await;
+        let tx = begin_immediate(connection).await.map_err(failed)?;
+        Ok(SqliteTx::new(tx, turn, self.sql.clone(), self.core.clone()))
+    }
+
+    /// Runs `work` in a transaction: commits when it answers `Ok`, rolls back when it answers `Err`,
+    /// panics or is dropped.
+    pub async fn transaction<T, E>(
+        &self,
+        pool: &SqlitePool,
+        work: impl AsyncFnOnce(&mut SqliteTx) -> Result<T, E>,
+    ) -> Result<T, E>
+    where
+        E: From<WriteError> + From<CommitError>,
+    {
+        let mut tx = self.begin(pool).await.map_err(WriteError::from)?;
+        let answer = work(&mut tx).await?;
+        tx.commit().await?;
+        Ok(answer)
+    }
+
+    /// Inserts one event into the transaction that is open on this connection. After the commit give
+    /// the receipt to [`Outbox::committed`](posthaste::Outbox::committed).
+    ///
+    /// Outside a transaction it is refused. In a savepoint the receipt is only a wake-up.
+    pub async fn insert(
+        &self,
+        connection: &mut SqliteConnection,
+        event: Event,
+    ) -> Result<Receipt, WriteError> {
+        self.insert_all(connection, vec![event]).await
+    }
+
+    /// Inserts events, as [`insert`](Self::insert) does, in one statement.
+    pub async fn insert_all(
+        &self,
+        connection: &mut SqliteConnection,
+        events: Vec<Event>,
+    ) -> Result<Receipt, WriteError> {
+        let scope = if depth(connection) > 1 { Scope::ForeignSavepoint } else { Scope::Transaction };
+        let (_, receipt) = write(&self.sql, &self.core, connection, events, scope).await?;
+        Ok(receipt)
+    }
+}
+
+/// Asks SQLite itself. The driver's own count misses a raw BEGIN, a raw COMMIT, and the rollback that
+/// follows a full disk.
+///
+/// SQLite refuses this setting inside a transaction, and ignores it outside one because it is the
+/// temporary database's. A BEGIN would tell as well, but would stay open if the caller went away
+/// before its ROLLBACK. Not a prepared statement: SQLite looks when it parses the text.
+async fn is_in_transaction(connection: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
+    match connection.execute("PRAGMA temp.synchronous = OFF").await {
+        Ok(_) => Ok(false),
+        Err(error) => match error.as_database_error() {
+            Some(refused) if refused.message().contains("inside a transaction") => Ok(true),
+            _ => Err(error),
+        },
+    }
+}
+
+/// Probe, hooks, limits, INSERT. Answers the ids that stand for the events now, duplicates included.
+pub(super) async fn write(
+    sql: &Sql,
+    core: &WriterCore,
+    connection: &mut SqliteConnection,
+    events: Vec<Event>,
+    scope: Scope,
+) -> Result<(Vec<EventId>, Receipt), WriteError> {
+    if !is_in_transaction(connection).await.map_err(failed)? {
+        return Err(StoreError::NoTransaction.into());
+    }
+    let prepared = core.prepare(events, scope)?;
+    let ids = prepared.rows().iter().map(|row| row.event.id().clone()).collect();
+    let seqs = insert::insert(sql, connection, prepared.rows()).await.map_err(failed)?;
+    Ok((ids, prepared.written(&seqs)))
+}
+
+/// The pool and its file are the service's own, so its errors are passed on as they are.
+pub(super) fn failed(error: sqlx::Error) -> StoreError {
+    StoreError::backend("SQLite", error)
+}
