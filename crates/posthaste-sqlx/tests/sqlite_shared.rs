@@ -1,0 +1,483 @@
+//! Several writers, engines, a purger and two processes on one SQLite file. This program starts itself
+//! once more as the second process.
+//!
+//! The soak runs for 30 seconds, or for `POSTHASTE_TEST_SECONDS`.
+#![cfg(feature = "sqlite")]
+
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use posthaste::config::{PurgeConfig, Retention};
+use posthaste::{
+    Admin as _, BoxError, Delivery, Destination, Outbox, Outcome, Profile, Recorder, Route, Routes, Status,
+};
+use posthaste_sqlx::{SqliteStore, SqliteWriter};
+use sqlx::SqlitePool;
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
+use support::*;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Level, Subscriber};
+
+const DB: &str = "POSTHASTE_TEST_DB";
+const ROLE: &str = "POSTHASTE_TEST_ROLE";
+const SECONDS: &str = "POSTHASTE_TEST_SECONDS";
+
+/// Warnings and errors of a whole process.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    /// From now on everything that this process complains about is kept.
+    fn start() -> Self {
+        static LOG: std::sync::OnceLock<Log> = std::sync::OnceLock::new();
+        let log = LOG.get_or_init(Self::default).clone();
+        let _ = tracing::subscriber::set_global_default(log.clone());
+        log
+    }
+
+    /// Everything but that writers are faster than the engine, which is no fault.
+    fn lines(&self) -> Vec<String> {
+        let lines = self.0.lock().expect("no panic").clone();
+        lines.into_iter().filter(|line| !line.contains("the hot queue is full")).collect()
+    }
+}
+
+struct Text(String);
+
+impl Visit for Text {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        let _ = write!(self.0, "{}={value:?} ", field.name());
+    }
+}
+
+impl Subscriber for Log {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        metadata.is_event() && *metadata.level() <= Level::WARN && metadata.target().starts_with("posthaste")
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut text = Text(format!("{} ", event.metadata().level()));
+        event.record(&mut text);
+        self.0.lock().expect("no panic").push(text.0);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// The second process, killed when it is no longer needed.
+struct Second {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: mpsc::UnboundedReceiver<String>,
+}
+
+const MARK: &str = "@@ ";
+
+impl Second {
+    async fn start(db: &Db, role: &str) -> Self {
+        let mut child = Command::new(std::env::current_exe().expect("this program"))
+            .args(["--exact", "second_process", "--ignored", "--nocapture"])
+            .env(DB, db.path())
+            .env(ROLE, role)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let (sender, lines) = mpsc::unbounded_channel();
+        let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+        std::thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                // The test harness writes its own words before and between ours.
+                if let Some((_, said)) = line.split_once(MARK) {
+                    let _ = sender.send(said.to_owned());
+                }
+            }
+        });
+        let stdin = child.stdin.take();
+        let mut second = Self { child, stdin, lines };
+        second.says("READY").await;
+        second
+    }
+
+    fn tell(&mut self, line: &str) {
+        let stdin = self.stdin.as_mut().expect("not stopped yet");
+        writeln!(stdin, "{line}").expect("it listens");
+    }
+
+    async fn says(&mut self, expected: &str) {
+        loop {
+            let line = soon(expected, self.lines.recv()).await;
+            let line = line.unwrap_or_else(|| panic!("the second process ended before it said {expected}"));
+            if line == expected {
+                return;
+            }
+        }
+    }
+
+    /// Stops it and answers everything it had to say, by its first word.
+    async fn stop(mut self) -> BTreeMap<String, Vec<String>> {
+        drop(self.stdin.take());
+        let mut said: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        while let Some(line) = soon("the second process ends", self.lines.recv()).await {
+            let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
+            said.entry(word.to_owned()).or_default().push(rest.to_owned());
+        }
+        assert!(said.contains_key("END"), "the second process ended badly: {said:?}");
+        said
+    }
+}
+
+impl Drop for Second {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn say(word: &str, rest: &str) {
+    println!("\n{MARK}{word}{}{rest}", if rest.is_empty() { "" } else { " " });
+}
+
+/// What the parent tells, line by line, until it closes the pipe.
+fn listen() -> mpsc::UnboundedReceiver<String> {
+    let (sender, lines) = mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lines().map_while(Result::ok) {
+            let _ = sender.send(line);
+        }
+    });
+    lines
+}
+
+#[test]
+#[ignore = "the second process, which the other tests of this file start"]
+fn second_process() {
+    let (Ok(path), Ok(role)) = (std::env::var(DB), std::env::var(ROLE)) else { return };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.expect("a runtime").block_on(async {
+        let log = Log::start();
+        let options = SqliteConnectOptions::new().filename(path);
+        let store = SqliteStore::connect(&options).await.expect("the store opens");
+        let pool = SqlitePoolOptions::new().max_connections(4).connect_with(options).await.expect("a pool");
+        let told = listen();
+        match role.as_str() {
+            "engine" => run_engine(store, pool, told, 0, Duration::ZERO).await,
+            "soak" => run_engine(store, pool, told, 4, soak_time()).await,
+            "holder" => hold(store, told).await,
+            "writer" => run_writer(store, pool, told).await,
+            role => panic!("no role {role}"),
+        }
+        for line in log.lines() {
+            say("LOG", &line);
+        }
+        say("END", "");
+    });
+}
+
+async fn run_engine(
+    store: SqliteStore,
+    pool: SqlitePool,
+    mut told: mpsc::UnboundedReceiver<String>,
+    writers: usize,
+    time: Duration,
+) {
+    let recorder = Recorder::new();
+    let outbox = match writers {
+        0 => start_engine(&store, Slow(recorder.clone())),
+        _ => start_engine(&store, recorder.clone()),
+    };
+    say("READY", "");
+    let journal = write_for(time, writers, "second", &store.writer(&outbox), &outbox, &pool).await;
+    while told.recv().await.is_some() {}
+    outbox.shutdown().await;
+    journal.committed.iter().for_each(|id| say("COMMITTED", id));
+    journal.unknown.iter().for_each(|id| say("UNKNOWN", id));
+    journal.errors.iter().for_each(|error| say("ERROR", error));
+    recorder.ids().iter().for_each(|id| say("DELIVERED", id.as_str()));
+}
+
+/// Takes events and never finishes them.
+async fn hold(store: SqliteStore, mut told: mpsc::UnboundedReceiver<String>) {
+    let routes = Routes::new().handle("Tested", async |delivery: Delivery| {
+        say("HOLDS", delivery.id().as_str());
+        std::future::pending::<()>().await;
+    });
+    let _outbox = Outbox::multi_node(store, routes, Duration::from_secs(2)).start().expect("it starts");
+    say("READY", "");
+    while told.recv().await.is_some() {}
+}
+
+/// Writes what it is told to, as a service without an engine does.
+async fn run_writer(store: SqliteStore, pool: SqlitePool, mut told: mpsc::UnboundedReceiver<String>) {
+    let writer = store.writer(&Outbox::writer_only(store.clone()).build().expect("a good configuration"));
+    say("READY", "");
+    while let Some(id) = told.recv().await {
+        let mut tx = writer.begin(&pool).await.expect("a transaction");
+        tx.write(event(&id)).await.expect("written");
+        tx.commit().await.expect("committed");
+        say("COMMITTED", &id);
+    }
+}
+
+/// Takes a moment for each event, in which another engine could claim it.
+struct Slow(Recorder);
+
+#[async_trait]
+impl Destination for Slow {
+    async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
+        let mut moment = tokio::time::interval(Duration::from_millis(30));
+        moment.tick().await;
+        moment.tick().await;
+        self.0.deliver(batch).await
+    }
+
+    fn profile(&self) -> Profile {
+        self.0.profile()
+    }
+}
+
+fn start_engine(store: &SqliteStore, destination: impl Destination) -> Outbox {
+    let routes = Routes::new().add(Route::fallback().deliver_to(destination));
+    let purge = PurgeConfig {
+        done: Retention::delete_after(Duration::from_millis(200)),
+        interval: Duration::from_millis(300),
+        batch: 100,
+        ..PurgeConfig::default()
+    };
+    let outbox = Outbox::multi_node(store.clone(), routes, Duration::from_secs(30));
+    outbox.purge(purge).workers(8).start().expect("a good configuration")
+}
+
+fn soak_time() -> Duration {
+    let seconds = std::env::var(SECONDS).ok().map(|seconds| seconds.parse().expect("a number of seconds"));
+    Duration::from_secs(seconds.unwrap_or(30))
+}
+
+/// What writers did.
+#[derive(Default)]
+struct Journal {
+    committed: BTreeSet<String>,
+    rolled_back: usize,
+    unknown: Vec<String>,
+    errors: Vec<String>,
+}
+
+/// Runs so many writers at once, each as fast as it can, until the time is over.
+async fn write_for(
+    time: Duration,
+    writers: usize,
+    name: &str,
+    writer: &SqliteWriter,
+    outbox: &Outbox,
+    pool: &SqlitePool,
+) -> Journal {
+    let deadline = Instant::now() + time;
+    let mut tasks = JoinSet::new();
+    for n in 0..writers {
+        let (writer, outbox, pool) = (writer.clone(), outbox.clone(), pool.clone());
+        let name = format!("{name}-{n}");
+        tasks.spawn(async move {
+            let mut journal = Journal::default();
+            let mut round = 0;
+            while Instant::now() < deadline {
+                round += 1;
+                let ids: Vec<String> = (0..1 + round % 3).map(|i| format!("{name}-{round}-{i}")).collect();
+                match transact(round, &ids, &writer, &outbox, &pool).await {
+                    Ok(true) => journal.committed.extend(ids),
+                    Ok(false) => journal.rolled_back += 1,
+                    Err(error) => {
+                        journal.unknown.extend(ids);
+                        journal.errors.push(format!("{error}: {:?}", error.source()));
+                    }
+                }
+            }
+            journal
+        });
+    }
+    let mut all = Journal::default();
+    while let Some(journal) = tasks.join_next().await {
+        let journal = journal.expect("no writer panics");
+        all.committed.extend(journal.committed);
+        all.rolled_back += journal.rolled_back;
+        all.unknown.extend(journal.unknown);
+        all.errors.extend(journal.errors);
+    }
+    all
+}
+
+/// One transaction of a service, with an order and its events. Answers whether it committed.
+async fn transact(
+    round: usize,
+    ids: &[String],
+    writer: &SqliteWriter,
+    outbox: &Outbox,
+    pool: &SqlitePool,
+) -> Result<bool, BoxError> {
+    let batch: Vec<_> = ids.iter().map(|id| event(id)).collect();
+    let order = "INSERT INTO orders (id) VALUES (?1)";
+    if round.is_multiple_of(7) {
+        // A service that has its own transactions.
+        let mut tx = pool.begin_with("BEGIN IMMEDIATE").await?;
+        sqlx::query(order).bind(&ids[0]).execute(&mut *tx).await?;
+        let receipt = writer.insert_all(&mut tx, batch).await?;
+        tx.commit().await?;
+        outbox.committed(receipt);
+        return Ok(true);
+    }
+    let mut tx = writer.begin(pool).await?;
+    sqlx::query(order).bind(&ids[0]).execute(&mut *tx).await?;
+    tx.write_all(batch).await?;
+    if round.is_multiple_of(5) {
+        tx.rollback().await?;
+        return Ok(false);
+    }
+    tx.commit().await?;
+    Ok(true)
+}
+
+async fn orders(db: &Db) {
+    db.execute("CREATE TABLE orders (id TEXT PRIMARY KEY)").await;
+}
+
+async fn until_nothing_waits(db: &Db) {
+    until("everything is settled", async || {
+        let stats = db.store.stats().await.expect("the store answers");
+        stats.new + stats.retry == 0
+    })
+    .await;
+}
+
+/// How often each event was delivered, by whomever.
+fn counts<'a>(ids: impl IntoIterator<Item = &'a String>) -> BTreeMap<&'a str, usize> {
+    ids.into_iter().fold(BTreeMap::new(), |mut counts, id| {
+        *counts.entry(id.as_str()).or_default() += 1;
+        counts
+    })
+}
+
+// T-SQLITE, F41
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn writers_engines_purgers_and_a_second_process_share_a_file_and_nobody_is_ever_busy() {
+    let log = Log::start();
+    let db = Db::with_pool(8).await;
+    orders(&db).await;
+    let recorder = Recorder::new();
+    let outbox = start_engine(&db.store, recorder.clone());
+    let second = Second::start(&db, "soak").await;
+    let writer = db.store.writer(&outbox);
+    let journal = write_for(soak_time(), 8, "first", &writer, &outbox, &db.pool).await;
+    until_nothing_waits(&db).await;
+    let mut said = second.stop().await;
+    outbox.shutdown().await;
+
+    let mut take = |word: &str| said.remove(word).unwrap_or_default();
+    let (theirs, their_errors, their_log) = (take("COMMITTED"), take("ERROR"), take("LOG"));
+    let ours = delivered(&recorder);
+    let deliveries: Vec<String> = ours.iter().cloned().chain(take("DELIVERED")).collect();
+    println!(
+        "{} and {} committed, {} rolled back here, {} and {} delivered",
+        journal.committed.len(),
+        theirs.len(),
+        journal.rolled_back,
+        ours.len(),
+        deliveries.len() - ours.len(),
+    );
+    assert_eq!((journal.errors, their_errors), (vec![], vec![]), "no writer sees an error");
+    assert_eq!((log.lines(), their_log), (vec![], vec![]), "no engine complains");
+    let committed: BTreeSet<&str> = journal.committed.iter().chain(&theirs).map(String::as_str).collect();
+    assert!(!theirs.is_empty() && !journal.committed.is_empty() && journal.rolled_back > 0);
+    let counts = counts(&deliveries);
+    let delivered: BTreeSet<&str> = counts.keys().copied().collect();
+    let lost: Vec<_> = committed.difference(&delivered).take(5).collect();
+    assert!(lost.is_empty(), "lost: {lost:?}");
+    let invented: Vec<_> = delivered.difference(&committed).take(5).collect();
+    assert!(invented.is_empty(), "invented: {invented:?}");
+    let purged = db.int("SELECT count(*) FROM outbox_event").await;
+    assert!((purged as usize) < committed.len(), "the purger has run");
+    println!("{} delivered more than once", counts.values().filter(|count| **count > 1).count());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn two_processes_share_a_file_and_each_event_is_delivered_once() {
+    let db = Db::with_pool(4).await;
+    let second = Second::start(&db, "engine").await;
+    let recorder = Recorder::new();
+    let outbox = start_engine(&db.store, Slow(recorder.clone()));
+    // Half of them hot here, half for whoever claims them first.
+    let (hot, cold) = (db.store.writer(&outbox), db.plain_writer());
+    let mut committed = BTreeSet::new();
+    for n in 0..300 {
+        let ids = [format!("hot{n}"), format!("cold{n}")];
+        for (writer, id) in [&hot, &cold].into_iter().zip(&ids) {
+            let mut tx = writer.begin(&db.pool).await.unwrap();
+            tx.write(event(id)).await.unwrap();
+            tx.commit().await.unwrap();
+        }
+        committed.extend(ids);
+    }
+    until_nothing_waits(&db).await;
+    let theirs = second.stop().await.remove("DELIVERED").unwrap_or_default();
+    outbox.shutdown().await;
+    let ours = delivered(&recorder);
+    assert!(!theirs.is_empty() && !ours.is_empty(), "{} here, {} there", ours.len(), theirs.len());
+    let counts = counts(ours.iter().chain(&theirs));
+    assert_eq!(counts.keys().map(|id| (*id).to_owned()).collect::<BTreeSet<_>>(), committed);
+    let twice: Vec<_> = counts.iter().filter(|(_, count)| **count > 1).collect();
+    assert!(twice.is_empty(), "{twice:?}");
+}
+
+#[tokio::test]
+async fn commit_of_another_process_wakes_this_one_long_before_its_next_poll() {
+    let db = Db::new().await;
+    let recorder = Recorder::new();
+    let outbox = db.start(&recorder); // polls once an hour
+    soon("the engine is idle", outbox.idle()).await.unwrap();
+    let mut second = Second::start(&db, "writer").await;
+    for n in 1..=5 {
+        let id = format!("event{n}");
+        second.tell(&id);
+        second.says(&format!("COMMITTED {id}")).await;
+        let committed = Instant::now();
+        soon("it is delivered", recorder.wait_for(n)).await;
+        let took = committed.elapsed();
+        assert!(took < Duration::from_secs(2), "event {n} took {took:?}");
+    }
+    until("all are settled", async || db.count(Status::Done).await == 5).await;
+    second.stop().await;
+}
+
+#[tokio::test]
+async fn event_of_a_process_that_was_killed_is_delivered_by_another() {
+    let db = Db::new().await;
+    let mut second = Second::start(&db, "holder").await;
+    let mut tx = db.plain_writer().begin(&db.pool).await.unwrap();
+    tx.write(event("a")).await.unwrap();
+    tx.commit().await.unwrap();
+    second.says("HOLDS a").await;
+    drop(second); // killed
+    let recorder = Recorder::new();
+    let _outbox = db.engine(&recorder).poll_interval(Duration::from_millis(100)).start().unwrap();
+    soon("its lease lapses", recorder.wait_for(1)).await;
+    until("it is settled", async || db.count(Status::Done).await == 1).await;
+    assert_eq!(db.int("SELECT lost_leases FROM outbox_event").await, 1);
+}
