@@ -1,0 +1,378 @@
+//! What may be typed: every command, its options and its help.
+
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use posthaste::EventId;
+use posthaste::admin::{Filter, PageRequest};
+use posthaste_sqlx::TableName;
+
+use crate::commands::bench::BenchArgs;
+use crate::commands::demo::DemoArgs;
+use crate::output::Output;
+
+const EXAMPLES: &str = "\
+Examples:
+  export POSTHASTE_STORE=sqlite:///var/lib/shop/shop.db
+  posthaste migrate apply                    create the outbox table
+  posthaste status                           what waits, what is late, what died
+  posthaste dead list                        what died and why
+  posthaste dead replay --all --type OrderPlaced --error timeout
+  posthaste purge --done --older-than 7d
+  posthaste demo                             see it work, with nothing to install
+  posthaste bench --store sqlite:bench.db    how fast it is on this machine
+
+Exit codes: 0 it worked, 1 it failed or there is something to do, 2 wrong usage.
+Logs go to stderr; RUST_LOG=debug shows more of them.";
+
+/// Looks after a Posthaste outbox: what waits, what is late, what died and why
+#[derive(Debug, Parser)]
+#[command(name = "posthaste", version, after_help = EXAMPLES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+
+    /// Tables for people, or one JSON document on one line for programs
+    #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value_t = Output::Text)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Status(StatusArgs),
+    /// Look at one event
+    #[command(subcommand)]
+    Event(EventCommand),
+    /// Look at DEAD events, send them out again, or delete them
+    #[command(subcommand)]
+    Dead(DeadCommand),
+    Purge(PurgeArgs),
+    /// Create, upgrade and check the outbox table
+    #[command(subcommand)]
+    Migrate(MigrateCommand),
+    Demo(DemoArgs),
+    Bench(BenchArgs),
+}
+
+/// Where the outbox is. Flattened last, because its heading holds for all that follows.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Store")]
+pub(crate) struct StoreArgs {
+    /// The store, such as sqlite:///var/lib/shop/shop.db or sqlite:shop.db
+    // Read by `connect`: clap would repeat a wrong URL in its message, password and all.
+    #[arg(long = "store", value_name = "URL", env = "POSTHASTE_STORE", hide_env_values = true)]
+    pub(crate) url: String,
+
+    /// The outbox table
+    #[arg(long, value_name = "NAME", default_value_t = TableName::default())]
+    pub(crate) table: TableName,
+}
+
+/// How much waits, is late, died and is done, what is paused, and what looks wrong
+///
+/// JSON: {"store", "table", "pending": {"new", "retry", "due", "leased", "parked", "scheduled"},
+/// "done", "dead", "archived", "oldest_pending_seconds": number or null, "paused": [route],
+/// "findings": [{"severity": "note|warning|problem", "what", "advice"}]}
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum EventCommand {
+    Show(ShowArgs),
+}
+
+/// All that the row of an event knows, with its headers and its payload
+///
+/// JSON: the row's columns with times as RFC 3339 text, "topic", "content_type", "schema_version",
+/// "headers": {name: value}, and "payload": {"json": value}, {"text": "…"} or {"hex": "…"}.
+///
+/// Exit code 1 if there is no such event.
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// The event's id
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DeadCommand {
+    List(ListArgs),
+    /// The same as `event show`, for a DEAD event
+    Show(ShowArgs),
+    Replay(ReplayArgs),
+    Discard(DiscardArgs),
+}
+
+/// DEAD events, oldest first, page by page, and how many there are of each type and reason
+///
+/// JSON: {"total": how many match, "events": [row], "next": number for --after or null,
+/// "groups": [{"aggregate_type", "event_type", "reason", "count", "first", "last"}]}; the groups
+/// are of all DEAD events, the largest ten, whatever the filter says.
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+
+    /// At most so many events
+    #[arg(long, value_name = "N", default_value = "20", value_parser = parse_limit)]
+    pub(crate) limit: usize,
+
+    /// Continue after this number, which the page before has named
+    #[arg(long, value_name = "SEQ", allow_negative_numbers = true)]
+    pub(crate) after: Option<i64>,
+
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+/// Send DEAD events out again, as if they were new
+///
+/// Attempts, error and lease are reset; an event that was delivered to a part of its destinations
+/// goes to the others only, unless --forget-progress says so.
+///
+/// JSON: {"action": "replay", "dry_run", "matched": how many are meant, "exact": true, "changed": how
+/// many were replayed, "remaining": how many match now or null, "unchanged": [ids that are not DEAD]}
+///
+/// Exit code 1 if one of the ids is not that of a DEAD event.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  posthaste dead replay 0197f3c1-6c5e-7b1a-9d55-3f1f2c7d8e90
+  posthaste dead replay --all --type OrderPlaced --error 'connection refused' --dry-run
+  posthaste dead replay --all --yes")]
+pub(crate) struct ReplayArgs {
+    #[command(flatten)]
+    pub(crate) which: Which,
+
+    /// Deliver to every destination again, also to those that have the event
+    #[arg(long)]
+    pub(crate) forget_progress: bool,
+
+    #[command(flatten)]
+    pub(crate) consent: Consent,
+
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+/// Delete DEAD events for good
+///
+/// JSON: as of `dead replay`, with "action": "discard"
+///
+/// Exit code 1 if one of the ids is not that of a DEAD event.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  posthaste dead discard 0197f3c1-6c5e-7b1a-9d55-3f1f2c7d8e90
+  posthaste dead discard --all --tenant acme --dry-run")]
+pub(crate) struct DiscardArgs {
+    #[command(flatten)]
+    pub(crate) which: Which,
+
+    #[command(flatten)]
+    pub(crate) consent: Consent,
+
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+/// Delete old DONE or DEAD events, or move them to the archive
+///
+/// JSON: as of `dead replay`, with "action": "purge"; "exact" is false if there are so many events
+/// that only a part was counted
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  posthaste purge --done --older-than 7d --dry-run
+  posthaste purge --dead --older-than 90d --archive --yes")]
+pub(crate) struct PurgeArgs {
+    #[command(flatten)]
+    pub(crate) what: PurgeWhat,
+
+    /// Events that have been DONE or DEAD at least so long, such as 7d, 12h or '1month 3days'
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub(crate) older_than: Duration,
+
+    /// Move them to the archive instead of deleting them
+    #[arg(long)]
+    pub(crate) archive: bool,
+
+    #[command(flatten)]
+    pub(crate) consent: Consent,
+
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct PurgeWhat {
+    /// Events that were delivered
+    #[arg(long)]
+    pub(crate) done: bool,
+
+    /// Events that were given up
+    #[arg(long)]
+    pub(crate) dead: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum MigrateCommand {
+    /// Create the outbox table, or bring it up to date; a missing SQLite file is created
+    ///
+    /// JSON: {"table", "applied": [{"version", "name"}]}
+    Apply(MigrateArgs),
+    /// Print the SQL, for those who apply it by other means
+    ///
+    /// JSON: {"sql"}
+    Print(MigrateArgs),
+    Check(CheckArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MigrateArgs {
+    /// Upgrade a table that another program made; the statements that rewrite it are printed first
+    #[arg(long)]
+    pub(crate) adopt: bool,
+
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+/// Say whether the outbox table is up to date
+///
+/// JSON: {"table", "state": "current|missing|behind|newer|foreign", "version": number or null,
+/// "latest": number or null, "advice": text or null}
+///
+/// Exit code 0 if it is up to date, 1 if not.
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+/// The events that a change is meant for.
+#[derive(Debug, Args)]
+pub(crate) struct Which {
+    #[command(flatten)]
+    pub(crate) named: Named,
+
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Named {
+    /// The ids of the events
+    #[arg(value_name = "ID", conflicts_with = "FilterArgs")]
+    pub(crate) ids: Vec<String>,
+
+    /// All DEAD events that match the filters
+    #[arg(long)]
+    pub(crate) all: bool,
+}
+
+const FILTERS: &str = "Filters";
+
+/// Which DEAD events; every condition counts.
+#[derive(Debug, Default, Args)]
+pub(crate) struct FilterArgs {
+    /// Only this event type
+    #[arg(long = "type", value_name = "TYPE", help_heading = FILTERS)]
+    pub(crate) event_type: Option<String>,
+
+    /// Only this aggregate type
+    #[arg(long, value_name = "TYPE", help_heading = FILTERS)]
+    pub(crate) aggregate_type: Option<String>,
+
+    /// Only this aggregate id
+    #[arg(long, value_name = "ID", help_heading = FILTERS)]
+    pub(crate) aggregate_id: Option<String>,
+
+    /// Only this tenant
+    #[arg(long, value_name = "ID", help_heading = FILTERS)]
+    pub(crate) tenant: Option<String>,
+
+    /// Only events whose error contains this text
+    #[arg(long, value_name = "TEXT", help_heading = FILTERS)]
+    pub(crate) error: Option<String>,
+}
+
+impl FilterArgs {
+    pub(crate) fn dead(&self) -> Filter {
+        Filter {
+            event_type: self.event_type.clone(),
+            aggregate_type: self.aggregate_type.clone(),
+            aggregate_id: self.aggregate_id.clone(),
+            tenant_id: self.tenant.clone(),
+            error_contains: self.error.clone(),
+            ..Filter::dead()
+        }
+    }
+}
+
+/// Whether a change that touches many events goes ahead.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Consent {
+    /// Do not ask
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+
+    /// Only say what would change
+    #[arg(long, conflicts_with = "yes")]
+    pub(crate) dry_run: bool,
+
+    /// Who asks, for the store's record of what operators did [default: cli:$USER]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) actor: Option<String>,
+}
+
+impl Consent {
+    pub(crate) fn actor(&self) -> String {
+        let user = || ["USER", "LOGNAME", "USERNAME"].iter().find_map(|name| std::env::var(name).ok());
+        match (&self.actor, user()) {
+            (Some(actor), _) => actor.clone(),
+            (None, Some(user)) => format!("cli:{user}"),
+            (None, None) => "cli".to_owned(),
+        }
+    }
+}
+
+impl Named {
+    /// Each id once, in the order in which they were typed.
+    pub(crate) fn ids(&self) -> Vec<EventId> {
+        let mut ids: Vec<EventId> = Vec::new();
+        for id in self.ids.iter().map(|id| EventId::from(id.as_str())) {
+            if !ids.contains(&id) {
+                ids.push(id);
+            }
+        }
+        ids
+    }
+}
+
+fn parse_limit(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(limit @ 1..=PageRequest::MAX_LIMIT) => Ok(limit),
+        _ => Err(format!("a number from 1 to {}", PageRequest::MAX_LIMIT)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn arguments_contradict_each_other_nowhere() {
+        Cli::command().debug_assert();
+    }
+}

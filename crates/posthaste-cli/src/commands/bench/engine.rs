@@ -1,0 +1,131 @@
+//! The engines that are measured: one that delivers to a handler which only counts, and one that
+//! takes events and delivers none.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use posthaste::config::{LeaseConfig, PollerConfig, QueueConfig};
+use posthaste::store::{Claim, Claimed, Park, Purge, Release, Renew, Settle, Settled, Unpark, Wake};
+use posthaste::{Config, Delivery, EventId, Outbox, Routes, Store, StoreError, Timestamp};
+use tokio::sync::Notify;
+
+use super::load::{EVENT_TYPE, Load};
+
+/// An engine whose handler counts, and says when it has counted all.
+pub(super) struct Counting {
+    pub(super) outbox: Outbox,
+    counter: Arc<Counter>,
+    settles: Arc<Settles>,
+}
+
+#[derive(Debug)]
+struct Counter {
+    left: AtomicU64,
+    all: Notify,
+}
+
+impl Counting {
+    /// Not started yet.
+    pub(super) fn build(store: Arc<dyn Store>, load: &Load) -> anyhow::Result<Self> {
+        let counter = Arc::new(Counter { left: AtomicU64::new(load.events), all: Notify::new() });
+        let settles = Arc::new(Settles { store, calls: AtomicU64::new(0), events: AtomicU64::new(0) });
+        let handler = Arc::clone(&counter);
+        let routes = Routes::new().handle(EVENT_TYPE, move |_: Delivery| {
+            if handler.left.fetch_sub(1, Ordering::Relaxed) == 1 {
+                handler.all.notify_one();
+            }
+            std::future::ready(())
+        });
+        let outbox = Outbox::from_config(Arc::clone(&settles), config(load), routes).build()?;
+        Ok(Self { outbox, counter, settles })
+    }
+
+    /// Waits until every event is delivered and settled.
+    pub(super) async fn settled(&self) -> anyhow::Result<()> {
+        self.counter.all.notified().await;
+        Ok(self.outbox.idle().await?)
+    }
+
+    /// Stops, and answers how many events the average statement settled.
+    pub(super) async fn stop(self) -> f64 {
+        self.outbox.shutdown().await;
+        let calls = self.settles.calls.load(Ordering::Relaxed).max(1);
+        self.settles.events.load(Ordering::Relaxed) as f64 / calls as f64
+    }
+}
+
+/// The defaults, but for a claim as large as the relay's.
+pub(super) fn config(load: &Load) -> Config {
+    Config {
+        workers: Some(load.workers),
+        poller: PollerConfig { batch: 500, interval: Duration::from_millis(100), ..PollerConfig::default() },
+        ..Config::default()
+    }
+}
+
+/// An engine that runs and never delivers: its Writer does all that a Writer does on the hot path,
+/// and nothing else uses the machine meanwhile.
+pub(super) fn start_stalled(store: Arc<dyn Store>, load: &Load) -> anyhow::Result<Outbox> {
+    let routes = Routes::new().handle(EVENT_TYPE, |_: Delivery| std::future::pending::<()>());
+    // Nothing may become crowded or lapse while it is measured.
+    let events = usize::try_from(load.events)?.saturating_mul(2).clamp(1_000, 1_000_000);
+    let long = Duration::from_secs(3_600);
+    let config = Config {
+        queue: QueueConfig { hot: events, bytes: usize::MAX, ..QueueConfig::default() },
+        lease: Some(LeaseConfig { duration: long, hot: long }),
+        ..config(load)
+    };
+    Ok(Outbox::from_config(store, config, routes).start()?)
+}
+
+/// A store that counts its settlements.
+#[derive(Debug)]
+struct Settles {
+    store: Arc<dyn Store>,
+    calls: AtomicU64,
+    events: AtomicU64,
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl Store for Settles {
+    async fn claim(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
+        self.store.claim(claim).await
+    }
+
+    async fn settle(&self, settle: &Settle<'_>) -> Result<Vec<Settled>, StoreError> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        self.events.fetch_add(settle.settlements.len() as u64, Ordering::Relaxed);
+        self.store.settle(settle).await
+    }
+
+    async fn renew(&self, renew: &Renew<'_>) -> Result<Vec<EventId>, StoreError> {
+        self.store.renew(renew).await
+    }
+
+    async fn release(&self, release: &Release<'_>) -> Result<u64, StoreError> {
+        self.store.release(release).await
+    }
+
+    async fn park(&self, park: &Park<'_>) -> Result<u64, StoreError> {
+        self.store.park(park).await
+    }
+
+    async fn unpark(&self, unpark: &Unpark<'_>) -> Result<u64, StoreError> {
+        self.store.unpark(unpark).await
+    }
+
+    async fn purge(&self, purge: &Purge) -> Result<u64, StoreError> {
+        self.store.purge(purge).await
+    }
+
+    async fn oldest_pending(&self, now: Option<Timestamp>) -> Result<Option<Duration>, StoreError> {
+        self.store.oldest_pending(now).await
+    }
+
+    fn wake(&self) -> Option<Wake> {
+        self.store.wake()
+    }
+}

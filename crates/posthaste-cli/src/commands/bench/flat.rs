@@ -1,0 +1,183 @@
+//! Whether claiming and settling take longer when the table is full of rows that nobody wants:
+//! DONE ones, and retries that are not yet due.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use posthaste::store::{
+    Backoff, Claim, ClaimOrder, LeaseToken, OnDone, Owner, Purge, Purgeable, Settle, Settlement, Verdict,
+};
+use posthaste::{Outbox, Store};
+use serde::Serialize;
+
+use super::load::Load;
+use super::progress::Progress;
+use super::target::{BenchStore, Tables, Writer};
+use crate::commands::figures::{Histogram, Quantiles};
+
+/// The small table that the large one is compared with.
+const FEW: u64 = 1_000;
+
+/// Events per claim and per settlement, and how often both are measured.
+const BATCH: u64 = 100;
+const SAMPLES: u64 = 200;
+
+/// Rows per statement while the table is filled.
+const FILL: u64 = 1_000;
+
+/// Long enough that no retry becomes due.
+const LATER: Duration = Duration::from_secs(24 * 3600);
+
+/// How full the table shall be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fullness {
+    pub(super) done_rows: u64,
+    pub(super) future_rows: u64,
+}
+
+/// The same measurement on a small and on a large table.
+#[derive(Debug, Serialize)]
+pub(super) struct Flatness {
+    /// Events per call.
+    pub(super) batch: u64,
+    pub(super) few: Sample,
+    pub(super) many: Sample,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Sample {
+    pub(super) done_rows: u64,
+    pub(super) future_rows: u64,
+    pub(super) claim_us: Option<Quantiles>,
+    pub(super) settle_us: Option<Quantiles>,
+}
+
+pub(super) async fn measure<B: BenchStore>(
+    bench: &B,
+    load: &Load,
+    full: Fullness,
+    progress: &Progress,
+) -> anyhow::Result<Flatness> {
+    bench.clear().await?;
+    let mut few = Table::new(&bench.create().await?, load)?;
+    let mut many = Table::new(&bench.create().await?, load)?;
+    few.fill(Fullness { done_rows: FEW, future_rows: 0 }, progress).await?;
+    many.fill(full, progress).await?;
+    progress.begin("claim and settle");
+    // In turns, so that a noisy machine is noisy to both.
+    for _ in 0..SAMPLES {
+        few.sample().await?;
+        many.sample().await?;
+    }
+    Ok(Flatness { batch: BATCH, few: few.result(), many: many.result() })
+}
+
+/// One outbox table, driven by hand instead of by an engine.
+struct Table<W> {
+    store: Arc<dyn Store>,
+    writer: W,
+    load: Load,
+    owner: Owner,
+    done_rows: u64,
+    future_rows: u64,
+    claims: Histogram,
+    settles: Histogram,
+}
+
+impl<W: Writer> Table<W> {
+    fn new<T: Tables<Writer = W>>(tables: &T, load: &Load) -> anyhow::Result<Self> {
+        let store = tables.store();
+        // Its rows are for everybody, as those of a service without an engine.
+        let outbox = Outbox::writer_only(Arc::clone(&store)).build()?;
+        Ok(Self {
+            writer: tables.writer(&outbox),
+            store,
+            load: load.clone(),
+            owner: Owner::random("bench"),
+            done_rows: 0,
+            future_rows: 0,
+            claims: Histogram::default(),
+            settles: Histogram::default(),
+        })
+    }
+
+    /// Makes rows the way an engine does: written, claimed, settled.
+    async fn fill(&mut self, full: Fullness, progress: &Progress) -> anyhow::Result<()> {
+        while self.done_rows < full.done_rows {
+            let rows = FILL.min(full.done_rows - self.done_rows);
+            self.turn_over(rows, &Verdict::Done).await?;
+            progress.filled(self.done_rows, rows);
+        }
+        let backoff = Backoff { max_attempts: 10, delays: [LATER].into() };
+        let failed = Verdict::Failed { error: "not today".to_owned(), backoff };
+        while self.future_rows < full.future_rows {
+            let rows = FILL.min(full.future_rows - self.future_rows);
+            self.turn_over(rows, &failed).await?;
+            progress.filled(self.future_rows, rows);
+        }
+        Ok(())
+    }
+
+    /// Measures once, and leaves the table as full as it was.
+    async fn sample(&mut self) -> anyhow::Result<()> {
+        let (claim, settle) = self.turn_over(BATCH, &Verdict::Done).await?;
+        self.claims.add(claim);
+        self.settles.add(settle);
+        let purge = Purge {
+            what: Purgeable::Done,
+            older_than: Duration::ZERO,
+            archive: false,
+            limit: usize::try_from(BATCH)?,
+            now: None,
+        };
+        self.done_rows -= self.store.purge(&purge).await?;
+        Ok(())
+    }
+
+    fn result(&self) -> Sample {
+        Sample {
+            done_rows: self.done_rows,
+            future_rows: self.future_rows,
+            claim_us: self.claims.quantiles(),
+            settle_us: self.settles.quantiles(),
+        }
+    }
+
+    /// Writes events, claims them and settles them; answers how long the last two took.
+    async fn turn_over(&mut self, rows: u64, verdict: &Verdict) -> anyhow::Result<(Duration, Duration)> {
+        self.writer.events(self.load.events(rows)?).await?;
+        let started = Instant::now();
+        let settlements = self.claim(rows, verdict).await?;
+        let claim = started.elapsed();
+        anyhow::ensure!(
+            settlements.len() as u64 == rows,
+            "{} of {rows} events were claimed",
+            settlements.len()
+        );
+        let started = Instant::now();
+        let settle =
+            Settle { owner: &self.owner, settlements: &settlements, on_done: OnDone::Keep, now: None };
+        self.store.settle(&settle).await?;
+        let took = (claim, started.elapsed());
+        match verdict {
+            Verdict::Done => self.done_rows += rows,
+            _ => self.future_rows += rows,
+        }
+        Ok(took)
+    }
+
+    async fn claim(&self, rows: u64, verdict: &Verdict) -> anyhow::Result<Vec<Settlement>> {
+        let claim = Claim {
+            owner: &self.owner,
+            token: LeaseToken::random(),
+            lease: LATER,
+            limit: usize::try_from(rows)?,
+            order: ClaimOrder::Due,
+            skip_recent: Duration::ZERO,
+            now: None,
+        };
+        let claimed = self.store.claim(&claim).await?;
+        let settle = |lease| Settlement { lease, verdict: verdict.clone(), delivered: Vec::new() };
+        Ok(claimed.events.into_iter().map(|leased| settle(leased.lease)).collect())
+    }
+}

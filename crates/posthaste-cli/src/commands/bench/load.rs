@@ -1,0 +1,100 @@
+//! The load: events of a given size, written by several writers at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use posthaste::Event;
+use tokio::task::JoinSet;
+
+/// The type of every event here.
+pub(super) const EVENT_TYPE: &str = "Bench";
+
+/// How much to write, and how.
+#[derive(Clone, Debug)]
+pub(super) struct Load {
+    pub(super) events: u64,
+    pub(super) writers: usize,
+    pub(super) workers: usize,
+    text: Arc<str>,
+    body: Arc<str>,
+}
+
+impl Load {
+    pub(super) fn new(events: u64, writers: usize, workers: usize, payload_bytes: usize) -> Self {
+        // JSON text has quotes around it.
+        let text: Arc<str> = "x".repeat(payload_bytes.saturating_sub(2)).into();
+        let body = format!("\"{text}\"").into();
+        Self { events, writers, workers, text, body }
+    }
+
+    /// The payload as it stands in the row.
+    pub(super) fn body(&self) -> &str {
+        &self.body
+    }
+
+    pub(super) fn event(&self) -> anyhow::Result<Event> {
+        Ok(Event::json(EVENT_TYPE, &*self.text)?)
+    }
+
+    pub(super) fn events(&self, count: u64) -> anyhow::Result<Vec<Event>> {
+        (0..count).map(|_| self.event()).collect()
+    }
+
+    /// Runs `work` for 0, 1, …, `times` - 1, on all writers at once; answers how long it took.
+    pub(super) async fn spread<F, Fut>(&self, times: u64, work: F) -> anyhow::Result<Duration>
+    where
+        F: Fn(u64) -> Fut + Clone + Send + 'static,
+        Fut: Future<Output = anyhow::Result<()>> + Send,
+    {
+        let next = Arc::new(AtomicU64::new(0));
+        let started = Instant::now();
+        let mut writers = JoinSet::new();
+        for _ in 0..self.writers {
+            let (next, work) = (Arc::clone(&next), work.clone());
+            writers.spawn(async move {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= times {
+                        return anyhow::Ok(());
+                    }
+                    work(number).await?;
+                    // A store that answers at once must not keep the engine from running.
+                    tokio::task::yield_now().await;
+                }
+            });
+        }
+        while let Some(writer) = writers.join_next().await {
+            writer??;
+        }
+        Ok(started.elapsed())
+    }
+
+    /// Writes all events, so many per transaction; answers how long it took.
+    pub(super) async fn write<W: super::target::Writer>(
+        &self,
+        writer: &W,
+        batch: u64,
+    ) -> anyhow::Result<Duration> {
+        let (load, writer) = (self.clone(), writer.clone());
+        let work = move |number: u64| {
+            let (load, writer) = (load.clone(), writer.clone());
+            async move { writer.events(load.events(batch.min(load.events - number * batch))?).await }
+        };
+        self.spread(self.events.div_ceil(batch), work).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn payload_has_the_size_that_was_asked_for() -> anyhow::Result<()> {
+        for bytes in [2, 3, 200] {
+            let load = Load::new(1, 1, 1, bytes);
+            assert_eq!((load.event()?.payload().len(), load.body().len()), (bytes, bytes));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,184 @@
+//! `posthaste dead list`: one page of DEAD events, and all of them by type and reason.
+
+use std::process::ExitCode;
+
+use posthaste::admin::{Admin, DeadGroup, Filter, Page, PageRequest};
+use posthaste::{EventRow, StoreError};
+use serde::Serialize;
+
+use crate::args::ListArgs;
+use crate::commands::event::aggregate;
+use crate::connect;
+use crate::output::{self, Output, Report, cut, events, moment, or_dash};
+use crate::views::{GroupView, RowView};
+
+/// The largest groups are what an operator can act on.
+const GROUPS: usize = 10;
+
+/// Characters of a reason in a table; `dead show` has all of it.
+const REASON_CHARS: usize = 100;
+
+pub(super) async fn run(args: ListArgs, output: Output) -> anyhow::Result<ExitCode> {
+    let (filter, page) = (args.filter.dead(), PageRequest { after: args.after, limit: args.limit });
+    let listed =
+        connect::with_admin(&args.store, async |admin| Ok(look(admin, &filter, page).await?)).await?;
+    output.print(&listed.view())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn look(admin: &dyn Admin, filter: &Filter, request: PageRequest) -> Result<Listed, StoreError> {
+    let total = admin.count(filter).await?;
+    let page = full_page(admin, filter, request).await?;
+    let groups = admin.dead_groups(GROUPS).await?;
+    let whole = *filter == Filter::dead() && request.after.is_none();
+    Ok(Listed { total, page, groups, whole })
+}
+
+/// A store may hand out a page in pieces.
+async fn full_page(
+    admin: &dyn Admin,
+    filter: &Filter,
+    mut request: PageRequest,
+) -> Result<Page<EventRow>, StoreError> {
+    let mut items = Vec::new();
+    loop {
+        let piece = admin.list(filter, &request).await?;
+        request.limit -= piece.items.len().min(request.limit);
+        items.extend(piece.items);
+        if request.limit == 0 || piece.next.is_none() {
+            return Ok(Page { items, next: piece.next });
+        }
+        request.after = piece.next;
+    }
+}
+
+#[derive(Debug)]
+struct Listed {
+    total: u64,
+    page: Page<EventRow>,
+    groups: Vec<DeadGroup>,
+    /// Whether this is the first page of all DEAD events, of which the groups are a summary.
+    whole: bool,
+}
+
+impl Listed {
+    fn view(&self) -> ListedView<'_> {
+        ListedView {
+            total: self.total,
+            events: self.page.items.iter().map(RowView::from).collect(),
+            next: self.page.next,
+            groups: self.groups.iter().map(GroupView::from).collect(),
+            listed: self,
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct ListedView<'a> {
+    total: u64,
+    events: Vec<RowView<'a>>,
+    next: Option<i64>,
+    groups: Vec<GroupView<'a>>,
+    #[serde(skip)]
+    listed: &'a Listed,
+}
+
+impl Report for ListedView<'_> {
+    fn text(&self) -> String {
+        let Listed { total, page, groups, whole } = self.listed;
+        if page.items.is_empty() {
+            return match total {
+                0 if *whole => "no DEAD events".to_owned(),
+                0 => "no DEAD events match".to_owned(),
+                n => format!("{} match, none of them after this number", events(*n)),
+            };
+        }
+        let mut parts = Vec::new();
+        if *whole {
+            parts.push(group_table(groups, *total));
+        }
+        parts.push(event_table(&page.items));
+        parts.push(footer(page, *total));
+        parts.join("\n\n")
+    }
+}
+
+fn group_table(groups: &[DeadGroup], total: u64) -> String {
+    let rows = groups.iter().map(|group| {
+        [
+            group.count.to_string(),
+            group.event_type.clone(),
+            group.aggregate_type.clone(),
+            or_dash(group.last.map(moment)),
+            cut(&group.reason, REASON_CHARS),
+        ]
+    });
+    let table = output::columns(["events", "type", "aggregate", "last died", "reason"], rows);
+    // A store may look at the newest events only, and there may be more groups than are shown.
+    let counted: u64 = groups.iter().map(|group| group.count).sum();
+    if counted < total {
+        format!("{table}\n…and {} more, older or in smaller groups", events(total - counted))
+    } else {
+        table
+    }
+}
+
+fn event_table(rows: &[EventRow]) -> String {
+    let rows = rows.iter().map(|row| {
+        [
+            row.id.to_string(),
+            row.event_type.clone(),
+            aggregate(row),
+            row.attempts.to_string(),
+            or_dash(row.done_at.map(moment)),
+            or_dash(row.last_error.as_ref().map(|error| cut(error, REASON_CHARS))),
+        ]
+    });
+    output::columns(["id", "type", "aggregate", "attempts", "died", "reason"], rows)
+}
+
+fn footer(page: &Page<EventRow>, total: u64) -> String {
+    let shown = format!("{} of {total} shown", page.items.len());
+    match page.next {
+        Some(next) => format!("{shown}; next page: the same command with --after {next}"),
+        None => shown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste::MemoryStore;
+    use posthaste::memory::RawRow;
+
+    use super::*;
+
+    fn dead(id: &str, event_type: &str, error: &str) -> RawRow {
+        let (id, event_type) = (id.into(), event_type.to_owned());
+        RawRow { id, event_type, status: 3, last_error: Some(error.to_owned()), ..RawRow::default() }
+    }
+
+    #[tokio::test]
+    async fn page_names_the_next_one_and_the_groups() {
+        let store = MemoryStore::new();
+        for n in 0..3 {
+            store.insert_raw(dead(&format!("o-{n}"), "Order", "timeout"));
+        }
+        store.insert_raw(dead("m-1", "Mail", "refused"));
+        let listed = look(&store, &Filter::dead(), PageRequest::first(2)).await.unwrap();
+        let text = listed.view().text();
+        assert!(text.contains("2 of 4 shown; next page: the same command with --after 2"), "{text}");
+        assert!(text.contains("timeout") && text.contains("refused"), "{text}");
+
+        let rest = look(&store, &Filter::dead(), PageRequest::after(2, 20)).await.unwrap();
+        let json = serde_json::to_value(rest.view()).unwrap();
+        assert_eq!(json["events"].as_array().unwrap().len(), 2);
+        assert_eq!((&json["total"], &json["next"]), (&4.into(), &serde_json::Value::Null));
+        assert_eq!(json["groups"][0]["count"], 3);
+    }
+
+    #[tokio::test]
+    async fn nothing_dead_is_said_so() {
+        let listed = look(&MemoryStore::new(), &Filter::dead(), PageRequest::first(2)).await.unwrap();
+        assert_eq!(listed.view().text(), "no DEAD events");
+    }
+}

@@ -1,0 +1,34 @@
+//! `posthaste dead`: what died and why, to be sent out again or deleted.
+
+mod change;
+mod list;
+
+use std::process::ExitCode;
+
+use anyhow::bail;
+use posthaste::Status;
+
+use crate::args::{DeadCommand, ShowArgs};
+use crate::commands::event;
+use crate::connect;
+use crate::output::Output;
+
+pub(crate) async fn run(command: DeadCommand, output: Output) -> anyhow::Result<ExitCode> {
+    match command {
+        DeadCommand::List(args) => list::run(args, output).await,
+        DeadCommand::Show(args) => show(args, output).await,
+        DeadCommand::Replay(args) => change::replay(args, output).await,
+        DeadCommand::Discard(args) => change::discard(args, output).await,
+    }
+}
+
+async fn show(args: ShowArgs, output: Output) -> anyhow::Result<ExitCode> {
+    let id = args.id.into();
+    let detail = connect::with_admin(&args.store, async |admin| event::find(admin, &id).await).await?;
+    let status = detail.row.status;
+    if status != Status::Dead {
+        bail!("the event {} is not DEAD but {status}: look at it with `posthaste event show`", detail.row.id);
+    }
+    output.print(&event::Shown::from(&detail))?;
+    Ok(ExitCode::SUCCESS)
+}

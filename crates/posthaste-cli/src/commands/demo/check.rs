@@ -1,0 +1,160 @@
+//! Compares the journal of runs that were killed with the database that they left behind.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use posthaste::Status;
+use posthaste::admin::{Admin, Filter, PageRequest};
+use posthaste_sqlx::SqliteStore;
+use serde::Serialize;
+use sqlx::SqlitePool;
+
+use super::journal::Record;
+use super::shop::connect_options;
+use crate::output;
+
+/// What is wrong, if anything. `duplicates` are not: delivery is at least once.
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Findings {
+    /// Orders in the database.
+    committed: u64,
+    /// Different events that a destination took.
+    delivered: u64,
+    dead: u64,
+    pending: u64,
+    /// Deliveries of an event that had been taken before.
+    duplicates: u64,
+    /// Events that were taken and still wait: the next run delivers each of them once more.
+    unsettled: u64,
+    /// Events of committed orders that are neither delivered, dead nor waiting.
+    lost: Vec<String>,
+    /// Events that were delivered although their order is not there, or was not to be committed.
+    invented: Vec<String>,
+    /// Orders whose COMMIT was answered and that are not in the database.
+    vanished: Vec<String>,
+}
+
+impl Findings {
+    pub(super) fn are_good(&self) -> bool {
+        self.lost.is_empty() && self.invented.is_empty() && self.vanished.is_empty()
+    }
+}
+
+impl output::Report for Findings {
+    fn text(&self) -> String {
+        output::counts([
+            ("committed", self.committed, String::new()),
+            ("delivered", self.delivered, String::new()),
+            ("dead", self.dead, String::new()),
+            ("pending", self.pending, String::new()),
+            ("duplicates", self.duplicates, String::new()),
+            ("unsettled", self.unsettled, String::new()),
+            ("lost", self.lost.len() as u64, self.lost.join(" ")),
+            ("invented", self.invented.len() as u64, self.invented.join(" ")),
+            ("vanished", self.vanished.len() as u64, self.vanished.join(" ")),
+        ])
+    }
+}
+
+/// Reads the journal in `folder` and the database in `file`.
+pub(super) async fn check(file: &Path, folder: &Path) -> anyhow::Result<Findings> {
+    let record = Record::read(folder)?;
+    let options = connect_options(file).create_if_missing(false);
+    let store = SqliteStore::builder(&options).connect().await?;
+    let pool = SqlitePool::connect_with(options).await?;
+    let orders: Vec<String> = sqlx::query_scalar("SELECT event_id FROM orders").fetch_all(&pool).await?;
+    let dead = read_ids(&store, &Filter::dead()).await?;
+    let mut pending = read_ids(&store, &Filter::status(Status::New)).await?;
+    pending.extend(read_ids(&store, &Filter::status(Status::Retry)).await?);
+    let findings = compare(&record, &orders.into_iter().collect(), &dead, &pending);
+    pool.close().await;
+    store.close().await;
+    Ok(findings)
+}
+
+fn compare(
+    record: &Record,
+    orders: &HashSet<String>,
+    dead: &HashSet<String>,
+    pending: &HashSet<String>,
+) -> Findings {
+    let is_taken = |id: &&String| record.delivered.contains_key(*id);
+    let is_real = |id: &&String| orders.contains(*id) && record.attempted.contains_key(*id);
+    let is_safe = |id: &&String| is_taken(id) || dead.contains(*id) || pending.contains(*id);
+    Findings {
+        committed: orders.len() as u64,
+        delivered: record.delivered.len() as u64,
+        dead: dead.len() as u64,
+        pending: pending.len() as u64,
+        duplicates: record.delivered.values().map(|times| times - 1).sum(),
+        unsettled: pending.iter().filter(is_taken).count() as u64,
+        lost: orders.iter().filter(|id| !is_safe(id)).cloned().collect(),
+        invented: record.delivered.keys().filter(|id| !is_real(id)).cloned().collect(),
+        vanished: record.committed.keys().filter(|id| !orders.contains(*id)).cloned().collect(),
+    }
+}
+
+async fn read_ids(store: &SqliteStore, filter: &Filter) -> anyhow::Result<HashSet<String>> {
+    let mut ids = HashSet::new();
+    let mut page = PageRequest::first(PageRequest::MAX_LIMIT);
+    loop {
+        let found = store.list(filter, &page).await?;
+        ids.extend(found.items.into_iter().map(|row| row.id.as_str().to_owned()));
+        match found.next {
+            Some(next) => page = PageRequest::after(next, PageRequest::MAX_LIMIT),
+            None => return Ok(ids),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(text: &str) -> HashSet<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    fn record(committed: &str, delivered: &str) -> Record {
+        let count = |text: &str| {
+            let mut lines = std::collections::HashMap::new();
+            text.split_whitespace().for_each(|id| *lines.entry(id.to_owned()).or_default() += 1);
+            lines
+        };
+        Record { attempted: count(committed), committed: count(committed), delivered: count(delivered) }
+    }
+
+    #[test]
+    fn order_that_nobody_received_is_lost_unless_dead_or_waiting() {
+        let record = record("a b", "a");
+        assert_eq!(compare(&record, &ids("a b"), &ids(""), &ids("")).lost, ["b"]);
+        assert!(compare(&record, &ids("a b"), &ids("b"), &ids("")).are_good());
+        assert!(compare(&record, &ids("a b"), &ids(""), &ids("b")).are_good());
+    }
+
+    #[test]
+    fn delivery_without_an_order_is_invented() {
+        let findings = compare(&record("a", "a b"), &ids("a"), &ids(""), &ids(""));
+        assert_eq!(findings.invented, ["b"]);
+        assert!(!findings.are_good());
+    }
+
+    #[test]
+    fn commit_that_was_answered_must_be_there() {
+        assert_eq!(compare(&record("a b", "a"), &ids("a"), &ids(""), &ids("")).vanished, ["b"]);
+    }
+
+    #[test]
+    fn second_delivery_is_counted_and_no_fault() {
+        let findings = compare(&record("a", "a a a"), &ids("a"), &ids(""), &ids(""));
+        assert_eq!((findings.duplicates, findings.unsettled), (2, 0));
+        assert!(findings.are_good());
+    }
+
+    #[test]
+    fn event_that_was_taken_and_still_waits_is_unsettled() {
+        let findings = compare(&record("a b", "a"), &ids("a b"), &ids(""), &ids("a b"));
+        assert_eq!(findings.unsettled, 1);
+        assert!(findings.are_good());
+    }
+}

@@ -1,0 +1,68 @@
+//! Where the orders' events go. Destinations that behave as real ones do: they are slow to come
+//! up, they are away, and some events they never take.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use posthaste::{Delivery, Outcome, Route, Routes, handler};
+
+use super::journal::Journal;
+use super::plan::{Body, Kind};
+use super::tally::Tally;
+
+/// The aggregate type of every order.
+pub(super) const ORDER: &str = "Order";
+
+/// What all destinations share.
+#[derive(Debug)]
+pub(super) struct Destinations {
+    pub(super) tally: Arc<Tally>,
+    pub(super) journal: Arc<Journal>,
+    warehouse_is_down: AtomicBool,
+}
+
+impl Destinations {
+    pub(super) fn new(tally: Arc<Tally>, journal: Arc<Journal>) -> Arc<Self> {
+        Arc::new(Self { tally, journal, warehouse_is_down: AtomicBool::new(false) })
+    }
+
+    /// Takes the warehouse away or brings it back. Answers whether that changed anything.
+    pub(super) fn set_warehouse_down(&self, down: bool) -> bool {
+        self.warehouse_is_down.swap(down, Ordering::Relaxed) != down
+    }
+
+    pub(super) fn routes(self: &Arc<Self>) -> Routes {
+        Kind::ALL.into_iter().fold(Routes::new(), |routes, kind| routes.add(self.route(kind)))
+    }
+
+    fn route(self: &Arc<Self>, kind: Kind) -> Route {
+        let here = Arc::clone(self);
+        let deliver = move |delivery: Delivery| {
+            let here = Arc::clone(&here);
+            async move { here.take(kind, &delivery) }
+        };
+        Route::event(kind.event_type()).aggregate(ORDER).name(kind.destination()).deliver_to(handler(deliver))
+    }
+
+    fn take(&self, kind: Kind, delivery: &Delivery) -> Outcome {
+        self.tally.called(delivery);
+        if kind == Kind::Placed && self.warehouse_is_down.load(Ordering::Relaxed) {
+            return Outcome::no_connection("connection refused");
+        }
+        match delivery.payload_as::<Body>() {
+            Err(error) => Outcome::retry(error),
+            Ok(Body { item: None, .. }) => Outcome::retry("the order names no item"),
+            Ok(body) if delivery.attempt <= body.fails => Outcome::retry("503, come back later"),
+            Ok(_) => self.keep(delivery),
+        }
+    }
+
+    /// Takes the event for good: noted before it is acknowledged.
+    fn keep(&self, delivery: &Delivery) -> Outcome {
+        if let Err(error) = self.journal.delivered(delivery.id()) {
+            return Outcome::retry(error);
+        }
+        self.tally.delivered(delivery);
+        Outcome::Done
+    }
+}

@@ -1,0 +1,198 @@
+//! The order service: its table, and one transaction per order in which the event is written too.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use posthaste::admin::{Admin, Stats};
+use posthaste::config::{PurgeConfig, Retention};
+use posthaste::{Event, EventId, Outbox, RetryPolicy};
+use posthaste_sqlx::{SqliteStore, SqliteWriter};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{SqliteConnection, SqlitePool};
+
+use super::destinations::{Destinations, ORDER};
+use super::plan::{Order, Way};
+use super::tally::CommitClock;
+
+const CREATE_ORDERS: &str = "CREATE TABLE IF NOT EXISTS orders (
+    number INTEGER PRIMARY KEY,
+    event_id TEXT NOT NULL,
+    item TEXT,
+    cents INTEGER NOT NULL
+)";
+
+const INSERT_ORDER: &str = "INSERT INTO orders (number, event_id, item, cents) VALUES (?, ?, ?, ?)";
+
+/// All that a service in another language has to know of Posthaste.
+const INSERT_EVENT: &str = "INSERT INTO outbox_event \
+     (event_id, event_type, aggregate_type, aggregate_id, payload) VALUES (?, ?, ?, ?, ?)";
+
+/// An order service on a SQLite file, with its outbox.
+#[derive(Debug)]
+pub(super) struct Shop {
+    pool: SqlitePool,
+    store: SqliteStore,
+    outbox: Outbox,
+    writer: SqliteWriter,
+    destinations: Arc<Destinations>,
+}
+
+impl Shop {
+    /// Opens the file, which may be an earlier demo's, and starts to deliver what waits in it.
+    pub(super) async fn open(file: &Path, destinations: Arc<Destinations>) -> anyhow::Result<Self> {
+        let options = connect_options(file);
+        let pool = SqlitePoolOptions::new().max_connections(4).connect_with(options.clone()).await?;
+        sqlx::query(CREATE_ORDERS).execute(&pool).await?;
+        let store = SqliteStore::builder(&options).migrate().connect().await?;
+        let outbox = build(&store, &destinations)?;
+        let writer = store.writer(&outbox);
+        Ok(Self { pool, store, outbox, writer, destinations })
+    }
+
+    /// Starts the engine.
+    pub(super) fn start(&self) -> anyhow::Result<()> {
+        Ok(self.outbox.start()?)
+    }
+
+    /// The number after the last order's.
+    pub(super) async fn next_number(&self) -> anyhow::Result<u64> {
+        let next: i64 = sqlx::query_scalar("SELECT coalesce(max(number) + 1, 0) FROM orders")
+            .fetch_one(&self.pool)
+            .await?;
+        Ok(u64::try_from(next)?)
+    }
+
+    /// Does with this order what its plan says.
+    pub(super) async fn take(&self, order: &Order) -> anyhow::Result<()> {
+        let event = event_of(order)?;
+        let id = event.id().clone();
+        let committed = match order.way {
+            Way::Foreign => self.insert_as_a_stranger(order, &event).await,
+            _ => self.place(order, event).await,
+        };
+        match committed.with_context(|| format!("order {} failed", order.number))? {
+            true => {
+                self.destinations.journal.committed(&id)?;
+                self.destinations.tally.committed();
+            }
+            false => self.destinations.tally.rolled_back(&id),
+        }
+        Ok(())
+    }
+
+    pub(super) async fn stats(&self) -> anyhow::Result<Stats> {
+        Ok(self.store.stats().await?)
+    }
+
+    /// Whether every event is DONE or DEAD, and this process holds none.
+    pub(super) async fn is_settled(&self) -> anyhow::Result<bool> {
+        Ok(self.outbox.held() == 0 && pending(&self.stats().await?) == 0)
+    }
+
+    /// Finishes what is under way.
+    pub(super) async fn close(&self) -> anyhow::Result<Stats> {
+        self.outbox.shutdown().await;
+        let stats = self.stats().await?;
+        self.store.close().await;
+        self.pool.close().await;
+        Ok(stats)
+    }
+
+    /// The order and its event in one transaction. Answers whether it was committed.
+    async fn place(&self, order: &Order, event: Event) -> anyhow::Result<bool> {
+        let id = event.id().clone();
+        let mut tx = self.writer.begin(&self.pool).await?;
+        insert_order(&mut tx, order, &id).await?;
+        tx.write(event).await?;
+        if order.way == Way::RolledBack {
+            tx.rollback().await?;
+            return Ok(false);
+        }
+        self.destinations.journal.attempted(&id)?;
+        tx.commit().await?;
+        Ok(true)
+    }
+
+    /// The same by plain SQL, as a service that does not have this library would do it.
+    async fn insert_as_a_stranger(&self, order: &Order, event: &Event) -> anyhow::Result<bool> {
+        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await?;
+        insert_order(&mut tx, order, event.id()).await?;
+        sqlx::query(INSERT_EVENT)
+            .bind(event.id().as_str())
+            .bind(event.event_type())
+            .bind(event.aggregate_type())
+            .bind(event.aggregate_id())
+            .bind(std::str::from_utf8(event.payload())?)
+            .execute(&mut *tx)
+            .await?;
+        self.destinations.journal.attempted(event.id())?;
+        self.destinations.tally.starts_waiting(event);
+        tx.commit().await?;
+        Ok(true)
+    }
+}
+
+/// Events that are neither DONE nor DEAD.
+pub(super) fn pending(stats: &Stats) -> u64 {
+    stats.new + stats.retry
+}
+
+pub(super) fn connect_options(file: &Path) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .filename(file)
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Normal)
+        .busy_timeout(Duration::from_secs(10))
+}
+
+/// Short times, so that a spectator sees retries, takeovers and the end of a poison event.
+fn build(store: &SqliteStore, destinations: &Arc<Destinations>) -> anyhow::Result<Outbox> {
+    let retry = RetryPolicy {
+        max_attempts: 4,
+        base_delay: Duration::from_millis(100),
+        max_delay: Duration::from_secs(1),
+        ..RetryPolicy::default()
+    };
+    let purge = PurgeConfig {
+        done: Retention::delete_after(Duration::from_secs(600)),
+        interval: Duration::from_secs(60),
+        ..PurgeConfig::default()
+    };
+    Ok(Outbox::single_node(store.clone(), destinations.routes())
+        .name("demo")
+        .hook(CommitClock(Arc::clone(&destinations.tally)))
+        .poll_interval(Duration::from_millis(200))
+        .poll_batch(200)
+        .retry(retry)
+        .lease(Duration::from_secs(2))
+        .hot_lease(Duration::from_secs(1))
+        .purge(purge)
+        .build()?)
+}
+
+async fn insert_order(
+    connection: &mut SqliteConnection,
+    order: &Order,
+    event: &EventId,
+) -> anyhow::Result<()> {
+    sqlx::query(INSERT_ORDER)
+        .bind(i64::try_from(order.number)?)
+        .bind(event.as_str())
+        .bind(order.body.item.as_deref())
+        .bind(i64::try_from(order.body.cents)?)
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+fn event_of(order: &Order) -> anyhow::Result<Event> {
+    let event = Event::builder(order.kind.event_type()).aggregate(ORDER, order.number).json(&order.body);
+    Ok(match order.way {
+        Way::Delayed(delay) => event.deliver_after(delay),
+        _ => event,
+    }
+    .build()?)
+}

@@ -1,0 +1,195 @@
+//! `posthaste event show`: all that a store knows about one event.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use posthaste::admin::Admin;
+use posthaste::{Event, EventDetail, EventId, EventRow, Headers};
+use serde::Serialize;
+
+use crate::args::{EventCommand, ShowArgs};
+use crate::connect;
+use crate::escape;
+use crate::json_text;
+use crate::output::{self, Output, Report, or_dash};
+use crate::views::{EventView, Payload, RowView};
+
+pub(crate) async fn run(command: EventCommand, output: Output) -> anyhow::Result<ExitCode> {
+    match command {
+        EventCommand::Show(args) => show(args, output).await,
+    }
+}
+
+async fn show(args: ShowArgs, output: Output) -> anyhow::Result<ExitCode> {
+    let id = args.id.into();
+    let detail = connect::with_admin(&args.store, async |admin| find(admin, &id).await).await?;
+    output.print(&Shown::from(&detail))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The event of this id, which must be there.
+pub(super) async fn find(admin: &dyn Admin, id: &EventId) -> anyhow::Result<EventDetail> {
+    let found = admin.get(id).await.context("the event cannot be read")?;
+    let Some(detail) = found else {
+        bail!(
+            "there is no event {id}: see whether id, store and table are right; it may also have been \
+             purged, or its transaction may have been rolled back"
+        );
+    };
+    Ok(detail)
+}
+
+/// One event as it is printed.
+#[derive(Debug, Serialize)]
+pub(super) struct Shown<'a> {
+    #[serde(flatten)]
+    view: RowView<'a>,
+    #[serde(flatten)]
+    event_view: EventView<'a>,
+    #[serde(skip)]
+    row: &'a EventRow,
+    #[serde(skip)]
+    event: &'a Event,
+}
+
+impl<'a> From<&'a EventDetail> for Shown<'a> {
+    fn from(detail: &'a EventDetail) -> Self {
+        let EventDetail { row, event } = detail;
+        Self { view: row.into(), event_view: event.into(), row, event }
+    }
+}
+
+impl Report for Shown<'_> {
+    fn text(&self) -> String {
+        let mut parts = vec![row_text(self.row, self.event)];
+        if !self.event.headers().is_empty() {
+            parts.push(header_text(self.event.headers()));
+        }
+        parts.push(payload_text(self.event));
+        parts.join("\n\n")
+    }
+}
+
+/// What is empty is left out, but for what people look for.
+fn row_text(row: &EventRow, event: &Event) -> String {
+    let progress: Vec<&str> = row.progress.iter().map(String::as_str).collect();
+    let rows = [
+        ("id", Some(row.id.to_string())),
+        ("type", Some(row.event_type.clone())),
+        ("status", Some(row.status.to_string())),
+        ("malformed", row.malformed.clone()),
+        ("error", Some(or_dash(row.last_error.as_deref()))),
+        ("aggregate", Some(aggregate(row))),
+        ("tenant", row.tenant_id.clone()),
+        ("topic", event.topic().map(str::to_owned)),
+        ("schema version", event.schema_version().map(|version| version.to_string())),
+        ("attempts", Some(row.attempts.to_string())),
+        ("deferrals", some_if_any(row.deferrals)),
+        ("lost leases", some_if_any(row.lost_leases)),
+        ("replays", some_if_any(row.replays)),
+        ("parked for", row.parked.clone()),
+        ("delivered to", (!progress.is_empty()).then(|| progress.join(", "))),
+        ("held by", row.locked_by.clone()),
+        ("held since", row.locked_at.map(|at| at.to_string())),
+        ("happened", Some(row.created_at.to_string())),
+        ("inserted", Some(row.inserted_at.to_string())),
+        ("due", row.status.is_pending().then(|| row.available_at.to_string())),
+        ("done or dead", row.done_at.map(|at| at.to_string())),
+        ("seq", Some(row.seq.to_string())),
+    ];
+    output::pairs(rows.into_iter().filter_map(|(name, value)| Some((name, value?))))
+}
+
+/// The aggregate's type and, if it has one, its id.
+pub(super) fn aggregate(row: &EventRow) -> String {
+    match &row.aggregate_id {
+        Some(id) => format!("{} {id}", row.aggregate_type),
+        None => row.aggregate_type.clone(),
+    }
+}
+
+fn some_if_any(count: u32) -> Option<String> {
+    (count > 0).then(|| count.to_string())
+}
+
+fn header_text(headers: &Headers) -> String {
+    output::columns(["header", "value"], headers.iter().map(|(name, value)| [name.clone(), value.clone()]))
+}
+
+/// Bytes of a binary payload that are shown in a table.
+const HEX_BYTES: usize = 64;
+
+fn payload_text(event: &Event) -> String {
+    let size = event.payload().len();
+    let media =
+        event.content_type().map_or_else(String::new, |media| format!("{}, ", escape::one_line(media)));
+    match Payload::of(event) {
+        Payload::Json(document) => {
+            format!("payload (JSON, {size} bytes)\n{}", escape::json(&json_text::pretty(document.get())))
+        }
+        Payload::Text(text) => format!("payload ({media}text, {size} bytes)\n{}", indented(&text)),
+        Payload::Hex(hex) if size <= HEX_BYTES => {
+            format!("payload ({media}binary, {size} bytes, as hex)\n{hex}")
+        }
+        Payload::Hex(hex) => format!(
+            "payload ({media}binary, {size} bytes; the first {HEX_BYTES} as hex, all of it with --output json)\n{}",
+            &hex[..2 * HEX_BYTES]
+        ),
+    }
+}
+
+/// Indented, a line of the payload cannot pretend to be one of ours.
+fn indented(text: &str) -> String {
+    text.split('\n').map(|line| format!("  {}", escape::one_line(line))).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste::MemoryStore;
+    use posthaste::memory::RawRow;
+
+    use super::*;
+
+    async fn shown(raw: RawRow) -> (String, serde_json::Value) {
+        let store = MemoryStore::new();
+        let id = raw.id.clone();
+        store.insert_raw(raw);
+        let detail = find(&store, &id).await.unwrap();
+        let shown = Shown::from(&detail);
+        (shown.text(), serde_json::to_value(&shown).unwrap())
+    }
+
+    #[tokio::test]
+    async fn event_is_shown_with_headers_and_payload() {
+        let raw = RawRow {
+            id: "e-1".into(),
+            headers: Some(r#"{"region":"eu"}"#.into()),
+            payload: Some(r#"{"total":42}"#.into()),
+            ..RawRow::default()
+        };
+        let (text, json) = shown(raw).await;
+        assert!(text.contains("region"), "{text}");
+        assert!(text.ends_with("payload (JSON, 12 bytes)\n{\n  \"total\": 42\n}"), "{text}");
+        assert_eq!((&json["id"], &json["headers"]["region"]), (&"e-1".into(), &"eu".into()));
+        assert_eq!(json["payload"]["json"]["total"], 42);
+    }
+
+    #[tokio::test]
+    async fn binary_payload_is_shown_by_its_size_and_first_bytes() {
+        let raw = RawRow {
+            content_type: Some("application/protobuf".into()),
+            payload: Some(vec![0xab; 1000].into()),
+            ..RawRow::default()
+        };
+        let (text, json) = shown(raw).await;
+        assert!(text.contains("application/protobuf, binary, 1000 bytes; the first 64"), "{text}");
+        assert!(text.ends_with(&"ab".repeat(64)), "{text}");
+        assert_eq!(json["payload"]["hex"], "ab".repeat(1000));
+    }
+
+    #[tokio::test]
+    async fn unknown_event_is_an_error_that_says_so() {
+        let error = find(&MemoryStore::new(), &"nobody".into()).await.unwrap_err();
+        assert!(error.to_string().starts_with("there is no event nobody"), "{error}");
+    }
+}

@@ -1,0 +1,205 @@
+//! `posthaste migrate`: creates, upgrades and checks the outbox table.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, anyhow};
+use posthaste_sqlx::{Migration, SchemaState, TableName};
+use serde::Serialize;
+
+use crate::args::{CheckArgs, MigrateArgs, MigrateCommand, StoreArgs};
+use crate::connect;
+use crate::escape;
+use crate::failure::say;
+use crate::output::{Output, Report};
+
+pub(crate) async fn run(command: MigrateCommand, output: Output) -> anyhow::Result<ExitCode> {
+    match command {
+        MigrateCommand::Apply(args) => apply(args, output).await,
+        MigrateCommand::Print(args) => print(args, output).await,
+        MigrateCommand::Check(args) => check(args, output).await,
+    }
+}
+
+async fn apply(args: MigrateArgs, output: Output) -> anyhow::Result<ExitCode> {
+    let migrations = connect::migrations_that_create(&args.store)?;
+    let failed = || failure(&args.store, "migrated");
+    let applied = if args.adopt {
+        let state = migrations.check().await.with_context(failed)?;
+        if let SchemaState::Foreign { adoptable: true, .. } = state {
+            let sql = migrations.adoption_sql();
+            show_first(
+                &format!("-- These statements rewrite the table {}:\n{sql}", args.store.table),
+                output,
+            )?;
+        }
+        migrations.adopt().await.with_context(failed)?
+    } else {
+        migrations.apply().await.with_context(failed)?
+    };
+    output.print(&Applied::new(&args.store.table, &applied))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The statements that rewrite a table, before they do.
+fn show_first(sql: &str, output: Output) -> anyhow::Result<()> {
+    if output == Output::Json {
+        say(sql);
+        return Ok(());
+    }
+    // Also when nobody reads on: to rewrite a table unseen is not what was asked for.
+    output.print(&Sql { sql }).map_err(|error| anyhow!("nothing was changed: {error}"))
+}
+
+async fn print(args: MigrateArgs, output: Output) -> anyhow::Result<ExitCode> {
+    let migrations = connect::migrations(&args.store)?;
+    let sql = match args.adopt {
+        true => migrations.adoption_sql(),
+        false => migrations.sql(),
+    };
+    output.print(&Sql { sql: &sql })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn check(args: CheckArgs, output: Output) -> anyhow::Result<ExitCode> {
+    let migrations = connect::migrations(&args.store)?;
+    let state = migrations.check().await.with_context(|| failure(&args.store, "read"))?;
+    let checked = Checked::new(&args.store.table, &state);
+    output.print(&checked)?;
+    Ok(if checked.advice.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn failure(store: &StoreArgs, what: &str) -> String {
+    format!("the outbox table {} in {} cannot be {what}", store.table, connect::redact(&store.url))
+}
+
+#[derive(Debug, Serialize)]
+struct Sql<'a> {
+    sql: &'a str,
+}
+
+impl Report for Sql<'_> {
+    fn text(&self) -> String {
+        self.sql.to_owned()
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Applied<'a> {
+    table: &'a str,
+    applied: Vec<AppliedStep>,
+}
+
+#[derive(Debug, Serialize)]
+struct AppliedStep {
+    version: u32,
+    name: &'static str,
+}
+
+impl<'a> Applied<'a> {
+    fn new(table: &'a TableName, applied: &[Migration]) -> Self {
+        let step = |migration: &Migration| AppliedStep { version: migration.version, name: migration.name };
+        Self { table: table.as_str(), applied: applied.iter().map(step).collect() }
+    }
+}
+
+impl Report for Applied<'_> {
+    fn text(&self) -> String {
+        if self.applied.is_empty() {
+            return format!("the table {} is up to date already", self.table);
+        }
+        let steps = self.applied.iter().map(|step| format!("\n  {} {}", step.version, step.name));
+        format!("the table {} is up to date; applied:{}", self.table, steps.collect::<String>())
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Checked<'a> {
+    table: &'a str,
+    state: &'static str,
+    version: Option<u32>,
+    latest: Option<u32>,
+    /// What to do; none if nothing is to be done.
+    advice: Option<String>,
+}
+
+impl<'a> Checked<'a> {
+    fn new(table: &'a TableName, state: &SchemaState) -> Self {
+        let option = if *table == TableName::default() { String::new() } else { format!(" --table {table}") };
+        let (name, version, latest, advice) = match state {
+            SchemaState::Current { version } => ("current", Some(*version), Some(*version), None),
+            SchemaState::Missing => {
+                ("missing", None, None, Some(format!("create it with `posthaste migrate apply{option}`")))
+            }
+            SchemaState::Behind { version, latest } => {
+                let advice = format!("bring it up to date with `posthaste migrate apply{option}`");
+                ("behind", Some(*version), Some(*latest), Some(advice))
+            }
+            SchemaState::Newer { version, latest } => {
+                let advice = "a newer release made it: use that release";
+                ("newer", Some(*version), Some(*latest), Some(advice.to_owned()))
+            }
+            SchemaState::Foreign { why, adoptable } => {
+                ("foreign", None, None, Some(foreign(why, *adoptable)))
+            }
+        };
+        Self { table: table.as_str(), state: name, version, latest, advice }
+    }
+}
+
+fn foreign(why: &str, adoptable: bool) -> String {
+    let next = match adoptable {
+        true => {
+            "see what would be done to it with `posthaste migrate print --adopt`, then run \
+             `posthaste migrate apply --adopt`"
+        }
+        false => "choose another name with --table",
+    };
+    format!("another program made it ({}): {next}", escape::one_line(why))
+}
+
+impl Report for Checked<'_> {
+    fn text(&self) -> String {
+        let version = match (self.version, self.latest) {
+            (Some(version), Some(latest)) if version != latest => {
+                format!(" (version {version}; this program has {latest})")
+            }
+            (Some(version), _) => format!(" (version {version})"),
+            _ => String::new(),
+        };
+        let advice = self.advice.as_ref().map(|advice| format!(": {advice}")).unwrap_or_default();
+        format!("the table {} is {}{version}{advice}", self.table, self.state)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_state_but_current_says_what_to_do() {
+        let table = TableName::default();
+        for (state, text) in [
+            (SchemaState::Current { version: 3 }, "the table outbox_event is current (version 3)"),
+            (
+                SchemaState::Missing,
+                "the table outbox_event is missing: create it with `posthaste migrate apply`",
+            ),
+            (
+                SchemaState::Behind { version: 1, latest: 3 },
+                "the table outbox_event is behind (version 1; this program has 3): bring it up to date with \
+                 `posthaste migrate apply`",
+            ),
+            (
+                SchemaState::Newer { version: 4, latest: 3 },
+                "the table outbox_event is newer (version 4; this program has 3): a newer release made it: \
+                 use that release",
+            ),
+            (
+                SchemaState::Foreign { why: "no column\x07 seq".to_owned(), adoptable: false },
+                r"the table outbox_event is foreign: another program made it (no column\u{7} seq): choose another name with --table",
+            ),
+        ] {
+            assert_eq!(Checked::new(&table, &state).text(), text);
+        }
+    }
+}

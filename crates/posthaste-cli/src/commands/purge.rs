@@ -1,0 +1,152 @@
+//! `posthaste purge`: old DONE or DEAD events go, or move to the archive.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use posthaste::admin::{Admin, Filter, PageRequest};
+use posthaste::store::{Purge, Purgeable};
+use posthaste::{EventRow, Status, StoreError, Timestamp};
+
+use super::bulk::{self, Change, Decision};
+use crate::args::{Consent, PurgeArgs};
+use crate::connect;
+use crate::output::{Output, events};
+use crate::progress;
+
+/// Events that are looked at to count the old ones among them. A store counts by status, not by
+/// age; beyond this the answer is "at least".
+const LOOKED_AT_MAX: usize = 100_000;
+
+pub(crate) async fn run(args: PurgeArgs, output: Output) -> anyhow::Result<ExitCode> {
+    let what = if args.what.done { Purgeable::Done } else { Purgeable::Dead };
+    let purge =
+        Purge { what, older_than: args.older_than, archive: args.archive, limit: bulk::BATCH, now: None };
+    let work = async |admin: &dyn Admin| change(admin, &purge, &args.consent, output).await;
+    let Some(change) = connect::with_admin(&args.store, work).await? else {
+        return Ok(ExitCode::FAILURE);
+    };
+    output.print(&change)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// None: the operator said no.
+async fn change(
+    admin: &dyn Admin,
+    purge: &Purge,
+    consent: &Consent,
+    output: Output,
+) -> anyhow::Result<Option<Change>> {
+    let counted = count_old(admin, purge, LOOKED_AT_MAX).await.context("the events cannot be counted")?;
+    let past = if purge.archive { "moved to the archive" } else { "deleted" };
+    let Counted { old: matched, exact } = counted;
+    let mut done = Change { action: "purge", past, matched, exact, ..Change::default() };
+    if matched == 0 && exact {
+        return Ok(Some(Change { dry_run: consent.dry_run, ..done }));
+    }
+    match bulk::decide(consent, &plan(purge, &counted))? {
+        Decision::No => return Ok(None),
+        Decision::Dry => return Ok(Some(Change { dry_run: true, ..done })),
+        Decision::Go => {}
+    }
+    let agreed = exact.then_some(matched);
+    let actor = consent.actor();
+    let bar = progress::bar(output, agreed, "purge");
+    done.changed = bulk::in_batches(agreed, &bar, async |limit| {
+        admin.purge(&Purge { limit, ..purge.clone() }, &actor).await
+    })
+    .await?;
+    Ok(Some(done))
+}
+
+fn plan(purge: &Purge, counted: &Counted) -> String {
+    let verb = if purge.archive { "move to the archive" } else { "delete" };
+    let at_least = if counted.exact { "" } else { "at least " };
+    format!("{verb} {at_least}{} ({purge})", events(counted.old))
+}
+
+/// How many events a purge would take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Counted {
+    old: u64,
+    exact: bool,
+}
+
+async fn count_old(admin: &dyn Admin, purge: &Purge, looked_at_max: usize) -> Result<Counted, StoreError> {
+    let status = if purge.what == Purgeable::Done { Status::Done } else { Status::Dead };
+    let filter = Filter::status(status);
+    let now = purge.now.unwrap_or_else(Timestamp::now);
+    let mut page = PageRequest::first(PageRequest::MAX_LIMIT);
+    let (mut old, mut looked_at) = (0, 0);
+    loop {
+        let answer = admin.list(&filter, &page).await?;
+        old += answer.items.iter().filter(|row| is_old(row, now, purge.older_than)).count() as u64;
+        looked_at += answer.items.len();
+        page.after = answer.next;
+        if page.after.is_none() || looked_at >= looked_at_max {
+            return Ok(Counted { old, exact: page.after.is_none() });
+        }
+    }
+}
+
+/// The rule of [`Purgeable`].
+fn is_old(row: &EventRow, now: Timestamp, older_than: Duration) -> bool {
+    row.done_at.unwrap_or(row.inserted_at) <= now - older_than
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste::MemoryStore;
+    use posthaste::memory::RawRow;
+
+    use super::*;
+    use crate::output::Report;
+
+    const DAY: Duration = Duration::from_secs(86_400);
+
+    /// DONE events which are 0, 1, 2, … days old, and a DEAD one that is as old as the oldest.
+    fn store(done: u32) -> MemoryStore {
+        let store = MemoryStore::new();
+        let now = store.now();
+        let row = |status, age| {
+            let done_at = Some(now - age);
+            RawRow { status, done_at, inserted_at: done_at, ..RawRow::default() }
+        };
+        for n in 0..done {
+            store.insert_raw(row(1, n * DAY));
+        }
+        store.insert_raw(row(3, done * DAY));
+        store
+    }
+
+    fn done_older_than(older_than: Duration) -> Purge {
+        Purge { what: Purgeable::Done, older_than, archive: false, limit: bulk::BATCH, now: None }
+    }
+
+    async fn run(store: &MemoryStore, purge: &Purge, consent: Consent) -> Change {
+        change(store, purge, &consent, Output::Json).await.unwrap().expect("it goes ahead")
+    }
+
+    #[tokio::test]
+    async fn only_old_events_are_counted_and_purged() {
+        let store = store(10);
+        let purge = done_older_than(7 * DAY);
+        let dry = run(&store, &purge, Consent { dry_run: true, ..Consent::default() }).await;
+        assert_eq!((dry.matched, dry.exact, dry.changed, store.len()), (3, true, 0, 11));
+        assert_eq!(dry.text(), "3 events would be deleted; nothing was changed");
+
+        let done = run(&store, &purge, Consent { yes: true, ..Consent::default() }).await;
+        assert_eq!((done.matched, done.changed, store.len()), (3, 3, 8));
+    }
+
+    #[tokio::test]
+    async fn long_tables_are_counted_in_part() {
+        let store = store(2500);
+        let counted = count_old(&store, &done_older_than(Duration::ZERO), 2000).await.unwrap();
+        assert_eq!(counted, Counted { old: 2000, exact: false });
+        assert_eq!(
+            plan(&done_older_than(DAY), &counted),
+            "delete at least 2000 events (DONE older than 1day)"
+        );
+    }
+}

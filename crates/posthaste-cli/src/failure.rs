@@ -1,0 +1,100 @@
+//! How the program says that something went wrong, and with which exit code.
+
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+use posthaste::StoreError;
+use posthaste_sqlx::OpenError;
+
+use crate::connect::redact_words;
+use crate::escape;
+
+/// The exit code of wrong usage; clap has the same.
+const USAGE: u8 = 2;
+
+/// The command was typed wrongly: no store was asked, nothing was changed.
+#[derive(Debug)]
+pub(crate) struct Usage(String);
+
+impl Usage {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// Nobody reads the answer any more, as in `posthaste dead list | head -1`: they have seen enough.
+#[derive(Debug)]
+pub(crate) struct StdoutClosed;
+
+impl fmt::Display for StdoutClosed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("standard output was closed")
+    }
+}
+
+impl std::error::Error for StdoutClosed {}
+
+/// Prints what clap has to say: the help, the version, or what is wrong with the arguments.
+pub(crate) fn answer(answer: &clap::Error) -> ExitCode {
+    if !answer.use_stderr() {
+        // Who closed stdout did not want the help.
+        let _ = answer.print();
+        return ExitCode::SUCCESS;
+    }
+    let text = answer.render();
+    let text = if io::stderr().is_terminal() { text.ansi().to_string() } else { text.to_string() };
+    // It repeats what was typed, which may be a URL that stands in the wrong place.
+    let _ = io::stderr().write_all(redact_words(&text).as_bytes());
+    ExitCode::from(USAGE)
+}
+
+/// Prints an error with its causes, and what to do next.
+pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
+    if error.is::<StdoutClosed>() {
+        return ExitCode::SUCCESS;
+    }
+    say(&describe(error));
+    if error.is::<Usage>() { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
+}
+
+/// Tells a person something on stderr; standard output belongs to the answer.
+pub(crate) fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "{}", escape::lines(text));
+}
+
+fn describe(error: &anyhow::Error) -> String {
+    let mut text = format!("error: {error}");
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        // Many errors repeat their source in their own text.
+        if !text.ends_with(&cause) {
+            text.push_str("\n  because: ");
+            text.push_str(&cause);
+        }
+    }
+    if let Some(advice) = advice(error) {
+        text.push_str("\n  what to do: ");
+        text.push_str(advice);
+    }
+    text
+}
+
+/// What the error's own text does not say.
+fn advice(error: &anyhow::Error) -> Option<&'static str> {
+    const FILE: &str = "see that the path leads to a database file which this user may read and write";
+    const AGAIN: &str = "see that the database is well and not busy, then run the command again";
+    // Other errors of opening name their way out themselves.
+    if let Some(opening) = error.chain().find_map(|cause| cause.downcast_ref::<OpenError>()) {
+        return matches!(opening, OpenError::Database(_)).then_some(FILE);
+    }
+    let store = error.chain().find_map(|cause| cause.downcast_ref::<StoreError>())?;
+    matches!(store, StoreError::Backend { .. }).then_some(AGAIN)
+}
