@@ -1,0 +1,112 @@
+//! What reaches a terminal, and what happens when it goes away.
+
+use crate::kit::Shop;
+
+/// Clears the screen, sets the title, turns the reading direction, rings, and pretends to be a row.
+const HOSTILE: &str = "'x' || char(27) || '[2J' || char(155) || '31m' || char(27) || ']0;t' || char(7) || char(13) \
+                       || char(10) || 'd-9  Fake' || char(8238) || char(127)";
+
+fn hostile_shop() -> Shop {
+    let shop = Shop::empty();
+    shop.sql(&format!(
+        "INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, tenant_id, topic,
+           payload, headers, status, last_error, locked_by, parked, progress)
+         VALUES ('h-1', {HOSTILE}, {HOSTILE}, {HOSTILE}, {HOSTILE}, {HOSTILE},
+           json_object('k', {HOSTILE}), json_object({HOSTILE}, {HOSTILE}), 3, {HOSTILE}, {HOSTILE}, {HOSTILE},
+           json_array({HOSTILE}));
+         INSERT INTO outbox_event (event_id, event_type, payload, last_error, status)
+         VALUES ({HOSTILE}, 'A', {HOSTILE}, {HOSTILE}, 3);
+         INSERT INTO outbox_event_control VALUES ({HOSTILE}, 0, {HOSTILE});"
+    ));
+    shop
+}
+
+fn acts(c: char) -> bool {
+    c.is_control() && c != '\n' || c == '\u{202e}'
+}
+
+#[test]
+fn hostile_texts_reach_no_terminal() {
+    let shop = hostile_shop();
+    let id = shop.query("SELECT event_id FROM outbox_event WHERE event_id <> 'h-1'");
+    for args in [
+        &["status"][..],
+        &["dead", "list"],
+        &["dead", "list", "--type", "\x1b[2J"],
+        &["event", "show", "h-1"],
+        &["event", "show", &id],
+        &["event", "show", "\x1b[2J"],
+        &["dead", "show", "h-1"],
+        &["dead", "discard", &id, "\x1b[2J", "--dry-run"],
+        &["dead", "replay", "--all", "--error", "x\x1b[2J"],
+    ] {
+        for format in ["text", "json"] {
+            let said = shop.run_args(&[args, &["--output", format]].concat());
+            assert!(!said.stdout.contains(acts), "{args:?}: {:?}", said.stdout);
+            assert!(!said.stderr.contains(acts), "{args:?}: {:?}", said.stderr);
+            assert!(!said.stdout.contains("\nd-9"), "{args:?}: a text became a row: {}", said.stdout);
+        }
+    }
+}
+
+#[test]
+fn escaped_json_still_means_the_same() {
+    let shop = hostile_shop();
+    let hostile = shop.query("SELECT event_id FROM outbox_event WHERE event_id <> 'h-1'");
+    let event = shop.json("event show h-1");
+    assert_eq!(event["event_type"], hostile.as_str());
+    assert_eq!(event["payload"]["json"]["k"], hostile.as_str());
+    assert_eq!(event["headers"][&hostile], hostile.as_str());
+}
+
+#[test]
+fn closed_pipes_are_no_reason_to_panic() {
+    let shop = Shop::seeded();
+    for words in [
+        "status",
+        "dead list",
+        "dead list --output json",
+        "event show d-1",
+        "event show nobody",
+        "dead replay --all",
+        "migrate print",
+        "migrate check",
+        "--help",
+        "--version",
+        "no-such-command",
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let args: Vec<&str> = words.split(' ').collect();
+        let mut command = shop.command(&args);
+        command.env("RUST_LOG", "trace").stdout(writer.try_clone().unwrap()).stderr(writer);
+        let code = command.status().unwrap().code();
+        assert!(matches!(code, Some(0..=2)), "{words}: {code:?}");
+    }
+}
+
+#[test]
+fn nothing_is_left_lying_beside_the_database() {
+    let shop = Shop::seeded();
+    for words in ["status", "event show nobody", "dead replay --all", "dead discard --all --yes"] {
+        shop.run(words);
+        assert!(!shop.path("shop.db-wal").exists(), "{words}");
+    }
+}
+
+#[test]
+fn who_reads_only_the_first_line_sees_no_error() {
+    let shop = Shop::seeded();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let said = shop.command(&["dead", "list"]).stdout(writer).output().unwrap();
+    assert_eq!((said.status.code(), String::from_utf8(said.stderr).unwrap().as_str()), (Some(0), ""));
+}
+
+#[test]
+fn nothing_but_the_answer_is_on_standard_output() {
+    let shop = Shop::seeded();
+    let said = shop.command(&["status", "--output", "json"]).env("RUST_LOG", "trace").output().unwrap();
+    serde_json::from_slice::<serde_json::Value>(&said.stdout).unwrap();
+    assert!(shop.run("status").stderr.is_empty());
+}

@@ -1,0 +1,105 @@
+//! Wrong usage: exit code 2, and what to type instead.
+
+use insta::assert_snapshot;
+
+use crate::kit::{Said, Shop};
+
+fn refused(words: &str) -> String {
+    let said = Shop::without_file().run(words);
+    assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{words}: {said}");
+    said.stderr
+}
+
+#[test]
+fn store_must_be_named() {
+    let shop = Shop::without_file();
+    let said = shop.command(&["status"]).env_remove("POSTHASTE_STORE").output().unwrap();
+    assert_eq!(said.status.code(), Some(2));
+    assert!(String::from_utf8(said.stderr).unwrap().contains("--store <URL>"));
+}
+
+#[test]
+fn unknown_store_is_refused_without_its_password() {
+    assert_snapshot!(refused("status --store postgres://ann:sEcret@db.example/shop"), @r#"error: this build of Posthaste knows no store "postgres": write sqlite:///path/to/file.db or sqlite:file.db"#);
+    assert_snapshot!(refused("status --store ann:sEcret@db.example"), @r#"error: this build of Posthaste knows no store "ann": write sqlite:///path/to/file.db or sqlite:file.db"#);
+    assert_snapshot!(refused("status --store shop.db"), @r#"error: "shop.db" is no store URL: write sqlite:///path/to/file.db or sqlite:file.db"#);
+    assert_snapshot!(refused("status --store sqlite:shop.db?mode=odd"), @r#"error: the store URL cannot be read: error with configuration: unknown value "odd" for `mode`"#);
+    assert_snapshot!(refused("status --store sqlite:"), @"error: the store URL names no file: write sqlite:///path/to/file.db or sqlite:file.db");
+}
+
+#[test]
+fn url_in_the_wrong_place_is_repeated_without_its_password() {
+    for words in ["status", "event show x", "dead list --limit", "--output", "purge --older-than"] {
+        let said = refused(&format!("{words} postgres://ann:sEcret@db.example/shop"));
+        assert!(!said.contains("sEcret"), "{said}");
+    }
+}
+
+#[test]
+fn help_never_shows_the_store_of_the_environment() {
+    let shop = Shop::without_file();
+    for words in [["status", "--help"], ["purge", "-h"]] {
+        let mut command = shop.command(&words);
+        let said = command.env("POSTHASTE_STORE", "postgres://ann:sEcret@db.example/shop").output().unwrap();
+        assert_eq!(said.status.code(), Some(0));
+        let text = String::from_utf8(said.stdout).unwrap();
+        assert!(text.contains("POSTHASTE_STORE") && !text.contains("sEcret"), "{text}");
+    }
+}
+
+#[test]
+fn store_in_memory_is_refused_with_the_reason() {
+    for url in ["memory:", "sqlite::memory:", "sqlite://:memory:", "sqlite:x?mode=memory"] {
+        for words in ["status", "dead list", "migrate apply", "migrate check", "migrate print"] {
+            let said = refused(&format!("{words} --store {url}"));
+            assert!(said.contains("a store in memory ends with the process that made it"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn table_name_is_checked_before_anything_else() {
+    assert_snapshot!(refused("status --table orders;drop"), @r#"
+    error: invalid value 'orders;drop' for '--table <NAME>': "orders;drop" cannot name an outbox table: take a letter or _, then letters, digits and _, at most 48 in all, not beginning with sqlite_
+
+    For more information, try '--help'.
+    "#);
+    refused("status --table sqlite_x");
+}
+
+#[test]
+fn changes_must_say_what_they_are_meant_for() {
+    assert_snapshot!(refused("dead replay"), @"
+    error: the following required arguments were not provided:
+      <ID|--all>
+
+    Usage: posthaste dead replay --store <URL> <ID|--all>
+
+    For more information, try '--help'.
+    ");
+    refused("dead replay --type OrderPlaced");
+    refused("dead replay d-1 --all");
+    refused("dead discard d-1 --type OrderPlaced");
+    refused("dead discard --all --yes --dry-run");
+    refused("purge --older-than 7d");
+    refused("purge --done --dead --older-than 7d");
+    refused("purge --done");
+    refused("purge --done --older-than yesterday");
+    refused("dead list --limit 0");
+    refused("dead list --limit 1001");
+    refused("migrate apply --store sqlite:shop.db?mode=ro");
+}
+
+#[test]
+fn help_has_examples_and_the_version_is_there() {
+    let shop = Shop::without_file();
+    let help = shop.run("--help");
+    assert_eq!(help.code, 0);
+    assert!(help.stdout.contains("Examples:\n") && help.stdout.contains("Exit codes:"), "{help}");
+    for words in ["dead replay --help", "dead discard --help", "purge --help"] {
+        let help = shop.run(words);
+        assert!(help.stdout.contains("Examples:\n") && help.stdout.contains("JSON:"), "{help}");
+    }
+    let Said { code, stdout, .. } = shop.run("--version");
+    assert_eq!((code, stdout), (0, format!("posthaste {}\n", env!("CARGO_PKG_VERSION"))));
+}
