@@ -1,0 +1,64 @@
+//! The demo's process is killed again and again on one file. Nothing committed is lost, nothing is
+//! invented, and only what was under way is delivered twice.
+
+mod binary;
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::Stdio;
+
+use binary::{json_of, posthaste};
+
+const KILLS: u64 = 50;
+
+/// The most steps of the journal (attempted, committed, delivered) before a kill.
+const MOST_STEPS: usize = 2_000;
+
+#[test]
+fn killed_fifty_times_it_loses_and_invents_nothing() {
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let dir = tempfile::tempdir().expect("a directory");
+    let place = folder(dir.path());
+    let check = || json_of(&["demo", "--check", "--dir", place, "--journal", place]);
+    // Delivered when the process died, and not yet settled.
+    let mut in_flight = 0;
+    for _ in 0..KILLS {
+        run_and_kill(dir.path(), &mut random);
+        if dir.path().join("demo.db").exists() {
+            in_flight += check()["unsettled"].as_u64().expect("a count");
+        }
+    }
+    let end = json_of(&["demo", "--once", "--events", "10", "--dir", place, "--journal", place]);
+    assert_eq!(end["pending"], 0, "{end}");
+    let found = check();
+    println!("{in_flight} in flight, {found}");
+    for wrong in ["lost", "invented", "vanished"] {
+        assert_eq!(found[wrong].as_array().map(Vec::len), Some(0), "{wrong} in {found}");
+    }
+    assert_eq!(found["pending"], 0, "{found}");
+    assert!(found["committed"].as_u64() > Some(KILLS), "the kills left time to work: {found}");
+    assert!(found["duplicates"].as_u64() <= Some(in_flight), "{in_flight} in flight, {found}");
+}
+
+/// Kills the process after a random number of steps; some are killed before their first.
+fn run_and_kill(dir: &Path, random: &mut fastrand::Rng) {
+    let place = folder(dir);
+    let seed = random.u32(..).to_string();
+    let mut demo = posthaste(&["demo", "--dir", place, "--journal", place, "--echo", "--rate", "0"])
+        .args(["--seed", &seed])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let steps = random.usize(0..MOST_STEPS);
+    let output = BufReader::new(demo.stdout.take().expect("a pipe"));
+    let seen = output.lines().map_while(Result::ok).take(steps).count();
+    assert_eq!(seen, steps, "it ended by itself");
+    demo.kill().expect("it runs");
+    demo.wait().expect("it was killed");
+}
+
+fn folder(dir: &Path) -> &str {
+    dir.to_str().expect("a plain path")
+}

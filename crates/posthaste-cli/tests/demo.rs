@@ -1,0 +1,85 @@
+//! `posthaste demo`: its numbers add up, and the same seed gives the same ones.
+
+mod binary;
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Command, Stdio};
+
+use binary::{json_of, posthaste, text};
+use serde_json::Value;
+
+const COUNTS: [&str; 6] = ["committed", "rolled_back", "delivered", "duplicates", "dead", "pending"];
+
+fn counts(report: &Value) -> [u64; 6] {
+    COUNTS.map(|name| report[name].as_u64().unwrap_or_else(|| panic!("{name} is missing in {report}")))
+}
+
+#[test]
+fn same_seed_gives_the_same_counts_and_they_add_up() {
+    let run = || json_of(&["demo", "--events", "200", "--seed", "7", "--once"]);
+    let other = std::thread::spawn(run);
+    let report = run();
+    let [committed, rolled_back, delivered, duplicates, dead, pending] = counts(&report);
+    assert_eq!(committed + rolled_back, 200);
+    assert_eq!(delivered + dead, committed);
+    assert_eq!((duplicates, dead, pending), (0, 1, 0));
+    assert!(rolled_back > 0, "{report}");
+    let latency = &report["latency_us"];
+    assert!(
+        latency["p50"].as_u64() > Some(0) && latency["p99"].as_u64() >= latency["p50"].as_u64(),
+        "{report}"
+    );
+    assert_eq!(counts(&other.join().expect("the other run ends")), counts(&report));
+}
+
+#[test]
+fn file_that_was_kept_is_used_again() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let dir = dir.path().join("kept");
+    let dir = dir.to_str().expect("a plain path");
+    // Three orders and two are too few for an outage.
+    let first = json_of(&["demo", "--events", "3", "--seed", "1", "--once", "--dir", dir]);
+    let second = json_of(&["demo", "--events", "2", "--seed", "1", "--once", "--dir", dir]);
+    assert!(second["database"].as_str().is_some_and(|file| file.starts_with(dir)), "{second}");
+    assert!(second["dead"].as_u64() > first["dead"].as_u64(), "the dead of both runs: {second}");
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_it_in_good_order() {
+    let mut demo = posthaste(&["demo", "--seed", "7", "--rate", "0"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let mut output = BufReader::new(demo.stdout.take().expect("a pipe"));
+    let mut line = String::new();
+    while !line.contains("committed") {
+        line.clear();
+        assert!(output.read_line(&mut line).expect("a line") > 0, "it ended by itself");
+    }
+    let interrupt = Command::new("kill").args(["-INT", &demo.id().to_string()]).status().expect("kill runs");
+    assert!(interrupt.success());
+    let mut rest = String::new();
+    output.read_to_string(&mut rest).expect("text");
+    assert!(demo.wait().expect("it ends").success(), "{rest}");
+    assert!(rest.contains("It adds up"), "{rest}");
+}
+
+#[test]
+fn it_ends_when_nobody_reads_any_more() {
+    let mut demo =
+        posthaste(&["demo", "--seed", "7"]).stdout(Stdio::piped()).spawn().expect("the binary runs");
+    let mut line = String::new();
+    let mut output = BufReader::new(demo.stdout.take().expect("a pipe"));
+    output.read_line(&mut line).expect("a line");
+    drop(output);
+    assert!(demo.wait().expect("it ends").success());
+}
+
+#[test]
+fn check_needs_something_to_check() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let dir = dir.path().to_str().expect("a plain path");
+    let output = posthaste(&["demo", "--check", "--dir", dir, "--journal", dir]).output().expect("it runs");
+    assert!(!output.status.success(), "{}", text(&output));
+}
