@@ -52,6 +52,7 @@ fn steps(scope: Scope) -> Vec<Step> {
     let doc =
         Cargo::new("doc --locked --workspace --no-deps --all-features").env("RUSTDOCFLAGS", "-D warnings");
     let core = Cargo::new("check --locked -p posthaste --no-default-features");
+    let sqlx = Cargo::new("check --locked -p posthaste-sqlx --no-default-features");
     let with = |feature| core.clone().args(&["--features", feature]);
     vec![
         step("format", Work::Component("rustfmt", fmt)),
@@ -62,6 +63,8 @@ fn steps(scope: Scope) -> Vec<Step> {
         step("core without features", Work::Cargo(core.clone())),
         step("core with serde alone", Work::Cargo(with("serde"))),
         step("core with conformance alone", Work::Cargo(with("conformance"))),
+        step("sqlx without features", Work::Cargo(sqlx.clone())),
+        step("sqlx with sqlite alone", Work::Cargo(sqlx.args(&["--features", "sqlite"]))),
         tidy,
     ]
 }

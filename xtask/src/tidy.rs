@@ -1,5 +1,6 @@
 //! `cargo xtask tidy`: the rules that no compiler checks, each in its own file.
 
+mod dynamic_sql;
 mod length;
 mod links;
 mod lints;
@@ -19,6 +20,7 @@ use tree::Tree;
 type Rule = fn(&Tree) -> Vec<Violation>;
 
 const RULES: &[Rule] = &[
+    dynamic_sql::check,
     length::check,
     links::check,
     lints::check,

@@ -1,0 +1,42 @@
+//! Rule: SQL is put together at run time in few places, so that all of them can be read.
+
+use super::tree::Tree;
+use super::{Violation, has_word, numbered};
+
+const MARK: &str = "AssertSqlSafe";
+
+/// The stores' own place, the plans of its statements, and the benchmark's tables of random names.
+const PLACES: &[&str] = &[
+    "crates/posthaste-sqlx/src/sql.rs",
+    "crates/posthaste-sqlx/src/sqlite/plans.rs",
+    "crates/posthaste-cli/src/commands/bench/sqlite.rs",
+];
+
+pub(super) fn check(tree: &Tree) -> Vec<Violation> {
+    tree.rust_files_but_the_rules()
+        .filter(|(path, _)| path.contains("/src/") && !PLACES.contains(path))
+        .flat_map(|(path, text)| {
+            let found = numbered(text).filter(|(_, line)| has_word(line, MARK));
+            found.map(move |(line, _)| {
+                Violation::new(
+                    path,
+                    line,
+                    format!("`{MARK}` belongs into {}: write the statement there", PLACES[0]),
+                )
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dynamic_sql_is_reported_outside_its_places() {
+        let text = "fn f() { sqlx::query(AssertSqlSafe(name)); }";
+        let tree = Tree::of(&[("crates/x/src/a.rs", text), (PLACES[0], text), ("crates/x/tests/t.rs", text)]);
+        let paths: Vec<String> = check(&tree).into_iter().map(|violation| violation.path).collect();
+        assert_eq!(paths, ["crates/x/src/a.rs"]);
+    }
+}
