@@ -66,8 +66,6 @@ pub use writer::{Receipt, WriterHook};
 /// The pages of this repository, so that their examples are compiled and run.
 #[cfg(doctest)]
 mod pages {
-    #[doc = include_str!("../../../README.md")]
-    struct Readme;
     #[doc = include_str!("../../../docs/testing-your-service.md")]
     struct TestingYourService;
     #[cfg(feature = "conformance")]

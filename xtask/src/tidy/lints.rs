@@ -5,7 +5,7 @@ use super::tree::Tree;
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     tree.files()
-        .filter(|(path, _)| path.starts_with("crates/") && path.ends_with("/Cargo.toml"))
+        .filter(|(path, _)| path.ends_with("/Cargo.toml"))
         .filter(|(_, manifest)| !takes_workspace_lints(manifest))
         .map(|(path, manifest)| {
             let advice = "add `[lints]` with `workspace = true`";
@@ -37,7 +37,8 @@ mod tests {
     }
 
     #[test]
-    fn only_crates_are_judged() {
+    fn every_crate_is_judged_and_the_workspace_is_not() {
+        assert_eq!(check(&Tree::of(&[("examples/Cargo.toml", "")])).len(), 1);
         assert_eq!(check(&Tree::of(&[("Cargo.toml", "[workspace]\n")])), []);
     }
 }

@@ -1,4 +1,4 @@
-//! Rule: every module of a crate opens with a sentence that says what it is responsible for.
+//! Rule: every module of a crate, and every example, opens with a sentence that says what it is responsible for.
 
 use super::Violation;
 use super::tree::Tree;
@@ -15,7 +15,11 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
 
 fn is_module(path: &str) -> bool {
     let mut parts = path.split('/');
-    parts.next() == Some("crates") && parts.nth(1) == Some("src")
+    match parts.next() {
+        Some("crates") => parts.nth(1) == Some("src"),
+        Some("examples") => parts.next() == Some("src"),
+        _ => false,
+    }
 }
 
 /// A Markdown file that stands in for the doc comment counts as one.
@@ -50,7 +54,9 @@ mod tests {
     }
 
     #[test]
-    fn only_modules_of_crates_are_judged() {
+    fn only_modules_and_examples_are_judged() {
+        assert!(!holds("examples/src/bin/b.rs", "struct Row;\n"));
+        assert!(holds("examples/tests/b.rs", "struct Row;\n"));
         assert!(holds("crates/a/tests/b.rs", "struct Row;\n"));
         assert!(holds("crates/a/examples/src/b.rs", "struct Row;\n"));
         assert!(!holds("crates/a/src/lib.rs", "struct Row;\n"));
