@@ -33,7 +33,8 @@ WHERE status IN (0, 2) AND available_at <= ?1 AND (?2 IS NULL OR inserted_at <= 
   AND seq < coalesce((SELECT seq FROM "{table}" INDEXED BY "{table}_pending"
     WHERE status IN (0, 2) AND locked_by IS NOT NULL AND available_at > ?1
       AND seq < (SELECT max(seq) FROM (SELECT seq FROM "{table}" INDEXED BY "{table}_pending"
-        WHERE status IN (0, 2) AND available_at <= ?1 ORDER BY seq LIMIT ?3))
+        WHERE status IN (0, 2) AND available_at <= ?1 AND (?2 IS NULL OR inserted_at <= ?2)
+        ORDER BY seq LIMIT ?3))
     ORDER BY seq LIMIT 1), 9223372036854775807)
 ORDER BY seq LIMIT ?3"#
 );
