@@ -156,10 +156,7 @@ impl Admin for SqliteStore {
     async fn discard(&self, filter: &Filter, limit: usize, actor: &str) -> Result<u64, StoreError> {
         let action = Action { actor, name: "discard", target: filter.to_string() };
         self.act(action, async |connection| {
-            let Some(conditions) = Conditions::dead(filter) else { return Ok(0) };
-            let query = conditions.query(self.sql(), "seq", " ORDER BY seq LIMIT ?");
-            let rows = query.bind(value::limit(limit)).fetch_all(&mut *connection).await?;
-            let seqs = rows.iter().map(|row| row.try_get(0)).collect::<Result<Vec<i64>, _>>()?;
+            let seqs = self.find_dead(connection, filter, limit).await?;
             super::purge::delete(self.sql(), connection, &seqs).await?;
             Ok(seqs.len() as u64)
         })
@@ -254,6 +251,19 @@ impl SqliteStore {
         Ok(rows)
     }
 
+    /// The DEAD rows that match, oldest first.
+    async fn find_dead(
+        &self,
+        connection: &mut SqliteConnection,
+        filter: &Filter,
+        limit: usize,
+    ) -> Result<Vec<i64>, sqlx::Error> {
+        let Some(conditions) = Conditions::dead(filter) else { return Ok(Vec::new()) };
+        let query = conditions.query(self.sql(), "seq", " ORDER BY seq LIMIT ?");
+        let rows = query.bind(value::limit(limit)).fetch_all(connection).await?;
+        rows.iter().map(|row| row.try_get(0)).collect()
+    }
+
     async fn revive(
         &self,
         filter: &Filter,
@@ -263,10 +273,7 @@ impl SqliteStore {
     ) -> Result<u64, StoreError> {
         let action = Action { actor: replay.actor, name: "replay", target };
         let replayed = self.act(action, async |connection| {
-            let Some(conditions) = Conditions::dead(filter) else { return Ok(0) };
-            let query = conditions.query(self.sql(), "seq", " ORDER BY seq LIMIT ?");
-            let rows = query.bind(value::limit(limit)).fetch_all(&mut *connection).await?;
-            let seqs = rows.iter().map(|row| row.try_get(0)).collect::<Result<Vec<i64>, _>>()?;
+            let seqs = self.find_dead(connection, filter, limit).await?;
             let query = self.sql().query(REVIVE).bind(value::seqs(&seqs));
             let query = query.bind(Timestamp::now().as_micros()).bind(replay.forget_progress);
             Ok(query.execute(connection).await?.rows_affected())

@@ -1,5 +1,7 @@
 //! What happens to leases between claim and settlement: renew, release, park, and the way back.
 
+use std::collections::HashSet;
+
 use posthaste::store::{Park, Release, Renew, Unpark};
 use posthaste::{EventId, StoreError, Timestamp};
 use sqlx::Row as _;
@@ -41,7 +43,7 @@ impl SqliteStore {
             self.sql().query(RENEW).bind(value::leases(renew.leases)).bind(renew.owner.as_str().to_owned());
         let rows = query.bind(end.as_micros()).fetch_all(&mut *connection).await;
         let rows = rows.map_err(|error| self.failed(error))?;
-        let held: Result<std::collections::HashSet<i64>, _> = rows.iter().map(|row| row.try_get(0)).collect();
+        let held: Result<HashSet<i64>, _> = rows.iter().map(|row| row.try_get(0)).collect();
         let held = held.map_err(|error| self.failed(error))?;
         let ids = renew.leases.iter().filter(|lease| held.contains(&lease.seq));
         Ok(ids.map(|lease| lease.id.clone()).collect())

@@ -67,12 +67,16 @@ impl SqliteMigrations {
 
     /// All migrations as one SQL text, for those who apply it with a tool of their own.
     pub fn sql(&self) -> String {
-        let mut text = format!("BEGIN IMMEDIATE;\n{}", self.sql.text(VERSIONS));
+        format!("BEGIN IMMEDIATE;\n{}COMMIT;\n", self.statements())
+    }
+
+    /// The same without the transaction around it.
+    fn statements(&self) -> String {
+        let mut text = self.sql.text(VERSIONS).to_string();
         for (migration, template) in &MIGRATIONS {
             text.push_str(&self.sql.text(template));
             text.push_str(&self.note(migration));
         }
-        text.push_str("COMMIT;\n");
         text
     }
 
@@ -88,19 +92,16 @@ impl SqliteMigrations {
     /// processes start at once: they wait for each other.
     pub async fn apply(&self) -> Result<Vec<Migration>, OpenError> {
         let connection = self.connect(&engine_options(&self.options)).await?;
-        self.change(connection, async |connection| match read_state(connection, &self.sql).await? {
-            SchemaState::Missing => self.apply_after(connection, 0).await,
-            SchemaState::Current { .. } => Ok(Vec::new()),
-            SchemaState::Behind { version, .. } => self.apply_after(connection, version).await,
-            unusable => Err(self.refuse(unusable)),
+        self.change(connection, async |connection| {
+            let state = read_state(connection, &self.sql).await?;
+            self.bring_up_to_date(connection, state).await
         })
         .await
     }
 
     /// The statements that [`adopt`](Self::adopt) runs: they write every row anew.
     pub fn adoption_sql(&self) -> String {
-        let migrations = self.sql();
-        let migrations = migrations.trim_start_matches("BEGIN IMMEDIATE;\n").trim_end_matches("COMMIT;\n");
+        let migrations = self.statements();
         let (make_room, copy) = (self.sql.text(MAKE_ROOM), self.sql.text(COPY));
         format!("{KEEP_REFERENCES}BEGIN IMMEDIATE;\n{make_room}{migrations}{copy}COMMIT;\n")
     }
@@ -118,12 +119,22 @@ impl SqliteMigrations {
                 self.sql.script(COPY).execute(&mut *connection).await?;
                 Ok(applied)
             }
+            state => self.bring_up_to_date(connection, state).await,
+        })
+        .await
+    }
+
+    async fn bring_up_to_date(
+        &self,
+        connection: &mut SqliteConnection,
+        state: SchemaState,
+    ) -> Result<Vec<Migration>, OpenError> {
+        match state {
             SchemaState::Missing => self.apply_after(connection, 0).await,
             SchemaState::Current { .. } => Ok(Vec::new()),
             SchemaState::Behind { version, .. } => self.apply_after(connection, version).await,
             unusable => Err(self.refuse(unusable)),
-        })
-        .await
+        }
     }
 
     /// Refuses everything but the schema that this program was written for.
