@@ -3,8 +3,10 @@
 use crate::shell::Cargo;
 
 /// Name, and the cargo arguments that run it.
-const BENCHES: &[(&str, &str)] =
-    &[("engine", "run --locked --release -p posthaste --example bench_engine --all-features")];
+const BENCHES: &[(&str, &str)] = &[
+    ("engine", "run --locked --release -p posthaste --example bench_engine --all-features"),
+    ("peers", "run --locked --release --manifest-path bench/peers/Cargo.toml"),
+];
 
 pub(crate) fn run(name: &str, args: &[&str]) -> bool {
     let Some((_, command)) = BENCHES.iter().find(|(known, _)| *known == name) else {

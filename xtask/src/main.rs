@@ -1,6 +1,7 @@
-//! The project's own commands: `cargo xtask test`, `tidy` and `bench`.
+//! The project's own commands: `cargo xtask test`, `services`, `tidy` and `bench`.
 
 mod bench;
+mod services;
 mod shell;
 mod test;
 mod tidy;
@@ -11,6 +12,7 @@ const USAGE: &str = "\
 Usage: cargo xtask <command>
 
   test [--quick]         everything that must pass before a merge; --quick: tests and tidy alone
+  services up|down|env   real servers for tests: start them, stop them, print their variables
   tidy                   the rules that no compiler checks
   bench <name> [args…]   a benchmark, in release mode; the arguments are the benchmark's own
 ";
@@ -21,6 +23,9 @@ fn main() -> ExitCode {
     let passed = match args.as_slice() {
         ["test"] => test::run(test::Scope::Full),
         ["test", "--quick"] => test::run(test::Scope::Quick),
+        ["services", "up"] => succeeds(services::up()),
+        ["services", "down"] => succeeds(services::down()),
+        ["services", "env"] => succeeds(services::env()),
         ["tidy"] => tidy::run(),
         ["bench", name, args @ ..] => bench::run(name, args),
         _ => {
@@ -29,4 +34,8 @@ fn main() -> ExitCode {
         }
     };
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn succeeds(result: Result<(), String>) -> bool {
+    result.map_err(|error| eprintln!("{error}")).is_ok()
 }

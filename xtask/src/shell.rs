@@ -14,7 +14,7 @@ pub(crate) fn root() -> PathBuf {
 #[derive(Clone, Debug)]
 pub(crate) struct Cargo {
     args: Vec<String>,
-    env: Vec<(&'static str, &'static str)>,
+    env: Vec<(String, String)>,
 }
 
 impl Cargo {
@@ -32,9 +32,13 @@ impl Cargo {
         args.iter().fold(self, |cargo, arg| cargo.arg(arg))
     }
 
-    pub(crate) fn env(mut self, name: &'static str, value: &'static str) -> Self {
-        self.env.push((name, value));
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.push((name.to_owned(), value.to_owned()));
         self
+    }
+
+    pub(crate) fn envs(self, variables: &[(String, String)]) -> Self {
+        variables.iter().fold(self, |cargo, (name, value)| cargo.env(name, value))
     }
 
     /// The same subcommand without its arguments.
@@ -82,7 +86,7 @@ impl Cargo {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(cargo);
         command.args(&self.args).current_dir(root());
-        command.envs(self.env.iter().copied());
+        command.envs(self.env.iter().cloned());
         command
     }
 

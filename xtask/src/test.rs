@@ -2,23 +2,43 @@
 
 use std::time::Instant;
 
+use crate::services::ForRun;
 use crate::shell::Cargo;
 use crate::tidy;
 
 /// How much of the work is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// Every step.
+    /// Every step, the tests with real servers.
     Full,
-    /// Library and integration tests with a short simulation, and tidy.
+    /// Library and integration tests with a short simulation and without servers, and tidy.
     Quick,
 }
 
 pub(crate) fn run(scope: Scope) -> bool {
+    match scope {
+        Scope::Quick => run_steps(scope, &[]),
+        // First of all: a machine that cannot have them shall not build for minutes to say so.
+        Scope::Full => match ForRun::start() {
+            Ok(servers) => run_steps(scope, servers.variables()),
+            Err(error) => {
+                println!("FAILED: the tests need real servers.\n{error}");
+                false
+            }
+        },
+    }
+}
+
+/// `servers` are the variables by which tests find them.
+fn run_steps(scope: Scope, servers: &[(String, String)]) -> bool {
     let mut report = Report::default();
-    let failed = steps(scope).into_iter().find(|step| !step.run(&mut report));
+    let failed = steps(scope).into_iter().find(|step| !step.run(servers, &mut report));
     if let Some(step) = &failed {
-        println!("\nFAILED: {}. To run it alone:\n    {}", step.name, step.work);
+        println!("\nFAILED: {}. To run it alone:", step.name);
+        if matches!(step.work, Work::ServerTests(_)) {
+            println!("    cargo xtask services up && eval \"$(cargo xtask services env)\"");
+        }
+        println!("    {}", step.work);
     }
     report.print();
     failed.is_none()
@@ -35,6 +55,8 @@ enum Work {
     Component(&'static str, Cargo),
     /// Cargo's tests, counted.
     Tests(Cargo),
+    /// The same with the servers' variables in the environment.
+    ServerTests(Cargo),
     Tidy,
 }
 
@@ -53,17 +75,20 @@ fn steps(scope: Scope) -> Vec<Step> {
         Cargo::new("doc --locked --workspace --no-deps --all-features").env("RUSTDOCFLAGS", "-D warnings");
     let core = Cargo::new("check --locked -p posthaste --no-default-features");
     let sqlx = Cargo::new("check --locked -p posthaste-sqlx --no-default-features");
+    // Ignored tests are those that need a server. Not so in documentation: those are not complete.
+    let tests = test_all("--lib --bins --tests --examples").args(&["--", "--include-ignored"]);
     let with = |feature| core.clone().args(&["--features", feature]);
     vec![
         step("format", Work::Component("rustfmt", fmt)),
         step("clippy", Work::Component("clippy", clippy)),
-        step("tests", Work::Tests(test_all("--lib --bins --tests --examples"))),
+        step("tests", Work::ServerTests(tests)),
         step("doc tests", Work::Tests(test_all("--doc"))),
         step("documentation", Work::Cargo(doc)),
         step("core without features", Work::Cargo(core.clone())),
         step("core with serde alone", Work::Cargo(with("serde"))),
         step("core with conformance alone", Work::Cargo(with("conformance"))),
         step("sqlx without features", Work::Cargo(sqlx.clone())),
+        step("sqlx with postgres alone", Work::Cargo(sqlx.clone().args(&["--features", "postgres"]))),
         step("sqlx with sqlite alone", Work::Cargo(sqlx.args(&["--features", "sqlite"]))),
         tidy,
     ]
@@ -76,7 +101,7 @@ fn test_all(targets: &str) -> Cargo {
 }
 
 impl Step {
-    fn run(&self, report: &mut Report) -> bool {
+    fn run(&self, servers: &[(String, String)], report: &mut Report) -> bool {
         println!("\n=== {}: {}", self.name, self.work);
         let started = Instant::now();
         let passed = match &self.work {
@@ -90,6 +115,7 @@ impl Step {
                 }
             }
             Work::Tests(cargo) => cargo.run_and_see(|line| report.count(line)),
+            Work::ServerTests(cargo) => cargo.clone().envs(servers).run_and_see(|line| report.count(line)),
             Work::Tidy => tidy::run(),
         };
         let verdict = if passed { "ok" } else { "failed" };
@@ -101,7 +127,10 @@ impl Step {
 impl std::fmt::Display for Work {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Cargo(cargo) | Self::Component(_, cargo) | Self::Tests(cargo) => cargo.fmt(f),
+            Self::Cargo(cargo)
+            | Self::Component(_, cargo)
+            | Self::Tests(cargo)
+            | Self::ServerTests(cargo) => cargo.fmt(f),
             Self::Tidy => f.write_str("cargo xtask tidy"),
         }
     }
@@ -196,9 +225,21 @@ mod tests {
     fn doc_tests_run_in_one_step_only() {
         let doc_steps = steps(Scope::Full).into_iter().filter(|step| {
             let command = step.work.to_string();
-            matches!(step.work, Work::Tests(_)) && (command.contains("--doc") || !command.contains("--lib"))
+            let is_test = matches!(step.work, Work::Tests(_) | Work::ServerTests(_));
+            is_test && (command.contains("--doc") || !command.contains("--lib"))
         });
         assert_eq!(doc_steps.count(), 1);
+    }
+
+    #[test]
+    fn ignored_tests_run_where_the_servers_are_and_nowhere_else() {
+        for step in [steps(Scope::Full), steps(Scope::Quick)].into_iter().flatten() {
+            let command = step.work.to_string();
+            let has_servers = matches!(step.work, Work::ServerTests(_));
+            assert_eq!(command.ends_with(" -- --include-ignored"), has_servers, "{command}");
+            assert!(!(has_servers && command.contains("--doc")), "{command}");
+        }
+        assert!(steps(Scope::Full).iter().any(|step| matches!(step.work, Work::ServerTests(_))));
     }
 
     #[test]

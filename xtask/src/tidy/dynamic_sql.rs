@@ -5,11 +5,15 @@ use super::{Violation, has_word, numbered};
 
 const MARK: &str = "AssertSqlSafe";
 
-/// The stores' own place, the plans of its statements, and the benchmark's tables of random names.
+/// The stores' own place, the plans of their statements, and the benchmarks' tables and databases of random
+/// names.
 const PLACES: &[&str] = &[
     "crates/posthaste-sqlx/src/sql.rs",
+    "crates/posthaste-sqlx/src/postgres/plans.rs",
     "crates/posthaste-sqlx/src/sqlite/plans.rs",
+    "crates/posthaste-cli/src/commands/bench/postgres/statements.rs",
     "crates/posthaste-cli/src/commands/bench/sqlite.rs",
+    "bench/peers/src/database.rs",
 ];
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {

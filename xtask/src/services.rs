@@ -1,0 +1,191 @@
+//! `cargo xtask services`: real servers for tests, private to this checkout.
+//!
+//! They listen on 127.0.0.1 only, on free ports, write into a temporary directory and run without
+//! privileges. A server that the environment names already is taken instead of started. Servers of
+//! the system are never touched.
+
+mod faketime;
+mod install;
+mod pgbouncer;
+mod port;
+mod postgres;
+mod process;
+mod set;
+mod state;
+mod url;
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use set::{Lifetime, Set};
+
+/// One kind of server, or another program that tests need; each is a file of its own.
+struct Service {
+    /// The Debian package that has to be installed before it can start.
+    missing_package: fn() -> Option<&'static str>,
+    /// Starts it, or takes the one that the environment names, and exports its variables.
+    start: fn(&mut Set) -> Result<(), String>,
+}
+
+/// In the order in which they start: PgBouncer needs PostgreSQL.
+const SERVICES: &[Service] = &[postgres::SERVICE, pgbouncer::SERVICE, faketime::SERVICE];
+
+/// Starts the servers, and leaves them running.
+pub(crate) fn up() -> Result<(), String> {
+    let _lock = lock()?;
+    end_forgotten_runs()?;
+    if let Some(set) = running()? {
+        println!("They run already.\n");
+        describe(&set);
+        return Ok(());
+    }
+    let set = start(&up_file(), Lifetime::UntilDown)?;
+    describe(&set);
+    Ok(())
+}
+
+/// Stops the servers, in whatever state they are.
+pub(crate) fn down() -> Result<(), String> {
+    let _lock = lock()?;
+    end_forgotten_runs()?;
+    match load(&up_file())? {
+        Some(set) => set.stop().map(|()| println!("The servers are stopped, and their data is removed.")),
+        None => {
+            println!("No servers are up.");
+            Ok(())
+        }
+    }
+}
+
+/// Prints the variables for a shell's `eval`.
+pub(crate) fn env() -> Result<(), String> {
+    let set = load(&up_file())?.filter(Set::is_alive);
+    let set = set.ok_or("No servers are up, or one of them died: run `cargo xtask services up` first.")?;
+    print!("{}", set.state().exports());
+    Ok(())
+}
+
+/// Servers for a test run: those that are up, or private ones that end with the run.
+#[derive(Debug)]
+pub(crate) struct ForRun {
+    set: Set,
+    is_private: bool,
+}
+
+impl ForRun {
+    pub(crate) fn start() -> Result<Self, String> {
+        let _lock = lock()?;
+        end_forgotten_runs()?;
+        if let Some(set) = running()? {
+            return Ok(Self { set, is_private: false });
+        }
+        let set = start(&run_file(std::process::id()), Lifetime::ThisProcess)?;
+        Ok(Self { set, is_private: true })
+    }
+
+    /// Name and value of what the tests shall find in their environment.
+    pub(crate) fn variables(&self) -> &[(String, String)] {
+        &self.set.state().variables
+    }
+}
+
+impl Drop for ForRun {
+    fn drop(&mut self) {
+        if self.is_private
+            && let Err(error) = self.set.stop()
+        {
+            eprintln!("{error}");
+        }
+    }
+}
+
+/// What the environment says; an empty variable says nothing.
+fn given(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+fn start(file: &Path, lifetime: Lifetime) -> Result<Set, String> {
+    let missing: Vec<&str> = SERVICES.iter().filter_map(|service| (service.missing_package)()).collect();
+    install::install(&missing)?;
+    Set::start(file.to_owned(), SERVICES, lifetime)
+}
+
+fn describe(set: &Set) {
+    let state = set.state();
+    for server in &state.servers {
+        println!("{} on 127.0.0.1:{}, process {}", server.name, server.port, server.pid);
+    }
+    println!("Logs and data: {}\n", state.directory.display());
+    print!("{}", state.exports());
+    println!("\nTo set these variables:  eval \"$(cargo xtask services env)\"");
+    println!("To stop the servers:     cargo xtask services down");
+}
+
+/// The set that `services up` started, if all of it still runs. What is left of another is removed.
+fn running() -> Result<Option<Set>, String> {
+    let Some(set) = load(&up_file())? else { return Ok(None) };
+    if !set.is_alive() {
+        eprintln!("Not all servers of the last `cargo xtask services up` run any more: the rest is removed.");
+        set.stop()?;
+        return Ok(None);
+    }
+    // Two answers to the same question: only the user knows which one is meant.
+    let other =
+        set.state().variables.iter().find(|(name, value)| given(name).is_some_and(|given| given != *value));
+    match other {
+        Some((name, _)) => Err(format!(
+            "{name} is set to something else than the servers that are up: `unset {name}`, or run \
+             `cargo xtask services down` first."
+        )),
+        None => Ok(Some(set)),
+    }
+}
+
+/// The servers of test runs that were killed before they could stop them.
+fn end_forgotten_runs() -> Result<(), String> {
+    let Ok(files) = fs::read_dir(folder()) else { return Ok(()) };
+    for file in files.flatten() {
+        let name = file.file_name();
+        let pid = name.to_str().and_then(|name| name.strip_prefix(RUN)).and_then(|pid| pid.parse().ok());
+        if pid.is_some_and(|pid| !process::command_line(pid).contains("xtask")) {
+            load(&file.path())?.map_or(Ok(()), |set| set.stop())?;
+        }
+    }
+    Ok(())
+}
+
+/// A file that cannot be read is an error: what it named may still run.
+fn load(file: &Path) -> Result<Option<Set>, String> {
+    if !file.exists() {
+        return Ok(None);
+    }
+    let set = Set::load(file.to_owned()).ok_or_else(|| {
+        format!("{} is damaged: end the servers that it names, and remove it.", file.display())
+    })?;
+    Ok(Some(set))
+}
+
+const RUN: &str = "run-";
+
+/// Beside what cargo builds, always at the same place, so that every command finds it.
+fn folder() -> PathBuf {
+    crate::shell::root().join("target/services")
+}
+
+fn up_file() -> PathBuf {
+    folder().join("up")
+}
+
+fn run_file(pid: u32) -> PathBuf {
+    folder().join(format!("{RUN}{pid}"))
+}
+
+/// Keeps two commands from starting and stopping servers at the same time.
+fn lock() -> Result<File, String> {
+    let path = folder().join("lock");
+    let locked = fs::create_dir_all(folder()).and_then(|()| File::create(&path)).and_then(|file| {
+        file.lock()?;
+        Ok(file)
+    });
+    locked.map_err(|error| format!("{} cannot be locked: {error}", path.display()))
+}

@@ -1,0 +1,99 @@
+//! PgBouncer in transaction mode in front of PostgreSQL, with few connections and its own defaults.
+
+use std::path::{Path, PathBuf};
+
+use super::set::{Set, Start, answers};
+use super::url::PostgresUrl;
+use super::{Service, given, port, postgres, process};
+
+/// The URL of the same database as PostgreSQL's own, through PgBouncer.
+const URL: &str = "POSTHASTE_TEST_PGBOUNCER_URL";
+
+pub(super) const SERVICE: Service = Service { missing_package, start };
+
+fn missing_package() -> Option<&'static str> {
+    (given(URL).is_none() && find().is_none()).then_some("pgbouncer")
+}
+
+fn find() -> Option<PathBuf> {
+    process::find("pgbouncer")
+}
+
+fn start(set: &mut Set) -> Result<(), String> {
+    if let Some(url) = given(URL) {
+        let address = PostgresUrl::parse(&url).map(|url| url.address());
+        return set.export_given(URL, url.clone(), address);
+    }
+    let program = find().ok_or("pgbouncer is not on the PATH: install it")?;
+    let server = set.state().variable(postgres::URL).unwrap_or_default().to_owned();
+    let server = PostgresUrl::parse(&server).ok_or_else(|| {
+        format!(
+            "PgBouncer cannot be put before the server that {} names: start one yourself and set {URL}.",
+            postgres::URL
+        )
+    })?;
+    serve(set, &program, &server)
+}
+
+fn serve(set: &mut Set, program: &Path, server: &PostgresUrl<'_>) -> Result<(), String> {
+    let port = port::free()?;
+    let file = set.create_file("pgbouncer.ini", &settings(set.directory(), port, server))?;
+    set.create_file("pgbouncer.users", &users(server))?;
+    let args = [&*file.to_string_lossy()];
+    let start = Start { name: "PgBouncer", program, args: &args, port, stop_signal: "TERM" };
+    set.serve(&start, || answers(("127.0.0.1", port)))?;
+    set.export(URL, format!("postgres://{}@127.0.0.1:{port}/{}", server.user, server.database));
+    Ok(())
+}
+
+/// What is not here stays as PgBouncer has it: Posthaste has to cope with that, so nothing is
+/// ignored of what a client asks for when it connects.
+fn settings(directory: &Path, port: u16, server: &PostgresUrl<'_>) -> String {
+    let directory = directory.display();
+    let PostgresUrl { user, host, port: server_port, .. } = server;
+    format!(
+        "[databases]
+* = host={host} port={server_port}
+
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {port}
+unix_socket_dir = {directory}
+pidfile = {directory}/pgbouncer.pid
+auth_type = trust
+auth_file = {directory}/pgbouncer.users
+admin_users = {user}
+pool_mode = transaction
+default_pool_size = 2
+max_client_conn = 500
+"
+    )
+}
+
+/// The password is for the server's side; clients need none.
+fn users(server: &PostgresUrl<'_>) -> String {
+    format!("\"{}\" \"{}\"\n", server.user, server.password)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_are_pooled_per_transaction_with_the_defaults_of_pgbouncer() {
+        let server = PostgresUrl::parse("postgres://me:secret@db.local:6000/shop").unwrap();
+        let settings = settings(Path::new("/tmp/d"), 20_002, &server);
+        for line in [
+            "* = host=db.local port=6000",
+            "listen_port = 20002",
+            "pool_mode = transaction",
+            "default_pool_size = 2",
+            "auth_file = /tmp/d/pgbouncer.users",
+        ] {
+            assert!(settings.lines().any(|set| set == line), "{line}");
+        }
+        assert!(!settings.contains("ignore_startup_parameters"));
+        assert!(!settings.contains("secret"));
+        assert_eq!(users(&server), "\"me\" \"secret\"\n");
+    }
+}

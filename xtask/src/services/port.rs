@@ -1,0 +1,53 @@
+//! Chooses ports that nobody listens on.
+
+use std::hash::{BuildHasher, RandomState};
+use std::net::TcpListener;
+use std::ops::Range;
+
+/// Below what systems hand out to outgoing connections, so that no client takes the port of a server
+/// that has not started yet, or that a test is just starting again.
+const PORTS: Range<u16> = 20_000..32_000;
+
+/// A free port of 127.0.0.1.
+pub(super) fn free() -> Result<u16, String> {
+    // Every start begins elsewhere, so that two of them seldom choose the same port.
+    let begin =
+        PORTS.start + u16::try_from(RandomState::new().hash_one(()) % PORTS.len() as u64).unwrap_or(0);
+    first_free(begin, is_free)
+        .ok_or_else(|| format!("No port of 127.0.0.1 is free between {} and {}", PORTS.start, PORTS.end))
+}
+
+fn is_free(port: u16) -> bool {
+    TcpListener::bind(("127.0.0.1", port)).is_ok()
+}
+
+/// Goes once around the range.
+fn first_free(begin: u16, is_free: impl Fn(u16) -> bool) -> Option<u16> {
+    (begin..PORTS.end).chain(PORTS.start..begin).find(|port| is_free(*port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn taken_ports_are_passed_over() {
+        assert_eq!(first_free(20_500, |port| port > 20_502), Some(20_503));
+        assert_eq!(first_free(31_999, |port| port != 31_999), Some(20_000));
+        assert_eq!(first_free(20_500, |port| port == 20_499), Some(20_499));
+        assert_eq!(first_free(20_500, |_| false), None);
+    }
+
+    #[test]
+    fn port_with_a_listener_is_not_free() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        assert!(!is_free(listener.local_addr().unwrap().port()));
+    }
+
+    #[test]
+    fn chosen_port_can_be_listened_on() {
+        let port = free().unwrap();
+        assert!(PORTS.contains(&port));
+        assert!(TcpListener::bind(("127.0.0.1", port)).is_ok());
+    }
+}

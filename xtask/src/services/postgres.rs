@@ -1,0 +1,144 @@
+//! PostgreSQL: durable as in production, with every login trusted but one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::set::{Set, Start};
+use super::url::PostgresUrl;
+use super::{Service, given, port};
+
+/// The URL of a superuser who needs no password.
+pub(super) const URL: &str = "POSTHASTE_TEST_POSTGRES_URL";
+
+/// The folder with `initdb` and `postgres`, for tests that kill and restart a server of their own.
+///
+/// Who sets it chooses the version that is started here, too. As root, such tests must start their
+/// server with `setpriv` as we do.
+const BIN: &str = "POSTHASTE_TEST_POSTGRES_BIN";
+
+/// A superuser whose password the server asks for, so that tests can see one refused.
+const ROLE_SQL: &str = "\
+SET password_encryption = 'scram-sha-256';
+CREATE ROLE with_password SUPERUSER LOGIN PASSWORD 'the-right-one';
+";
+
+/// The first line that fits decides, so these stand before the lines of `initdb`, which trust everyone.
+const ROLE_ACCESS: &str = "\
+local all with_password scram-sha-256
+host all with_password all scram-sha-256
+";
+
+pub(super) const SERVICE: Service = Service { missing_package, start };
+
+fn missing_package() -> Option<&'static str> {
+    // A folder that was given and has nothing in it is a mistake, which no package mends.
+    let is_needed = given(URL).is_none() && given(BIN).is_none();
+    (is_needed && find_bin().is_none()).then_some("postgresql")
+}
+
+fn start(set: &mut Set) -> Result<(), String> {
+    let bin = find_bin();
+    if let Some(bin) = &bin {
+        set.export(BIN, bin.display().to_string());
+    }
+    if let Some(url) = given(URL) {
+        let address = PostgresUrl::parse(&url).map(|url| url.address());
+        return set.export_given(URL, url.clone(), address);
+    }
+    let bin = bin.ok_or_else(|| format!("{BIN} has no initdb and postgres: set it to a folder that has."))?;
+    let data = set.directory().join("postgres");
+    initialise(set, &bin, &data)?;
+    serve(set, &bin.join("postgres"), &data)
+}
+
+fn initialise(set: &Set, bin: &Path, data: &Path) -> Result<(), String> {
+    let data_text = &*data.to_string_lossy();
+    let args = ["-D", data_text, "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--no-locale"];
+    set.run(&bin.join("initdb"), &args, "")?;
+
+    let access = data.join("pg_hba.conf");
+    fs::read_to_string(&access)
+        .and_then(|lines| fs::write(&access, format!("{ROLE_ACCESS}{lines}")))
+        .map_err(|error| format!("{} cannot be changed: {error}", access.display()))?;
+
+    // Without a server: nothing can connect yet, and an error ends it.
+    let args = ["--single", "-D", data_text, "-c", "exit_on_error=on", "postgres"];
+    set.run(&bin.join("postgres"), &args, ROLE_SQL)
+}
+
+fn serve(set: &mut Set, program: &Path, data: &Path) -> Result<(), String> {
+    let port = port::free()?;
+    let sockets = format!("unix_socket_directories={}", set.directory().display());
+    let (data_text, port_text) = (data.to_string_lossy(), port.to_string());
+    let mut args = vec!["-D", &data_text, "-p", &port_text];
+    // Commits are durable, or a benchmark would measure another database.
+    for setting in
+        ["listen_addresses=127.0.0.1", &sockets, "wal_level=logical", "max_connections=200", "fsync=on"]
+    {
+        args.extend(["-c", setting]);
+    }
+    // INT: clients are cut off and the server ends in good order.
+    let start = Start { name: "PostgreSQL", program, args: &args, port, stop_signal: "INT" };
+    set.serve(&start, || is_ready(data))?;
+    set.export(URL, format!("postgres://postgres@127.0.0.1:{port}/postgres"));
+    Ok(())
+}
+
+/// The eighth line of the server's own file says so, as `pg_ctl` reads it.
+fn is_ready(data: &Path) -> bool {
+    let status = fs::read_to_string(data.join("postmaster.pid")).unwrap_or_default();
+    status.lines().nth(7).is_some_and(|line| line.trim_end() == "ready")
+}
+
+fn find_bin() -> Option<PathBuf> {
+    if let Some(bin) = given(BIN) {
+        return Some(bin.into()).filter(|bin: &PathBuf| has_programs(bin));
+    }
+    let on_path = std::env::var_os("PATH").unwrap_or_default();
+    let on_path: Vec<PathBuf> = std::env::split_paths(&on_path).collect();
+    newest_bin(Path::new("/usr/lib/postgresql")).or_else(|| on_path.into_iter().find(|bin| has_programs(bin)))
+}
+
+/// Debian keeps one folder per version, away from the PATH.
+fn newest_bin(versions: &Path) -> Option<PathBuf> {
+    let folders = fs::read_dir(versions).ok()?.flatten();
+    let version =
+        |folder: &fs::DirEntry| folder.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
+    let bins = folders.filter_map(|folder| Some((version(&folder)?, folder.path().join("bin"))));
+    bins.filter(|(_, bin)| has_programs(bin)).max().map(|(_, bin)| bin)
+}
+
+fn has_programs(bin: &Path) -> bool {
+    ["initdb", "postgres"].iter().all(|program| bin.join(program).is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn newest_version_with_a_server_is_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(newest_bin(&folder.path().join("none")), None);
+        assert_eq!(newest_bin(folder.path()), None);
+        for (version, programs) in
+            [("9", &["initdb", "postgres"][..]), ("15", &["initdb", "postgres"]), ("17", &["psql"])]
+        {
+            let bin = folder.path().join(version).join("bin");
+            fs::create_dir_all(&bin).unwrap();
+            programs.iter().for_each(|program| fs::write(bin.join(program), "").unwrap());
+        }
+        assert_eq!(newest_bin(folder.path()), Some(folder.path().join("15/bin")));
+    }
+
+    #[test]
+    fn server_is_ready_when_its_file_says_so() {
+        let data = tempfile::tempdir().unwrap();
+        assert!(!is_ready(data.path()));
+        for (status, expected) in [("starting", false), ("ready   ", true)] {
+            let lines = format!("17\n/data\n1700000000\n20001\n/tmp\n127.0.0.1\n  1 2\n{status}\n");
+            fs::write(data.path().join("postmaster.pid"), lines).unwrap();
+            assert_eq!(is_ready(data.path()), expected);
+        }
+    }
+}
