@@ -494,6 +494,7 @@ impl fmt::Display for Purge {
             Purgeable::Done => "DONE",
             Purgeable::Dead => "DEAD",
             Purgeable::Any => "all",
+            Purgeable::Archived => "ARCHIVED",
         };
         write!(f, "{what} older than {}", humantime::format_duration(self.older_than))
     }
@@ -508,6 +509,9 @@ pub enum Purgeable {
     Dead,
     /// Rows of any status, by insertion time: only for writer-only outboxes.
     Any,
+    /// Rows in the archive, by `done_at` in the same way; always deleted. A store that keeps its
+    /// archive in days drops whole days, whatever the limit, so a row may stay for a day longer.
+    Archived,
 }
 
 /// A bell that a store rings when there may be something to claim.

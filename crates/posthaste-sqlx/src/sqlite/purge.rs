@@ -38,6 +38,9 @@ pub(super) const ARCHIVE: &str = concat!(
     r#" FROM "{table}" WHERE seq IN (SELECT value FROM jsonb_each(?1))"#
 );
 
+const FORGET: &str = r#"DELETE FROM "{table}_archive" WHERE seq IN (SELECT seq FROM "{table}_archive"
+WHERE coalesce(done_at, inserted_at) <= ?1 ORDER BY seq LIMIT ?2)"#;
+
 impl SqliteStore {
     pub(super) async fn purge_rows(&self, purge: &Purge) -> Result<u64, StoreError> {
         let mut tx = self.connections().begin().await?;
@@ -54,10 +57,14 @@ pub(super) async fn purge_in(
     purge: &Purge,
 ) -> Result<u64, sqlx::Error> {
     let before = purge.now.unwrap_or_else(Timestamp::now) - purge.older_than;
+    if purge.what == Purgeable::Archived {
+        let query = sql.query(FORGET).bind(before.as_micros()).bind(value::limit(purge.limit));
+        return Ok(query.execute(connection).await?.rows_affected());
+    }
     let select = match purge.what {
         Purgeable::Done => OLD_DONE,
         Purgeable::Dead => OLD_DEAD,
-        Purgeable::Any => OLD,
+        Purgeable::Any | Purgeable::Archived => OLD,
     };
     let query = sql.query(select).bind(before.as_micros());
     let query = query.bind(value::limit(purge.limit));

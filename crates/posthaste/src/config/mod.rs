@@ -171,6 +171,9 @@ pub struct PurgeConfig {
     /// Deletes rows of any status at this age. Writer-only mode alone. Default: never.
     #[cfg_attr(feature = "serde", serde(with = "duration::option"))]
     pub age: Option<Duration>,
+    /// Deletes rows of the archive at this age. Default: never.
+    #[cfg_attr(feature = "serde", serde(with = "duration::option"))]
+    pub archived: Option<Duration>,
     /// The pause between two purges. Default: 1 h.
     #[cfg_attr(feature = "serde", serde(with = "duration"))]
     pub interval: Duration,
@@ -296,6 +299,7 @@ impl Default for PurgeConfig {
             done: Retention::delete_after(seven_days()),
             dead: Retention::KEEP,
             age: None,
+            archived: None,
             interval: Duration::from_secs(3600),
             batch: 500,
         }

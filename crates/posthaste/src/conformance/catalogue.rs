@@ -145,6 +145,7 @@ macro_rules! store_conformance {
                 any_purges_by_insertion_whatever_the_status
                 limit_is_kept_and_the_oldest_go_first
                 purged_rows_can_be_archived
+                old_archived_rows_are_deleted
                 purging_nothing_answers_zero
             }
             admin {

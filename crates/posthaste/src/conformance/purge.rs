@@ -124,10 +124,29 @@ pub async fn purged_rows_can_be_archived(h: &dyn Harness) {
     assert_eq!((stats.done, stats.dead, stats.archived), (0, 0, 2));
 }
 
+/// Ten days later, so that a store which keeps its archive in days has whole ones to drop.
+pub async fn old_archived_rows_are_deleted(h: &dyn Harness) {
+    let k = Kit::new(h);
+    if k.lacks(h.capabilities().archive, "archive") {
+        return;
+    }
+    let t = k.now().await;
+    let archived = k.done(2, Some(t)).await;
+    let kept = k.done(1, Some(t)).await.remove(0);
+    let two = Purge { archive: true, limit: 2, ..purge(Purgeable::Done, t + DAY) };
+    assert_eq!(run(&k, two).await, 2);
+    assert_eq!(run(&k, purge(Purgeable::Archived, t + DAY - MICRO)).await, 0);
+    assert_eq!(run(&k, purge(Purgeable::Archived, t + 10 * DAY)).await, 2);
+    for id in &archived {
+        assert!(k.find(id).await.is_none());
+    }
+    assert_eq!(k.row(&kept).await.status, Status::Done);
+}
+
 pub async fn purging_nothing_answers_zero(h: &dyn Harness) {
     let k = Kit::new(h);
     let t = k.now().await + 1000 * DAY;
-    for what in [Purgeable::Done, Purgeable::Dead, Purgeable::Any] {
+    for what in [Purgeable::Done, Purgeable::Dead, Purgeable::Any, Purgeable::Archived] {
         assert_eq!(run(&k, purge(what, t)).await, 0);
     }
 }

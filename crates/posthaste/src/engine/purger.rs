@@ -59,5 +59,6 @@ fn jobs(mode: Mode, purge: &PurgeConfig) -> impl Iterator<Item = (Purgeable, Dur
     };
     let by_status = [of(Purgeable::Done, &purge.done), of(Purgeable::Dead, &purge.dead)];
     let by_age = purge.age.map(|age| (Purgeable::Any, age, false));
-    by_status.into_iter().chain([by_age]).flatten()
+    let archived = purge.archived.map(|age| (Purgeable::Archived, age, false));
+    by_status.into_iter().chain([by_age, archived]).flatten()
 }

@@ -130,6 +130,9 @@ pub(super) fn oldest_pending(table: &Table, now: Timestamp) -> Option<Duration> 
 
 pub(super) fn purge_rows(table: &mut Table, purge: &Purge, now: Timestamp) -> u64 {
     let before = now - purge.older_than;
+    if purge.what == Purgeable::Archived {
+        return table.forget_archived(before, purge.limit);
+    }
     let seqs: Vec<i64> = match purge.what {
         Purgeable::Done => {
             table.index.done.range(..=(before, i64::MAX)).take(purge.limit).map(|&(_, seq)| seq).collect()
@@ -137,7 +140,7 @@ pub(super) fn purge_rows(table: &mut Table, purge: &Purge, now: Timestamp) -> u6
         Purgeable::Dead => {
             table.index.dead.range(..=(before, i64::MAX)).take(purge.limit).map(|&(_, seq)| seq).collect()
         }
-        Purgeable::Any => {
+        Purgeable::Any | Purgeable::Archived => {
             let old = table.rows.values().filter(|row| row.inserted_at <= before);
             old.take(purge.limit).map(|row| row.seq).collect()
         }

@@ -102,6 +102,18 @@ impl Table {
         }
     }
 
+    /// Deletes rows of the archive that ended before this time; answers how many.
+    pub(super) fn forget_archived(&mut self, before: Timestamp, limit: usize) -> u64 {
+        let is_old = |row: &&Row| row.done_at.unwrap_or(row.inserted_at) <= before;
+        let old: Vec<i64> = self.archive.values().filter(is_old).take(limit).map(|row| row.seq).collect();
+        for seq in &old {
+            if let Some(row) = self.archive.remove(seq) {
+                self.archive_ids.remove(row.event.id());
+            }
+        }
+        old.len() as u64
+    }
+
     /// Notes what an operator did, unless it was nothing.
     pub(super) fn note(&mut self, at: Timestamp, actor: &str, action: &str, target: String, rows: u64) {
         if rows == 0 {

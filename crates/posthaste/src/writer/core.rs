@@ -11,12 +11,16 @@ use super::receipt::{Receipt, Written};
 use crate::engine::Intake;
 use crate::error::WriteError;
 use crate::event::{Event, EventId, Limits};
-use crate::store::{Lease, LeaseToken, Owner};
+use crate::store::{Lease, LeaseToken, Owner, Wake};
 
 /// What every Writer shares: hooks, limits, and the engine that its rows are born leased to.
 /// Made by [`Outbox::writer_core`](crate::Outbox::writer_core); cheap to clone.
 #[derive(Clone, Debug)]
-pub struct WriterCore(pub(super) Arc<Shared>);
+pub struct WriterCore {
+    pub(super) shared: Arc<Shared>,
+    /// Rung for other processes when rows that nobody holds were committed.
+    pub(super) bell: Option<Wake>,
+}
 
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -74,15 +78,21 @@ impl WriterCore {
         limits: Limits,
         intake: Option<Intake>,
     ) -> Self {
-        Self(Arc::new(Shared { hooks: Hooks(hooks), limits, intake }))
+        Self { shared: Arc::new(Shared { hooks: Hooks(hooks), limits, intake }), bell: None }
+    }
+
+    /// The same with a bell that is rung after every commit of rows that are due and that this process
+    /// does not hold. For stores that can wake other processes.
+    pub fn ringing(self, bell: Wake) -> Self {
+        Self { bell: Some(bell), ..self }
     }
 
     /// Runs `before_write`, checks every event and decides which rows are born leased. Call it
     /// right before the INSERT is sent: leases are judged from this instant.
     pub fn prepare(&self, events: Vec<Event>, scope: Scope) -> Result<Prepared, WriteError> {
-        let events = self.0.hooks.before_write(events).map_err(WriteError::Hook)?;
+        let events = self.shared.hooks.before_write(events).map_err(WriteError::Hook)?;
         for event in &events {
-            self.0.limits.check(event.parts())?;
+            self.shared.limits.check(event.parts())?;
         }
         let (events, repeated) = split_repeated(events);
         let token = LeaseToken::random();
@@ -92,7 +102,7 @@ impl WriterCore {
 
     fn new_row(&self, event: Event, token: LeaseToken, scope: Scope) -> NewRow {
         let delay = event.delay();
-        let intake = self.0.intake.as_ref().filter(|_| scope == Scope::Transaction && delay.is_none());
+        let intake = self.shared.intake.as_ref().filter(|_| scope == Scope::Transaction && delay.is_none());
         let lease = intake.and_then(|intake| intake.lease_for(&event)).map(|(owner, duration)| NewLease {
             owner,
             token,
@@ -129,7 +139,7 @@ impl Prepared {
                 }
             }
         }
-        if let (Some(intake), false) = (&self.core.0.intake, duplicates.is_empty()) {
+        if let (Some(intake), false) = (&self.core.shared.intake, duplicates.is_empty()) {
             intake.duplicates(duplicates.len());
         }
         let receipt = Receipt::new(self.core, written, duplicates, self.asked_at);

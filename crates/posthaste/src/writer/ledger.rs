@@ -30,6 +30,11 @@ impl Ledger {
         self.receipts.append(&mut savepoint.receipts);
     }
 
+    /// Whether nothing was written.
+    pub fn is_empty(&self) -> bool {
+        self.receipts.is_empty()
+    }
+
     /// The keys of all rows written, for the proof before COMMIT.
     pub fn seqs(&self) -> Vec<i64> {
         self.receipts.iter().flat_map(Receipt::seqs).collect()

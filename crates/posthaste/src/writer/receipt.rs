@@ -74,8 +74,8 @@ impl Receipt {
     }
 
     pub(super) fn after_write(&self) {
-        if !self.core.0.hooks.is_empty() {
-            self.core.0.hooks.after_write(&events(&self.written));
+        if !self.core.shared.hooks.is_empty() {
+            self.core.shared.hooks.after_write(&events(&self.written));
         }
     }
 
@@ -85,10 +85,14 @@ impl Receipt {
         let (kept, undone): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.written).into_iter().partition(|written| present(written.seq));
         self.core.rolled_back(&undone);
-        if !self.core.0.hooks.is_empty() {
-            self.core.0.hooks.after_commit(&events(&kept));
+        if !self.core.shared.hooks.is_empty() {
+            self.core.shared.hooks.after_commit(&events(&kept));
         }
-        if let Some(intake) = &self.core.0.intake {
+        let is_free = |written: &Written| written.lease.is_none() && written.event.delay().is_none();
+        if let (Some(bell), true) = (&self.core.bell, kept.iter().any(is_free)) {
+            bell.ring();
+        }
+        if let Some(intake) = &self.core.shared.intake {
             intake.committed(kept, self.asked_at, proof);
         }
     }
@@ -102,8 +106,8 @@ impl Receipt {
 
 impl WriterCore {
     fn rolled_back(&self, undone: &[Written]) {
-        if !self.0.hooks.is_empty() {
-            self.0.hooks.after_rollback(&events(undone));
+        if !self.shared.hooks.is_empty() {
+            self.shared.hooks.after_rollback(&events(undone));
         }
     }
 }
@@ -111,7 +115,7 @@ impl WriterCore {
 impl Drop for Receipt {
     fn drop(&mut self) {
         let leases: Vec<Lease> = self.written.drain(..).filter_map(|written| written.lease).collect();
-        if let (Some(intake), false) = (&self.core.0.intake, leases.is_empty()) {
+        if let (Some(intake), false) = (&self.core.shared.intake, leases.is_empty()) {
             intake.abandoned(leases);
         }
     }
