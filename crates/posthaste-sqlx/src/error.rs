@@ -36,6 +36,109 @@ pub enum OpenError {
     #[error("{} is not a SQLite database, or is encrypted: see whether the path is right", .0.display())]
     NotADatabase(PathBuf),
 
+    /// The server did not answer.
+    #[error(
+        "the database {server} cannot be reached: see that the server runs, and that host and port are right"
+    )]
+    Unreachable {
+        /// Which database.
+        server: String,
+        /// What the driver said.
+        source: sqlx::Error,
+    },
+
+    /// The server does not let this user in.
+    #[error("the database {server} refused the user or the password: correct them in the URL")]
+    Refused {
+        /// Which database.
+        server: String,
+        /// What the server said.
+        source: sqlx::Error,
+    },
+
+    /// The server has no such database.
+    #[error("there is no database {server}: create it with `createdb`, or correct the URL")]
+    NoDatabase {
+        /// Which database.
+        server: String,
+        /// What the server said.
+        source: sqlx::Error,
+    },
+
+    /// There is a PgBouncer between, which nobody said.
+    #[error(
+        "a pooler answers at {server}: if it is PgBouncer in transaction mode, call `.pgbouncer()` on the \
+         store's builder, or give the command line `--pgbouncer`"
+    )]
+    Pooler {
+        /// Which database.
+        server: String,
+        /// What the pooler said.
+        source: sqlx::Error,
+    },
+
+    /// The server has no connection left.
+    #[error(
+        "the database {server} has no connection left: raise max_connections, use fewer or smaller pools, \
+         or put PgBouncer before it"
+    )]
+    NoConnectionLeft {
+        /// Which database.
+        server: String,
+        /// What the server said.
+        source: sqlx::Error,
+    },
+
+    /// The server only reads: it is a replica, or was told so.
+    #[error(
+        "the database {server} only reads, as a replica does: connect to its primary, or open the store \
+         with `read_only()`"
+    )]
+    ReadOnlyServer {
+        /// Which database.
+        server: String,
+    },
+
+    /// The user may look, and nothing else.
+    #[error(
+        "the database user may only read the outbox on {server}: open the store with `read_only()`, or grant \
+         what docs/postgres.md says a writer or a relay needs"
+    )]
+    OnlyReads {
+        /// Which database.
+        server: String,
+    },
+
+    /// The user may not do this.
+    #[error(
+        "the database user may not do this on {server}: docs/postgres.md has the grants that writers, \
+         relays and viewers need"
+    )]
+    NotAllowed {
+        /// Which database.
+        server: String,
+        /// What the server said.
+        source: sqlx::Error,
+    },
+
+    /// A table that was there is gone.
+    #[error("a table of the outbox is gone from {server}: create it again with `posthaste migrate apply`")]
+    TableGone {
+        /// Which database.
+        server: String,
+        /// What the server said.
+        source: sqlx::Error,
+    },
+
+    /// The server is too old.
+    #[error("the database server has version {found}, Posthaste needs at least {needed}: upgrade it")]
+    OldServer {
+        /// Its version.
+        found: String,
+        /// The oldest that is good enough.
+        needed: &'static str,
+    },
+
     /// The outbox table is not there.
     #[error(
         "there is no outbox table {table}: create it with `posthaste migrate apply --table {table}`, or \
@@ -86,7 +189,7 @@ pub enum OpenError {
     },
 
     /// The database keeps its text in another encoding.
-    #[error("the database keeps text as {0}: only UTF-8 is supported; create it anew with `PRAGMA encoding`")]
+    #[error("the database keeps text as {0}: only UTF-8 is supported; create it anew with that encoding")]
     Encoding(String),
 
     /// Anything else that the database says.

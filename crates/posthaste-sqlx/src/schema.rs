@@ -1,5 +1,7 @@
 //! The versions of an outbox's schema.
 
+use crate::{OpenError, TableName};
+
 /// One numbered step of a schema. Steps are never changed once released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Migration {
@@ -40,4 +42,69 @@ pub enum SchemaState {
         /// Whether `adopt` can upgrade it.
         adoptable: bool,
     },
+}
+
+/// The columns of the table that document 003 describes.
+const DOCUMENT_COLUMNS: [&str; 15] = [
+    "event_id",
+    "event_type",
+    "aggregate_type",
+    "aggregate_id",
+    "tenant_id",
+    "payload",
+    "headers",
+    "status",
+    "attempts",
+    "available_at",
+    "created_at",
+    "done_at",
+    "last_error",
+    "locked_by",
+    "locked_at",
+];
+
+impl SchemaState {
+    /// The state of a table with this version, none counting as zero.
+    pub(crate) fn of_version(version: Option<u32>, latest: u32) -> Self {
+        match version.unwrap_or(0) {
+            version if version > latest => Self::Newer { version, latest },
+            version if version == latest => Self::Current { version },
+            version => Self::Behind { version, latest },
+        }
+    }
+
+    /// The state of a table with these columns and without a version.
+    pub(crate) fn foreign(columns: &[String]) -> Self {
+        let is_missing = |name: &&str| !columns.iter().any(|column| column == name);
+        let missing: Vec<&str> = DOCUMENT_COLUMNS.into_iter().filter(is_missing).collect();
+        let unknown = columns.iter().map(String::as_str).filter(|column| !DOCUMENT_COLUMNS.contains(column));
+        let unknown: Vec<&str> = unknown.collect();
+        let why = match (missing.as_slice(), unknown.as_slice()) {
+            ([], []) => "it has the columns of document 003, and no schema version".to_owned(),
+            ([], unknown) => format!("it has columns that an outbox does not know: {}", unknown.join(", ")),
+            (missing, _) => format!("it lacks the columns {}", missing.join(", ")),
+        };
+        Self::Foreign { why, adoptable: missing.is_empty() && unknown.is_empty() }
+    }
+
+    /// Why a program that needs the `latest` version cannot use a table in this state.
+    pub(crate) fn refuse(self, table: &TableName, latest: u32) -> OpenError {
+        let table = table.clone();
+        match self {
+            Self::Missing => OpenError::NoSchema { table },
+            Self::Behind { version, .. } | Self::Current { version } => {
+                OpenError::OldSchema { table, found: version, needed: latest }
+            }
+            Self::Newer { version, latest } => {
+                OpenError::NewerSchema { table, found: version, known: latest }
+            }
+            Self::Foreign { why, adoptable } => {
+                let advice = match adoptable {
+                    true => "`posthaste migrate apply --adopt` upgrades it, or choose another table name",
+                    false => "choose another table name for the outbox",
+                };
+                OpenError::ForeignTable { table, why, advice }
+            }
+        }
+    }
 }

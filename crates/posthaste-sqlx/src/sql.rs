@@ -1,47 +1,99 @@
-//! The one place where SQL is put together at run time: a table's name goes into a text that stands
-//! in this crate. Values are always bound.
+//! The one place where SQL is put together at run time: a table's name, and a number of rows, go into a
+//! text that stands in this crate. Values are always bound.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use sqlx::database::HasStatementCache;
 use sqlx::query::{Query, QueryScalar};
 use sqlx::{AssertSqlSafe, Database};
 
-use crate::TableName;
+use crate::{SchemaName, TableName};
 
 /// Writes statements about one outbox table.
+///
+/// In a text `"{table}` stands for the table, with its schema if it has one, and begins the names of its
+/// side tables too; `{name}` and `{schema}` are the bare names.
 #[derive(Clone, Debug)]
 pub(crate) struct Sql {
     table: TableName,
+    schema: Option<SchemaName>,
+    persistent: bool,
+    /// Texts that were put together before, by the place of their template in memory.
+    known: Arc<Mutex<Known>>,
 }
+
+type Known = HashMap<(usize, usize), Arc<str>>;
 
 impl Sql {
     pub(crate) fn new(table: TableName) -> Self {
-        Self { table }
+        Self { table, schema: None, persistent: true, known: Arc::default() }
+    }
+
+    #[cfg(feature = "postgres")]
+    pub(crate) fn in_schema(self, schema: SchemaName) -> Self {
+        Self { schema: Some(schema), known: Arc::default(), ..self }
+    }
+
+    /// Statements that the server forgets at once: the next one may reach another server.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn forgetful(self) -> Self {
+        Self { persistent: false, ..self }
     }
 
     pub(crate) fn table(&self) -> &TableName {
         &self.table
     }
 
-    /// A statement in which every `{table}` stands for the table's name.
-    pub(crate) fn query<DB: Database>(&self, template: &'static str) -> Query<'static, DB, DB::Arguments> {
-        sqlx::query(AssertSqlSafe(self.text(template)))
+    /// A statement about the table.
+    pub(crate) fn query<DB: Database + HasStatementCache>(
+        &self,
+        template: &'static str,
+    ) -> Query<'static, DB, DB::Arguments> {
+        sqlx::query(AssertSqlSafe(self.known(template))).persistent(self.persistent)
     }
 
-    /// The same, for one value.
-    pub(crate) fn scalar<DB: Database, T>(
+    /// A statement that the planner looks at anew each time, in several parts, with a number of rows for
+    /// `{limit}`. A plan that a server keeps may have been made when the table was empty.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn fresh<DB: Database + HasStatementCache>(
+        &self,
+        parts: &[&'static str],
+        limit: usize,
+    ) -> Query<'static, DB, DB::Arguments> {
+        self.limited(parts, limit).persistent(false)
+    }
+
+    /// A statement in several parts, with a number of rows for `{limit}`: a planner that knows the number
+    /// never reads the whole table for a few rows.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn limited<DB: Database + HasStatementCache>(
+        &self,
+        parts: &[&'static str],
+        limit: usize,
+    ) -> Query<'static, DB, DB::Arguments> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let text = self.text(&parts.concat()).replace("{limit}", &limit.to_string());
+        sqlx::query(AssertSqlSafe(text)).persistent(self.persistent)
+    }
+
+    /// The same as [`query`](Self::query), for one value.
+    pub(crate) fn scalar<DB: Database + HasStatementCache, T>(
         &self,
         template: &'static str,
     ) -> QueryScalar<'static, DB, T, DB::Arguments>
     where
         (T,): for<'r> sqlx::FromRow<'r, DB::Row>,
     {
-        sqlx::query_scalar(AssertSqlSafe(self.text(template)))
+        sqlx::query_scalar(AssertSqlSafe(self.text(template))).persistent(self.persistent)
     }
 
     /// A statement made of several such texts.
-    pub(crate) fn query_of<DB: Database>(&self, parts: &[&'static str]) -> Query<'static, DB, DB::Arguments> {
-        sqlx::query(AssertSqlSafe(self.text(&parts.concat())))
+    pub(crate) fn query_of<DB: Database + HasStatementCache>(
+        &self,
+        parts: &[&str],
+    ) -> Query<'static, DB, DB::Arguments> {
+        sqlx::query(AssertSqlSafe(self.text(&parts.concat()))).persistent(self.persistent)
     }
 
     /// Several statements in one text, without values.
@@ -49,8 +101,20 @@ impl Sql {
         sqlx::raw_sql(AssertSqlSafe(self.text(template)))
     }
 
+    fn known(&self, template: &'static str) -> Arc<str> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(
+            known.entry((template.as_ptr().addr(), template.len())).or_insert_with(|| self.text(template)),
+        )
+    }
+
     /// The text itself, for people to read.
     pub(crate) fn text(&self, template: &str) -> Arc<str> {
-        template.replace("{table}", self.table.as_str()).into()
+        let Some(schema) = &self.schema else {
+            return template.replace("{table}", self.table.as_str()).into();
+        };
+        let qualified = format!("\"{schema}\".\"{}", self.table);
+        let text = template.replace("\"{table}", &qualified);
+        text.replace("{name}", self.table.as_str()).replace("{schema}", schema.as_str()).into()
     }
 }

@@ -1,4 +1,4 @@
-//! The name of an outbox table.
+//! The names of an outbox table and of the schema that it stands in.
 
 use std::fmt;
 use std::str::FromStr;
@@ -38,12 +38,8 @@ impl FromStr for TableName {
     type Err = InvalidTableName;
 
     fn from_str(name: &str) -> Result<Self, InvalidTableName> {
-        let mut chars = name.chars();
-        let first = chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
-        let rest = chars.all(|c| c.is_ascii_alphanumeric() || c == '_');
         // SQLite keeps this prefix to itself.
-        let reserved = name.len() >= 7 && name.as_bytes()[..7].eq_ignore_ascii_case(b"sqlite_");
-        match first && rest && !reserved && name.len() <= Self::MAX_CHARS {
+        match is_identifier(name, Self::MAX_CHARS) && !has_prefix(name, "sqlite_") {
             true => Ok(Self(name.into())),
             false => Err(InvalidTableName(name.chars().take(2 * Self::MAX_CHARS).collect())),
         }
@@ -64,3 +60,69 @@ impl fmt::Display for TableName {
     max = TableName::MAX_CHARS
 )]
 pub struct InvalidTableName(String);
+
+/// The name of a PostgreSQL schema, by the same rules as a [`TableName`], at most 63 characters.
+///
+/// ```
+/// use posthaste_sqlx::SchemaName;
+///
+/// assert!("billing".parse::<SchemaName>().is_ok());
+/// assert!("pg_catalog".parse::<SchemaName>().is_err());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SchemaName(Arc<str>);
+
+impl SchemaName {
+    /// The longest name, in characters.
+    pub const MAX_CHARS: usize = 63;
+
+    /// The name as it was given.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// `public`.
+impl Default for SchemaName {
+    fn default() -> Self {
+        Self("public".into())
+    }
+}
+
+impl FromStr for SchemaName {
+    type Err = InvalidSchemaName;
+
+    fn from_str(name: &str) -> Result<Self, InvalidSchemaName> {
+        // PostgreSQL keeps this prefix to itself.
+        match is_identifier(name, Self::MAX_CHARS) && !has_prefix(name, "pg_") {
+            true => Ok(Self(name.into())),
+            false => Err(InvalidSchemaName(name.chars().take(2 * Self::MAX_CHARS).collect())),
+        }
+    }
+}
+
+impl fmt::Display for SchemaName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A name that no schema of an outbox can have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} cannot name a schema: take a letter or _, then letters, digits and _, at most {max} in all, \
+     not beginning with pg_",
+    max = SchemaName::MAX_CHARS
+)]
+pub struct InvalidSchemaName(String);
+
+/// Whether nothing in this name could mean something to SQL once it stands between quotes.
+fn is_identifier(name: &str, max_chars: usize) -> bool {
+    let mut chars = name.chars();
+    let first = chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
+    first && chars.all(|c| c.is_ascii_alphanumeric() || c == '_') && name.len() <= max_chars
+}
+
+fn has_prefix(name: &str, prefix: &str) -> bool {
+    name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+}

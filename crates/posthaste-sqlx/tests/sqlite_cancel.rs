@@ -5,42 +5,10 @@
 
 mod support;
 
-use std::pin::pin;
-use std::task::Poll;
-use std::time::{Duration, Instant};
-
 use posthaste::{BoxError, Outbox, Recorder};
 use posthaste_sqlx::{SqliteTx, SqliteWriter};
 use sqlx::{Connection as _, Executor as _};
 use support::*;
-
-/// Polls a future at most so many times, then drops it, sometimes a little later: what it asked for
-/// may have happened by then, or be happening.
-async fn drop_after<F: Future>(polls: usize, work: F) -> Option<F::Output> {
-    let mut work = pin!(work);
-    let mut left = polls;
-    let answer = std::future::poll_fn(|context| {
-        if left == 0 {
-            return Poll::Ready(None);
-        }
-        left -= 1;
-        match work.as_mut().poll(context) {
-            Poll::Ready(answer) => Poll::Ready(Some(answer)),
-            // Every other time without waiting for the answer.
-            Poll::Pending if left == 0 && fastrand::bool() => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
-        }
-    });
-    let answer = answer.await;
-    if answer.is_none() {
-        let moment = Duration::from_micros(fastrand::u64(0..150));
-        let started = Instant::now();
-        while started.elapsed() < moment {
-            std::hint::spin_loop();
-        }
-    }
-    answer
-}
 
 struct World {
     db: Db,

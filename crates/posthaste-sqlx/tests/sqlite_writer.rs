@@ -5,50 +5,13 @@
 mod support;
 
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
-use posthaste::{
-    BoxError, CommitError, Event, EventId, Outbox, Recorder, Source, StoreError, WriteError, WriterHook,
-};
+use posthaste::{BoxError, CommitError, EventId, Outbox, Recorder, Source, StoreError, WriteError};
 use posthaste_sqlx::{SqliteTx, SqliteWriter};
 use sqlx::{Connection as _, Executor as _, SqliteConnection};
 use support::*;
-
-/// Notes every call of a hook, in order: `name id,id`.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<String>>>);
-
-impl Log {
-    fn note(&self, name: &str, events: &[Event]) {
-        let ids: Vec<&str> = events.iter().map(|event| event.id().as_str()).collect();
-        self.0.lock().expect("no test panics in it").push(format!("{name} {}", ids.join(",")));
-    }
-
-    fn lines(&self) -> Vec<String> {
-        self.0.lock().expect("no test panics in it").clone()
-    }
-}
-
-impl WriterHook for Log {
-    fn before_write(&self, events: Vec<Event>) -> Result<Vec<Event>, BoxError> {
-        self.note("before_write", &events);
-        Ok(events)
-    }
-
-    fn after_write(&self, events: &[Event]) {
-        self.note("after_write", events);
-    }
-
-    fn after_commit(&self, events: &[Event]) {
-        self.note("after_commit", events);
-    }
-
-    fn after_rollback(&self, events: &[Event]) {
-        self.note("after_rollback", events);
-    }
-}
 
 /// A running engine that only the hot path and the bell of commits can wake.
 struct World {

@@ -11,6 +11,7 @@ use super::filter::Conditions;
 use super::purge::purge_in;
 use super::row::{detail, event_columns, row_columns, view};
 use super::{SqliteStore, value};
+use crate::page::cut_page;
 
 const PENDING: &str = r#"SELECT
   count(*) FILTER (WHERE status = 0), count(*) FILTER (WHERE status = 2),
@@ -313,12 +314,4 @@ fn audit_entry(row: &SqliteRow) -> Result<AuditEntry, sqlx::Error> {
         target: row.try_get("target")?,
         rows: row.try_get("rows")?,
     })
-}
-
-/// Cuts off the entry that only shows that there is more.
-fn cut_page<T>(mut items: Vec<T>, limit: usize, key: impl Fn(&T) -> i64) -> Page<T> {
-    let more = items.len() > limit;
-    items.truncate(limit);
-    let next = items.last().map(key).filter(|_| more);
-    Page { items, next }
 }

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
+use posthaste::Timestamp;
 use posthaste::writer::NewRow;
-use posthaste::{Event, Timestamp};
 use serde::Serialize;
 use sqlx::{Row as _, SqliteConnection};
 
+use crate::new_row::{due_in, headers_json, owner, text_payload, token};
 use crate::sql::Sql;
 
 macro_rules! insert_into {
@@ -191,30 +192,7 @@ fn all(row: &NewRow, now: Timestamp) -> impl Serialize + '_ {
 }
 
 fn due_at(row: &NewRow, now: Timestamp) -> Timestamp {
-    match &row.lease {
-        Some(lease) => now + lease.duration,
-        None => now + row.delay.unwrap_or_default(),
-    }
-}
-
-fn owner(row: &NewRow) -> Option<&str> {
-    row.lease.as_ref().map(|lease| lease.owner.as_str())
-}
-
-fn token(row: &NewRow) -> i64 {
-    row.lease.as_ref().map_or(0, |lease| lease.token.as_i64())
-}
-
-/// A payload that a person with a SQLite shell can read stays readable; a media type says that it is
-/// not ours to look into. Text with a NUL in it would be cut short there.
-fn text_payload(event: &Event) -> Option<&str> {
-    let text = std::str::from_utf8(event.payload()).ok().filter(|text| !text.contains('\0'));
-    text.filter(|_| event.content_type().is_none())
-}
-
-fn headers_json(event: &Event) -> Option<String> {
-    // A map of text to text always has a JSON form.
-    (!event.headers().is_empty()).then(|| serde_json::to_string(event.headers()).unwrap_or_default())
+    now + due_in(row)
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -23,25 +23,6 @@ const VERSIONS: &str = r#"CREATE TABLE IF NOT EXISTS "{table}_schema" (
 );
 "#;
 
-/// The columns of the table that document 003 describes.
-const DOCUMENT_COLUMNS: [&str; 15] = [
-    "event_id",
-    "event_type",
-    "aggregate_type",
-    "aggregate_id",
-    "tenant_id",
-    "payload",
-    "headers",
-    "status",
-    "attempts",
-    "available_at",
-    "created_at",
-    "done_at",
-    "last_error",
-    "locked_by",
-    "locked_at",
-];
-
 /// Views, triggers and foreign keys of the service go on to mean the table of this name, and not the
 /// one that it is renamed to. Outside a transaction only.
 const KEEP_REFERENCES: &str = "PRAGMA foreign_keys = OFF;\nPRAGMA legacy_alter_table = ON;\n";
@@ -133,7 +114,7 @@ impl SqliteMigrations {
             SchemaState::Missing => self.apply_after(connection, 0).await,
             SchemaState::Current { .. } => Ok(Vec::new()),
             SchemaState::Behind { version, .. } => self.apply_after(connection, version).await,
-            unusable => Err(self.refuse(unusable)),
+            unusable => Err(unusable.refuse(self.sql.table(), LATEST)),
         }
     }
 
@@ -141,7 +122,7 @@ impl SqliteMigrations {
     pub(super) async fn expect_current(&self) -> Result<(), OpenError> {
         match self.check().await? {
             SchemaState::Current { .. } => Ok(()),
-            other => Err(self.refuse(other)),
+            other => Err(other.refuse(self.sql.table(), LATEST)),
         }
     }
 
@@ -208,26 +189,6 @@ impl SqliteMigrations {
             known => known,
         }
     }
-
-    fn refuse(&self, state: SchemaState) -> OpenError {
-        let table = self.sql.table().clone();
-        match state {
-            SchemaState::Missing => OpenError::NoSchema { table },
-            SchemaState::Behind { version, .. } | SchemaState::Current { version } => {
-                OpenError::OldSchema { table, found: version, needed: LATEST }
-            }
-            SchemaState::Newer { version, latest } => {
-                OpenError::NewerSchema { table, found: version, known: latest }
-            }
-            SchemaState::Foreign { why, adoptable } => {
-                let advice = match adoptable {
-                    true => "`posthaste migrate apply --adopt` upgrades it, or choose another table name",
-                    false => "choose another table name for the outbox",
-                };
-                OpenError::ForeignTable { table, why, advice }
-            }
-        }
-    }
 }
 
 async fn read_state(connection: &mut SqliteConnection, sql: &Sql) -> Result<SchemaState, OpenError> {
@@ -241,15 +202,11 @@ async fn read_state(connection: &mut SqliteConnection, sql: &Sql) -> Result<Sche
         return Ok(SchemaState::Missing);
     }
     if columns_of(connection, &versions).await?.is_empty() {
-        return Ok(foreign(&columns));
+        return Ok(SchemaState::foreign(&columns));
     }
     let version: Option<u32> =
         sql.scalar(r#"SELECT max(version) FROM "{table}_schema""#).fetch_one(&mut *connection).await?;
-    Ok(match version.unwrap_or(0) {
-        version if version > LATEST => SchemaState::Newer { version, latest: LATEST },
-        LATEST => SchemaState::Current { version: LATEST },
-        version => SchemaState::Behind { version, latest: LATEST },
-    })
+    Ok(SchemaState::of_version(version, LATEST))
 }
 
 async fn columns_of(connection: &mut SqliteConnection, table: &str) -> Result<Vec<String>, sqlx::Error> {
@@ -259,17 +216,4 @@ async fn columns_of(connection: &mut SqliteConnection, table: &str) -> Result<Ve
         .fetch_all(&mut *connection)
         .await?;
     rows.iter().map(|row| row.try_get(0)).collect()
-}
-
-fn foreign(columns: &[String]) -> SchemaState {
-    let missing: Vec<&str> =
-        DOCUMENT_COLUMNS.into_iter().filter(|name| !columns.iter().any(|column| column == name)).collect();
-    let unknown: Vec<&str> =
-        columns.iter().map(String::as_str).filter(|column| !DOCUMENT_COLUMNS.contains(column)).collect();
-    let why = match (missing.as_slice(), unknown.as_slice()) {
-        ([], []) => "it has the columns of document 003, and no schema version".to_owned(),
-        ([], unknown) => format!("it has columns that an outbox does not know: {}", unknown.join(", ")),
-        (missing, _) => format!("it lacks the columns {}", missing.join(", ")),
-    };
-    SchemaState::Foreign { why, adoptable: missing.is_empty() && unknown.is_empty() }
 }

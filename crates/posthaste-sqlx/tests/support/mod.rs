@@ -1,21 +1,20 @@
-//! What the SQLite tests share: a database of one's own, an engine on it, and small words for
-//! common steps.
+//! What the SQLite tests share: a database of one's own and an engine on it.
 
-#![allow(dead_code, unreachable_pub, reason = "every test file uses a part of it")]
+#![allow(dead_code, unreachable_pub, unused_imports, reason = "every test file uses a part of it")]
 
-use std::collections::BTreeSet;
+#[path = "../steps/mod.rs"]
+mod steps;
+
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use posthaste::admin::Filter;
-use posthaste::{Admin as _, Event, EventId, Outbox, Recorder, Route, Routes, SingleNode, Status};
+use posthaste::{Admin as _, EventId, Outbox, Recorder, Route, Routes, SingleNode, Status};
 use posthaste_sqlx::{SqliteStore, SqliteWriter};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{AssertSqlSafe, Row as _, SqlitePool};
+pub use steps::*;
 use tempfile::TempDir;
-
-pub const HOUR: Duration = Duration::from_secs(3600);
 
 /// A database in a folder that goes with it, a pool as a service has one, and a store on it.
 pub struct Db {
@@ -99,43 +98,6 @@ impl Db {
 
 pub async fn run(pool: &SqlitePool, sql: &str) -> Result<(), sqlx::Error> {
     sqlx::raw_sql(AssertSqlSafe(sql)).execute(pool).await.map(|_| ())
-}
-
-pub fn event(id: &str) -> Event {
-    Event::builder("Tested").id(id).json_text("{}").build().expect("a good event")
-}
-
-pub fn events(ids: &[&str]) -> Vec<Event> {
-    ids.iter().map(|id| event(id)).collect()
-}
-
-/// What was delivered, sorted, repeats included.
-pub fn delivered(recorder: &Recorder) -> Vec<String> {
-    let mut ids: Vec<String> = recorder.ids().iter().map(ToString::to_string).collect();
-    ids.sort();
-    ids
-}
-
-pub fn set_of(ids: impl IntoIterator<Item = impl ToString>) -> BTreeSet<String> {
-    ids.into_iter().map(|id| id.to_string()).collect()
-}
-
-/// Waits for something that has to happen soon, on real time.
-pub async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
-    let patience = Duration::from_secs(20);
-    tokio::time::timeout(patience, work).await.unwrap_or_else(|_| panic!("not within {patience:?}: {what}"))
-}
-
-/// Asks again and again until the answer is yes. For what gives no signal: another process, or rows
-/// that somebody else changes.
-pub async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    soon(what, async {
-        let mut look = tokio::time::interval(Duration::from_millis(10));
-        while !is_so().await {
-            look.tick().await;
-        }
-    })
-    .await;
 }
 
 /// The `sqlite3` shell on this database, if there is one on this machine: another program with a
