@@ -1,0 +1,100 @@
+-- Exactly what a claim reads, in its order. Leased, delayed and parked rows lie beyond "now".
+CREATE INDEX "{name}_due" ON "{table}" (available_at, seq) WHERE status IN (0, 2);
+-- Ordered claims, the lag, and lists of what is pending.
+CREATE INDEX "{name}_pending" ON "{table}" (seq) WHERE status IN (0, 2);
+CREATE INDEX "{name}_parked" ON "{table}" (parked, seq) WHERE parked IS NOT NULL;
+-- The purger's order. A foreign program may leave done_at empty.
+CREATE INDEX "{name}_done" ON "{table}" (coalesce(done_at, inserted_at)) WHERE status = 1;
+CREATE INDEX "{name}_dead" ON "{table}" (seq) WHERE status = 3;
+
+-- Routes that an operator has paused.
+CREATE TABLE "{table}_control" (
+  route     text        PRIMARY KEY,
+  paused_at timestamptz NOT NULL,
+  paused_by text        NOT NULL
+);
+
+-- What operators did.
+CREATE TABLE "{table}_audit" (
+  seq    bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  at     timestamptz NOT NULL,
+  actor  text        NOT NULL,
+  action text        NOT NULL,
+  target text        NOT NULL,
+  rows   bigint      NOT NULL
+);
+
+-- Events that somebody wanted to keep after they were delivered or given up, in one partition per day
+-- of archiving, so that a day leaves at once. What finds no partition goes into the last one.
+CREATE TABLE "{table}_archive" (
+  seq            bigint       NOT NULL,
+  event_id       varchar(36)  NOT NULL,
+  event_type     varchar(128) NOT NULL,
+  aggregate_type varchar(64),
+  aggregate_id   varchar(128),
+  tenant_id      varchar(64),
+  topic          text,
+  content_type   text,
+  schema_version bigint,
+  payload        text,
+  payload_bytes  bytea,
+  headers        text,
+  status         smallint     NOT NULL,
+  attempts       integer      NOT NULL,
+  deferrals      integer      NOT NULL,
+  lost_leases    integer      NOT NULL,
+  replays        integer      NOT NULL,
+  parked         text,
+  progress       text[],
+  available_at   timestamptz  NOT NULL,
+  created_at     timestamptz  NOT NULL,
+  inserted_at    timestamptz  NOT NULL,
+  done_at        timestamptz,
+  last_error     text,
+  locked_by      varchar(128),
+  locked_at      timestamptz,
+  lease_token    bigint       NOT NULL,
+  archived_at    timestamptz  NOT NULL DEFAULT statement_timestamp()
+) PARTITION BY RANGE (archived_at);
+CREATE INDEX "{name}_archive_seq" ON "{table}_archive" (seq);
+CREATE INDEX "{name}_archive_id" ON "{table}_archive" (event_id);
+CREATE TABLE "{table}_archive_rest" PARTITION OF "{table}_archive" DEFAULT;
+
+-- Partitions belong to whoever made the outbox; these two let a relay have them made and dropped
+-- without being the owner.
+CREATE FUNCTION "{table}_archive_day"(day date) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET client_min_messages = warning AS $$
+DECLARE
+  partition text := '{name}_day_' || to_char(day, 'YYYYMMDD');
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended('posthaste {schema}.{name} archive', 0));
+  IF to_regclass(format('%I.%I', '{schema}', partition)) IS NULL THEN
+    EXECUTE format('CREATE TABLE %I.%I PARTITION OF "{table}_archive" FOR VALUES FROM (%L) TO (%L)',
+      '{schema}', partition, day::timestamp AT TIME ZONE 'UTC', (day + 1)::timestamp AT TIME ZONE 'UTC');
+  END IF;
+END $$;
+
+-- Drops the days that ended before this time, and answers how many events went with them.
+CREATE FUNCTION "{table}_archive_drop"(before timestamptz) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  day record;
+  gone bigint := 0;
+  rows bigint;
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended('posthaste {schema}.{name} archive', 0));
+  FOR day IN
+    SELECT c.oid::regclass AS partition
+    FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+    WHERE i.inhparent = '"{table}_archive"'::regclass AND c.relname ~ '_day_[0-9]{8}$'
+      AND (to_date(right(c.relname, 8), 'YYYYMMDD') + 1)::timestamp AT TIME ZONE 'UTC' <= before
+  LOOP
+    EXECUTE format('SELECT count(*) FROM %s', day.partition) INTO rows;
+    EXECUTE format('DROP TABLE %s', day.partition);
+    gone := gone + rows;
+  END LOOP;
+  DELETE FROM "{table}_archive_rest" WHERE archived_at <= before;
+  GET DIAGNOSTICS rows = ROW_COUNT;
+  RETURN gone + rows;
+END $$;
+REVOKE ALL ON FUNCTION "{table}_archive_day"(date), "{table}_archive_drop"(timestamptz) FROM PUBLIC;

@@ -1,0 +1,327 @@
+//! The operator's door.
+
+use async_trait::async_trait;
+use posthaste::admin::{Admin, AuditEntry, DeadGroup, Filter, Finding, Page, PageRequest, Replay, Stats};
+use posthaste::store::Purge;
+use posthaste::{EventDetail, EventId, EventRow, GLOBAL, StoreError, Timestamp, decode_headers};
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Postgres, Row as _};
+
+use super::PgStore;
+use super::filter::Conditions;
+use super::purge::{self, purge_in};
+use super::row::{detail, event_columns, row_columns, view};
+use super::store::read_oldest_pending;
+use super::value::{self, Time};
+use crate::page::cut_page;
+
+const PENDING: &str = r#"SELECT
+  count(*) FILTER (WHERE status = 0), count(*) FILTER (WHERE status = 2),
+  count(*) FILTER (WHERE available_at <= statement_timestamp()),
+  count(*) FILTER (WHERE available_at > statement_timestamp() AND locked_by IS NOT NULL),
+  count(*) FILTER (WHERE available_at > statement_timestamp() AND locked_by IS NULL AND parked IS NOT NULL),
+  count(*) FILTER (WHERE available_at > statement_timestamp() AND locked_by IS NULL AND parked IS NULL)
+FROM "{table}" WHERE status IN (0, 2)"#;
+
+const FINISHED: &str = r#"SELECT
+  (SELECT count(*) FROM "{table}" WHERE status = 1),
+  (SELECT count(*) FROM "{table}" WHERE status = 3),
+  (SELECT count(*) FROM "{table}_archive"),
+  coalesce((SELECT array_agg(route) FROM "{table}_control"), '{}')"#;
+
+const GET: &str =
+    concat!("SELECT ", row_columns!(), ", ", event_columns!(), r#" FROM "{table}" AS o WHERE event_id = $1"#);
+
+const GET_ARCHIVED: &str = concat!(
+    "SELECT ",
+    row_columns!(),
+    ", ",
+    event_columns!(),
+    r#" FROM "{table}_archive" AS o WHERE event_id = $1 ORDER BY seq DESC LIMIT 1"#
+);
+
+const DEAD_GROUPS: &str = r#"SELECT
+  coalesce(aggregate_type, $1), event_type, coalesce(left(last_error, 200), ''),
+  count(*) AS total, min(done_at), max(done_at)
+FROM (SELECT * FROM "{table}" WHERE status = 3 ORDER BY seq DESC LIMIT 10000) AS dead
+GROUP BY 1, 2, 3 ORDER BY total DESC, 2, 3 LIMIT {limit}"#;
+
+const REVIVE: &str = r#"UPDATE "{table}" SET status = 0, available_at = statement_timestamp(), attempts = 0,
+  deferrals = 0, lost_leases = 0, replays = least(replays, 2147483646) + 1, last_error = NULL, done_at = NULL,
+  parked = NULL, locked_by = NULL, locked_at = NULL, lease_token = 0,
+  progress = CASE WHEN $2 THEN NULL ELSE progress END
+WHERE seq = ANY ($1) AND status = 3"#;
+
+const NOTE: &str = r#"INSERT INTO "{table}_audit" (at, actor, action, target, rows)
+VALUES (statement_timestamp(), $1, $2, $3, $4)"#;
+
+const PAUSE: &str = r#"INSERT INTO "{table}_control" (route, paused_at, paused_by)
+VALUES ($1, statement_timestamp(), $2) ON CONFLICT (route) DO NOTHING"#;
+
+const RESUME: &str = r#"DELETE FROM "{table}_control" WHERE route = $1"#;
+
+const AUDIT: &str = r#"SELECT seq, at, actor, action, target, rows FROM "{table}_audit"
+WHERE seq < $1 ORDER BY seq DESC LIMIT {limit}"#;
+
+const PARKED: &str = r#"SELECT parked, count(*) FROM "{table}"
+WHERE parked IS NOT NULL AND parked NOT IN (SELECT route FROM "{table}_control") GROUP BY parked"#;
+
+/// The oldest rows only: a sign that something is wrong, not a census.
+const DOUBTFUL: &str = r#"SELECT attempts < 0, headers FROM (
+  SELECT headers, attempts FROM "{table}" WHERE status IN (0, 2) ORDER BY seq LIMIT 10000) AS oldest
+WHERE attempts < 0 OR trim(headers) NOT IN ('', 'null', '{}')"#;
+
+#[async_trait]
+impl Admin for PgStore {
+    async fn stats(&self) -> Result<Stats, StoreError> {
+        self.read(async |connection| {
+            let pending = self.sql().query::<Postgres>(PENDING).fetch_one(&mut *connection).await?;
+            let finished = self.sql().query::<Postgres>(FINISHED).fetch_one(&mut *connection).await?;
+            let paused: Vec<String> = finished.try_get(3)?;
+            Ok(Stats {
+                new: count(&pending, 0)?,
+                retry: count(&pending, 1)?,
+                due: count(&pending, 2)?,
+                leased: count(&pending, 3)?,
+                parked: count(&pending, 4)?,
+                scheduled: count(&pending, 5)?,
+                done: count(&finished, 0)?,
+                dead: count(&finished, 1)?,
+                archived: count(&finished, 2)?,
+                oldest_pending: read_oldest_pending(self.sql(), connection, None).await?,
+                paused: paused.into_iter().collect(),
+            })
+        })
+        .await
+    }
+
+    async fn count(&self, filter: &Filter) -> Result<u64, StoreError> {
+        let conditions = Conditions::new(filter);
+        self.read(async |connection| {
+            let row = conditions.query(self.sql(), "count(*)", "").fetch_one(connection).await?;
+            count(&row, 0)
+        })
+        .await
+    }
+
+    async fn list(&self, filter: &Filter, page: &PageRequest) -> Result<Page<EventRow>, StoreError> {
+        let limit = page.limit.min(PageRequest::MAX_LIMIT);
+        let conditions = Conditions::new(filter).after(page.after);
+        self.read(async |connection| {
+            let tail = format!(" ORDER BY o.seq LIMIT {}", limit + 1);
+            let rows = conditions.query(self.sql(), row_columns!(), &tail).fetch_all(connection).await?;
+            Ok(cut_page(rows.iter().map(view).collect(), limit, |row| row.seq))
+        })
+        .await
+    }
+
+    async fn get(&self, id: &EventId) -> Result<Option<EventDetail>, StoreError> {
+        let id = value::text(id.as_str()).into_owned();
+        self.read(async |connection| {
+            for statement in [GET, GET_ARCHIVED] {
+                let query = self.sql().query::<Postgres>(statement).bind(&id);
+                if let Some(row) = query.fetch_optional(&mut *connection).await? {
+                    return Ok(Some(detail(&row)));
+                }
+            }
+            Ok(None)
+        })
+        .await
+    }
+
+    async fn dead_groups(&self, limit: usize) -> Result<Vec<DeadGroup>, StoreError> {
+        let limit = limit.min(PageRequest::MAX_LIMIT);
+        self.read(async |connection| {
+            let query = self.sql().limited::<Postgres>(&[DEAD_GROUPS], limit).bind(GLOBAL);
+            query.fetch_all(connection).await?.iter().map(dead_group).collect()
+        })
+        .await
+    }
+
+    async fn replay(&self, id: &EventId, replay: &Replay<'_>) -> Result<bool, StoreError> {
+        let replayed = self.revive(&Filter::id(id.clone()), 1, replay, id.to_string()).await?;
+        Ok(replayed == 1)
+    }
+
+    async fn replay_all(
+        &self,
+        filter: &Filter,
+        limit: usize,
+        replay: &Replay<'_>,
+    ) -> Result<u64, StoreError> {
+        self.revive(filter, limit, replay, filter.to_string()).await
+    }
+
+    async fn discard(&self, filter: &Filter, limit: usize, actor: &str) -> Result<u64, StoreError> {
+        let action = Action { actor, name: "discard", target: filter.to_string() };
+        self.act(action, async |connection| {
+            let seqs = self.find_dead(connection, filter, limit).await?;
+            purge::delete(self.sql(), connection, &seqs).await?;
+            Ok(seqs.len() as u64)
+        })
+        .await
+    }
+
+    async fn purge(&self, purge: &Purge, actor: &str) -> Result<u64, StoreError> {
+        if purge.archive {
+            self.prepare_archive().await?;
+        }
+        let action = Action { actor, name: "purge", target: purge.to_string() };
+        self.act(action, async |connection| purge_in(self.sql(), connection, purge).await).await
+    }
+
+    async fn pause(&self, route: &str, actor: &str) -> Result<bool, StoreError> {
+        let action = Action { actor, name: "pause", target: route.to_owned() };
+        let paused = self.act(action, async |connection| {
+            let query = self.sql().query::<Postgres>(PAUSE).bind(value::text(route));
+            Ok(query.bind(value::text(actor)).execute(connection).await?.rows_affected())
+        });
+        let paused = paused.await?;
+        self.forget_glance();
+        Ok(paused == 1)
+    }
+
+    async fn resume(&self, route: &str, actor: &str) -> Result<bool, StoreError> {
+        let action = Action { actor, name: "resume", target: route.to_owned() };
+        let resumed = self.act(action, async |connection| {
+            let query = self.sql().query::<Postgres>(RESUME).bind(value::text(route));
+            Ok(query.execute(connection).await?.rows_affected())
+        });
+        let resumed = resumed.await?;
+        self.forget_glance();
+        Ok(resumed == 1)
+    }
+
+    async fn diagnose(&self) -> Result<Vec<Finding>, StoreError> {
+        let stats = self.stats().await?;
+        let (unreadable, parked) = self
+            .read(async |connection| {
+                let rows = self.sql().query::<Postgres>(DOUBTFUL).fetch_all(&mut *connection).await?;
+                let unreadable = rows.iter().filter(|row| is_unreadable(row)).count() as u64;
+                let rows = self.sql().query::<Postgres>(PARKED).fetch_all(connection).await?;
+                let parked = rows.iter().map(|row| Ok((row.try_get(0)?, count(row, 1)?)));
+                Ok((unreadable, parked.collect::<Result<Vec<(String, u64)>, sqlx::Error>>()?))
+            })
+            .await?;
+        let mut findings = Vec::new();
+        findings.extend(stats.oldest_pending.and_then(Finding::late));
+        findings.extend(Finding::dead(stats.dead));
+        findings.extend(Finding::unreadable(unreadable));
+        findings.extend(parked.iter().map(|(route, count)| Finding::parked(route, *count)));
+        Ok(findings)
+    }
+
+    async fn audit(&self, page: &PageRequest) -> Result<Page<AuditEntry>, StoreError> {
+        let limit = page.limit.min(PageRequest::MAX_LIMIT);
+        self.read(async |connection| {
+            let query = self.sql().limited::<Postgres>(&[AUDIT], limit + 1);
+            let rows = query.bind(page.after.unwrap_or(i64::MAX)).fetch_all(connection).await?;
+            let entries = rows.iter().map(audit_entry).collect::<Result<Vec<_>, _>>()?;
+            Ok(cut_page(entries, limit, |entry| entry.seq))
+        })
+        .await
+    }
+}
+
+/// What goes into the audit.
+struct Action<'a> {
+    actor: &'a str,
+    name: &'static str,
+    target: String,
+}
+
+impl PgStore {
+    async fn read<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
+    ) -> Result<T, StoreError> {
+        self.connections().operator(work).await
+    }
+
+    /// Changes rows and notes who did it, in one transaction; a change of nothing is not noted.
+    async fn act(
+        &self,
+        action: Action<'_>,
+        work: impl AsyncFnOnce(&mut PgConnection) -> Result<u64, sqlx::Error>,
+    ) -> Result<u64, StoreError> {
+        self.connections()
+            .operator(async |connection| {
+                let rows = work(&mut *connection).await?;
+                if rows > 0 {
+                    let query = self.sql().query::<Postgres>(NOTE).bind(value::text(action.actor));
+                    let query = query.bind(action.name).bind(value::text(&action.target));
+                    query.bind(rows.cast_signed()).execute(connection).await?;
+                }
+                Ok(rows)
+            })
+            .await
+    }
+
+    /// The DEAD rows that match, oldest first.
+    async fn find_dead(
+        &self,
+        connection: &mut PgConnection,
+        filter: &Filter,
+        limit: usize,
+    ) -> Result<Vec<i64>, sqlx::Error> {
+        let Some(conditions) = Conditions::dead(filter) else { return Ok(Vec::new()) };
+        let tail = format!(" ORDER BY o.seq LIMIT {} FOR UPDATE SKIP LOCKED", value::limit(limit));
+        let rows = conditions.query(self.sql(), "o.seq", &tail).fetch_all(connection).await?;
+        rows.iter().map(|row| row.try_get(0)).collect()
+    }
+
+    async fn revive(
+        &self,
+        filter: &Filter,
+        limit: usize,
+        replay: &Replay<'_>,
+        target: String,
+    ) -> Result<u64, StoreError> {
+        let action = Action { actor: replay.actor, name: "replay", target };
+        self.act(action, async |connection| {
+            let seqs = self.find_dead(connection, filter, limit).await?;
+            let query = self.sql().query::<Postgres>(REVIVE).bind(seqs).bind(replay.forget_progress);
+            let revived = query.execute(&mut *connection).await?.rows_affected();
+            if revived > 0 {
+                self.notify(connection).await?;
+            }
+            Ok(revived)
+        })
+        .await
+    }
+}
+
+fn count(row: &PgRow, index: usize) -> Result<u64, sqlx::Error> {
+    Ok(row.try_get::<i64, _>(index)?.unsigned_abs())
+}
+
+fn is_unreadable(row: &PgRow) -> bool {
+    let negative = row.try_get(0).unwrap_or(true);
+    negative || row.try_get(1).map_or(true, |headers| decode_headers(headers).is_err())
+}
+
+fn dead_group(row: &PgRow) -> Result<DeadGroup, sqlx::Error> {
+    let time = |index: usize| -> Result<Option<Timestamp>, sqlx::Error> {
+        Ok(row.try_get::<Option<Time>, _>(index)?.map(|time| time.0))
+    };
+    Ok(DeadGroup {
+        aggregate_type: row.try_get(0)?,
+        event_type: row.try_get(1)?,
+        reason: row.try_get(2)?,
+        count: count(row, 3)?,
+        first: time(4)?,
+        last: time(5)?,
+    })
+}
+
+fn audit_entry(row: &PgRow) -> Result<AuditEntry, sqlx::Error> {
+    let at: Time = row.try_get("at")?;
+    Ok(AuditEntry {
+        seq: row.try_get("seq")?,
+        at: at.0,
+        actor: row.try_get("actor")?,
+        action: row.try_get("action")?,
+        target: row.try_get("target")?,
+        rows: count(row, 5)?,
+    })
+}

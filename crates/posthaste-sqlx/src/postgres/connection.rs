@@ -1,0 +1,287 @@
+//! The store's own connections, and what their errors mean.
+
+use std::fmt;
+use std::io;
+use std::ops::Deref;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use posthaste::StoreError;
+use sqlx::pool::PoolConnection;
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions as _, Database, PgConnection, PgPool, Postgres, SqlSafeStr as _, Transaction};
+use sqlx_core::transaction::TransactionManager as _;
+
+use super::few::Few;
+use crate::OpenError;
+use crate::sql::Sql;
+
+/// Settings of the connections that claim and settle. A settlement that a crash of the server takes back
+/// means one more delivery, so nobody waits for its disk. A plan that was made while the table was empty
+/// stays in use after a backlog has grown: it must not be one that reads or sorts the whole table.
+const ENGINE_SETTINGS: [(&str, &str); 7] = [
+    ("synchronous_commit", "off"),
+    ("jit", "off"),
+    ("enable_seqscan", "off"),
+    ("enable_bitmapscan", "off"),
+    ("enable_sort", "off"),
+    ("statement_timeout", "30s"),
+    ("idle_in_transaction_session_timeout", "10s"),
+];
+
+/// The same for a transaction behind PgBouncer, which lends its connections to others.
+const ENGINE_BEGIN: &str = "BEGIN; SET LOCAL synchronous_commit = off; SET LOCAL jit = off; \
+     SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off; \
+     SET LOCAL statement_timeout = '30s'";
+
+const RIGHTS: &str = r#"SELECT has_any_column_privilege('"{table}"', 'INSERT')
+  OR has_any_column_privilege('"{table}"', 'UPDATE')"#;
+
+pub(super) const BEGIN: &str = "BEGIN";
+
+/// What stands between the store and its server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Path {
+    Direct,
+    /// A PgBouncer that may give every transaction another connection to the server.
+    PgBouncer,
+}
+
+/// Where to log in, and as whom. Its password is never shown, as that of the driver's own type is.
+#[derive(Clone)]
+pub(super) struct Login(pub(super) PgConnectOptions);
+
+impl Deref for Login {
+    type Target = PgConnectOptions;
+    fn deref(&self) -> &PgConnectOptions {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}", self.get_username(), server(self))
+    }
+}
+
+/// A few connections for the engine, and a few, with durable commits, for operators.
+#[derive(Debug)]
+pub(super) struct Connections {
+    engine: Few,
+    operator: Few,
+    path: Path,
+    server: Arc<str>,
+}
+
+impl Connections {
+    pub(super) fn new(options: &PgConnectOptions, path: Path) -> Self {
+        let engine = named(options, path, "posthaste engine");
+        let engine = match path {
+            Path::Direct => engine.options(ENGINE_SETTINGS),
+            Path::PgBouncer => engine,
+        };
+        Self {
+            // One to claim, one to settle, one to renew, one for the rest.
+            engine: Few::new(Login(engine), 4),
+            operator: Few::new(Login(named(options, path, "posthaste")), 2),
+            path,
+            server: server(options).into(),
+        }
+    }
+
+    /// Says when the store is opened, and not at its first call, that this user may neither write events
+    /// nor work on them.
+    pub(super) async fn check_rights(&self, sql: &Sql) -> Result<(), OpenError> {
+        let rights = async |connection: &mut PgConnection| {
+            sql.scalar::<Postgres, bool>(RIGHTS).fetch_one(connection).await
+        };
+        match self.engine.together(BEGIN, rights).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(OpenError::OnlyReads { server: self.server.to_string() }),
+            Err(error) => Err(self.explain(error)),
+        }
+    }
+
+    /// Runs one statement for the engine.
+    pub(super) async fn engine<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
+    ) -> Result<T, StoreError> {
+        match self.path {
+            Path::Direct => self.engine.with(work).await.map_err(|error| self.failed(error)),
+            Path::PgBouncer => self.engine_together(work).await,
+        }
+    }
+
+    /// Runs several statements for the engine, all of them or none.
+    pub(super) async fn engine_together<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
+    ) -> Result<T, StoreError> {
+        let begin = match self.path {
+            Path::Direct => BEGIN,
+            Path::PgBouncer => ENGINE_BEGIN,
+        };
+        self.engine.together(begin, work).await.map_err(|error| self.failed(error))
+    }
+
+    /// Runs statements for an operator, all of them or none, and waits for the server's disk.
+    pub(super) async fn operator<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
+    ) -> Result<T, StoreError> {
+        self.operator.together(BEGIN, work).await.map_err(|error| self.failed(error))
+    }
+
+    /// Says what an error means and what to do, where that is known.
+    pub(super) fn explain(&self, error: sqlx::Error) -> OpenError {
+        explain(error, &self.server)
+    }
+
+    pub(super) fn failed(&self, error: sqlx::Error) -> StoreError {
+        match self.explain(error) {
+            OpenError::Database(error) => StoreError::backend("PostgreSQL", error),
+            known => StoreError::backend("PostgreSQL", known),
+        }
+    }
+
+    pub(super) async fn close(&self) {
+        self.engine.close().await;
+        self.operator.close().await;
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.engine.is_closed()
+    }
+}
+
+/// A connection that can begin a transaction.
+pub(super) async fn acquire(pool: &PgPool) -> Result<PoolConnection<Postgres>, sqlx::Error> {
+    loop {
+        let connection = pool.acquire().await?;
+        if depth(&connection) == 0 {
+            return Ok(connection);
+        }
+        connection.close().await?;
+    }
+}
+
+/// Begins a transaction, or leaves no trace of it.
+///
+/// A BEGIN whose caller goes away before its answer has come would stay open in the pool, and the next
+/// borrower would write into a transaction that nobody commits: the driver counts a transaction only
+/// when it has begun. So the rest of it is done by somebody else, and then rolled back.
+pub(super) async fn begin(
+    connection: PoolConnection<Postgres>,
+    statement: &'static str,
+) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
+    ToTheEnd(Some(Box::pin(Transaction::begin(connection, Some(statement.into_sql_str()))))).await
+}
+
+/// A future that goes on in the background when its caller drops it.
+struct ToTheEnd<F: Future + Send + 'static>(Option<Pin<Box<F>>>)
+where
+    F::Output: Send;
+
+impl<F: Future + Send + 'static> Future for ToTheEnd<F>
+where
+    F::Output: Send,
+{
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let Some(future) = &mut self.0 else { return Poll::Pending };
+        let answer = future.as_mut().poll(context);
+        if answer.is_ready() {
+            self.0 = None;
+        }
+        answer
+    }
+}
+
+impl<F: Future + Send + 'static> Drop for ToTheEnd<F>
+where
+    F::Output: Send,
+{
+    fn drop(&mut self) {
+        if let (Some(future), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
+            runtime.spawn(future);
+        }
+    }
+}
+
+/// How many transactions and savepoints the driver counts on this connection.
+pub(super) fn depth(connection: &PgConnection) -> usize {
+    <Postgres as Database>::TransactionManager::get_transaction_depth(connection)
+}
+
+/// The user's options under a name that an administrator recognises, and without a log of statements.
+pub(super) fn named(options: &PgConnectOptions, path: Path, name: &str) -> PgConnectOptions {
+    let name = match options.get_application_name() {
+        Some(service) => format!("{service}: {name}"),
+        None => name.to_owned(),
+    };
+    let options = options.clone().application_name(&name).disable_statement_logging();
+    match path {
+        Path::Direct => options,
+        // A setting at the start of a session that PgBouncer does not know ends the session.
+        Path::PgBouncer => options.extra_float_digits(None),
+    }
+}
+
+/// The server and database as a person would name them, without the password.
+pub(super) fn server(options: &PgConnectOptions) -> String {
+    let database = options.get_database().unwrap_or_else(|| options.get_username());
+    match options.get_socket() {
+        Some(socket) => format!("{} on {}", database, socket.display()),
+        None => format!("{database} on {}:{}", options.get_host(), options.get_port()),
+    }
+}
+
+/// PostgreSQL's codes of errors.
+mod code {
+    pub(super) const CANNOT_CONNECT_NOW: &str = "57P03";
+    pub(super) const INSUFFICIENT_PRIVILEGE: &str = "42501";
+    pub(super) const INVALID_AUTHORIZATION: &str = "28000";
+    pub(super) const INVALID_PASSWORD: &str = "28P01";
+    pub(super) const NO_DATABASE: &str = "3D000";
+    pub(super) const PROTOCOL_VIOLATION: &str = "08P01";
+    pub(super) const READ_ONLY: &str = "25006";
+    pub(super) const TOO_MANY_CONNECTIONS: &str = "53300";
+    pub(super) const UNDEFINED_TABLE: &str = "42P01";
+}
+
+pub(super) fn explain(error: sqlx::Error, server: &str) -> OpenError {
+    let server = || server.to_owned();
+    let code = error
+        .as_database_error()
+        .and_then(sqlx::error::DatabaseError::code)
+        .map(std::borrow::Cow::into_owned);
+    match code.as_deref() {
+        Some(code::INVALID_PASSWORD | code::INVALID_AUTHORIZATION) => {
+            OpenError::Refused { server: server(), source: error }
+        }
+        Some(code::NO_DATABASE) => OpenError::NoDatabase { server: server(), source: error },
+        Some(code::TOO_MANY_CONNECTIONS) => OpenError::NoConnectionLeft { server: server(), source: error },
+        // A server knows every parameter that we send; a pooler refuses those that it does not.
+        Some(code::PROTOCOL_VIOLATION) if error.to_string().contains("startup parameter") => {
+            OpenError::Pooler { server: server(), source: error }
+        }
+        Some(code::READ_ONLY) => OpenError::ReadOnlyServer { server: server() },
+        Some(code::INSUFFICIENT_PRIVILEGE) => OpenError::NotAllowed { server: server(), source: error },
+        Some(code::CANNOT_CONNECT_NOW) => OpenError::Unreachable { server: server(), source: error },
+        Some(code::UNDEFINED_TABLE) => OpenError::TableGone { server: server(), source: error },
+        None if is_lost(&error) => OpenError::Unreachable { server: server(), source: error },
+        _ => OpenError::Database(error),
+    }
+}
+
+/// Whether the server was not there, or went away.
+fn is_lost(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(error) => error.kind() != io::ErrorKind::InvalidData,
+        sqlx::Error::PoolTimedOut => true,
+        _ => false,
+    }
+}

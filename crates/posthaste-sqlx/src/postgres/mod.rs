@@ -1,0 +1,353 @@
+//! The PostgreSQL store, from PostgreSQL 13 on: an outbox in the service's own database.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//!
+//! use posthaste::{Delivery, Event, Outbox, Routes};
+//! use posthaste_sqlx::PgStore;
+//! use sqlx::PgPool;
+//!
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! let pool = PgPool::connect("postgres://localhost/shop").await?;
+//!
+//! let store = PgStore::builder(&pool.connect_options()).migrate().connect().await?;
+//! let routes = Routes::new().handle("OrderPlaced", async |event: Delivery| println!("{}", event.id()));
+//! let lease = Duration::from_secs(30);
+//! let outbox = Outbox::multi_node(store.clone(), routes, lease).start()?;
+//! let writer = store.writer(&outbox);
+//!
+//! let mut tx = writer.begin(&pool).await?;
+//! sqlx::query("INSERT INTO orders (id) VALUES (17)").execute(&mut *tx).await?;
+//! tx.write(Event::json("OrderPlaced", &serde_json::json!({ "order": 17 }))?).await?;
+//! tx.commit().await?;
+//! # outbox.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
+
+mod admin;
+mod claim;
+mod connection;
+mod few;
+mod filter;
+mod floor;
+mod insert;
+mod lease;
+mod migrate;
+mod pace;
+#[cfg(test)]
+mod plans;
+mod purge;
+mod row;
+mod settle;
+mod store;
+mod tx;
+mod value;
+mod wake;
+mod writer;
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
+
+use posthaste::store::Wake;
+use posthaste::writer::NewRow;
+use posthaste::{Outbox, StoreError};
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{PgConnection, Postgres};
+
+pub use migrate::PgMigrations;
+pub use tx::{PgSavepoint, PgTx};
+pub use writer::PgWriter;
+
+use crate::sql::Sql;
+use crate::{OpenError, SchemaName, TableName};
+use claim::Glance;
+use connection::{Connections, Login, Path, named};
+use floor::Floor;
+use pace::Pace;
+
+/// An outbox in a PostgreSQL database. Cheap to clone.
+///
+/// It opens a few connections of its own, so that a pool of the service that is exhausted never stops
+/// it, nor the reverse. Any number of processes may share a table.
+#[derive(Clone, Debug)]
+pub struct PgStore(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    connections: Connections,
+    sql: Sql,
+    floor: Floor,
+    glance: Glance,
+    pace: Pace,
+    /// When it was last seen that the archive has partitions for the days to come.
+    archive_days: Mutex<Option<Instant>>,
+    /// Rung when there may be something to claim; made when somebody first asks.
+    wake: OnceLock<Wake>,
+    /// Where to listen for other processes; none behind PgBouncer.
+    listen: Option<Login>,
+    /// Rings for other processes; made with the first writer.
+    bell: OnceLock<Wake>,
+    /// Rung when the store ends, for the one who listens.
+    gone: Wake,
+    notify: Notify,
+}
+
+/// When a write wakes the relays and engines of other processes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Notify {
+    /// Right after the commit, from a connection of the store's own, once for all commits of ten
+    /// milliseconds. The default: it costs the writers nothing.
+    #[default]
+    AfterCommit,
+    /// By the commit itself. Reaches the others also when the writing process ends at that moment, but
+    /// all commits on the whole server that notify wait for each other: with 16 writers a quarter to a
+    /// fifteenth of the commits per second was measured.
+    InTransaction,
+    /// Never: the others poll.
+    Off,
+}
+
+impl PgStore {
+    /// Opens the outbox `outbox_event` in the schema `public` of the database that these options, a
+    /// pool's for example, lead to. A schema that is missing, older or newer is an error that says what
+    /// to do; it changes nothing.
+    pub async fn connect(options: &PgConnectOptions) -> Result<Self, OpenError> {
+        Self::builder(options).connect().await
+    }
+
+    /// The same with another table, with migrations, or behind PgBouncer.
+    pub fn builder(options: &PgConnectOptions) -> PgStoreBuilder {
+        PgStoreBuilder {
+            options: Login(options.clone()),
+            table: TableName::default(),
+            schema: SchemaName::default(),
+            migrate: false,
+            read_only: false,
+            path: Path::Direct,
+            listen: None,
+            notify: Notify::default(),
+        }
+    }
+
+    /// The writer's door. Made once; cheap to clone.
+    pub fn writer(&self, outbox: &Outbox) -> PgWriter {
+        let core = outbox.writer_core();
+        let core = match self.0.notify {
+            Notify::AfterCommit => core.ringing(self.bell()),
+            Notify::InTransaction | Notify::Off => core,
+        };
+        let notifying = self.0.notify == Notify::InTransaction;
+        PgWriter { sql: self.sql().clone(), core, notifying, _store: self.clone() }
+    }
+
+    /// The INSERT alone, for the conformance suite: no hooks, no limits, no receipt. Services use a
+    /// [`PgWriter`].
+    #[doc(hidden)]
+    pub async fn insert_rows(
+        &self,
+        connection: &mut PgConnection,
+        rows: &[NewRow],
+    ) -> Result<Vec<Option<i64>>, StoreError> {
+        let inserted = insert::insert(self.sql(), connection, rows, false).await;
+        inserted.map_err(|error| self.connections().failed(error))
+    }
+
+    /// Closes the store's connections. Calls after it fail.
+    pub async fn close(&self) {
+        if self.0.bell.get().is_some() {
+            // What was committed a moment ago may not have rung yet, and a hint is worth no long wait.
+            let ring = self.connections().engine(async |connection| self.notify(connection).await);
+            let _ = tokio::time::timeout(wake::LAST_RING, ring).await;
+        }
+        self.connections().close().await;
+        self.0.end_tasks();
+    }
+
+    fn connections(&self) -> &Connections {
+        &self.0.connections
+    }
+
+    fn sql(&self) -> &Sql {
+        &self.0.sql
+    }
+
+    fn forget_glance(&self) {
+        self.0.glance.forget();
+    }
+
+    fn archive_days(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.0.archive_days.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts to listen when somebody asks for the first time.
+    fn listen(&self) -> Wake {
+        let wake = self.0.wake.get_or_init(|| {
+            let wake = Wake::new();
+            let runtime = tokio::runtime::Handle::try_current();
+            if let (Some(options), Ok(runtime)) = (&self.0.listen, runtime) {
+                let channel = self.sql().table().to_string();
+                let gone = self.0.gone.clone();
+                runtime.spawn(wake::listen_until(gone, options.0.clone(), channel, wake.clone()));
+            }
+            wake
+        });
+        wake.clone()
+    }
+
+    /// What rings for other processes, started when it is needed for the first time.
+    fn bell(&self) -> Wake {
+        let bell = self.0.bell.get_or_init(|| {
+            let bell = Wake::new();
+            if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+                runtime.spawn(wake::ring_for(Arc::downgrade(&self.0), bell.clone()));
+            }
+            bell
+        });
+        bell.clone()
+    }
+
+    /// Rows became due: this process and the others may have a look.
+    fn ring(&self) {
+        if let Some(wake) = self.0.wake.get() {
+            wake.ring();
+        }
+        if self.0.notify != Notify::Off {
+            self.bell().ring();
+        }
+    }
+
+    /// Wakes the other processes when this connection's transaction commits.
+    async fn notify(&self, connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+        self.sql().query::<Postgres>("SELECT pg_notify('{name}', '')").execute(connection).await?;
+        Ok(())
+    }
+}
+
+impl Inner {
+    /// Lets the tasks behind the bells see that the store is gone.
+    fn end_tasks(&self) {
+        self.gone.ring();
+        if let Some(bell) = self.bell.get() {
+            bell.ring();
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.end_tasks();
+    }
+}
+
+/// Opens a [`PgStore`].
+#[derive(Clone, Debug)]
+#[must_use = "call `connect`"]
+pub struct PgStoreBuilder {
+    options: Login,
+    table: TableName,
+    schema: SchemaName,
+    migrate: bool,
+    read_only: bool,
+    path: Path,
+    listen: Option<Login>,
+    notify: Notify,
+}
+
+impl PgStoreBuilder {
+    /// The outbox table. Default: `outbox_event`. Several outboxes live in one database side by side.
+    pub fn table(mut self, table: TableName) -> Self {
+        self.table = table;
+        self
+    }
+
+    /// The schema that the table stands in, whatever the search path of a connection is. Default:
+    /// `public`.
+    pub fn schema(mut self, schema: SchemaName) -> Self {
+        self.schema = schema;
+        self
+    }
+
+    /// Applies missing migrations in [`connect`](Self::connect), also when many nodes start at once.
+    /// Default: a schema that is not current is an error.
+    pub fn migrate(mut self) -> Self {
+        self.migrate = true;
+        self
+    }
+
+    /// Accepts a database that cannot be written, a replica for example, and a user that may only read;
+    /// calls that write fail there. For those who only look. Default: such a database is refused at once.
+    pub fn read_only(mut self) -> Self {
+        self.read_only = true;
+        self
+    }
+
+    /// Makes every statement safe behind a PgBouncer in transaction mode, the writer's too: no prepared
+    /// statement outlives its transaction, no session is relied on, and nobody listens, so that relays
+    /// poll unless [`listen_on`](Self::listen_on) shows them another way. Costs two more round trips
+    /// per call. Default: off, for a server or a pooler in session mode.
+    pub fn pgbouncer(mut self) -> Self {
+        self.path = Path::PgBouncer;
+        self
+    }
+
+    /// Where to listen for the wake-ups of other processes. Default: on the database itself; behind
+    /// PgBouncer, nowhere.
+    pub fn listen_on(mut self, options: &PgConnectOptions) -> Self {
+        self.listen = Some(Login(options.clone()));
+        self
+    }
+
+    /// When a write wakes other processes. Default: [`Notify::AfterCommit`].
+    pub fn notify(mut self, notify: Notify) -> Self {
+        self.notify = notify;
+        self
+    }
+
+    /// The migrations of this outbox, to check, print or apply by themselves.
+    pub fn migrations(&self) -> PgMigrations {
+        PgMigrations::new(self.options.clone(), self.path, self.sql())
+    }
+
+    /// Opens the store.
+    pub async fn connect(self) -> Result<PgStore, OpenError> {
+        let migrations = self.migrations();
+        if self.migrate {
+            migrations.apply().await?;
+        }
+        let server = migrations.expect_current().await?;
+        let connections = Connections::new(&self.options, self.path);
+        let sql = self.sql();
+        if !self.read_only {
+            if server.read_only {
+                return Err(OpenError::ReadOnlyServer { server: connection::server(&self.options) });
+            }
+            connections.check_rights(&sql).await?;
+        }
+        let listen = match self.path {
+            Path::Direct => Some(self.listen.unwrap_or_else(|| self.options.clone())),
+            Path::PgBouncer => self.listen,
+        };
+        Ok(PgStore(Arc::new(Inner {
+            connections,
+            sql,
+            floor: Floor::new(),
+            glance: Glance::default(),
+            pace: Pace::default(),
+            archive_days: Mutex::new(None),
+            wake: OnceLock::new(),
+            listen: listen.map(|options| Login(named(&options, Path::Direct, "posthaste listen"))),
+            bell: OnceLock::new(),
+            gone: Wake::new(),
+            notify: self.notify,
+        })))
+    }
+
+    fn sql(&self) -> Sql {
+        let sql = Sql::new(self.table.clone()).in_schema(self.schema.clone());
+        match self.path {
+            Path::Direct => sql,
+            Path::PgBouncer => sql.forgetful(),
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Values as statements take them and as rows hold them.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use posthaste::Timestamp;
+use posthaste::store::Lease;
+use sqlx::encode::IsNull;
+use sqlx::error::BoxDynError;
+use sqlx::postgres::types::{Oid, PgInterval};
+use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgTypeInfo, PgValueFormat, PgValueRef};
+use sqlx::{Decode, Encode, Postgres, Type};
+
+/// A `timestamptz`, which PostgreSQL sends as microseconds since 2000. Read and written as the number it
+/// is, so that no time is rounded and no calendar is needed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Time(pub(super) Timestamp);
+
+impl Time {
+    /// 2000-01-01 in microseconds since 1970.
+    const EPOCH: i64 = 946_684_800_000_000;
+    /// PostgreSQL's calendar: from 4714 BC to 294276 AD.
+    const FIRST: i64 = -211_813_488_000_000_000;
+    const LAST: i64 = 9_223_371_331_199_999_999;
+
+    /// Before every other time.
+    const MINUS_INFINITY: i64 = i64::MIN;
+}
+
+impl Type<Postgres> for Time {
+    fn type_info() -> PgTypeInfo {
+        PgTypeInfo::with_oid(Oid(1184))
+    }
+}
+
+impl PgHasArrayType for Time {
+    fn array_type_info() -> PgTypeInfo {
+        PgTypeInfo::with_oid(Oid(1185))
+    }
+}
+
+impl Encode<'_, Postgres> for Time {
+    fn encode_by_ref(&self, buffer: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
+        let micros = match self.0.as_micros() {
+            Self::MINUS_INFINITY => Self::MINUS_INFINITY,
+            micros => micros.saturating_sub(Self::EPOCH).clamp(Self::FIRST, Self::LAST),
+        };
+        buffer.extend_from_slice(&micros.to_be_bytes());
+        Ok(IsNull::No)
+    }
+}
+
+impl Decode<'_, Postgres> for Time {
+    fn decode(value: PgValueRef<'_>) -> Result<Self, BoxDynError> {
+        match value.format() {
+            PgValueFormat::Binary => {
+                let micros = match i64::from_be_bytes(value.as_bytes()?.try_into()?) {
+                    // It has to find its way back: claims go on behind the last row that they saw.
+                    Self::MINUS_INFINITY => Self::MINUS_INFINITY,
+                    micros => micros.saturating_add(Self::EPOCH),
+                };
+                Ok(Self(Timestamp::from_micros(micros)))
+            }
+            PgValueFormat::Text => Err("a time as text".into()),
+        }
+    }
+}
+
+/// The time that replaces the store's clock, if there is one.
+pub(super) fn now(now: Option<Timestamp>) -> Option<Time> {
+    now.map(Time)
+}
+
+/// A delay, cut to a thousand years so that its end can be written.
+pub(super) fn interval(delay: Duration) -> PgInterval {
+    const LONGEST: i64 = 1000 * 365 * 24 * 3600 * 1_000_000;
+    let microseconds = i64::try_from(delay.as_micros()).unwrap_or(LONGEST).min(LONGEST);
+    PgInterval { months: 0, days: 0, microseconds }
+}
+
+/// Leases as two lists of the same length, in the order of `seq`: those who change the same rows meet
+/// them in the same order, and so never wait for each other in a circle.
+pub(super) fn leases(leases: &[Lease]) -> (Vec<i64>, Vec<i64>) {
+    let mut pairs: Vec<(i64, i64)> = leases.iter().map(|lease| (lease.seq, lease.token.as_i64())).collect();
+    pairs.sort_unstable();
+    pairs.into_iter().unzip()
+}
+
+/// A limit that SQL can count to.
+pub(super) fn limit(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+/// Text that PostgreSQL can keep: it has no NUL.
+pub(super) fn text(text: &str) -> Cow<'_, str> {
+    match text.contains('\0') {
+        true => text.replace('\0', "\u{fffd}").into(),
+        false => text.into(),
+    }
+}
