@@ -1,0 +1,180 @@
+//! Services that write, and the journal of what they know about their transactions.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use posthaste::{CommitError, Outbox};
+use posthaste_sqlx::{PgStore, PgWriter, SchemaName};
+use sqlx::PgPool;
+use sqlx::postgres::PgConnectOptions;
+use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
+
+use super::{Said, delayed_event, telling_event};
+
+/// What became of the transactions, by the ids of their events.
+#[derive(Clone, Debug, Default)]
+pub struct Journal {
+    pub committed: BTreeSet<String>,
+    pub rolled_back: BTreeSet<String>,
+    /// The answer to COMMIT was lost.
+    pub unknown: BTreeSet<String>,
+}
+
+impl Journal {
+    pub fn absorb(&mut self, other: Journal) {
+        self.committed.extend(other.committed);
+        self.rolled_back.extend(other.rolled_back);
+        self.unknown.extend(other.unknown);
+    }
+
+    /// Nothing is lost, and nothing is invented.
+    pub fn check<'a>(&self, delivered: impl IntoIterator<Item = &'a str>) {
+        let delivered: BTreeSet<&str> = delivered.into_iter().collect();
+        let is_delivered = |id: &&String| delivered.contains(id.as_str());
+        let lost: Vec<_> = self.committed.iter().filter(|id| !is_delivered(id)).take(5).collect();
+        assert!(lost.is_empty(), "lost, among others: {lost:?}");
+        let is_written = |id: &&&str| self.committed.contains(**id) || self.unknown.contains(**id);
+        let invented: Vec<_> = delivered.iter().filter(|id| !is_written(id)).take(5).collect();
+        assert!(invented.is_empty(), "invented, among others: {invented:?}");
+        let undone: Vec<_> = self.rolled_back.iter().filter(is_delivered).take(5).collect();
+        assert!(undone.is_empty(), "rolled back and delivered: {undone:?}");
+    }
+
+    /// What a node said about its transactions. It may have been killed before it could say the end.
+    pub fn of(said: &Said) -> Self {
+        let ids = |word| said.all(word).iter().flat_map(|ids| ids.split(' ')).map(str::to_owned).collect();
+        let (tried, committed, rolled_back) = (ids("TRIES"), ids("COMMITTED"), ids("ROLLED_BACK"));
+        let known: BTreeSet<String> = &committed | &rolled_back;
+        Self { unknown: &tried - &known, committed, rolled_back }
+    }
+
+    async fn transact(&mut self, writer: &PgWriter, pool: &PgPool, ids: Vec<String>, work: Work) -> Ended {
+        let ended = transact(writer, pool, &ids, work).await;
+        match ended {
+            Ended::Committed => self.committed.extend(ids),
+            Ended::RolledBack => self.rolled_back.extend(ids),
+            Ended::Unknown => self.unknown.extend(ids),
+        }
+        ended
+    }
+}
+
+/// What a transaction does beside writing its events.
+#[derive(Clone, Copy)]
+struct Work {
+    roll_back: bool,
+    delay: Duration,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Ended {
+    Committed,
+    RolledBack,
+    Unknown,
+}
+
+/// Every tenth transaction is rolled back.
+fn work(round: usize, delay: Duration) -> Work {
+    Work { roll_back: round % 10 == 9, delay }
+}
+
+async fn transact(writer: &PgWriter, pool: &PgPool, ids: &[String], work: Work) -> Ended {
+    let delayed = |id: &String| match work.delay {
+        Duration::ZERO => telling_event(id),
+        delay => delayed_event(id, delay),
+    };
+    // What does not come to a COMMIT is rolled back, by us or by the server.
+    let Ok(mut tx) = writer.begin(pool).await else { return Ended::RolledBack };
+    if tx.write_all(ids.iter().map(delayed).collect()).await.is_err() {
+        return Ended::RolledBack;
+    }
+    if work.roll_back {
+        let _ = tx.rollback().await;
+        return Ended::RolledBack;
+    }
+    match tx.commit().await {
+        Ok(()) => Ended::Committed,
+        Err(CommitError::Unknown(_)) => Ended::Unknown,
+        Err(_) => Ended::RolledBack,
+    }
+}
+
+/// A writer in another process, as far as an engine can see: without a hot path.
+pub async fn writer_elsewhere(schema: &SchemaName) -> PgWriter {
+    let options = std::env::var("POSTHASTE_TEST_POSTGRES_URL").expect("run `cargo xtask test`");
+    let options: PgConnectOptions = options.parse().expect("a URL");
+    let store = PgStore::builder(&options).schema(schema.clone()).connect().await.expect("the store opens");
+    store.writer(&Outbox::writer_only(store.clone()).build().expect("a good configuration"))
+}
+
+/// Writes so many events as fast as one service can, up to three in a transaction, and tells before and
+/// after each transaction what it does and what came of it.
+pub async fn write_as_service(
+    writer: &PgWriter,
+    pool: &PgPool,
+    name: &str,
+    count: usize,
+    delay: Duration,
+    tell: impl Fn(&str, &str),
+) -> Journal {
+    let mut journal = Journal::default();
+    let (mut round, mut written) = (0, 0);
+    while written < count {
+        let size = (1 + round % 3).min(count - written);
+        let ids: Vec<_> = (written..written + size).map(|n| format!("{name}-{n}")).collect();
+        let text = ids.join(" ");
+        tell("TRIES", &text);
+        match journal.transact(writer, pool, ids, work(round, delay)).await {
+            Ended::Committed => tell("COMMITTED", &text),
+            Ended::RolledBack => tell("ROLLED_BACK", &text),
+            Ended::Unknown => {}
+        }
+        round += 1;
+        written += size;
+    }
+    journal
+}
+
+/// Services that write until they are told to stop.
+pub struct Load {
+    stop: Arc<AtomicBool>,
+    writers: JoinSet<Journal>,
+}
+
+impl Load {
+    /// So many services, with a pause after each transaction.
+    pub fn start(name: &str, writer: &PgWriter, pool: &PgPool, writers: usize, pause: Duration) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut tasks = JoinSet::new();
+        for n in 0..writers {
+            let (writer, pool, stop) = (writer.clone(), pool.clone(), Arc::clone(&stop));
+            let name = format!("{name}{n}");
+            tasks.spawn(async move {
+                let mut journal = Journal::default();
+                let mut round = 0;
+                let mut tick = tokio::time::interval(pause);
+                tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+                while !stop.load(Ordering::Relaxed) {
+                    let ids = (0..1 + round % 3).map(|i| format!("{name}-{round}-{i}")).collect();
+                    journal.transact(&writer, &pool, ids, work(round, Duration::ZERO)).await;
+                    round += 1;
+                    tick.tick().await;
+                }
+                journal
+            });
+        }
+        Self { stop, writers: tasks }
+    }
+
+    pub async fn stop(mut self) -> Journal {
+        self.stop.store(true, Ordering::Relaxed);
+        let mut all = Journal::default();
+        while let Some(journal) = self.writers.join_next().await {
+            all.absorb(journal.expect("no writer panics"));
+        }
+        all
+    }
+}

@@ -1,0 +1,162 @@
+//! The program of a node: it says what it does, line by line, and does what it is told until its
+//! standard input ends.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
+use posthaste::{Delivery, Destination, Outbox, Outcome, Profile, Route, Routes};
+use posthaste_sqlx::PgStore;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use tokio::sync::{mpsc, watch};
+
+use super::{Config, MARK, NODE, Sink, take, write_as_service};
+
+/// Runs a node, if this process was started to be one.
+pub fn run_node() {
+    let Ok(config) = std::env::var(NODE) else { return };
+    let config: Config = serde_json::from_str(&config).expect("a configuration");
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.expect("a runtime").block_on(run(config));
+}
+
+async fn run(config: Config) {
+    let counters = Counters::default();
+    metrics::set_global_recorder(counters.clone()).expect("the only recorder");
+    let options: PgConnectOptions = config.url.parse().expect("a URL");
+    let schema = config.schema.parse().expect("a good name");
+    let store = PgStore::builder(&options).schema(schema).connect().await.expect("the store opens");
+    let pool = PgPoolOptions::new().max_connections(2).connect_with(options).await.expect("a pool");
+
+    let (go, gate) = watch::channel(false);
+    let outbox = start_engine(&config, store.clone(), gate);
+    let writer = store.writer(&outbox);
+    say("READY", "");
+    let mut told = listen();
+    while let Some(line) = told.recv().await {
+        match line.split(' ').collect::<Vec<_>>()[..] {
+            ["GO"] => drop(go.send_replace(true)),
+            ["WRITE", count, name] => {
+                let count = count.parse().expect("a number");
+                write_as_service(&writer, &pool, name, count, config.delay, say).await;
+                say("WROTE", name);
+            }
+            _ => panic!("told {line}"),
+        }
+    }
+    outbox.shutdown().await;
+    counters.say();
+    say("END", "");
+}
+
+fn start_engine(config: &Config, store: PgStore, gate: watch::Receiver<bool>) -> Outbox {
+    let journal = Saying { sink: config.sink, gate };
+    let mut routes = Routes::new();
+    for event_type in &config.types {
+        routes = routes.add(Route::event(event_type.clone()).deliver_to(journal.clone()));
+    }
+    if config.types.is_empty() {
+        routes = routes.add(Route::fallback().deliver_to(journal));
+    }
+    let outbox = Outbox::multi_node(store, routes, config.lease)
+        .poll_interval(config.poll)
+        .workers(config.workers)
+        .hot_lease(config.lease)
+        // Long against a test, but events without a route come back within seconds.
+        .no_route_grace(std::time::Duration::from_secs(30));
+    outbox.start().expect("a good configuration")
+}
+
+/// One line, in one call: a node that is killed has said it or has not.
+fn say(word: &str, rest: &str) {
+    println!("{MARK}{word}{}{rest}", if rest.is_empty() { "" } else { " " });
+}
+
+/// What the parent tells, line by line, until it closes the pipe.
+fn listen() -> mpsc::UnboundedReceiver<String> {
+    let (sender, lines) = mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lines().map_while(Result::ok) {
+            let _ = sender.send(line);
+        }
+    });
+    lines
+}
+
+/// Says every event that it is given.
+#[derive(Clone)]
+struct Saying {
+    sink: Sink,
+    gate: watch::Receiver<bool>,
+}
+
+#[async_trait]
+impl Destination for Saying {
+    async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
+        let mut outcomes = Vec::new();
+        for delivery in batch {
+            outcomes.push(self.deliver_one(delivery).await);
+        }
+        outcomes
+    }
+
+    fn profile(&self) -> Profile {
+        Profile::HANDLER
+    }
+}
+
+impl Saying {
+    async fn deliver_one(&self, delivery: &Delivery) -> Outcome {
+        let id = delivery.id().as_str();
+        match delivery.payload_as::<String>() {
+            Ok(payload) if payload == id => say("DELIVERED", id),
+            _ => say("WRONG", id),
+        }
+        match self.sink {
+            Sink::Takes(time) if time.is_zero() => {}
+            Sink::Takes(time) => take(time).await,
+            Sink::Holds => {
+                self.gate.clone().wait_for(|open| *open).await.expect("the node runs");
+            }
+        }
+        match delivery.event_type() {
+            "Failing" => Outcome::retry("it fails here"),
+            _ => Outcome::Done,
+        }
+    }
+}
+
+/// The counters of this process, by name.
+#[derive(Clone, Default)]
+struct Counters(Arc<Mutex<BTreeMap<String, Arc<AtomicU64>>>>);
+
+impl Counters {
+    fn say(&self) {
+        for (name, count) in &*self.0.lock().expect("no panic") {
+            say("COUNTER", &format!("{name} {}", count.load(Ordering::SeqCst)));
+        }
+    }
+}
+
+impl Recorder for Counters {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+        let mut counters = self.0.lock().expect("no panic");
+        Counter::from_arc(Arc::clone(counters.entry(key.name().to_owned()).or_default()))
+    }
+
+    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+        Gauge::noop()
+    }
+
+    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+        Histogram::noop()
+    }
+}
