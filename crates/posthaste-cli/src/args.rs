@@ -5,15 +5,17 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use posthaste::EventId;
 use posthaste::admin::{Filter, PageRequest};
-use posthaste_sqlx::TableName;
+use posthaste_sqlx::{SchemaName, TableName};
 
 use crate::commands::bench::BenchArgs;
 use crate::commands::demo::DemoArgs;
 use crate::output::Output;
+use crate::place::Place;
+use crate::redact::TypedUrl;
 
 const EXAMPLES: &str = "\
 Examples:
-  export POSTHASTE_STORE=sqlite:///var/lib/shop/shop.db
+  export POSTHASTE_STORE=postgres://shop@db.example/shop
   posthaste migrate apply                    create the outbox table
   posthaste status                           what waits, what is late, what died
   posthaste dead list                        what died and why
@@ -58,19 +60,32 @@ pub(crate) enum Command {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Store")]
 pub(crate) struct StoreArgs {
-    /// The store, such as sqlite:///var/lib/shop/shop.db or sqlite:shop.db
-    // Read by `connect`: clap would repeat a wrong URL in its message, password and all.
+    /// The store, such as postgres://shop@db.example/shop or sqlite:///var/lib/shop/shop.db
     #[arg(long = "store", value_name = "URL", env = "POSTHASTE_STORE", hide_env_values = true)]
-    pub(crate) url: String,
+    pub(crate) url: TypedUrl,
 
     /// The outbox table
     #[arg(long, value_name = "NAME", default_value_t = TableName::default())]
     pub(crate) table: TableName,
+
+    /// The schema that the table stands in, on PostgreSQL [default: public]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) schema: Option<SchemaName>,
+
+    /// The URL leads to a PgBouncer in transaction mode
+    #[arg(long)]
+    pub(crate) pgbouncer: bool,
+}
+
+impl StoreArgs {
+    pub(crate) fn place(&self) -> Place {
+        Place { table: self.table.clone(), schema: self.schema.clone() }
+    }
 }
 
 /// How much waits, is late, died and is done, what is paused, and what looks wrong
 ///
-/// JSON: {"store", "table", "pending": {"new", "retry", "due", "leased", "parked", "scheduled"},
+/// JSON: {"store", "table", "schema": only if one was named, "pending": {"new", "retry", "due", "leased", "parked", "scheduled"},
 /// "done", "dead", "archived", "oldest_pending_seconds": number or null, "paused": [route],
 /// "findings": [{"severity": "note|warning|problem", "what", "advice"}]}
 #[derive(Debug, Args)]
@@ -182,7 +197,7 @@ pub(crate) struct DiscardArgs {
     pub(crate) store: StoreArgs,
 }
 
-/// Delete old DONE or DEAD events, or move them to the archive
+/// Delete old DONE, DEAD or archived events, or move them to the archive
 ///
 /// JSON: as of `dead replay`, with "action": "purge"; "exact" is false if there are so many events
 /// that only a part was counted
@@ -190,7 +205,8 @@ pub(crate) struct DiscardArgs {
 #[command(after_help = "\
 Examples:
   posthaste purge --done --older-than 7d --dry-run
-  posthaste purge --dead --older-than 90d --archive --yes")]
+  posthaste purge --dead --older-than 90d --archive --yes
+  posthaste purge --archived --older-than 365d")]
 pub(crate) struct PurgeArgs {
     #[command(flatten)]
     pub(crate) what: PurgeWhat,
@@ -220,6 +236,10 @@ pub(crate) struct PurgeWhat {
     /// Events that were given up
     #[arg(long)]
     pub(crate) dead: bool,
+
+    /// Events in the archive; PostgreSQL drops whole days of it
+    #[arg(long, conflicts_with = "archive")]
+    pub(crate) archived: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -10,7 +10,9 @@ mod escape;
 mod failure;
 mod json_text;
 mod output;
+mod place;
 mod progress;
+mod redact;
 mod views;
 
 use std::io::IsTerminal as _;
@@ -39,11 +41,10 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
 }
 
 /// To stderr, warnings and worse; `RUST_LOG` asks for more. In the demo things go wrong on purpose, and
-/// the benchmark overloads on purpose.
+/// the benchmark overloads engines and ends them in the middle of their work.
 fn start_logging(command: &Command) {
     let usual = match command {
-        Command::Demo(_) => "off",
-        Command::Bench(_) => "error",
+        Command::Demo(_) | Command::Bench(_) => "off",
         _ => "warn",
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(usual));

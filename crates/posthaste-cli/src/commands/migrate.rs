@@ -3,14 +3,15 @@
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
-use posthaste_sqlx::{Migration, SchemaState, TableName};
+use posthaste_sqlx::{Migration, SchemaState};
 use serde::Serialize;
 
 use crate::args::{CheckArgs, MigrateArgs, MigrateCommand, StoreArgs};
-use crate::connect;
+use crate::connect::Migrations;
 use crate::escape;
 use crate::failure::say;
 use crate::output::{Output, Report};
+use crate::place::Place;
 
 pub(crate) async fn run(command: MigrateCommand, output: Output) -> anyhow::Result<ExitCode> {
     match command {
@@ -21,14 +22,14 @@ pub(crate) async fn run(command: MigrateCommand, output: Output) -> anyhow::Resu
 }
 
 async fn apply(args: MigrateArgs, output: Output) -> anyhow::Result<ExitCode> {
-    let migrations = connect::migrations_that_create(&args.store)?;
+    let migrations = Migrations::that_create(&args.store)?;
     let failed = || failure(&args.store, "migrated");
     let applied = if args.adopt {
         let state = migrations.check().await.with_context(failed)?;
         if let SchemaState::Foreign { adoptable: true, .. } = state {
             let sql = migrations.adoption_sql();
             show_first(
-                &format!("-- These statements rewrite the table {}:\n{sql}", args.store.table),
+                &format!("-- These statements rewrite the table {}:\n{sql}", args.store.place()),
                 output,
             )?;
         }
@@ -36,7 +37,7 @@ async fn apply(args: MigrateArgs, output: Output) -> anyhow::Result<ExitCode> {
     } else {
         migrations.apply().await.with_context(failed)?
     };
-    output.print(&Applied::new(&args.store.table, &applied))?;
+    output.print(&Applied::new(args.store.place(), &applied))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -51,7 +52,7 @@ fn show_first(sql: &str, output: Output) -> anyhow::Result<()> {
 }
 
 async fn print(args: MigrateArgs, output: Output) -> anyhow::Result<ExitCode> {
-    let migrations = connect::migrations(&args.store)?;
+    let migrations = Migrations::of(&args.store)?;
     let sql = match args.adopt {
         true => migrations.adoption_sql(),
         false => migrations.sql(),
@@ -61,15 +62,15 @@ async fn print(args: MigrateArgs, output: Output) -> anyhow::Result<ExitCode> {
 }
 
 async fn check(args: CheckArgs, output: Output) -> anyhow::Result<ExitCode> {
-    let migrations = connect::migrations(&args.store)?;
+    let migrations = Migrations::of(&args.store)?;
     let state = migrations.check().await.with_context(|| failure(&args.store, "read"))?;
-    let checked = Checked::new(&args.store.table, &state);
+    let checked = Checked::new(args.store.place(), &state);
     output.print(&checked)?;
     Ok(if checked.advice.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn failure(store: &StoreArgs, what: &str) -> String {
-    format!("the outbox table {} in {} cannot be {what}", store.table, connect::redact(&store.url))
+    format!("the outbox table {} in {} cannot be {what}", store.place(), store.url)
 }
 
 #[derive(Debug, Serialize)]
@@ -84,8 +85,9 @@ impl Report for Sql<'_> {
 }
 
 #[derive(Debug, Serialize)]
-struct Applied<'a> {
-    table: &'a str,
+struct Applied {
+    #[serde(flatten)]
+    place: Place,
     applied: Vec<AppliedStep>,
 }
 
@@ -95,26 +97,27 @@ struct AppliedStep {
     name: &'static str,
 }
 
-impl<'a> Applied<'a> {
-    fn new(table: &'a TableName, applied: &[Migration]) -> Self {
+impl Applied {
+    fn new(place: Place, applied: &[Migration]) -> Self {
         let step = |migration: &Migration| AppliedStep { version: migration.version, name: migration.name };
-        Self { table: table.as_str(), applied: applied.iter().map(step).collect() }
+        Self { place, applied: applied.iter().map(step).collect() }
     }
 }
 
-impl Report for Applied<'_> {
+impl Report for Applied {
     fn text(&self) -> String {
         if self.applied.is_empty() {
-            return format!("the table {} is up to date already", self.table);
+            return format!("the table {} is up to date already", self.place);
         }
         let steps = self.applied.iter().map(|step| format!("\n  {} {}", step.version, step.name));
-        format!("the table {} is up to date; applied:{}", self.table, steps.collect::<String>())
+        format!("the table {} is up to date; applied:{}", self.place, steps.collect::<String>())
     }
 }
 
 #[derive(Debug, Serialize)]
-struct Checked<'a> {
-    table: &'a str,
+struct Checked {
+    #[serde(flatten)]
+    place: Place,
     state: &'static str,
     version: Option<u32>,
     latest: Option<u32>,
@@ -122,9 +125,9 @@ struct Checked<'a> {
     advice: Option<String>,
 }
 
-impl<'a> Checked<'a> {
-    fn new(table: &'a TableName, state: &SchemaState) -> Self {
-        let option = if *table == TableName::default() { String::new() } else { format!(" --table {table}") };
+impl Checked {
+    fn new(place: Place, state: &SchemaState) -> Self {
+        let option = place.options();
         let (name, version, latest, advice) = match state {
             SchemaState::Current { version } => ("current", Some(*version), Some(*version), None),
             SchemaState::Missing => {
@@ -139,25 +142,25 @@ impl<'a> Checked<'a> {
                 ("newer", Some(*version), Some(*latest), Some(advice.to_owned()))
             }
             SchemaState::Foreign { why, adoptable } => {
-                ("foreign", None, None, Some(foreign(why, *adoptable)))
+                ("foreign", None, None, Some(foreign(why, *adoptable, &option)))
             }
         };
-        Self { table: table.as_str(), state: name, version, latest, advice }
+        Self { place, state: name, version, latest, advice }
     }
 }
 
-fn foreign(why: &str, adoptable: bool) -> String {
+fn foreign(why: &str, adoptable: bool, option: &str) -> String {
     let next = match adoptable {
-        true => {
-            "see what would be done to it with `posthaste migrate print --adopt`, then run \
-             `posthaste migrate apply --adopt`"
-        }
-        false => "choose another name with --table",
+        true => format!(
+            "see what would be done to it with `posthaste migrate print --adopt{option}`, then run \
+             `posthaste migrate apply --adopt{option}`"
+        ),
+        false => "choose another name with --table".to_owned(),
     };
     format!("another program made it ({}): {next}", escape::one_line(why))
 }
 
-impl Report for Checked<'_> {
+impl Report for Checked {
     fn text(&self) -> String {
         let version = match (self.version, self.latest) {
             (Some(version), Some(latest)) if version != latest => {
@@ -167,7 +170,7 @@ impl Report for Checked<'_> {
             _ => String::new(),
         };
         let advice = self.advice.as_ref().map(|advice| format!(": {advice}")).unwrap_or_default();
-        format!("the table {} is {}{version}{advice}", self.table, self.state)
+        format!("the table {} is {}{version}{advice}", self.place, self.state)
     }
 }
 
@@ -177,7 +180,6 @@ mod tests {
 
     #[test]
     fn every_state_but_current_says_what_to_do() {
-        let table = TableName::default();
         for (state, text) in [
             (SchemaState::Current { version: 3 }, "the table outbox_event is current (version 3)"),
             (
@@ -199,7 +201,7 @@ mod tests {
                 r"the table outbox_event is foreign: another program made it (no column\u{7} seq): choose another name with --table",
             ),
         ] {
-            assert_eq!(Checked::new(&table, &state).text(), text);
+            assert_eq!(Checked::new(Place::default(), &state).text(), text);
         }
     }
 }

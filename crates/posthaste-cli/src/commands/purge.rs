@@ -1,4 +1,4 @@
-//! `posthaste purge`: old DONE or DEAD events go, or move to the archive.
+//! `posthaste purge`: old DONE, DEAD or archived events go, or move to the archive.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use posthaste::store::{Purge, Purgeable};
 use posthaste::{EventRow, Status, StoreError, Timestamp};
 
 use super::bulk::{self, Change, Decision};
-use crate::args::{Consent, PurgeArgs};
+use crate::args::{Consent, PurgeArgs, PurgeWhat};
 use crate::connect;
 use crate::output::{Output, events};
 use crate::progress;
@@ -19,7 +19,11 @@ use crate::progress;
 const LOOKED_AT_MAX: usize = 100_000;
 
 pub(crate) async fn run(args: PurgeArgs, output: Output) -> anyhow::Result<ExitCode> {
-    let what = if args.what.done { Purgeable::Done } else { Purgeable::Dead };
+    let what = match &args.what {
+        PurgeWhat { done: true, .. } => Purgeable::Done,
+        PurgeWhat { archived: true, .. } => Purgeable::Archived,
+        PurgeWhat { .. } => Purgeable::Dead,
+    };
     let purge =
         Purge { what, older_than: args.older_than, archive: args.archive, limit: bulk::BATCH, now: None };
     let work = async |admin: &dyn Admin| change(admin, &purge, &args.consent, output).await;
@@ -73,8 +77,12 @@ struct Counted {
 }
 
 async fn count_old(admin: &dyn Admin, purge: &Purge, looked_at_max: usize) -> Result<Counted, StoreError> {
-    let status = if purge.what == Purgeable::Done { Status::Done } else { Status::Dead };
-    let filter = Filter::status(status);
+    let filter = match purge.what {
+        Purgeable::Done => Filter::status(Status::Done),
+        Purgeable::Dead => Filter::status(Status::Dead),
+        Purgeable::Archived => Filter::status(Status::Archived),
+        Purgeable::Any => Filter::default(),
+    };
     let now = purge.now.unwrap_or_else(Timestamp::now);
     let mut page = PageRequest::first(PageRequest::MAX_LIMIT);
     let (mut old, mut looked_at) = (0, 0);
@@ -137,6 +145,17 @@ mod tests {
 
         let done = run(&store, &purge, Consent { yes: true, ..Consent::default() }).await;
         assert_eq!((done.matched, done.changed, store.len()), (3, 3, 8));
+    }
+
+    #[tokio::test]
+    async fn archived_events_are_deleted() {
+        let store = store(10);
+        let archive = Purge { archive: true, ..done_older_than(7 * DAY) };
+        run(&store, &archive, Consent { yes: true, ..Consent::default() }).await;
+        let purge = Purge { what: Purgeable::Archived, ..done_older_than(8 * DAY) };
+        let done = run(&store, &purge, Consent { yes: true, ..Consent::default() }).await;
+        assert_eq!((done.matched, done.changed, done.text().as_str()), (2, 2, "2 events deleted"));
+        assert_eq!(store.stats().await.unwrap().archived, 1);
     }
 
     #[tokio::test]

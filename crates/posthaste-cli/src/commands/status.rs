@@ -12,15 +12,16 @@ use crate::args::StatusArgs;
 use crate::connect;
 use crate::escape;
 use crate::output::{self, Output, Report};
+use crate::place::Place;
 
 pub(crate) async fn run(args: StatusArgs, output: Output) -> anyhow::Result<ExitCode> {
-    let (store, table) = (connect::redact(&args.store.url), args.store.table.to_string());
-    let status = connect::with_admin(&args.store, async |admin| Ok(look(admin, store, table).await?)).await?;
+    let (store, place) = (args.store.url.to_string(), args.store.place());
+    let status = connect::with_admin(&args.store, async |admin| Ok(look(admin, store, place).await?)).await?;
     output.print(&status)?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn look(admin: &dyn Admin, store: String, table: String) -> Result<Status, StoreError> {
+async fn look(admin: &dyn Admin, store: String, place: Place) -> Result<Status, StoreError> {
     let stats = admin.stats().await?;
     let mut findings = admin.diagnose().await?;
     findings.sort_by_key(|finding| Reverse(finding.severity));
@@ -28,7 +29,7 @@ async fn look(admin: &dyn Admin, store: String, table: String) -> Result<Status,
         stats;
     Ok(Status {
         store,
-        table,
+        place,
         pending: Pending { new, retry, due, leased, parked, scheduled },
         done,
         dead,
@@ -42,7 +43,8 @@ async fn look(admin: &dyn Admin, store: String, table: String) -> Result<Status,
 #[derive(Debug, Serialize)]
 struct Status {
     store: String,
-    table: String,
+    #[serde(flatten)]
+    place: Place,
     pending: Pending,
     done: u64,
     dead: u64,
@@ -65,7 +67,7 @@ struct Pending {
 
 impl Report for Status {
     fn text(&self) -> String {
-        let place = format!("{} in {}", self.table, escape::one_line(&self.store));
+        let place = format!("{} in {}", self.place, escape::one_line(&self.store));
         let mut parts = vec![place, self.counts(), self.facts()];
         if !self.findings.is_empty() {
             parts.push(findings(&self.findings));
@@ -126,7 +128,7 @@ mod tests {
             store.insert_raw(RawRow { status, ..RawRow::default() });
         }
         Admin::pause(&store, "mail\x1b[2J", "ann").await.unwrap();
-        let status = look(&store, "sqlite:x.db".into(), "outbox_event".into()).await.unwrap();
+        let status = look(&store, "sqlite:x.db".into(), Place::default()).await.unwrap();
         assert_eq!((status.pending.new, status.pending.retry, status.done, status.dead), (2, 1, 1, 1));
         let text = status.text();
         for part in ["outbox_event in sqlite:x.db", r"mail\u{1b}[2J", "DEAD events: 1", "warning"] {

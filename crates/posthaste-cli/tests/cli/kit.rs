@@ -134,7 +134,7 @@ pub(crate) struct Said {
 }
 
 impl Said {
-    fn of(output: Output) -> Self {
+    pub(crate) fn of(output: Output) -> Self {
         Self {
             code: output.status.code().expect("no signal ended it"),
             stdout: String::from_utf8(output.stdout).expect("text"),

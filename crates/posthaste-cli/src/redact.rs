@@ -1,0 +1,113 @@
+//! Store URLs without what may be secret in them.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::str::FromStr;
+
+/// A store's URL as it was typed. Whoever prints it gets it without its password.
+#[derive(Clone)]
+pub(crate) struct TypedUrl(String);
+
+impl TypedUrl {
+    /// With everything that is in it.
+    pub(crate) fn secret(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for TypedUrl {
+    type Err = Infallible;
+
+    // Nothing is checked here: clap would repeat a wrong URL in its message, password and all.
+    fn from_str(url: &str) -> Result<Self, Infallible> {
+        Ok(Self(url.to_owned()))
+    }
+}
+
+impl fmt::Display for TypedUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&redact(&self.0))
+    }
+}
+
+impl fmt::Debug for TypedUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", redact(&self.0))
+    }
+}
+
+/// A URL without the name and password before an `@`, and without its query. A password may hold any
+/// character, so the last `@` counts; if that may be in the query, nothing is shown.
+pub(crate) fn redact(url: &str) -> String {
+    if url.starts_with("sqlite:") {
+        return url.to_owned();
+    }
+    let (scheme, rest) = match url.split_once(':') {
+        Some((scheme, rest)) => (format!("{scheme}:"), rest),
+        None => (String::new(), url),
+    };
+    let shown = match rest.rsplit_once('@') {
+        Some((secret, _)) if secret.contains('?') => "//***".to_owned(),
+        Some((_, host)) => format!("//***@{}", without_query(host)),
+        None => without_query(rest).to_owned(),
+    };
+    format!("{scheme}{shown}")
+}
+
+fn without_query(text: &str) -> &str {
+    text.split_once('?').map_or(text, |(before, _)| before)
+}
+
+/// The same for a text that may have such URLs among its words.
+pub(crate) fn redact_words(text: &str) -> String {
+    text.split_inclusive(char::is_whitespace)
+        .map(|word| match word.contains("://") && !word.contains("sqlite:") {
+            true => redact_word(word),
+            false => word.to_owned(),
+        })
+        .collect()
+}
+
+/// Keeps what stands before and behind the URL, such as quotes or an option's name.
+fn redact_word(word: &str) -> String {
+    let (before, rest) = word.split_at(word.find("://").unwrap_or(0));
+    let behind = rest.trim_end_matches(|c: char| c.is_whitespace() || c == '\'' || c == '"').len();
+    let (url, behind) = rest.split_at(behind);
+    format!("{before}{}{behind}", redact(url))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_never_shown() {
+        for (url, shown) in [
+            (
+                "postgres://ann:sEcret@db.example:5432/shop?sslmode=require",
+                "postgres://***@db.example:5432/shop",
+            ),
+            ("postgres://ann:sEcret/@#:x@db.example/shop", "postgres://***@db.example/shop"),
+            ("postgres:ann:sEcret@db.example/shop", "postgres://***@db.example/shop"),
+            ("postgres://db.example/shop?password=sEcret", "postgres://db.example/shop"),
+            ("postgres://db.example/shop?password=x@sEcret", "postgres://***"),
+            ("postgres://ann:x?sEcret@db.example/shop", "postgres://***"),
+            ("ann:sEcret@db.example", "ann://***@db.example"),
+            ("sEcret@db.example", "//***@db.example"),
+            ("sqlite:///var/a@b/x.db", "sqlite:///var/a@b/x.db"),
+        ] {
+            assert_eq!(redact(url), shown);
+            let typed: TypedUrl = url.parse().unwrap();
+            assert!(!format!("{typed} {typed:?}").contains("sEcret"), "{url}");
+        }
+    }
+
+    #[test]
+    fn passwords_in_prose_are_never_shown() {
+        let text = "error: unexpected argument 'postgres://ann:sEc@ret@db.example/shop' found\n\n  for more";
+        let shown = redact_words(text);
+        assert_eq!(shown, "error: unexpected argument 'postgres://***@db.example/shop' found\n\n  for more");
+        let shown = redact_words("found '--x=postgres://db.example/shop?password=sEcret'\n");
+        assert_eq!(shown, "found '--x=postgres://db.example/shop'\n");
+    }
+}

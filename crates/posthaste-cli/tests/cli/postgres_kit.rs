@@ -1,0 +1,144 @@
+//! A schema of one's own on the server of this test run, and the binary to look at it with.
+
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{AssertSqlSafe, ConnectOptions as _, PgConnection};
+
+use crate::kit::{Said, block_on};
+
+/// Rows in every state, as in `kit.rs`.
+const SEED: &str = r#"
+INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, headers,
+  status, attempts, available_at, created_at, inserted_at, done_at, last_error) VALUES
+('n-1', 'OrderPlaced', 'Order', 'o-7', 'acme', '{"total": 42}', NULL,
+  0, 0, '2020-01-02 03:00Z', '2020-01-02 03:00Z', '2100-01-01 00:00Z', NULL, NULL),
+('n-2', 'OrderPlaced', 'Order', 'o-8', NULL, '{}', NULL,
+  2, 3, '2100-01-01 00:00Z', '2020-01-02 03:00Z', '2100-01-01 00:00Z', NULL, 'timeout'),
+('d-1', 'OrderPlaced', 'Order', 'o-1', 'acme', '{"total": 1.50, "items": []}', '{"region":"eu"}',
+  3, 10, '2020-01-02 03:00Z', '2020-01-02 03:00Z', '2020-01-02 03:00Z', '2020-01-02 03:04:05Z', 'connection refused'),
+('d-2', 'OrderPlaced', 'Order', 'o-2', 'bolt', '{}', NULL,
+  3, 10, '2020-01-02 03:00Z', '2020-01-02 03:00Z', '2020-01-02 03:00Z', '2020-01-02 03:04:06Z', 'connection refused'),
+('d-3', 'MailSent', '__GLOBAL__', NULL, NULL, '{}', NULL,
+  3, 0, '2020-01-02 03:00Z', '2020-01-02 03:00Z', '2020-01-02 03:00Z', '2020-01-02 03:04:07Z', 'no route'),
+('f-1', 'OrderPlaced', 'Order', 'o-3', NULL, '{}', NULL,
+  1, 0, '2020-01-02 03:00Z', '2020-01-02 03:00Z', '2020-01-02 03:00Z', '2020-01-02 03:04:08Z', NULL),
+('f-2', 'OrderPlaced', 'Order', 'o-4', NULL, '{}', NULL,
+  1, 0, '2020-01-02 03:00Z', '2020-01-02 03:00Z', '2020-01-02 03:00Z', '2020-01-02 03:04:09Z', NULL);
+"#;
+
+/// A schema that goes when the test ends.
+pub(crate) struct PgShop {
+    schema: String,
+    url: String,
+}
+
+impl PgShop {
+    /// A schema with nothing in it, under a name that nobody else uses.
+    pub(crate) fn bare() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_micros();
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let url = std::env::var("POSTHASTE_TEST_POSTGRES_URL").expect("run `cargo xtask services up`");
+        let shop = Self { schema: format!("cli{now}_{}_{number}", std::process::id()), url };
+        shop.sql(&format!("CREATE SCHEMA {}", shop.schema));
+        shop
+    }
+
+    pub(crate) fn empty() -> Self {
+        let shop = Self::bare();
+        let said = shop.run("migrate apply");
+        assert_eq!(said.code, 0, "{said}");
+        shop
+    }
+
+    /// An outbox with rows in every state.
+    pub(crate) fn seeded() -> Self {
+        let shop = Self::empty();
+        shop.sql(SEED);
+        shop
+    }
+
+    /// The same server, database and schema, reached by another URL.
+    pub(crate) fn through(&self, url: String) -> Self {
+        Self { schema: self.schema.clone(), url }
+    }
+
+    /// `host:port/database` of the server.
+    pub(crate) fn address(&self) -> String {
+        let options = self.options();
+        let database = options.get_database().expect("the URL names a database");
+        format!("{}:{}/{database}", options.get_host(), options.get_port())
+    }
+
+    fn options(&self) -> PgConnectOptions {
+        self.url.parse().expect("a good URL")
+    }
+
+    async fn connect(&self) -> PgConnection {
+        let options = self.options().options([("search_path", &self.schema)]);
+        options.connect().await.expect("the server is there")
+    }
+
+    /// Runs statements as another program would.
+    pub(crate) fn sql(&self, statements: &str) {
+        block_on(async {
+            let mut connection = self.connect().await;
+            let statements = sqlx::raw_sql(AssertSqlSafe(statements));
+            statements.execute(&mut connection).await.expect("the statements run");
+        });
+    }
+
+    /// What a query answers, as one text.
+    pub(crate) fn query(&self, query: &str) -> String {
+        block_on(async {
+            let mut connection = self.connect().await;
+            let query = sqlx::query_scalar(AssertSqlSafe(query));
+            let rows: Vec<String> = query.fetch_all(&mut connection).await.expect("the query runs");
+            rows.join(" ")
+        })
+    }
+
+    /// Runs `posthaste` on this schema. What differs from run to run is taken out of what it says.
+    pub(crate) fn run(&self, words: &str) -> Said {
+        let Said { code, stdout, stderr } = self.run_as_it_is(words);
+        Said { code, stdout: self.plain(&stdout), stderr: self.plain(&stderr) }
+    }
+
+    fn plain(&self, text: &str) -> String {
+        let (address, options) = (self.address(), self.options());
+        let server = format!("{}:{}", options.get_host(), options.get_port());
+        let text = text.replace(&self.schema, "shop").replace(&address, "db.example/shop");
+        let lines = text.replace(&server, "db.example");
+        // The line in the server's own source.
+        let lines = lines.split_inclusive('\n').map(|line| match line.split_once(" at line ") {
+            Some((before, _)) => format!("{before}\n"),
+            None => line.to_owned(),
+        });
+        lines.collect()
+    }
+
+    pub(crate) fn run_as_it_is(&self, words: &str) -> Said {
+        Said::of(self.command(words).output().expect("the binary starts"))
+    }
+
+    pub(crate) fn json(&self, words: &str) -> serde_json::Value {
+        let said = self.run(&format!("{words} --output json"));
+        assert_eq!(said.stdout.lines().count(), 1, "one document on one line: {said}");
+        serde_json::from_str(&said.stdout).expect("a JSON document")
+    }
+
+    pub(crate) fn command(&self, words: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_posthaste"));
+        command.args(words.split_whitespace()).args(["--schema", &self.schema]).stdin(Stdio::null());
+        command.env_remove("RUST_LOG").env("POSTHASTE_STORE", &self.url).env("USER", "ann");
+        command
+    }
+
+    /// Takes the schema away.
+    pub(crate) fn end(self) {
+        self.sql(&format!("SET client_min_messages = warning; DROP SCHEMA {} CASCADE", self.schema));
+    }
+}

@@ -1,0 +1,142 @@
+//! A PostgreSQL that is not there, refuses, or lacks the table: exit code 1, a way out, and no password.
+
+use std::net::TcpListener;
+
+use insta::assert_snapshot;
+
+use crate::postgres_kit::PgShop;
+
+/// Whatever is said, this is not in it.
+const SENTINEL: &str = "sEnt1nel";
+
+/// Every command that opens a store.
+const COMMANDS: [&str; 8] = [
+    "status",
+    "event show x",
+    "dead list",
+    "dead replay --all --yes",
+    "purge --done --older-than 1d --yes",
+    "migrate apply",
+    "migrate check",
+    "migrate print",
+];
+
+fn assert_password_is_kept(shop: &PgShop) {
+    for words in COMMANDS {
+        for format in ["text", "json"] {
+            let mut command = shop.command(words);
+            let output = command
+                .args(["--output", format])
+                .env("RUST_LOG", "trace")
+                .output()
+                .expect("the binary starts");
+            let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+            assert!(!said.contains(SENTINEL), "{words} {format}: {said}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+fn wrong_password() {
+    let shop = PgShop::bare();
+    let refused = shop.through(format!("postgres://with_password:{SENTINEL}@{}", shop.address()));
+    assert_snapshot!(refused.run("status"), @r#"
+    --- stderr
+    error: the outbox in postgres://***@db.example/shop cannot be opened
+      because: the database postgres on db.example refused the user or the password: correct them in the URL
+      because: error returned from database: password authentication failed for user "with_password"
+    --- exit code 1
+    "#);
+    assert_snapshot!(refused.run("migrate apply"), @r#"
+    --- stderr
+    error: the outbox table shop.outbox_event in postgres://***@db.example/shop cannot be migrated
+      because: the database postgres on db.example refused the user or the password: correct them in the URL
+      because: error returned from database: password authentication failed for user "with_password"
+    --- exit code 1
+    "#);
+    assert_password_is_kept(&refused);
+    shop.end();
+}
+
+#[test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+fn right_password_is_kept_too() {
+    let shop = PgShop::empty();
+    let known =
+        shop.through(format!("postgresql://postgres:{SENTINEL}@{}?password={SENTINEL}", shop.address()));
+    assert_eq!(known.run("status").code, 0);
+    assert_password_is_kept(&known);
+    shop.end();
+}
+
+#[test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+fn server_is_down() {
+    let shop = PgShop::bare();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = shop.through(format!("postgres://ann:{SENTINEL}@{free}/shop"));
+    assert_snapshot!(nobody.run("status"), @"
+    --- stderr
+    error: the outbox in postgres://***@db.example/shop cannot be opened
+      because: the database shop on db.example cannot be reached: see that the server runs, and that host and port are right
+      because: error communicating with database: Connection refused (os error 111)
+    --- exit code 1
+    ");
+    assert_snapshot!(nobody.run("migrate check"), @"
+    --- stderr
+    error: the outbox table shop.outbox_event in postgres://***@db.example/shop cannot be read
+      because: the database shop on db.example cannot be reached: see that the server runs, and that host and port are right
+      because: error communicating with database: Connection refused (os error 111)
+    --- exit code 1
+    ");
+    assert_password_is_kept(&nobody);
+    shop.end();
+}
+
+#[test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+fn database_is_missing() {
+    let shop = PgShop::bare();
+    let address = shop.address();
+    let server = address.split_once('/').unwrap().0;
+    let missing = shop.through(format!("postgres://postgres@{server}/no_such_database"));
+    assert_snapshot!(missing.run("status"), @r#"
+    --- stderr
+    error: the outbox in postgres://***@db.example/shop cannot be opened
+      because: there is no database no_such_database on db.example: create it with `createdb`, or correct the URL
+      because: error returned from database: database "no_such_database" does not exist
+    --- exit code 1
+    "#);
+    shop.end();
+}
+
+#[test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+fn table_is_missing() {
+    let shop = PgShop::bare();
+    assert_snapshot!(shop.run("dead list --table billing"), @"
+    --- stderr
+    error: the outbox in postgres://***@db.example/shop cannot be opened
+      because: there is no outbox table billing: create it with `posthaste migrate apply --table billing`, or with `.migrate()` on the store's builder
+    --- exit code 1
+    ");
+    assert_snapshot!(shop.run("status"), @"
+    --- stderr
+    error: the outbox in postgres://***@db.example/shop cannot be opened
+      because: there is no outbox table outbox_event: create it with `posthaste migrate apply --table outbox_event`, or with `.migrate()` on the store's builder
+    --- exit code 1
+    ");
+    shop.end();
+}
+
+#[test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+fn table_of_somebody_else() {
+    let shop = PgShop::bare();
+    shop.sql("CREATE TABLE outbox_event (id integer)");
+    let said = shop.run("migrate apply --adopt");
+    assert_eq!((said.code, said.stdout.as_str()), (1, ""), "{said}");
+    assert!(said.stderr.contains("choose another table name for the outbox"), "{said}");
+    shop.end();
+}
