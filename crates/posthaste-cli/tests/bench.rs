@@ -4,19 +4,22 @@ mod binary;
 
 use binary::json_of;
 use serde_json::Value;
+use sqlx::Connection as _;
 
-const RATES: [&str; 7] = [
+const RATES: [&str; 9] = [
     "business_tx_per_s",
     "outbox_tx_per_s",
     "hand_written_tx_per_s",
+    "few_together_events_per_s",
+    "few_singly_events_per_s",
     "live_single_events_per_s",
     "live_batch_events_per_s",
     "backlog_events_per_s",
     "write_and_drain_events_per_s",
 ];
 
-fn bench(store: &str) -> Value {
-    json_of(&[
+fn bench(store: &str, more: &[&str]) -> Value {
+    let args = [
         "bench",
         "--store",
         store,
@@ -32,17 +35,30 @@ fn bench(store: &str) -> Value {
         "1100",
         "--future-rows",
         "100",
-    ])
+        "--steady",
+        "5",
+    ];
+    json_of(&[&args, more].concat())
+}
+
+fn assert_ratio(ratio: &Value, name: &str) {
+    let of = |of: &str| ratio[of].as_f64().unwrap_or_default();
+    assert!(0.0 < of("lowest") && of("lowest") <= of("median"), "{name}: {ratio}");
+    assert!(of("median") <= of("highest"), "{name}: {ratio}");
 }
 
 fn assert_complete(report: &Value) {
     for name in RATES {
         assert!(report[name].as_f64() > Some(0.0), "{name} in {report}");
     }
-    for name in ["outbox_to_business", "outbox_to_hand_written"] {
-        let ratio = |of: &str| report[name][of].as_f64().unwrap_or_default();
-        assert!(0.0 < ratio("lowest") && ratio("lowest") <= ratio("median"), "{name} in {report}");
-        assert!(ratio("median") <= ratio("highest"), "{name} in {report}");
+    for name in
+        ["outbox_to_business", "outbox_to_hand_written", "few_together_to_singly", "live_single_to_business"]
+    {
+        assert_ratio(&report[name], name);
+    }
+    assert!(report["live_single_lag_events"].as_u64() <= Some(50), "{report}");
+    for name in ["kept", "deleted"] {
+        assert!(report["settle_rows_per_s"][name].as_f64() > Some(0.0), "{name} in {report}");
     }
     for name in ["live_single", "live_batch", "backlog"] {
         assert!(report["settle_batch_mean"][name].as_f64() >= Some(1.0), "{name} in {report}");
@@ -54,18 +70,21 @@ fn assert_complete(report: &Value) {
     for name in ["claim_us", "settle_us"] {
         assert!(many[name]["p50"].as_u64().is_some(), "{name} in {report}");
     }
+    let steady = &report["steady"];
+    assert!(steady["events"].as_u64() > Some(0), "{report}");
+    assert!(steady["last_claim_us"]["p99"].as_u64().is_some(), "{report}");
 }
 
 #[test]
 fn memory_store_gives_every_figure() {
-    assert_complete(&bench("memory:"));
+    assert_complete(&bench("memory:", &[]));
 }
 
 #[test]
 fn sqlite_gives_every_figure_and_the_new_file_is_removed() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("bench.db");
-    assert_complete(&bench(&format!("sqlite:{}", file.display())));
+    assert_complete(&bench(&format!("sqlite:{}", file.display()), &[]));
     assert_eq!(std::fs::read_dir(dir.path()).expect("a directory").count(), 0);
 }
 
@@ -76,9 +95,41 @@ async fn sqlite_file_of_somebody_else_keeps_its_own_tables_alone() -> Result<(),
     let url = format!("sqlite:{}?mode=rwc", file.display());
     let pool = sqlx::SqlitePool::connect(&url).await?;
     sqlx::query("CREATE TABLE posthaste_bench (mine TEXT)").execute(&pool).await?;
-    assert_complete(&bench(&format!("sqlite:{}", file.display())));
+    assert_complete(&bench(&format!("sqlite:{}", file.display()), &[]));
     let tables = "SELECT name FROM sqlite_schema WHERE name NOT LIKE 'sqlite%'";
     let tables: Vec<String> = sqlx::query_scalar(tables).fetch_all(&pool).await?;
     assert_eq!(tables, ["posthaste_bench"]);
+    Ok(())
+}
+
+/// Schemas of benchmarks that this database has.
+async fn bench_schemas(url: &str) -> Result<Vec<String>, sqlx::Error> {
+    let mut connection = sqlx::PgConnection::connect(url).await?;
+    let schemas = "SELECT nspname::text FROM pg_namespace WHERE nspname LIKE 'posthaste_bench%' ORDER BY 1";
+    sqlx::query_scalar(schemas).fetch_all(&mut connection).await
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn postgres_gives_every_figure_and_its_schema_is_dropped() -> Result<(), sqlx::Error> {
+    let url = std::env::var("POSTHASTE_TEST_POSTGRES_URL").expect("run `cargo xtask services up`");
+    let before = bench_schemas(&url).await?;
+    let report = bench(&url, &["--snapshot-rows", "200"]);
+    assert_complete(&report);
+    let by_hand = &report["by_hand"];
+    for name in [
+        "proved_to_hand_written",
+        "outbox_to_proved",
+        "backlog_to_drain",
+        "backlog_to_one_by_one",
+        "ringing_to_silent",
+    ] {
+        assert_ratio(&by_hand[name], name);
+    }
+    assert!(report["between_processes_us"]["p50"].as_u64().is_some(), "{report}");
+    for name in ["without", "with", "with_last_fifth"] {
+        assert!(report["snapshot"][name]["p50"].as_u64().is_some(), "{name} in {report}");
+    }
+    assert_eq!(bench_schemas(&url).await?, before);
     Ok(())
 }

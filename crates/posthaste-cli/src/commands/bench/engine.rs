@@ -1,9 +1,9 @@
 //! The engines that are measured: one that delivers to a handler which only counts, and one that
 //! takes events and delivers none.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use posthaste::config::{LeaseConfig, PollerConfig, QueueConfig};
@@ -12,12 +12,16 @@ use posthaste::{Config, Delivery, EventId, Outbox, Routes, Store, StoreError, Ti
 use tokio::sync::Notify;
 
 use super::load::{EVENT_TYPE, Load};
+use crate::commands::figures::Histogram;
+
+/// Events per claim: as many as a relay takes.
+pub(super) const CLAIM: usize = 500;
 
 /// An engine whose handler counts, and says when it has counted all.
 pub(super) struct Counting {
     pub(super) outbox: Outbox,
     counter: Arc<Counter>,
-    settles: Arc<Settles>,
+    store: Arc<Watched>,
 }
 
 #[derive(Debug)]
@@ -30,7 +34,7 @@ impl Counting {
     /// Not started yet.
     pub(super) fn build(store: Arc<dyn Store>, load: &Load) -> anyhow::Result<Self> {
         let counter = Arc::new(Counter { left: AtomicU64::new(load.events), all: Notify::new() });
-        let settles = Arc::new(Settles { store, calls: AtomicU64::new(0), events: AtomicU64::new(0) });
+        let store = Watched::new(store);
         let handler = Arc::clone(&counter);
         let routes = Routes::new().handle(EVENT_TYPE, move |_: Delivery| {
             if handler.left.fetch_sub(1, Ordering::Relaxed) == 1 {
@@ -38,8 +42,8 @@ impl Counting {
             }
             std::future::ready(())
         });
-        let outbox = Outbox::from_config(Arc::clone(&settles), config(load), routes).build()?;
-        Ok(Self { outbox, counter, settles })
+        let outbox = Outbox::from_config(Arc::clone(&store), config(load), routes).build()?;
+        Ok(Self { outbox, counter, store })
     }
 
     /// Waits until every event is delivered and settled.
@@ -48,11 +52,15 @@ impl Counting {
         Ok(self.outbox.idle().await?)
     }
 
+    /// How many events are settled by now.
+    pub(super) fn settled_so_far(&self) -> u64 {
+        self.store.settled()
+    }
+
     /// Stops, and answers how many events the average statement settled.
     pub(super) async fn stop(self) -> f64 {
         self.outbox.shutdown().await;
-        let calls = self.settles.calls.load(Ordering::Relaxed).max(1);
-        self.settles.events.load(Ordering::Relaxed) as f64 / calls as f64
+        self.store.settle_batch()
     }
 }
 
@@ -60,7 +68,11 @@ impl Counting {
 pub(super) fn config(load: &Load) -> Config {
     Config {
         workers: Some(load.workers),
-        poller: PollerConfig { batch: 500, interval: Duration::from_millis(100), ..PollerConfig::default() },
+        poller: PollerConfig {
+            batch: CLAIM,
+            interval: Duration::from_millis(100),
+            ..PollerConfig::default()
+        },
         ..Config::default()
     }
 }
@@ -80,25 +92,52 @@ pub(super) fn start_stalled(store: Arc<dyn Store>, load: &Load) -> anyhow::Resul
     Ok(Outbox::from_config(store, config, routes).start()?)
 }
 
-/// A store that counts its settlements.
+/// A store that counts its settlements and measures its claims.
 #[derive(Debug)]
-struct Settles {
+pub(super) struct Watched {
     store: Arc<dyn Store>,
     calls: AtomicU64,
     events: AtomicU64,
+    claims: Mutex<Histogram>,
+}
+
+impl Watched {
+    pub(super) fn new(store: Arc<dyn Store>) -> Arc<Self> {
+        let (calls, events) = (AtomicU64::new(0), AtomicU64::new(0));
+        Arc::new(Self { store, calls, events, claims: Mutex::default() })
+    }
+
+    fn settle_batch(&self) -> f64 {
+        self.events.load(Ordering::Relaxed) as f64 / self.calls.load(Ordering::Relaxed).max(1) as f64
+    }
+
+    pub(super) fn settled(&self) -> u64 {
+        self.events.load(Ordering::Relaxed)
+    }
+
+    /// How long claims that found something have taken since this was asked before.
+    pub(super) fn take_claims(&self) -> Histogram {
+        std::mem::take(&mut *self.claims.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
-impl Store for Settles {
+impl Store for Watched {
     async fn claim(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
-        self.store.claim(claim).await
+        let started = Instant::now();
+        let claimed = self.store.claim(claim).await?;
+        if !claimed.events.is_empty() {
+            self.claims.lock().unwrap_or_else(PoisonError::into_inner).add(started.elapsed());
+        }
+        Ok(claimed)
     }
 
     async fn settle(&self, settle: &Settle<'_>) -> Result<Vec<Settled>, StoreError> {
+        let settled = self.store.settle(settle).await?;
         self.calls.fetch_add(1, Ordering::Relaxed);
-        self.events.fetch_add(settle.settlements.len() as u64, Ordering::Relaxed);
-        self.store.settle(settle).await
+        self.events.fetch_add(settled.len() as u64, Ordering::Relaxed);
+        Ok(settled)
     }
 
     async fn renew(&self, renew: &Renew<'_>) -> Result<Vec<EventId>, StoreError> {

@@ -26,13 +26,20 @@ const SAMPLES: u64 = 200;
 const FILL: u64 = 1_000;
 
 /// Long enough that no retry becomes due.
-const LATER: Duration = Duration::from_secs(24 * 3600);
+pub(super) const LATER: Duration = Duration::from_secs(24 * 3600);
 
 /// How full the table shall be.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Fullness {
     pub(super) done_rows: u64,
     pub(super) future_rows: u64,
+    pub(super) pending_rows: u64,
+}
+
+impl Fullness {
+    pub(super) fn pending(pending_rows: u64) -> Self {
+        Self { pending_rows, ..Self::default() }
+    }
 }
 
 /// The same measurement on a small and on a large table.
@@ -59,9 +66,9 @@ pub(super) async fn measure<B: BenchStore>(
     progress: &Progress,
 ) -> anyhow::Result<Flatness> {
     bench.clear().await?;
-    let mut few = Table::new(&bench.create().await?, load)?;
-    let mut many = Table::new(&bench.create().await?, load)?;
-    few.fill(Fullness { done_rows: FEW, future_rows: 0 }, progress).await?;
+    let mut few = Table::new(bench.create().await?, load)?;
+    let mut many = Table::new(bench.create().await?, load)?;
+    few.fill(Fullness { done_rows: FEW, ..Fullness::default() }, progress).await?;
     many.fill(full, progress).await?;
     progress.begin("claim and settle");
     // In turns, so that a noisy machine is noisy to both.
@@ -73,9 +80,10 @@ pub(super) async fn measure<B: BenchStore>(
 }
 
 /// One outbox table, driven by hand instead of by an engine.
-struct Table<W> {
+pub(super) struct Table<T: Tables> {
+    tables: T,
     store: Arc<dyn Store>,
-    writer: W,
+    writer: T::Writer,
     load: Load,
     owner: Owner,
     done_rows: u64,
@@ -84,13 +92,14 @@ struct Table<W> {
     settles: Histogram,
 }
 
-impl<W: Writer> Table<W> {
-    fn new<T: Tables<Writer = W>>(tables: &T, load: &Load) -> anyhow::Result<Self> {
+impl<T: Tables> Table<T> {
+    pub(super) fn new(tables: T, load: &Load) -> anyhow::Result<Self> {
         let store = tables.store();
         // Its rows are for everybody, as those of a service without an engine.
         let outbox = Outbox::writer_only(Arc::clone(&store)).build()?;
         Ok(Self {
             writer: tables.writer(&outbox),
+            tables,
             store,
             load: load.clone(),
             owner: Owner::random("bench"),
@@ -101,26 +110,32 @@ impl<W: Writer> Table<W> {
         })
     }
 
-    /// Makes rows the way an engine does: written, claimed, settled.
-    async fn fill(&mut self, full: Fullness, progress: &Progress) -> anyhow::Result<()> {
+    /// Makes rows by a short cut, or else the way an engine does: written, claimed, settled.
+    pub(super) async fn fill(&mut self, full: Fullness, progress: &Progress) -> anyhow::Result<()> {
+        progress.filled(0, 0);
+        if self.tables.fill(full, &self.load).await? {
+            self.done_rows += full.done_rows;
+            self.future_rows += full.future_rows;
+            return Ok(());
+        }
         while self.done_rows < full.done_rows {
             let rows = FILL.min(full.done_rows - self.done_rows);
-            self.turn_over(rows, &Verdict::Done).await?;
+            self.turn_over(rows, &Verdict::Done, OnDone::Keep).await?;
             progress.filled(self.done_rows, rows);
         }
         let backoff = Backoff { max_attempts: 10, delays: [LATER].into() };
         let failed = Verdict::Failed { error: "not today".to_owned(), backoff };
         while self.future_rows < full.future_rows {
             let rows = FILL.min(full.future_rows - self.future_rows);
-            self.turn_over(rows, &failed).await?;
+            self.turn_over(rows, &failed, OnDone::Keep).await?;
             progress.filled(self.future_rows, rows);
         }
-        Ok(())
+        self.writer.events(self.load.events(full.pending_rows)?).await
     }
 
     /// Measures once, and leaves the table as full as it was.
     async fn sample(&mut self) -> anyhow::Result<()> {
-        let (claim, settle) = self.turn_over(BATCH, &Verdict::Done).await?;
+        let (claim, settle) = self.turn_over(BATCH, &Verdict::Done, OnDone::Keep).await?;
         self.claims.add(claim);
         self.settles.add(settle);
         let purge = Purge {
@@ -144,8 +159,29 @@ impl<W: Writer> Table<W> {
     }
 
     /// Writes events, claims them and settles them; answers how long the last two took.
-    async fn turn_over(&mut self, rows: u64, verdict: &Verdict) -> anyhow::Result<(Duration, Duration)> {
+    pub(super) async fn turn_over(
+        &mut self,
+        rows: u64,
+        verdict: &Verdict,
+        on_done: OnDone,
+    ) -> anyhow::Result<(Duration, Duration)> {
         self.writer.events(self.load.events(rows)?).await?;
+        let took = self.claim_and_settle(rows, verdict, on_done).await?;
+        match (verdict, on_done) {
+            (Verdict::Done, OnDone::Keep) => self.done_rows += rows,
+            (Verdict::Done, _) => {}
+            _ => self.future_rows += rows,
+        }
+        Ok(took)
+    }
+
+    /// Answers how long both took.
+    pub(super) async fn claim_and_settle(
+        &self,
+        rows: u64,
+        verdict: &Verdict,
+        on_done: OnDone,
+    ) -> anyhow::Result<(Duration, Duration)> {
         let started = Instant::now();
         let settlements = self.claim(rows, verdict).await?;
         let claim = started.elapsed();
@@ -155,15 +191,9 @@ impl<W: Writer> Table<W> {
             settlements.len()
         );
         let started = Instant::now();
-        let settle =
-            Settle { owner: &self.owner, settlements: &settlements, on_done: OnDone::Keep, now: None };
+        let settle = Settle { owner: &self.owner, settlements: &settlements, on_done, now: None };
         self.store.settle(&settle).await?;
-        let took = (claim, started.elapsed());
-        match verdict {
-            Verdict::Done => self.done_rows += rows,
-            _ => self.future_rows += rows,
-        }
-        Ok(took)
+        Ok((claim, started.elapsed()))
     }
 
     async fn claim(&self, rows: u64, verdict: &Verdict) -> anyhow::Result<Vec<Settlement>> {

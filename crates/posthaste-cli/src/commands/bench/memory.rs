@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use posthaste::memory::{MemoryWriter, RawRow};
 use posthaste::{Event, MemoryStore, Outbox, Store};
 
-use super::load;
-use super::target::{BenchStore, Tables, Writer};
+use super::flat::Fullness;
+use super::load::{self, Load};
+use super::progress::Progress;
+use super::target::{BenchStore, Between, ByHand, Snapshot, Tables, Writer};
 
 pub(super) struct Memory;
 
@@ -28,6 +30,18 @@ impl BenchStore for Memory {
 
     async fn close(&self) -> anyhow::Result<()> {
         Ok(())
+    }
+
+    async fn by_hand(&self, _: &Load, _: &Progress) -> anyhow::Result<Option<ByHand>> {
+        Ok(None)
+    }
+
+    async fn between(&self, _: &Load) -> anyhow::Result<Option<Between>> {
+        Ok(None)
+    }
+
+    async fn hold_snapshot(&self) -> anyhow::Result<Option<Snapshot>> {
+        Ok(None)
     }
 }
 
@@ -71,6 +85,10 @@ impl Tables for MemoryTables {
         self.store.insert_raw(RawRow { event_type: load::EVENT_TYPE.into(), payload, ..RawRow::default() });
         Ok(())
     }
+
+    async fn fill(&self, _: Fullness, _: &Load) -> anyhow::Result<bool> {
+        Ok(false)
+    }
 }
 
 #[derive(Clone)]
@@ -88,6 +106,15 @@ impl Writer for MemoryTablesWriter {
     async fn events(&self, events: Vec<Event>) -> anyhow::Result<()> {
         let mut tx = self.writer.begin().await?;
         tx.write_all(events).await?;
+        tx.commit().await?;
+        Ok(())
+    }
+
+    async fn events_singly(&self, events: Vec<Event>) -> anyhow::Result<()> {
+        let mut tx = self.writer.begin().await?;
+        for event in events {
+            tx.write(event).await?;
+        }
         tx.commit().await?;
         Ok(())
     }

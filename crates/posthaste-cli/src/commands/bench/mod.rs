@@ -4,48 +4,65 @@ mod engine;
 mod flat;
 mod load;
 mod memory;
+mod memory_use;
+mod postgres;
 mod progress;
+mod ratio;
 mod report;
 mod rounds;
+mod settle;
+mod snapshot;
 mod sqlite;
+mod steady;
 mod target;
+mod text;
 
 use std::process::ExitCode;
 
 use crate::connect::StoreUrl;
 use crate::output::Output;
+use crate::redact::TypedUrl;
 use flat::Fullness;
 use load::Load;
 use memory::Memory;
+use postgres::Postgres;
 use progress::Progress;
-use report::Report;
+use report::{Once, Report};
 use sqlite::Sqlite;
 use target::BenchStore;
 
 /// How fast a store writes and delivers on this machine
 ///
-/// It works in tables of its own and drops them at the end. A SQLite file is turned to WAL, as every
-/// store on it is. Each round measures all variants one after the other; rates are medians.
+/// It works in tables of its own and drops them at the end. On PostgreSQL they stand in a schema of
+/// their own, so the user needs the right to create one. A SQLite file is turned to WAL, as every store
+/// on it is. Each round measures all variants one after the other; rates are medians.
 ///
 /// JSON: {"store", "events", "rounds", "writers", "workers", "payload_bytes", "business_tx_per_s",
-/// "outbox_tx_per_s", "hand_written_tx_per_s", "outbox_to_business" and "outbox_to_hand_written":
-/// {"median", "lowest", "highest"}, "live_single_events_per_s", "live_batch_events_per_s",
-/// "backlog_events_per_s", "write_and_drain_events_per_s", "latency_us": {"p50", "p99", "count"},
-/// "settle_batch_mean": {"live_single", "live_batch", "backlog"}, "peak_memory_bytes": number or
-/// null, "flatness": null or {"batch", "few", "many"} of {"done_rows", "future_rows", "claim_us",
-/// "settle_us"}}
+/// "outbox_tx_per_s", "hand_written_tx_per_s", "outbox_to_business" and other ratios: {"median",
+/// "lowest", "highest"}, "outbox_to_hand_written", "few_together_events_per_s",
+/// "few_singly_events_per_s", "few_together_to_singly", "live_single_events_per_s",
+/// "live_single_to_business", "live_single_lag_events", "live_batch_events_per_s",
+/// "backlog_events_per_s", "write_and_drain_events_per_s", "by_hand": null or {"proved_tx_per_s",
+/// "proved_to_hand_written", "outbox_to_proved", "drain_events_per_s", "backlog_to_drain",
+/// "one_by_one_events_per_s", "backlog_to_one_by_one", "ringing_tx_per_s", "silent_tx_per_s",
+/// "ringing_to_silent"}, "settle_rows_per_s": {"kept", "deleted"}, "latency_us": {"p50", "p99",
+/// "count"}, "between_processes_us": null or the same and "late", "settle_batch_mean": {"live_single",
+/// "live_batch", "backlog"}, "peak_memory_bytes": number or null, "flatness": null or {"batch", "few",
+/// "many"} of {"done_rows", "future_rows", "claim_us", "settle_us"}, "snapshot": null or {"rows",
+/// "without", "with", "with_last_fifth"}, "steady": null or {"seconds", "events", "lag",
+/// "first_memory_bytes", "last_memory_bytes", "first_claim_us", "last_claim_us"}}
 #[derive(Debug, clap::Args)]
 pub(crate) struct BenchArgs {
-    /// What to measure: memory: or sqlite:PATH; a file that is not there is made and removed
+    /// What to measure: postgres://…, memory: or sqlite:PATH; a file that is not there is made and removed
     // Not from the environment: nobody shall load a store that serves by forgetting an option.
     #[arg(long, value_name = "URL")]
-    store: String,
+    store: TypedUrl,
     /// Events per measurement and round
     #[arg(long, value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u64).range(1..=500_000))]
     events: u64,
-    /// Transactions that are open at once
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = parse_count)]
-    writers: usize,
+    /// Transactions that are open at once [default: 4; 16 on PostgreSQL]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    writers: Option<usize>,
     /// Events that are delivered at once
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = parse_count)]
     workers: usize,
@@ -61,6 +78,12 @@ pub(crate) struct BenchArgs {
     /// Also measure claim and settle with so many retries in the table that are not yet due
     #[arg(long, value_name = "N")]
     future_rows: Option<u64>,
+    /// Also drain so many events while another session holds a snapshot; PostgreSQL alone
+    #[arg(long, value_name = "N")]
+    snapshot_rows: Option<u64>,
+    /// Also write and deliver 2,000 events per second for so long
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(5..=86_400))]
+    steady: Option<u64>,
 }
 
 impl BenchArgs {
@@ -69,20 +92,29 @@ impl BenchArgs {
         asked.then(|| Fullness {
             done_rows: self.done_rows.unwrap_or_default(),
             future_rows: self.future_rows.unwrap_or_default(),
+            pending_rows: 0,
         })
     }
 
+    fn writers(&self) -> usize {
+        let is_postgres = self.store.secret().starts_with("postgres");
+        self.writers.unwrap_or(if is_postgres { 16 } else { 4 })
+    }
+
     fn load(&self) -> Load {
-        Load::new(self.events, self.writers, self.workers, self.payload_bytes)
+        Load::new(self.events, self.writers(), self.workers, self.payload_bytes)
     }
 }
 
 /// Measures and prints.
 pub(crate) async fn run(args: BenchArgs, output: Output) -> anyhow::Result<ExitCode> {
-    let report = match args.store.parse()? {
+    let report = match args.store.secret().parse()? {
+        StoreUrl::Postgres(options) => {
+            bench(&Postgres::open(*options, args.writers()).await?, &args, output).await?
+        }
         StoreUrl::Memory => bench(&Memory, &args, output).await?,
         StoreUrl::Sqlite(options) => {
-            bench(&Sqlite::open(*options, args.writers).await?, &args, output).await?
+            bench(&Sqlite::open(*options, args.writers()).await?, &args, output).await?
         }
     };
     output.print(&report)?;
@@ -100,21 +132,43 @@ async fn bench<B: BenchStore>(bench: &B, args: &BenchArgs, output: Output) -> an
 }
 
 async fn measure<B: BenchStore>(bench: &B, args: &BenchArgs, output: Output) -> anyhow::Result<Report> {
-    let (load, full) = (args.load(), args.fullness());
-    let rows = full.map_or(0, |full| full.done_rows + full.future_rows);
-    let progress = Progress::new(output, args.rounds * rounds::STEPS + 2, rows);
+    let load = args.load();
+    let rows = args.fullness().map_or(0, |full| full.done_rows + full.future_rows);
+    let progress = Progress::new(output, args.rounds * rounds::STEPS + 8, rows);
     let mut rounds = Vec::new();
     for _ in 0..args.rounds {
         rounds.push(rounds::measure(bench, &load, &progress).await?);
     }
+    let once = once(bench, args, &load, &progress).await?;
+    progress.clear();
+    Ok(Report::new(bench.name(), args, &rounds, once))
+}
+
+async fn once<B: BenchStore>(
+    bench: &B,
+    args: &BenchArgs,
+    load: &Load,
+    progress: &Progress,
+) -> anyhow::Result<Once> {
+    progress.begin("settling");
+    let settle_rows_per_s = settle::measure(bench, load).await?;
     progress.begin("latency");
-    let latency = rounds::latency(bench, &load).await?;
-    let flatness = match full {
-        Some(full) => Some(flat::measure(bench, &load, full, &progress).await?),
+    let latency_us = rounds::latency(bench, load).await?;
+    progress.begin("latency between processes");
+    let between_processes_us = bench.between(load).await?;
+    let flatness = match args.fullness() {
+        Some(full) => Some(flat::measure(bench, load, full, progress).await?),
         None => None,
     };
-    progress.clear();
-    Ok(Report::new(bench.name(), args, &rounds, latency, flatness))
+    let snapshot = match args.snapshot_rows {
+        Some(rows) => snapshot::measure(bench, load, rows, progress).await?,
+        None => None,
+    };
+    let steady = match args.steady {
+        Some(seconds) => Some(steady::measure(bench, load, seconds, progress).await?),
+        None => None,
+    };
+    Ok(Once { settle_rows_per_s, latency_us, between_processes_us, flatness, snapshot, steady })
 }
 
 fn parse_count(text: &str) -> Result<usize, String> {

@@ -1,269 +1,161 @@
-//! The figures of one run: medians of the rounds, as one line of JSON or as a table for people.
-
-use std::fmt::Write as _;
+//! The figures of one run: medians of the rounds, for programs.
 
 use serde::Serialize;
 
 use super::BenchArgs;
-use super::flat::{Flatness, Sample};
-use super::rounds::{BATCH, Delivered, Round};
-use crate::commands::figures::{Quantiles, count, micros};
-use crate::output;
+use super::flat::Flatness;
+use super::memory_use;
+use super::ratio::{Ratio, median, rounded};
+use super::rounds::{Delivered, Round};
+use super::settle::SettleRates;
+use super::snapshot::HeldSnapshot;
+use super::steady::Steady;
+use super::target::{Between, ByHand};
+use crate::commands::figures::Quantiles;
 
 /// What was measured. Rates are per second and medians of the rounds; ratios are medians of the
 /// ratios within each round.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
-    store: &'static str,
-    events: u64,
-    rounds: u64,
-    writers: usize,
-    workers: usize,
-    payload_bytes: usize,
-    business_tx_per_s: f64,
-    outbox_tx_per_s: f64,
-    hand_written_tx_per_s: f64,
-    outbox_to_business: Ratio,
-    outbox_to_hand_written: Ratio,
-    live_single_events_per_s: f64,
-    live_batch_events_per_s: f64,
-    backlog_events_per_s: f64,
-    write_and_drain_events_per_s: f64,
-    latency_us: Option<Quantiles>,
-    settle_batch_mean: SettleBatch,
-    peak_memory_bytes: Option<u64>,
-    flatness: Option<Flatness>,
+    pub(super) store: &'static str,
+    pub(super) events: u64,
+    pub(super) rounds: u64,
+    pub(super) writers: usize,
+    pub(super) workers: usize,
+    pub(super) payload_bytes: usize,
+    pub(super) business_tx_per_s: f64,
+    pub(super) outbox_tx_per_s: f64,
+    pub(super) hand_written_tx_per_s: f64,
+    pub(super) outbox_to_business: Option<Ratio>,
+    pub(super) outbox_to_hand_written: Option<Ratio>,
+    pub(super) few_together_events_per_s: f64,
+    pub(super) few_singly_events_per_s: f64,
+    pub(super) few_together_to_singly: Option<Ratio>,
+    pub(super) live_single_events_per_s: f64,
+    pub(super) live_single_to_business: Option<Ratio>,
+    pub(super) live_single_lag_events: u64,
+    pub(super) live_batch_events_per_s: f64,
+    pub(super) backlog_events_per_s: f64,
+    pub(super) write_and_drain_events_per_s: f64,
+    pub(super) by_hand: Option<ByHandFigures>,
+    pub(super) settle_rows_per_s: SettleRates,
+    pub(super) latency_us: Option<Quantiles>,
+    pub(super) between_processes_us: Option<Between>,
+    pub(super) settle_batch_mean: SettleBatch,
+    pub(super) peak_memory_bytes: Option<u64>,
+    pub(super) flatness: Option<Flatness>,
+    pub(super) snapshot: Option<HeldSnapshot>,
+    pub(super) steady: Option<Steady>,
 }
 
-/// A ratio within each round. Where the rounds disagree, the machine was too noisy to tell.
+/// What is measured once and not in every round.
+#[derive(Debug)]
+pub(super) struct Once {
+    pub(super) settle_rows_per_s: SettleRates,
+    pub(super) latency_us: Option<Quantiles>,
+    pub(super) between_processes_us: Option<Between>,
+    pub(super) flatness: Option<Flatness>,
+    pub(super) snapshot: Option<HeldSnapshot>,
+    pub(super) steady: Option<Steady>,
+}
+
+/// Beside what somebody would write without a library, and what ringing costs.
 #[derive(Debug, Serialize)]
-struct Ratio {
-    median: f64,
-    lowest: f64,
-    highest: f64,
-}
-
-impl Ratio {
-    fn of(ratios: impl Iterator<Item = f64>) -> Self {
-        let mut ratios: Vec<f64> = ratios.map(|ratio| rounded(ratio, 3)).collect();
-        ratios.sort_by(f64::total_cmp);
-        let (lowest, highest) = (ratios.first().copied(), ratios.last().copied());
-        Self {
-            lowest: lowest.unwrap_or_default(),
-            highest: highest.unwrap_or_default(),
-            median: rounded(median(ratios), 3),
-        }
-    }
-
-    fn row(&self, of_what: &str) -> (String, String) {
-        let percent = |ratio: f64| format!("{:.0}", ratio * 100.0);
-        let rounds = format!("{of_what} (rounds: {} to {} %)", percent(self.lowest), percent(self.highest));
-        (format!("{} %", percent(self.median)), rounds)
-    }
+pub(super) struct ByHandFigures {
+    pub(super) proved_tx_per_s: f64,
+    pub(super) proved_to_hand_written: Option<Ratio>,
+    pub(super) outbox_to_proved: Option<Ratio>,
+    pub(super) drain_events_per_s: f64,
+    pub(super) backlog_to_drain: Option<Ratio>,
+    pub(super) one_by_one_events_per_s: f64,
+    pub(super) backlog_to_one_by_one: Option<Ratio>,
+    pub(super) ringing_tx_per_s: f64,
+    pub(super) silent_tx_per_s: f64,
+    pub(super) ringing_to_silent: Option<Ratio>,
 }
 
 /// Events per settle statement, by the way they were written.
 #[derive(Debug, Serialize)]
-struct SettleBatch {
-    live_single: f64,
-    live_batch: f64,
-    backlog: f64,
+pub(super) struct SettleBatch {
+    pub(super) live_single: f64,
+    pub(super) live_batch: f64,
+    pub(super) backlog: f64,
 }
 
 impl Report {
-    pub(super) fn new(
-        store: &'static str,
-        args: &BenchArgs,
-        rounds: &[Round],
-        latency_us: Option<Quantiles>,
-        flatness: Option<Flatness>,
-    ) -> Self {
+    pub(super) fn new(store: &'static str, args: &BenchArgs, rounds: &[Round], once: Once) -> Self {
         let of = |figure: &dyn Fn(&Round) -> f64| median(rounds.iter().map(figure).collect());
         let rate = |figure: &dyn Fn(&Round) -> f64| of(figure).round();
+        let ratio = |figure: &dyn Fn(&Round) -> f64| Ratio::of(rounds.iter().map(figure));
         let settled =
             |figure: &dyn Fn(&Round) -> Delivered| rounded(of(&|round| figure(round).settle_batch), 1);
         Self {
             store,
             events: args.events,
             rounds: args.rounds,
-            writers: args.writers,
+            writers: args.writers(),
             workers: args.workers,
             payload_bytes: args.payload_bytes,
             business_tx_per_s: rate(&|round| round.business),
             outbox_tx_per_s: rate(&|round| round.outbox),
             hand_written_tx_per_s: rate(&|round| round.hand_written),
-            outbox_to_business: Ratio::of(rounds.iter().map(|round| round.outbox / round.business)),
-            outbox_to_hand_written: Ratio::of(rounds.iter().map(|round| round.outbox / round.hand_written)),
-            live_single_events_per_s: rate(&|round| round.live_single.per_second),
-            live_batch_events_per_s: rate(&|round| round.live_batch.per_second),
+            outbox_to_business: ratio(&|round| round.outbox / round.business),
+            outbox_to_hand_written: ratio(&|round| round.outbox / round.hand_written),
+            few_together_events_per_s: rate(&|round| round.few_together),
+            few_singly_events_per_s: rate(&|round| round.few_singly),
+            few_together_to_singly: ratio(&|round| round.few_together / round.few_singly),
+            live_single_events_per_s: rate(&|round| round.live_single.delivered.per_second),
+            live_single_to_business: ratio(&|round| round.live_single.delivered.per_second / round.business),
+            live_single_lag_events: rounds
+                .iter()
+                .map(|round| round.live_single.lag)
+                .max()
+                .unwrap_or_default(),
+            live_batch_events_per_s: rate(&|round| round.live_batch.delivered.per_second),
             backlog_events_per_s: rate(&|round| round.backlog.per_second),
             write_and_drain_events_per_s: rate(&|round| round.write_and_drain),
-            latency_us,
+            by_hand: ByHandFigures::of(rounds),
+            settle_rows_per_s: once.settle_rows_per_s,
+            latency_us: once.latency_us,
+            between_processes_us: once.between_processes_us,
             settle_batch_mean: SettleBatch {
-                live_single: settled(&|round| round.live_single),
-                live_batch: settled(&|round| round.live_batch),
+                live_single: settled(&|round| round.live_single.delivered),
+                live_batch: settled(&|round| round.live_batch.delivered),
                 backlog: settled(&|round| round.backlog),
             },
-            peak_memory_bytes: peak_memory(),
-            flatness,
-        }
-    }
-
-    fn sections(&self) -> Vec<(&'static str, Vec<(String, String)>)> {
-        let mut sections = vec![
-            ("Writing", self.writing()),
-            ("Delivering to a handler that does nothing", self.delivering()),
-            ("Machine", vec![self.memory()]),
-        ];
-        if let Some(flatness) = &self.flatness {
-            sections.push(("A table full of rows that nobody wants", flat_rows(flatness)));
-        }
-        sections
-    }
-
-    fn writing(&self) -> Vec<(String, String)> {
-        vec![
-            row(per_second(self.business_tx_per_s, "tx"), "with a row of business and no event"),
-            row(per_second(self.outbox_tx_per_s, "tx"), "with a row of business and an event by the Writer"),
-            row(per_second(self.hand_written_tx_per_s, "tx"), "with both rows by hand-written INSERTs"),
-            self.outbox_to_business.row("of the rate without an event"),
-            self.outbox_to_hand_written.row("of the rate by hand"),
-        ]
-    }
-
-    fn delivering(&self) -> Vec<(String, String)> {
-        let settle = &self.settle_batch_mean;
-        let batch = count(BATCH);
-        let mut rows = vec![
-            row(
-                per_second(self.live_single_events_per_s, "ev"),
-                &format!("live, one per transaction ({} per settle statement)", settle.live_single),
-            ),
-            row(
-                per_second(self.live_batch_events_per_s, "ev"),
-                &format!("live, {batch} per transaction ({} per settle statement)", settle.live_batch),
-            ),
-            row(
-                per_second(self.backlog_events_per_s, "ev"),
-                &format!("from a backlog ({} per settle statement)", settle.backlog),
-            ),
-            row(
-                per_second(self.write_and_drain_events_per_s, "ev"),
-                &format!("the same with its writing, {batch} per transaction"),
-            ),
-        ];
-        if let Some(latency) = self.latency_us {
-            rows.push(row(micros(latency.p50), "from the answer to COMMIT to the handler, p50"));
-            rows.push(row(micros(latency.p99), "from the answer to COMMIT to the handler, p99"));
-        }
-        rows
-    }
-
-    fn memory(&self) -> (String, String) {
-        match self.peak_memory_bytes {
-            Some(bytes) => {
-                row(format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)), "of memory at the most")
-            }
-            None => row("unknown".to_owned(), "how much memory was used: this system does not say"),
+            peak_memory_bytes: memory_use::peak(),
+            flatness: once.flatness,
+            snapshot: once.snapshot,
+            steady: once.steady,
         }
     }
 }
 
-/// A table of 80 columns.
-impl output::Report for Report {
-    fn text(&self) -> String {
-        let mut text = format!(
-            "{} store, medians of {}\n{} of {} bytes per measurement, {}, {}\n",
-            self.store,
-            counted(self.rounds, "round"),
-            counted(self.events, "event"),
-            count(self.payload_bytes as u64),
-            counted(self.writers as u64, "writer"),
-            counted(self.workers as u64, "worker")
-        );
-        for (title, rows) in self.sections() {
-            let _ = writeln!(text, "\n{title}");
-            for (figure, sentence) in rows {
-                let _ = writeln!(text, "  {figure:>14}  {sentence}");
-            }
+impl ByHandFigures {
+    /// None where nothing was written by hand.
+    fn of(rounds: &[Round]) -> Option<Self> {
+        let both: Vec<(&Round, ByHand)> =
+            rounds.iter().filter_map(|round| Some((round, round.by_hand?))).collect();
+        if both.is_empty() {
+            return None;
         }
-        text
-    }
-}
-
-fn flat_rows(flatness: &Flatness) -> Vec<(String, String)> {
-    let batch = flatness.batch;
-    let of = |sample: &Sample| {
-        let (done, future) = (count(sample.done_rows), count(sample.future_rows));
-        let with = format!("with {done} DONE rows and {future} later retries, p50");
-        [
-            row(p50(sample.claim_us), &format!("to claim {batch} {with}")),
-            row(p50(sample.settle_us), &format!("to settle {batch} {with}")),
-        ]
-    };
-    of(&flatness.few).into_iter().chain(of(&flatness.many)).collect()
-}
-
-fn row(figure: String, sentence: &str) -> (String, String) {
-    (figure, sentence.to_owned())
-}
-
-fn p50(quantiles: Option<Quantiles>) -> String {
-    quantiles.map_or_else(|| "-".to_owned(), |quantiles| micros(quantiles.p50))
-}
-
-fn per_second(rate: f64, unit: &str) -> String {
-    format!("{} {unit}/s", count(rate as u64))
-}
-
-/// `1 round`, `2 rounds`.
-fn counted(number: u64, noun: &str) -> String {
-    format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
-}
-
-fn rounded(figure: f64, digits: i32) -> f64 {
-    let scale = 10_f64.powi(digits);
-    (figure * scale).round() / scale
-}
-
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    let middle = figures.len() / 2;
-    match figures.len() {
-        0 => 0.0,
-        len if len % 2 == 1 => figures[middle],
-        _ => (figures[middle - 1] + figures[middle]) / 2.0,
-    }
-}
-
-/// The most memory that this process ever had, where the system says it.
-fn peak_memory() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn median_of_an_even_number_lies_between_the_middle_two() {
-        assert_eq!(median(vec![4.0, 1.0, 3.0]), 3.0);
-        assert_eq!(median(vec![4.0, 1.0, 3.0, 2.0]), 2.5);
-        assert_eq!(median(Vec::new()), 0.0);
-    }
-
-    #[test]
-    fn ratio_shows_how_far_its_rounds_disagree() {
-        let (figure, sentence) = Ratio::of([0.9, 0.7, 1.1].into_iter()).row("of it");
-        assert_eq!((figure.as_str(), sentence.as_str()), ("90 %", "of it (rounds: 70 to 110 %)"));
-    }
-
-    #[test]
-    #[cfg(target_os = "linux")]
-    fn peak_memory_is_known_on_linux() {
-        assert!(peak_memory().is_some_and(|bytes| bytes > 1 << 20));
+        let rate = |figure: &dyn Fn(&ByHand) -> f64| {
+            median(both.iter().map(|(_, by_hand)| figure(by_hand)).collect()).round()
+        };
+        let ratio = |figure: &dyn Fn(&Round, &ByHand) -> f64| {
+            Ratio::of(both.iter().map(|(round, by_hand)| figure(round, by_hand)))
+        };
+        Some(Self {
+            proved_tx_per_s: rate(&|by_hand| by_hand.proved),
+            proved_to_hand_written: ratio(&|round, by_hand| by_hand.proved / round.hand_written),
+            outbox_to_proved: ratio(&|round, by_hand| round.outbox / by_hand.proved),
+            drain_events_per_s: rate(&|by_hand| by_hand.drain),
+            backlog_to_drain: ratio(&|round, by_hand| round.backlog.per_second / by_hand.drain),
+            one_by_one_events_per_s: rate(&|by_hand| by_hand.one_by_one),
+            backlog_to_one_by_one: ratio(&|round, by_hand| round.backlog.per_second / by_hand.one_by_one),
+            ringing_tx_per_s: rate(&|by_hand| by_hand.ringing),
+            silent_tx_per_s: rate(&|by_hand| by_hand.silent),
+            ringing_to_silent: ratio(&|_, by_hand| by_hand.ringing / by_hand.silent),
+        })
     }
 }

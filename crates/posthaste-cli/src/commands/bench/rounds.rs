@@ -10,14 +10,17 @@ use tokio::sync::mpsc;
 use super::engine::{self, Counting};
 use super::load::{EVENT_TYPE, Load};
 use super::progress::Progress;
-use super::target::{BenchStore, Tables, Writer};
+use super::target::{BenchStore, ByHand, Tables, Writer};
 use crate::commands::figures::{Histogram, Quantiles};
 
 /// Events per transaction where they are written in batches.
 pub(super) const BATCH: u64 = 1_000;
 
-/// Variants per round.
-pub(super) const STEPS: u64 = 6;
+/// Events per transaction where a service writes a few at once.
+pub(super) const FEW: u64 = 10;
+
+/// Variants per round, at the most.
+pub(super) const STEPS: u64 = 13;
 
 /// The most commits of the latency measurement, one every millisecond.
 const PACED: u64 = 2_000;
@@ -28,11 +31,15 @@ pub(super) struct Round {
     pub(super) business: f64,
     pub(super) outbox: f64,
     pub(super) hand_written: f64,
-    pub(super) live_single: Delivered,
-    pub(super) live_batch: Delivered,
+    /// Events in transactions of a few, by one call or by one call per event.
+    pub(super) few_together: f64,
+    pub(super) few_singly: f64,
+    pub(super) live_single: Live,
+    pub(super) live_batch: Live,
     pub(super) backlog: Delivered,
     /// Backlog, its writing included.
     pub(super) write_and_drain: f64,
+    pub(super) by_hand: Option<ByHand>,
 }
 
 /// How fast events were delivered, and how many were settled by the average statement.
@@ -40,6 +47,13 @@ pub(super) struct Round {
 pub(super) struct Delivered {
     pub(super) per_second: f64,
     pub(super) settle_batch: f64,
+}
+
+/// The same while events are written, and how many were not settled yet when the last one was.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Live {
+    pub(super) delivered: Delivered,
+    pub(super) lag: u64,
 }
 
 pub(super) async fn measure<B: BenchStore>(
@@ -53,13 +67,29 @@ pub(super) async fn measure<B: BenchStore>(
     let outbox = outbox(&fresh(bench).await?, load).await?;
     progress.begin("business and a hand-written INSERT");
     let hand_written = hand_written(&fresh(bench).await?, load).await?;
-    progress.begin("live, one event per transaction");
+    progress.begin("live, one event and business per transaction");
     let live_single = live(&fresh(bench).await?, load, 1).await?;
+    progress.begin("a few events by one call");
+    let few_together = few(&fresh(bench).await?, load, true).await?;
+    progress.begin("a few events by one call each");
+    let few_singly = few(&fresh(bench).await?, load, false).await?;
     progress.begin("live, in batches");
     let live_batch = live(&fresh(bench).await?, load, BATCH).await?;
     progress.begin("backlog");
     let (backlog, write_and_drain) = backlog(&fresh(bench).await?, load).await?;
-    Ok(Round { business, outbox, hand_written, live_single, live_batch, backlog, write_and_drain })
+    let by_hand = bench.by_hand(load, progress).await?;
+    Ok(Round {
+        business,
+        outbox,
+        hand_written,
+        few_together,
+        few_singly,
+        live_single,
+        live_batch,
+        backlog,
+        write_and_drain,
+        by_hand,
+    })
 }
 
 /// Empty tables, and nothing else in the way.
@@ -92,28 +122,59 @@ async fn hand_written<T: Tables>(tables: &T, load: &Load) -> anyhow::Result<f64>
 
 async fn outbox<T: Tables>(tables: &T, load: &Load) -> anyhow::Result<f64> {
     let outbox = engine::start_stalled(tables.store(), load)?;
-    let writer = tables.writer(&outbox);
+    let took = write_with_business(&tables.writer(&outbox), load).await?;
+    outbox.abort();
+    Ok(per_second(load.events, took))
+}
+
+async fn write_with_business<W: Writer>(writer: &W, load: &Load) -> anyhow::Result<Duration> {
     let work = {
-        let load = load.clone();
+        let (writer, load) = (writer.clone(), load.clone());
         move |number| {
             let (writer, load) = (writer.clone(), load.clone());
             async move { writer.business_and_event(number, load.body(), load.event()?).await }
         }
     };
-    let took = load.spread(load.events, work).await?;
-    outbox.abort();
-    Ok(per_second(load.events, took))
+    load.spread(load.events, work).await
 }
 
-/// Written while the engine runs: the clock stops when the last event is settled.
-async fn live<T: Tables>(tables: &T, load: &Load, batch: u64) -> anyhow::Result<Delivered> {
+/// Events in transactions of a few; the engine takes them and delivers none.
+async fn few<T: Tables>(tables: &T, load: &Load, together: bool) -> anyhow::Result<f64> {
+    let outbox = engine::start_stalled(tables.store(), load)?;
+    let writer = tables.writer(&outbox);
+    let transactions = load.events.div_ceil(FEW);
+    let work = {
+        let load = load.clone();
+        move |_| {
+            let (writer, load) = (writer.clone(), load.clone());
+            async move {
+                match together {
+                    true => writer.events(load.events(FEW)?).await,
+                    false => writer.events_singly(load.events(FEW)?).await,
+                }
+            }
+        }
+    };
+    let took = load.spread(transactions, work).await?;
+    outbox.abort();
+    Ok(per_second(transactions * FEW, took))
+}
+
+/// Written while the engine runs, a transaction of one event with business: the clock stops when the
+/// last event is settled.
+async fn live<T: Tables>(tables: &T, load: &Load, batch: u64) -> anyhow::Result<Live> {
     let engine = Counting::build(tables.store(), load)?;
     engine.outbox.start()?;
     let started = Instant::now();
-    load.write(&tables.writer(&engine.outbox), batch).await?;
+    let writer = tables.writer(&engine.outbox);
+    match batch {
+        1 => write_with_business(&writer, load).await?,
+        batch => load.write(&writer, batch).await?,
+    };
+    let lag = load.events.saturating_sub(engine.settled_so_far());
     engine.settled().await?;
     let per_second = per_second(load.events, started.elapsed());
-    Ok(Delivered { per_second, settle_batch: engine.stop().await })
+    Ok(Live { delivered: Delivered { per_second, settle_batch: engine.stop().await }, lag })
 }
 
 /// Written before the engine starts. Answers the drain alone, and writing and drain together.
@@ -156,10 +217,10 @@ pub(super) async fn latency<B: BenchStore>(bench: &B, load: &Load) -> anyhow::Re
 
 /// When the last COMMIT was answered.
 #[derive(Clone, Default)]
-struct CommitClock(Arc<Mutex<Option<Instant>>>);
+pub(super) struct CommitClock(Arc<Mutex<Option<Instant>>>);
 
 impl CommitClock {
-    fn read(&self) -> Option<Instant> {
+    pub(super) fn read(&self) -> Option<Instant> {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -170,6 +231,6 @@ impl WriterHook for CommitClock {
     }
 }
 
-fn per_second(count: u64, took: Duration) -> f64 {
+pub(super) fn per_second(count: u64, took: Duration) -> f64 {
     count as f64 / took.as_secs_f64().max(1e-9)
 }

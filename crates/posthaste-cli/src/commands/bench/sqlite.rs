@@ -12,8 +12,10 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 use sqlx::{AssertSqlSafe, SqliteConnection, SqlitePool};
 use tokio::sync::Mutex;
 
-use super::load;
-use super::target::{BenchStore, Tables, Writer};
+use super::flat::Fullness;
+use super::load::{self, Load};
+use super::progress::Progress;
+use super::target::{BenchStore, Between, ByHand, Snapshot, Tables, Writer};
 
 /// A SQLite file with tables that nobody else has.
 pub(super) struct Sqlite {
@@ -100,6 +102,18 @@ impl BenchStore for Sqlite {
         }
         Ok(())
     }
+
+    async fn by_hand(&self, _: &Load, _: &Progress) -> anyhow::Result<Option<ByHand>> {
+        Ok(None)
+    }
+
+    async fn between(&self, _: &Load) -> anyhow::Result<Option<Between>> {
+        Ok(None)
+    }
+
+    async fn hold_snapshot(&self) -> anyhow::Result<Option<Snapshot>> {
+        Ok(None)
+    }
 }
 
 /// Only names that were made above are in them.
@@ -164,6 +178,10 @@ impl Tables for SqliteTables {
         tx.commit().await?;
         Ok(())
     }
+
+    async fn fill(&self, _: Fullness, _: &Load) -> anyhow::Result<bool> {
+        Ok(false)
+    }
 }
 
 #[derive(Clone)]
@@ -184,6 +202,15 @@ impl Writer for SqliteTablesWriter {
     async fn events(&self, events: Vec<Event>) -> anyhow::Result<()> {
         let mut tx = self.writer.begin(&self.tables.pool).await?;
         tx.write_all(events).await?;
+        tx.commit().await?;
+        Ok(())
+    }
+
+    async fn events_singly(&self, events: Vec<Event>) -> anyhow::Result<()> {
+        let mut tx = self.writer.begin(&self.tables.pool).await?;
+        for event in events {
+            tx.write(event).await?;
+        }
         tx.commit().await?;
         Ok(())
     }

@@ -1,8 +1,14 @@
-//! What a store has to offer to be measured: its own tables, and the three ways to write into them.
+//! What a store has to offer to be measured: its own tables, and the ways to write into them.
 
 use std::sync::Arc;
 
 use posthaste::{Event, Outbox, Store};
+use serde::Serialize;
+
+use super::flat::Fullness;
+use super::load::Load;
+use super::progress::Progress;
+use crate::commands::figures::Quantiles;
 
 /// A database that can be measured.
 pub(super) trait BenchStore: Send + Sync + 'static {
@@ -18,6 +24,50 @@ pub(super) trait BenchStore: Send + Sync + 'static {
 
     /// Drops everything that was made here, and disconnects.
     fn close(&self) -> impl Future<Output = anyhow::Result<()>> + Send;
+
+    /// Measures what somebody would write without a library, and what ringing costs; a part of every
+    /// round. None where nobody has written it.
+    fn by_hand(
+        &self,
+        load: &Load,
+        progress: &Progress,
+    ) -> impl Future<Output = anyhow::Result<Option<ByHand>>> + Send;
+
+    /// From the answer to COMMIT in one process to the handler in another. None where processes do
+    /// not wake each other.
+    fn between(&self, load: &Load) -> impl Future<Output = anyhow::Result<Option<Between>>> + Send;
+
+    /// Holds what keeps the database from forgetting old versions of rows, until it is dropped. None
+    /// where there is no such thing.
+    fn hold_snapshot(&self) -> impl Future<Output = anyhow::Result<Option<Snapshot>>> + Send;
+}
+
+/// How long events take from one process to another.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Between {
+    #[serde(flatten)]
+    pub(super) us: Option<Quantiles>,
+    /// How many took a second or longer: they woke nobody, and waited for a poll.
+    pub(super) late: u64,
+}
+
+/// Keeps old versions of rows alive.
+pub(super) type Snapshot = Box<dyn std::any::Any + Send>;
+
+/// Rates per second.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ByHand {
+    /// Transactions with business and event by hand, which look before COMMIT whether the event is
+    /// still there.
+    pub(super) proved: f64,
+    /// Events drained by a loop that claims a batch, and settles it while it claims the next.
+    pub(super) drain: f64,
+    /// Events drained by a loop that settles them one by one.
+    pub(super) one_by_one: f64,
+    /// Transactions of a service without an engine, whose commits wake other processes.
+    pub(super) ringing: f64,
+    /// The same without waking anybody.
+    pub(super) silent: f64,
 }
 
 /// A business table and an outbox table.
@@ -33,6 +83,9 @@ pub(super) trait Tables: Clone + Send + Sync + 'static {
 
     /// The same with an event that is inserted by hand, as somebody would without a library.
     fn hand_written(&self, number: u64, body: &str) -> impl Future<Output = anyhow::Result<()>> + Send;
+
+    /// Fills the outbox with rows by a short cut; false where there is none.
+    fn fill(&self, full: Fullness, load: &Load) -> impl Future<Output = anyhow::Result<bool>> + Send;
 }
 
 /// The store's Writer, on these tables.
@@ -45,6 +98,9 @@ pub(super) trait Writer: Clone + Send + Sync + 'static {
         event: Event,
     ) -> impl Future<Output = anyhow::Result<()>> + Send;
 
-    /// One transaction with these events alone.
+    /// One transaction with these events alone, in one call.
     fn events(&self, events: Vec<Event>) -> impl Future<Output = anyhow::Result<()>> + Send;
+
+    /// The same with one call per event.
+    fn events_singly(&self, events: Vec<Event>) -> impl Future<Output = anyhow::Result<()>> + Send;
 }

@@ -1,0 +1,211 @@
+//! The figures of one run as a table of 80 columns, for people.
+
+use std::fmt::Write as _;
+
+use super::flat::{Flatness, Sample};
+use super::ratio::Ratio;
+use super::report::{ByHandFigures, Report};
+use super::rounds::{BATCH, FEW};
+use super::snapshot::HeldSnapshot;
+use super::steady::Steady;
+use crate::commands::figures::{Quantiles, count, micros};
+use crate::output;
+
+/// A figure and what it means.
+type Row = (String, String);
+
+impl output::Report for Report {
+    fn text(&self) -> String {
+        let mut text = format!(
+            "{} store, medians of {}\n{} of {} bytes per measurement, {}, {}\n",
+            self.store,
+            counted(self.rounds, "round"),
+            counted(self.events, "event"),
+            count(self.payload_bytes as u64),
+            counted(self.writers as u64, "writer"),
+            counted(self.workers as u64, "worker")
+        );
+        for (title, rows) in self.sections() {
+            let _ = writeln!(text, "\n{title}");
+            for (figure, sentence) in rows {
+                let _ = writeln!(text, "  {figure:>14}  {sentence}");
+            }
+        }
+        text
+    }
+}
+
+impl Report {
+    fn sections(&self) -> Vec<(&'static str, Vec<Row>)> {
+        let mut sections = vec![
+            ("Writing", self.writing()),
+            ("Delivering to a handler that does nothing", self.delivering()),
+            ("Settling 1,000 rows per statement", self.settling()),
+            ("Latency from the answer to COMMIT to the handler", self.latency()),
+        ];
+        if let Some(by_hand) = &self.by_hand {
+            sections.push(("Beside a program without a library", by_hand.rows()));
+        }
+        if let Some(flatness) = &self.flatness {
+            sections.push(("A table full of rows that nobody wants", flat_rows(flatness)));
+        }
+        if let Some(snapshot) = &self.snapshot {
+            sections.push(("A backlog drained while a snapshot is held", snapshot_rows(snapshot)));
+        }
+        if let Some(steady) = &self.steady {
+            sections.push(("A steady load", steady_rows(steady)));
+        }
+        sections.push(("Machine", vec![memory(self.peak_memory_bytes, "of memory at the most")]));
+        sections
+    }
+
+    fn writing(&self) -> Vec<Row> {
+        let mut rows = vec![
+            row(per_second(self.business_tx_per_s, "tx"), "with a row of business and no event"),
+            row(per_second(self.outbox_tx_per_s, "tx"), "with a row of business and an event by the Writer"),
+            row(per_second(self.hand_written_tx_per_s, "tx"), "with both rows by hand-written INSERTs"),
+        ];
+        add(&mut rows, &self.outbox_to_business, "of the rate without an event");
+        add(&mut rows, &self.outbox_to_hand_written, "of the rate by hand");
+        let few = |how| format!("{FEW} per transaction, by {how}");
+        rows.push(row(per_second(self.few_together_events_per_s, "ev"), &few("one call")));
+        rows.push(row(per_second(self.few_singly_events_per_s, "ev"), &few("one call each")));
+        add(&mut rows, &self.few_together_to_singly, "of the rate by one call each");
+        rows
+    }
+
+    fn delivering(&self) -> Vec<Row> {
+        let settle = &self.settle_batch_mean;
+        let batch = count(BATCH);
+        let mut rows = vec![
+            row(
+                per_second(self.live_single_events_per_s, "ev"),
+                &format!("live, one and business per tx ({} per settle)", settle.live_single),
+            ),
+            row(counted(self.live_single_lag_events, "event"), "not settled at the last commit, at the most"),
+        ];
+        add(&mut rows, &self.live_single_to_business, "of the rate without an event");
+        rows.extend([
+            row(
+                per_second(self.live_batch_events_per_s, "ev"),
+                &format!("live, {batch} per transaction ({} per settle)", settle.live_batch),
+            ),
+            row(
+                per_second(self.backlog_events_per_s, "ev"),
+                &format!("from a backlog ({} per settle)", settle.backlog),
+            ),
+            row(
+                per_second(self.write_and_drain_events_per_s, "ev"),
+                &format!("the same with its writing, {batch} per transaction"),
+            ),
+        ]);
+        rows
+    }
+
+    fn settling(&self) -> Vec<Row> {
+        let rates = &self.settle_rows_per_s;
+        vec![
+            row(per_second(rates.kept, "rows"), "kept as DONE"),
+            row(per_second(rates.deleted, "rows"), "deleted"),
+        ]
+    }
+
+    fn latency(&self) -> Vec<Row> {
+        let of = |quantiles: Option<Quantiles>, place: &str| {
+            let rows = quantiles.map(|quantiles| {
+                [
+                    row(micros(quantiles.p50), &format!("{place}, p50")),
+                    row(micros(quantiles.p99), &format!("{place}, p99")),
+                ]
+            });
+            rows.into_iter().flatten()
+        };
+        let between = self.between_processes_us.map(|between| {
+            let late = row(counted(between.late, "event"), "woke nobody and waited for a poll");
+            of(between.us, "in another process, which listens").chain([late])
+        });
+        of(self.latency_us, "in the same process").chain(between.into_iter().flatten()).collect()
+    }
+}
+
+impl ByHandFigures {
+    fn rows(&self) -> Vec<Row> {
+        let mut rows =
+            vec![row(per_second(self.drain_events_per_s, "ev"), "drained, claim and settle at once")];
+        add(&mut rows, &self.backlog_to_drain, "of that is the engine's rate");
+        rows.push(row(per_second(self.one_by_one_events_per_s, "ev"), "drained and settled one by one"));
+        add(&mut rows, &self.backlog_to_one_by_one, "of that is the engine's rate");
+        rows.push(row(per_second(self.proved_tx_per_s, "tx"), "both INSERTs, and a look before COMMIT"));
+        add(&mut rows, &self.proved_to_hand_written, "of the rate without that look");
+        add(&mut rows, &self.outbox_to_proved, "of that is the Writer's rate");
+        rows.push(row(per_second(self.silent_tx_per_s, "tx"), "by a Writer without an engine, in silence"));
+        add(&mut rows, &self.ringing_to_silent, "of that while it wakes another process");
+        rows
+    }
+}
+
+fn flat_rows(flatness: &Flatness) -> Vec<Row> {
+    let batch = flatness.batch;
+    let of = |sample: &Sample| {
+        let (done, future) = (count(sample.done_rows), count(sample.future_rows));
+        let with = format!("with {done} DONE rows and {future} later retries, p50");
+        [
+            row(p50(sample.claim_us), &format!("to claim {batch} {with}")),
+            row(p50(sample.settle_us), &format!("to settle {batch} {with}")),
+        ]
+    };
+    of(&flatness.few).into_iter().chain(of(&flatness.many)).collect()
+}
+
+fn snapshot_rows(held: &HeldSnapshot) -> Vec<Row> {
+    let rows = count(held.rows);
+    vec![
+        row(p50(held.without), &format!("per claim without it, of {rows} events, p50")),
+        row(p50(held.with), "per claim with it, p50"),
+        row(p50(held.with_last_fifth), "per claim with it, the last fifth, p50"),
+    ]
+}
+
+fn steady_rows(steady: &Steady) -> Vec<Row> {
+    let p99 = |quantiles: Option<Quantiles>| quantiles.map_or_else(dash, |quantiles| micros(quantiles.p99));
+    vec![
+        row(counted(steady.events, "event"), &format!("in {}", counted(steady.seconds, "second"))),
+        row(counted(steady.lag, "event"), "not settled at the last commit"),
+        memory(steady.first_memory_bytes, "of memory after the first fifth"),
+        memory(steady.last_memory_bytes, "of memory at the end"),
+        row(p99(steady.first_claim_us), "per claim in the first fifth, p99"),
+        row(p99(steady.last_claim_us), "per claim in the last fifth, p99"),
+    ]
+}
+
+fn memory(bytes: Option<u64>, sentence: &str) -> Row {
+    match bytes {
+        Some(bytes) => row(format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)), sentence),
+        None => row("unknown".to_owned(), sentence),
+    }
+}
+
+fn row(figure: String, sentence: &str) -> Row {
+    (figure, sentence.to_owned())
+}
+
+fn add(rows: &mut Vec<Row>, ratio: &Option<Ratio>, of_what: &str) {
+    rows.extend(ratio.as_ref().map(|ratio| ratio.row(of_what)));
+}
+
+fn dash() -> String {
+    "-".to_owned()
+}
+
+fn p50(quantiles: Option<Quantiles>) -> String {
+    quantiles.map_or_else(dash, |quantiles| micros(quantiles.p50))
+}
+
+fn per_second(rate: f64, unit: &str) -> String {
+    format!("{} {unit}/s", count(rate as u64))
+}
+
+/// `1 round`, `2 rounds`.
+fn counted(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
+}
