@@ -8,17 +8,10 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use posthaste::{BoxError, Delivery, Event, HandlerResult, Outbox, Routes, ShutdownReport};
 use posthaste_sqlx::{SqliteStore, SqliteWriter};
-use serde::{Deserialize, Serialize};
 use sqlx::SqlitePool;
 use tokio::net::TcpListener;
 
-/// Somebody has ordered something.
-#[derive(Debug, Serialize, Deserialize, Event)]
-#[event(type = "OrderPlaced", aggregate = "Order")]
-pub struct OrderPlaced {
-    #[event(aggregate_id)]
-    order: i64,
-}
+use crate::web::{Failure, NewOrder, Order, OrderPlaced};
 
 /// Serves until `stop` is ready. Then HTTP stops first, so that no new events come, and the outbox
 /// after it, which delivers what is queued.
@@ -81,18 +74,6 @@ struct Shop {
     writer: SqliteWriter,
 }
 
-#[derive(Debug, Deserialize)]
-struct NewOrder {
-    item: String,
-}
-
-#[derive(Debug, Serialize)]
-struct Order {
-    id: i64,
-    item: String,
-    confirmed: bool,
-}
-
 /// The order and its event, in one transaction.
 async fn place_order(
     State(shop): State<Shop>,
@@ -113,20 +94,4 @@ async fn show_order(State(shop): State<Shop>, Path(id): Path<i64>) -> Result<Res
         Some((item, confirmed)) => Json(Order { id, item, confirmed }).into_response(),
         None => StatusCode::NOT_FOUND.into_response(),
     })
-}
-
-/// Whatever goes wrong is the service's own fault, and nothing for the caller to read.
-struct Failure(BoxError);
-
-impl<E: Into<BoxError>> From<E> for Failure {
-    fn from(error: E) -> Self {
-        Self(error.into())
-    }
-}
-
-impl IntoResponse for Failure {
-    fn into_response(self) -> Response {
-        eprintln!("error: {:?}", self.0);
-        StatusCode::INTERNAL_SERVER_ERROR.into_response()
-    }
 }

@@ -1,11 +1,22 @@
 //! Runnable examples, one program per question that a user asks:
 //!
 //! - `quickstart`: how do an order and its event share a transaction?
-//! - `axum_sqlite`: how does a web service use an outbox, and how does it stop? Its parts are in
-//!   [`axum_sqlite`], so that a test can run it.
-//! - `two_databases`: what if the service has more than one database?
+//! - `axum_sqlite`, `axum_postgres`: how does a web service use an outbox, and how does it stop? Their
+//!   parts are in [`axum_sqlite`] and [`axum_postgres`], so that tests can run them.
+//! - `two_databases`, `two_postgres_databases`: what if the service has more than one database?
+//! - `writer_only`: what if another process delivers?
 //! - `service_tests`: how does a service test itself without a database?
 //!
-//! `cargo run -p posthaste-examples --bin quickstart` runs the first.
+//! `cargo run -p posthaste-examples --bin quickstart` runs the first. Those on PostgreSQL want to know
+//! where it is, in the variable `DATABASE_URL`.
 
+pub mod axum_postgres;
 pub mod axum_sqlite;
+pub mod web;
+
+/// The URL of a PostgreSQL database that an environment variable holds.
+pub fn database_url(variable: &str) -> Result<String, String> {
+    std::env::var(variable).map_err(|_| {
+        format!("{variable} is not set: name a PostgreSQL database, such as postgres://localhost/shop")
+    })
+}

@@ -1,0 +1,105 @@
+//! What the tests of the examples share: a web service on a free port, and a database of one's own.
+#![allow(dead_code, unreachable_pub, reason = "every test file uses a part of it")]
+
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use posthaste::{BoxError, ShutdownReport};
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, PgConnection};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// Ready when the service shall stop.
+pub type Stop = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A web service, running on a free port.
+pub struct Service {
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    running: JoinHandle<Result<ShutdownReport, BoxError>>,
+}
+
+impl Service {
+    pub async fn start<F>(run: impl FnOnce(TcpListener, Stop) -> F) -> Self
+    where
+        F: Future<Output = Result<ShutdownReport, BoxError>> + Send + 'static,
+    {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let (stop, stopped) = oneshot::channel();
+        let running = tokio::spawn(run(listener, Box::pin(async { drop(stopped.await) })));
+        Self { address, stop, running }
+    }
+
+    pub async fn post(&self, body: &str) -> String {
+        let length = body.len();
+        let head =
+            "POST /orders HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Type: application/json";
+        self.send(&format!("{head}\r\nContent-Length: {length}\r\n\r\n{body}")).await
+    }
+
+    pub async fn get(&self, path: &str) -> String {
+        self.send(&format!("GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n")).await
+    }
+
+    /// The whole answer, headers and all.
+    async fn send(&self, request: &str) -> String {
+        let mut stream = TcpStream::connect(self.address).await.expect("it listens");
+        stream.write_all(request.as_bytes()).await.expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.expect("it answers");
+        answer
+    }
+
+    pub async fn stop(self) -> ShutdownReport {
+        self.stop.send(()).expect("it runs");
+        self.running.await.expect("no panic").expect("no error")
+    }
+}
+
+/// A PostgreSQL database that nobody else uses.
+pub struct Database {
+    name: String,
+}
+
+impl Database {
+    pub async fn create() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_micros();
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("example_{now}_{}_{n}", std::process::id());
+        run_on_the_server(format!("CREATE DATABASE {name}")).await;
+        Self { name }
+    }
+
+    pub fn options(&self) -> PgConnectOptions {
+        server().database(&self.name)
+    }
+
+    pub fn url(&self) -> String {
+        self.options().to_url_lossy().into()
+    }
+
+    /// Removes it, whoever is still connected.
+    pub async fn remove(self) {
+        run_on_the_server(format!("DROP DATABASE {} WITH (FORCE)", self.name)).await;
+    }
+}
+
+fn server() -> PgConnectOptions {
+    const VARIABLE: &str = "POSTHASTE_TEST_POSTGRES_URL";
+    let url = std::env::var(VARIABLE);
+    let url = url.unwrap_or_else(|_| panic!("{VARIABLE} is not set: run `cargo xtask test`"));
+    url.parse().unwrap_or_else(|error| panic!("{VARIABLE}: {error}"))
+}
+
+async fn run_on_the_server(sql: String) {
+    let mut connection = PgConnection::connect_with(&server()).await.expect("the server is there");
+    sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.expect("it does so");
+    connection.close().await.expect("it ends");
+}
