@@ -141,22 +141,26 @@ pub enum OpenError {
 
     /// The outbox table is not there.
     #[error(
-        "there is no outbox table {table}: create it with `posthaste migrate apply --table {table}`, or \
+        "there is no outbox table {table}: create it with `posthaste migrate apply {options}`, or \
          with `.migrate()` on the store's builder"
     )]
     NoSchema {
         /// The table that was looked for.
         table: TableName,
+        /// How the command line is told of it, such as `--table billing --schema shop`.
+        options: String,
     },
 
     /// The schema is older than this program.
     #[error(
         "the outbox table {table} has schema version {found}, this program needs {needed}: run \
-         `posthaste migrate apply --table {table}`, or call `.migrate()` on the store's builder"
+         `posthaste migrate apply {options}`, or call `.migrate()` on the store's builder"
     )]
     OldSchema {
         /// The table.
         table: TableName,
+        /// How the command line is told of it.
+        options: String,
         /// Its version.
         found: u32,
         /// The version that this program needs.

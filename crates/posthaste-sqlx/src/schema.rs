@@ -1,6 +1,7 @@
 //! The versions of an outbox's schema.
 
-use crate::{OpenError, TableName};
+use crate::OpenError;
+use crate::sql::Sql;
 
 /// One numbered step of a schema. Steps are never changed once released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,12 +89,12 @@ impl SchemaState {
     }
 
     /// Why a program that needs the `latest` version cannot use a table in this state.
-    pub(crate) fn refuse(self, table: &TableName, latest: u32) -> OpenError {
-        let table = table.clone();
+    pub(crate) fn refuse(self, sql: &Sql, latest: u32) -> OpenError {
+        let (table, options) = (sql.table().clone(), sql.options());
         match self {
-            Self::Missing => OpenError::NoSchema { table },
+            Self::Missing => OpenError::NoSchema { table, options },
             Self::Behind { version, .. } | Self::Current { version } => {
-                OpenError::OldSchema { table, found: version, needed: latest }
+                OpenError::OldSchema { table, options, found: version, needed: latest }
             }
             Self::Newer { version, latest } => {
                 OpenError::NewerSchema { table, found: version, known: latest }

@@ -45,6 +45,16 @@ impl Sql {
         &self.table
     }
 
+    /// How the command line is told of this table.
+    pub(crate) fn options(&self) -> String {
+        match &self.schema {
+            Some(schema) if *schema != SchemaName::default() => {
+                format!("--table {} --schema {schema}", self.table)
+            }
+            _ => format!("--table {}", self.table),
+        }
+    }
+
     /// A statement about the table.
     pub(crate) fn query<DB: Database + HasStatementCache>(
         &self,

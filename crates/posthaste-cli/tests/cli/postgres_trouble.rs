@@ -118,13 +118,13 @@ fn table_is_missing() {
     assert_snapshot!(shop.run("dead list --table billing"), @"
     --- stderr
     error: the outbox in postgres://***@db.example/shop cannot be opened
-      because: there is no outbox table billing: create it with `posthaste migrate apply --table billing`, or with `.migrate()` on the store's builder
+      because: there is no outbox table billing: create it with `posthaste migrate apply --table billing --schema shop`, or with `.migrate()` on the store's builder
     --- exit code 1
     ");
     assert_snapshot!(shop.run("status"), @"
     --- stderr
     error: the outbox in postgres://***@db.example/shop cannot be opened
-      because: there is no outbox table outbox_event: create it with `posthaste migrate apply --table outbox_event`, or with `.migrate()` on the store's builder
+      because: there is no outbox table outbox_event: create it with `posthaste migrate apply --table outbox_event --schema shop`, or with `.migrate()` on the store's builder
     --- exit code 1
     ");
     shop.end();

@@ -110,7 +110,7 @@ impl PgMigrations {
         let state = self.together(async |connection| self.read_state(connection).await).await?;
         match state.schema {
             SchemaState::Current { .. } => Ok(state.server),
-            other => Err(other.refuse(self.sql.table(), LATEST)),
+            other => Err(other.refuse(&self.sql, LATEST)),
         }
     }
 
@@ -130,7 +130,7 @@ impl PgMigrations {
             SchemaState::Behind { version, .. } => {
                 self.apply_after(connection, version, |step| step.table).await
             }
-            unusable => Err(unusable.refuse(self.sql.table(), LATEST)),
+            unusable => Err(unusable.refuse(&self.sql, LATEST)),
         }
     }
 

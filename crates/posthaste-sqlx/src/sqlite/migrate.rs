@@ -114,7 +114,7 @@ impl SqliteMigrations {
             SchemaState::Missing => self.apply_after(connection, 0).await,
             SchemaState::Current { .. } => Ok(Vec::new()),
             SchemaState::Behind { version, .. } => self.apply_after(connection, version).await,
-            unusable => Err(unusable.refuse(self.sql.table(), LATEST)),
+            unusable => Err(unusable.refuse(&self.sql, LATEST)),
         }
     }
 
@@ -122,7 +122,7 @@ impl SqliteMigrations {
     pub(super) async fn expect_current(&self) -> Result<(), OpenError> {
         match self.check().await? {
             SchemaState::Current { .. } => Ok(()),
-            other => Err(other.refuse(self.sql.table(), LATEST)),
+            other => Err(other.refuse(&self.sql, LATEST)),
         }
     }
 
