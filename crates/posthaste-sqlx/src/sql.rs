@@ -63,15 +63,14 @@ impl Sql {
         sqlx::query(AssertSqlSafe(self.known(template))).persistent(self.persistent)
     }
 
-    /// A statement that the planner looks at anew each time, in several parts, with a number of rows for
-    /// `{limit}`. A plan that a server keeps may have been made when the table was empty.
+    /// A statement that the planner looks at anew each time. A plan that a server keeps may have been made
+    /// when the table was empty.
     #[cfg(feature = "postgres")]
     pub(crate) fn fresh<DB: Database + HasStatementCache>(
         &self,
-        parts: &[&'static str],
-        limit: usize,
+        template: &'static str,
     ) -> Query<'static, DB, DB::Arguments> {
-        self.limited(parts, limit).persistent(false)
+        self.query(template).persistent(false)
     }
 
     /// A statement in several parts, with a number of rows for `{limit}`: a planner that knows the number

@@ -83,7 +83,7 @@ picked AS MATERIALIZED (
 /// Ordered claims are serialised. A lock of the transaction's: the next one may be another session's.
 const IN_TURN: &str = "SELECT pg_advisory_xact_lock(hashtextextended('posthaste {schema}.{name} order', 0))";
 
-const GIVE_UP: &str = r#"UPDATE "{table}" SET
+pub(super) const GIVE_UP: &str = r#"UPDATE "{table}" SET
   status = 3, done_at = coalesce($1, statement_timestamp()),
   last_error = 'its owner died ' || lost_leases || ' times',
   locked_by = NULL, locked_at = NULL, lease_token = 0, parked = NULL
@@ -148,7 +148,7 @@ impl PgStore {
     async fn take_by_seq(&self, claim: &Claim<'_>) -> Result<Vec<PgRow>, StoreError> {
         let taken = self.connections().engine_together(async |connection| {
             self.sql().query::<Postgres>(IN_TURN).execute(&mut *connection).await?;
-            let query = self.sql().fresh::<Postgres>(&[BY_SEQ], claim.limit);
+            let query = self.sql().limited::<Postgres>(&[BY_SEQ], claim.limit).persistent(false);
             bind(query, claim).fetch_all(connection).await
         });
         in_order(taken.await?).map(|taken| taken.rows).map_err(|error| self.connections().failed(error))

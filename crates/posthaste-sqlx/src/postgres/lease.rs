@@ -44,7 +44,7 @@ impl PgStore {
     pub(super) async fn renew_leases(&self, renew: &Renew<'_>) -> Result<Vec<EventId>, StoreError> {
         let (seqs, tokens) = leases(renew.leases);
         let held = self.connections().engine(async |connection| {
-            let query = self.sql().fresh::<Postgres>(&[RENEW], 0).bind(seqs).bind(tokens);
+            let query = self.sql().fresh::<Postgres>(RENEW).bind(seqs).bind(tokens);
             let query = query.bind(renew.owner.as_str()).bind(now(renew.now)).bind(interval(renew.lease));
             let rows = query.fetch_all(connection).await?;
             rows.iter().map(|row| row.try_get(0)).collect::<Result<HashSet<i64>, _>>()
@@ -57,7 +57,7 @@ impl PgStore {
     pub(super) async fn release_leases(&self, release: &Release<'_>) -> Result<u64, StoreError> {
         let (seqs, tokens) = leases(release.leases);
         let released = self.connections().engine(async |connection| {
-            let query = self.sql().fresh::<Postgres>(&[RELEASE], 0).bind(seqs).bind(tokens);
+            let query = self.sql().fresh::<Postgres>(RELEASE).bind(seqs).bind(tokens);
             let query = query.bind(release.owner.as_str()).bind(now(release.now));
             Ok(query.execute(connection).await?.rows_affected())
         });
@@ -67,7 +67,7 @@ impl PgStore {
     pub(super) async fn park_rows(&self, park: &Park<'_>) -> Result<u64, StoreError> {
         let (seqs, tokens) = leases(park.leases);
         let parked = self.connections().engine(async |connection| {
-            let query = self.sql().fresh::<Postgres>(&[PARK], 0).bind(seqs).bind(tokens);
+            let query = self.sql().fresh::<Postgres>(PARK).bind(seqs).bind(tokens);
             let query = query.bind(park.owner.as_str()).bind(now(park.now)).bind(interval(park.duration));
             Ok(query.bind(park.route).execute(connection).await?.rows_affected())
         });
@@ -76,7 +76,8 @@ impl PgStore {
 
     pub(super) async fn unpark_rows(&self, unpark: &Unpark<'_>) -> Result<u64, StoreError> {
         let unparked = self.connections().engine(async |connection| {
-            let query = self.sql().fresh::<Postgres>(&[UNPARK], unpark.limit).bind(unpark.route);
+            let query =
+                self.sql().limited::<Postgres>(&[UNPARK], unpark.limit).persistent(false).bind(unpark.route);
             Ok(query.bind(now(unpark.now)).execute(connection).await?.rows_affected())
         });
         let unparked = unparked.await?;

@@ -20,6 +20,13 @@ const STEPS: [Step; 1] = [Step {
     rest: include_str!("../../migrations/postgres/0001_rest.sql"),
 }];
 
+impl Step {
+    /// What takes the place of the first step's own table where there is one already.
+    fn adopted_table(&self) -> &'static str {
+        if self.migration.version == 1 { ADOPT } else { self.table }
+    }
+}
+
 const LATEST: u32 = STEPS[STEPS.len() - 1].migration.version;
 
 /// The oldest server that has everything the statements need.
@@ -67,9 +74,8 @@ impl PgMigrations {
 
     /// The statements that [`adopt`](Self::adopt) runs: two of them write every row anew.
     pub fn adoption_sql(&self) -> String {
-        let steps = STEPS.iter().enumerate();
-        let text = |(i, step): (usize, &Step)| self.step_text(step, if i == 0 { ADOPT } else { step.table });
-        self.script([VERSIONS, ""], &steps.map(text).collect::<String>())
+        let steps: String = STEPS.iter().map(|step| self.step_text(step, step.adopted_table())).collect();
+        self.script([VERSIONS, ""], &steps)
     }
 
     /// What state the schema is in. Changes nothing.
@@ -92,12 +98,7 @@ impl PgMigrations {
     pub async fn adopt(&self) -> Result<Vec<Migration>, OpenError> {
         self.together(async |connection| match self.lock_and_read(connection).await? {
             SchemaState::Foreign { adoptable: true, .. } => {
-                self.apply_after(
-                    connection,
-                    0,
-                    |step| if step.migration.version == 1 { ADOPT } else { step.table },
-                )
-                .await
+                self.apply_after(connection, 0, Step::adopted_table).await
             }
             state => self.bring_up_to_date(connection, state).await,
         })

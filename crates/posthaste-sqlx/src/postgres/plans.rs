@@ -46,9 +46,11 @@ fn by(name: &'static str, statement: &str, values: [&'static str; 2], index: &'s
 
 /// Those whose plan is kept.
 fn kept() -> Vec<Expected> {
+    let give_up = ["timestamptz, int8[], int8", "NULL, '{1, 50001, 50002, 50003}', 7"];
     let done = ["int8[], timestamptz", "'{1, 50001, 50002, 50003}', NULL"];
     vec![
         by("claim by due time", claim::BY_DUE, CLAIM, "outbox_event_due"),
+        by("give up", claim::GIVE_UP, give_up, "outbox_event_seq_key"),
         by("settle, lean", settle::DONE, done, "outbox_event_seq_key"),
         by("settle, lean, delete", settle::DELETE, SEQS, "outbox_event_seq_key"),
         by("proof before commit", tx::PRESENT, SEQS, "outbox_event_seq_key"),

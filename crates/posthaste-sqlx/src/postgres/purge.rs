@@ -101,7 +101,7 @@ pub(super) async fn purge_in(
         true => [ARCHIVE, old, ARCHIVE_END],
         false => [DELETE, old, END],
     };
-    let query = sql.fresh::<Postgres>(&parts, purge.limit).bind(now(purge.now));
+    let query = sql.limited::<Postgres>(&parts, purge.limit).persistent(false).bind(now(purge.now));
     Ok(query.bind(interval(purge.older_than)).execute(connection).await?.rows_affected())
 }
 

@@ -112,7 +112,7 @@ impl PgStore {
         let columns = Columns::new(settle.settlements);
         let rows = self
             .sql()
-            .fresh::<Postgres>(&[GENERAL], 0)
+            .fresh::<Postgres>(GENERAL)
             .bind(settle.owner.as_str())
             .bind(value::now(settle.now))
             .bind(columns.delays)

@@ -63,7 +63,7 @@ pub(super) async fn read_oldest_pending(
     connection: &mut PgConnection,
     now: Option<Timestamp>,
 ) -> Result<Option<Duration>, sqlx::Error> {
-    let query = sql.fresh::<Postgres>(&[OLDEST_PENDING], 0).bind(value::now(now));
+    let query = sql.fresh::<Postgres>(OLDEST_PENDING).bind(value::now(now));
     let row = query.fetch_one(connection).await?;
     let (now, oldest): (Time, Option<Time>) = (row.try_get(0)?, row.try_get(1)?);
     Ok(oldest.map(|oldest| now.0.since(oldest.0)))
