@@ -6,6 +6,8 @@
 
 mod faketime;
 mod install;
+mod libraries;
+mod mariadb;
 mod pgbouncer;
 mod port;
 mod postgres;
@@ -21,14 +23,25 @@ use set::{Lifetime, Set};
 
 /// One kind of server, or another program that tests need; each is a file of its own.
 struct Service {
-    /// The Debian package that has to be installed before it can start.
-    missing_package: fn() -> Option<&'static str>,
+    /// The Debian packages that have to be installed before it can start.
+    missing_packages: fn() -> &'static [&'static str],
     /// Starts it, or takes the one that the environment names, and exports its variables.
     start: fn(&mut Set) -> Result<(), String>,
 }
 
 /// In the order in which they start: PgBouncer needs PostgreSQL.
-const SERVICES: &[Service] = &[postgres::SERVICE, pgbouncer::SERVICE, faketime::SERVICE];
+const SERVICES: &[Service] = &[
+    postgres::SERVICE,
+    pgbouncer::SERVICE,
+    mariadb::SERVICE,
+    faketime::SERVICE,
+    libraries::FINDER,
+    libraries::POSTGRES,
+    libraries::MYSQL,
+];
+
+/// What the compiler needs for all features, also where no server is needed.
+const LIBRARIES: &[Service] = &[libraries::FINDER, libraries::POSTGRES, libraries::MYSQL];
 
 /// Starts the servers, and leaves them running.
 pub(crate) fn up() -> Result<(), String> {
@@ -104,9 +117,19 @@ fn given(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
+/// Returns once everything can be built, or says what the user has to install.
+pub(crate) fn install_libraries() -> Result<(), String> {
+    install_missing(LIBRARIES)
+}
+
+fn install_missing(services: &[Service]) -> Result<(), String> {
+    let missing: Vec<&str> =
+        services.iter().flat_map(|service| (service.missing_packages)()).copied().collect();
+    install::install(&missing)
+}
+
 fn start(file: &Path, lifetime: Lifetime) -> Result<Set, String> {
-    let missing: Vec<&str> = SERVICES.iter().filter_map(|service| (service.missing_package)()).collect();
-    install::install(&missing)?;
+    install_missing(SERVICES)?;
     Set::start(file.to_owned(), SERVICES, lifetime)
 }
 

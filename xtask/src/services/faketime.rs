@@ -4,8 +4,8 @@ use super::{Service, process};
 
 const PROGRAM: &str = "faketime";
 
-pub(super) const SERVICE: Service = Service { missing_package, start: |_| Ok(()) };
+pub(super) const SERVICE: Service = Service { missing_packages, start: |_| Ok(()) };
 
-fn missing_package() -> Option<&'static str> {
-    process::find(PROGRAM).is_none().then_some(PROGRAM)
+fn missing_packages() -> &'static [&'static str] {
+    if process::find(PROGRAM).is_none() { &[PROGRAM] } else { &[] }
 }

@@ -3,16 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use super::set::{Set, Start, answers};
-use super::url::PostgresUrl;
+use super::url::DatabaseUrl;
 use super::{Service, given, port, postgres, process};
 
 /// The URL of the same database as PostgreSQL's own, through PgBouncer.
 const URL: &str = "POSTHASTE_TEST_PGBOUNCER_URL";
 
-pub(super) const SERVICE: Service = Service { missing_package, start };
+pub(super) const SERVICE: Service = Service { missing_packages, start };
 
-fn missing_package() -> Option<&'static str> {
-    (given(URL).is_none() && find().is_none()).then_some("pgbouncer")
+fn missing_packages() -> &'static [&'static str] {
+    if given(URL).is_none() && find().is_none() { &["pgbouncer"] } else { &[] }
 }
 
 fn find() -> Option<PathBuf> {
@@ -21,12 +21,12 @@ fn find() -> Option<PathBuf> {
 
 fn start(set: &mut Set) -> Result<(), String> {
     if let Some(url) = given(URL) {
-        let address = PostgresUrl::parse(&url).map(|url| url.address());
+        let address = DatabaseUrl::postgres(&url).map(|url| url.address());
         return set.export_given(URL, url.clone(), address);
     }
     let program = find().ok_or("pgbouncer is not on the PATH: install it")?;
     let server = set.state().variable(postgres::URL).unwrap_or_default().to_owned();
-    let server = PostgresUrl::parse(&server).ok_or_else(|| {
+    let server = DatabaseUrl::postgres(&server).ok_or_else(|| {
         format!(
             "PgBouncer cannot be put before the server that {} names: start one yourself and set {URL}.",
             postgres::URL
@@ -35,7 +35,7 @@ fn start(set: &mut Set) -> Result<(), String> {
     serve(set, &program, &server)
 }
 
-fn serve(set: &mut Set, program: &Path, server: &PostgresUrl<'_>) -> Result<(), String> {
+fn serve(set: &mut Set, program: &Path, server: &DatabaseUrl<'_>) -> Result<(), String> {
     let port = port::free()?;
     let file = set.create_file("pgbouncer.ini", &settings(set.directory(), port, server))?;
     set.create_file("pgbouncer.users", &users(server))?;
@@ -48,9 +48,9 @@ fn serve(set: &mut Set, program: &Path, server: &PostgresUrl<'_>) -> Result<(), 
 
 /// What is not here stays as PgBouncer has it: Posthaste has to cope with that, so nothing is
 /// ignored of what a client asks for when it connects.
-fn settings(directory: &Path, port: u16, server: &PostgresUrl<'_>) -> String {
+fn settings(directory: &Path, port: u16, server: &DatabaseUrl<'_>) -> String {
     let directory = directory.display();
-    let PostgresUrl { user, host, port: server_port, .. } = server;
+    let DatabaseUrl { user, host, port: server_port, .. } = server;
     format!(
         "[databases]
 * = host={host} port={server_port}
@@ -71,7 +71,7 @@ max_client_conn = 500
 }
 
 /// The password is for the server's side; clients need none.
-fn users(server: &PostgresUrl<'_>) -> String {
+fn users(server: &DatabaseUrl<'_>) -> String {
     format!("\"{}\" \"{}\"\n", server.user, server.password)
 }
 
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn connections_are_pooled_per_transaction_with_the_defaults_of_pgbouncer() {
-        let server = PostgresUrl::parse("postgres://me:secret@db.local:6000/shop").unwrap();
+        let server = DatabaseUrl::postgres("postgres://me:secret@db.local:6000/shop").unwrap();
         let settings = settings(Path::new("/tmp/d"), 20_002, &server);
         for line in [
             "* = host=db.local port=6000",

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::set::{Set, Start};
-use super::url::PostgresUrl;
+use super::url::DatabaseUrl;
 use super::{Service, given, port};
 
 /// The URL of a superuser who needs no password.
@@ -28,12 +28,12 @@ local all with_password scram-sha-256
 host all with_password all scram-sha-256
 ";
 
-pub(super) const SERVICE: Service = Service { missing_package, start };
+pub(super) const SERVICE: Service = Service { missing_packages, start };
 
-fn missing_package() -> Option<&'static str> {
+fn missing_packages() -> &'static [&'static str] {
     // A folder that was given and has nothing in it is a mistake, which no package mends.
     let is_needed = given(URL).is_none() && given(BIN).is_none();
-    (is_needed && find_bin().is_none()).then_some("postgresql")
+    if is_needed && find_bin().is_none() { &["postgresql"] } else { &[] }
 }
 
 fn start(set: &mut Set) -> Result<(), String> {
@@ -42,7 +42,7 @@ fn start(set: &mut Set) -> Result<(), String> {
         set.export(BIN, bin.display().to_string());
     }
     if let Some(url) = given(URL) {
-        let address = PostgresUrl::parse(&url).map(|url| url.address());
+        let address = DatabaseUrl::postgres(&url).map(|url| url.address());
         return set.export_given(URL, url.clone(), address);
     }
     let bin = bin.ok_or_else(|| format!("{BIN} has no initdb and postgres: set it to a folder that has."))?;

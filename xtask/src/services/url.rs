@@ -1,8 +1,8 @@
-//! Reads the URL of a PostgreSQL server, as far as PgBouncer needs it.
+//! Reads the URL of a database, as far as it is needed to reach its server.
 
-/// The parts of `postgres://user:password@host:port/database`.
+/// The parts of `scheme://user:password@host:port/database`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PostgresUrl<'a> {
+pub(super) struct DatabaseUrl<'a> {
     pub(super) user: &'a str,
     pub(super) password: &'a str,
     pub(super) host: &'a str,
@@ -10,17 +10,25 @@ pub(super) struct PostgresUrl<'a> {
     pub(super) database: &'a str,
 }
 
-impl<'a> PostgresUrl<'a> {
+impl<'a> DatabaseUrl<'a> {
+    pub(super) fn postgres(url: &'a str) -> Option<Self> {
+        Self::parse(url, ["postgres://", "postgresql://"], "5432")
+    }
+
+    pub(super) fn mysql(url: &'a str) -> Option<Self> {
+        Self::parse(url, ["mysql://", "mariadb://"], "3306")
+    }
+
     /// None for everything that is less plain: options, escapes, addresses of IPv6, sockets.
-    pub(super) fn parse(url: &'a str) -> Option<Self> {
-        let rest = url.strip_prefix("postgres://").or_else(|| url.strip_prefix("postgresql://"))?;
+    fn parse(url: &'a str, schemes: [&str; 2], default_port: &'a str) -> Option<Self> {
+        let rest = schemes.into_iter().find_map(|scheme| url.strip_prefix(scheme))?;
         if rest.contains(|c: char| "%?#[]\"'\\".contains(c) || c.is_whitespace()) {
             return None;
         }
         let (login, place) = rest.rsplit_once('@')?;
         let (user, password) = login.split_once(':').unwrap_or((login, ""));
         let (address, database) = place.split_once('/')?;
-        let (host, port) = address.split_once(':').unwrap_or((address, "5432"));
+        let (host, port) = address.split_once(':').unwrap_or((address, default_port));
         if [user, host, database].contains(&"") {
             return None;
         }
@@ -38,18 +46,27 @@ mod tests {
 
     #[test]
     fn plain_urls_are_read() {
-        let url = PostgresUrl::parse("postgres://me:s3cr@t@db.local:6000/shop").unwrap();
+        let url = DatabaseUrl::postgres("postgres://me:s3cr@t@db.local:6000/shop").unwrap();
         assert_eq!((url.user, url.password, url.database), ("me", "s3cr@t", "shop"));
         assert_eq!(url.address(), ("db.local", 6000));
-        let url = PostgresUrl::parse("postgresql://postgres@127.0.0.1/postgres").unwrap();
+        let url = DatabaseUrl::postgres("postgresql://postgres@127.0.0.1/postgres").unwrap();
         assert_eq!((url.user, url.password, url.address()), ("postgres", "", ("127.0.0.1", 5432)));
+        let url = DatabaseUrl::mysql("mysql://root@127.0.0.1/shop").unwrap();
+        assert_eq!((url.user, url.database, url.address()), ("root", "shop", ("127.0.0.1", 3306)));
+        let url = DatabaseUrl::mysql("mariadb://root@db.local:3307/shop").unwrap();
+        assert_eq!(url.address(), ("db.local", 3307));
+    }
+
+    #[test]
+    fn databases_are_not_mistaken_for_each_other() {
+        assert_eq!(DatabaseUrl::mysql("postgres://me@127.0.0.1/x"), None);
+        assert_eq!(DatabaseUrl::postgres("mysql://me@127.0.0.1/x"), None);
     }
 
     #[test]
     fn anything_else_is_left_alone() {
         for url in [
             "",
-            "mysql://root@127.0.0.1/x",
             "postgres://127.0.0.1/x",
             "postgres://me@127.0.0.1",
             "postgres://me@127.0.0.1:port/x",
@@ -60,7 +77,7 @@ mod tests {
             "postgres://me@/x?host=/tmp",
             "postgres://@127.0.0.1/x",
         ] {
-            assert_eq!(PostgresUrl::parse(url), None, "{url}");
+            assert_eq!(DatabaseUrl::postgres(url), None, "{url}");
         }
     }
 }
