@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::hook::Hooks;
-use super::receipt::{Receipt, Written};
+use super::receipt::{Proof, Receipt, Written};
 use crate::engine::Intake;
 use crate::error::WriteError;
 use crate::event::{Event, EventId, Limits};
@@ -81,10 +81,22 @@ impl WriterCore {
         Self { shared: Arc::new(Shared { hooks: Hooks(hooks), limits, intake }), bell: None }
     }
 
+    /// What Writers share in a service that has no outbox because it only writes: a relay elsewhere
+    /// delivers. For crates that open doors without a store.
+    pub fn writer_only(hooks: Vec<Arc<dyn super::WriterHook>>, limits: Limits) -> Self {
+        Self::new(hooks, limits, None)
+    }
+
     /// The same with a bell that is rung after every commit of rows that are due and that this process
     /// does not hold. For stores that can wake other processes.
     pub fn ringing(self, bell: Wake) -> Self {
         Self { bell: Some(bell), ..self }
+    }
+
+    /// The transaction of this receipt was committed by its caller. See
+    /// [`Outbox::committed`](crate::Outbox::committed), which does the same.
+    pub fn committed(&self, receipt: Receipt) {
+        receipt.committed(Proof::CallersWord, |_| true);
     }
 
     /// Runs `before_write`, checks every event and decides which rows are born leased. Call it
@@ -121,6 +133,13 @@ impl Prepared {
     /// Whether there is nothing to insert: a hook suppressed the write.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
+    }
+
+    /// The same rows without their leases, for a driver that learned only from its INSERT that it happened
+    /// in a [foreign savepoint](Scope::ForeignSavepoint), and has taken the leases out of the rows.
+    pub fn unleased(mut self) -> Self {
+        self.rows.iter_mut().for_each(|row| row.lease = None);
+        self
     }
 
     /// The INSERT is done. `seqs` has one entry per row: the row's `seq`, or none where the id

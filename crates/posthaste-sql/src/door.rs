@@ -1,0 +1,185 @@
+//! What a driver's Writer is made of.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use posthaste::writer::WriterCore;
+use posthaste::{Limits, Receipt, WriterHook};
+
+use crate::{MySql, Place, Postgres, SchemaName, Sqlite, TableName, mysql, postgres, sqlite};
+
+/// A database, as a type: a door of one cannot be given to a Writer of another.
+pub trait Database: 'static {
+    /// What a Writer says to it.
+    type Statements: fmt::Debug + Send + Sync;
+}
+
+/// A writer's door to one outbox table: hooks, limits and the engine that its rows are born leased to, and
+/// the statements about the table. Every driver's Writer is made of one. Cheap to clone.
+///
+/// A store gives one for its outbox, with `store.door(&outbox)`. A service that writes while a relay
+/// elsewhere delivers needs no store: [`Door::writer_only`]. Such a door knows no engine, so none can
+/// believe to hold rows of a table that is not its own.
+pub struct Door<D: Database> {
+    core: WriterCore,
+    statements: Arc<D::Statements>,
+    /// What rings for other processes ends with the store, and a service may keep nothing but this.
+    store: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl<D: Database> Door<D> {
+    /// For stores: a door with these statements.
+    pub fn new(core: WriterCore, statements: Arc<D::Statements>) -> Self {
+        Self { core, statements, store: None }
+    }
+
+    /// For stores: the same, and `store` lives as long as the door does.
+    pub fn keeping(self, store: impl Any + Send + Sync) -> Self {
+        Self { store: Some(Arc::new(store)), ..self }
+    }
+
+    /// The part of a write that no driver changes.
+    pub fn core(&self) -> &WriterCore {
+        &self.core
+    }
+
+    /// What to say to the database.
+    pub fn statements(&self) -> &D::Statements {
+        &self.statements
+    }
+
+    /// The transaction of this receipt was committed by its caller. The same as
+    /// [`Outbox::committed`](posthaste::Outbox::committed), for a service that has no outbox because it
+    /// only writes.
+    pub fn committed(&self, receipt: Receipt) {
+        self.core.committed(receipt);
+    }
+}
+
+impl Door<Postgres> {
+    /// A door for a service that writes and leaves delivery to a relay elsewhere. Default: the table
+    /// `outbox_event` in the schema `public`.
+    pub fn writer_only() -> DoorBuilder<Postgres> {
+        DoorBuilder::new(Place::default().in_schema(SchemaName::default()))
+    }
+}
+
+impl Door<MySql> {
+    /// A door for a service that writes and leaves delivery to a relay elsewhere. Default: the table
+    /// `outbox_event` in the database of the connection. The first write asks the server who it is.
+    pub fn writer_only() -> DoorBuilder<MySql> {
+        DoorBuilder::new(Place::default())
+    }
+}
+
+impl Door<Sqlite> {
+    /// A door for a service that writes and leaves delivery to a relay elsewhere. Default: the table
+    /// `outbox_event`.
+    pub fn writer_only() -> DoorBuilder<Sqlite> {
+        DoorBuilder::new(Place::default())
+    }
+}
+
+impl<D: Database> Clone for Door<D> {
+    fn clone(&self) -> Self {
+        let Self { core, statements, store } = self;
+        Self { core: core.clone(), statements: Arc::clone(statements), store: store.clone() }
+    }
+}
+
+impl<D: Database> fmt::Debug for Door<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Door").field("core", &self.core).field("statements", &self.statements).finish()
+    }
+}
+
+/// Builds a [`Door`] without a store.
+#[must_use = "call `build`"]
+pub struct DoorBuilder<D> {
+    place: Place,
+    hooks: Vec<Arc<dyn WriterHook>>,
+    limits: Limits,
+    /// Whether a connection may keep its statements prepared.
+    kept: bool,
+    database: std::marker::PhantomData<D>,
+}
+
+impl<D> DoorBuilder<D> {
+    fn new(place: Place) -> Self {
+        let database = std::marker::PhantomData;
+        Self { place, hooks: Vec::new(), limits: Limits::default(), kept: true, database }
+    }
+
+    /// The outbox table. Default: `outbox_event`.
+    pub fn table(mut self, table: TableName) -> Self {
+        let schema = self.place.schema().cloned();
+        self.place = Place::new(table);
+        match schema {
+            Some(schema) => self.in_schema(schema),
+            None => self,
+        }
+    }
+
+    /// Adds a hook around every write.
+    pub fn hook(mut self, hook: impl WriterHook) -> Self {
+        self.hooks.push(Arc::new(hook));
+        self
+    }
+
+    /// The largest payload that may be written, in bytes. Default: 1 MiB.
+    pub fn payload_bytes(mut self, bytes: usize) -> Self {
+        self.limits.payload_bytes = bytes;
+        self
+    }
+
+    fn in_schema(mut self, schema: SchemaName) -> Self {
+        self.place = self.place.in_schema(schema);
+        self
+    }
+}
+
+impl DoorBuilder<Postgres> {
+    /// The schema that the table stands in, whatever the search path of a connection is. Default:
+    /// `public`.
+    pub fn schema(self, schema: SchemaName) -> Self {
+        self.in_schema(schema)
+    }
+
+    /// Makes every statement safe behind a PgBouncer in transaction mode: no prepared statement outlives
+    /// its transaction. Default: off.
+    pub fn pgbouncer(mut self) -> Self {
+        self.kept = false;
+        self
+    }
+
+    /// The door.
+    pub fn build(self) -> Door<Postgres> {
+        let statements = postgres::Statements::new(&self.place);
+        let statements = if self.kept { statements } else { statements.forgotten() };
+        Door::new(WriterCore::writer_only(self.hooks, self.limits), Arc::new(statements))
+    }
+}
+
+impl DoorBuilder<MySql> {
+    /// The door.
+    pub fn build(self) -> Door<MySql> {
+        let statements = mysql::Statements::new(&self.place);
+        Door::new(WriterCore::writer_only(self.hooks, self.limits), Arc::new(statements))
+    }
+}
+
+impl DoorBuilder<Sqlite> {
+    /// The door.
+    pub fn build(self) -> Door<Sqlite> {
+        let statements = sqlite::Statements::new(&self.place);
+        Door::new(WriterCore::writer_only(self.hooks, self.limits), Arc::new(statements))
+    }
+}
+
+impl<D> fmt::Debug for DoorBuilder<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hooks = self.hooks.len();
+        f.debug_struct("DoorBuilder").field("place", &self.place).field("hooks", &hooks).finish()
+    }
+}

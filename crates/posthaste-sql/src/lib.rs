@@ -1,0 +1,34 @@
+//! What every Writer of [Posthaste](posthaste) says to a SQL database, whatever its driver.
+//!
+//! A driver's Writer binds values, sends a statement and reads its answer. The statements and the values
+//! are here, one text per database for all drivers, and so is the [`Door`] that a Writer is made of.
+//! Parameters are of types that every driver has: text, 64-bit integers and bytes; times are
+//! microseconds. This crate depends on no driver.
+//!
+//! Services need it only to make a door without a store, when they write and a relay elsewhere delivers:
+//!
+//! ```
+//! use posthaste_sql::{Door, Postgres};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let door = Door::<Postgres>::writer_only().table("billing_outbox".parse()?).build();
+//! # let _ = door;
+//! # Ok(())
+//! # }
+//! ```
+
+mod door;
+pub mod mysql;
+mod name;
+mod place;
+pub mod postgres;
+mod row;
+pub mod sqlite;
+
+pub use door::{Database, Door, DoorBuilder};
+pub use mysql::MySql;
+pub use name::{InvalidSchemaName, InvalidTableName, SchemaName, TableName};
+pub use place::Place;
+pub use postgres::Postgres;
+pub use row::{RowValues, seqs_by_id};
+pub use sqlite::Sqlite;

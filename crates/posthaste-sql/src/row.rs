@@ -1,0 +1,97 @@
+//! What an INSERT writes, whatever the database.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use posthaste::Event;
+use posthaste::writer::NewRow;
+
+/// The values of one row, ready to be bound. Made by [`postgres::values`](crate::postgres::values) and its
+/// equals, which know what their database can keep.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RowValues<'r> {
+    /// The event's id.
+    pub event_id: &'r str,
+    /// The event's type.
+    pub event_type: &'r str,
+    /// What the event is about.
+    pub aggregate_type: &'r str,
+    /// Which one of them.
+    pub aggregate_id: Option<&'r str>,
+    /// Whose it is.
+    pub tenant_id: Option<&'r str>,
+    /// Where it goes, other than its route says.
+    pub topic: Option<&'r str>,
+    /// What the payload is; none for JSON text.
+    pub content_type: Option<&'r str>,
+    /// The version of the payload's schema.
+    pub schema_version: Option<i64>,
+    /// The headers as a JSON object.
+    pub headers: Option<String>,
+    /// The payload, if it is text.
+    pub payload_text: Option<&'r str>,
+    /// The payload, if it is not.
+    pub payload_bytes: Option<&'r [u8]>,
+    /// When the event happened, in microseconds since 1970.
+    pub created_at: i64,
+    /// How long after the statement the row is due, in microseconds; at most a thousand years, so that its
+    /// end can be written.
+    pub due_in: i64,
+    /// Who the row is born leased to.
+    pub owner: Option<&'r str>,
+    /// The token of that lease; zero without one.
+    pub token: i64,
+}
+
+impl<'r> RowValues<'r> {
+    pub(crate) fn of(row: &'r NewRow) -> Self {
+        let parts = row.event.parts();
+        let text = text_payload(&row.event);
+        Self {
+            event_id: parts.id.as_str(),
+            event_type: &parts.event_type,
+            aggregate_type: &parts.aggregate_type,
+            aggregate_id: parts.aggregate_id.as_deref(),
+            tenant_id: parts.tenant_id.as_deref(),
+            topic: parts.topic.as_deref(),
+            content_type: parts.content_type.as_deref(),
+            schema_version: parts.schema_version.map(i64::from),
+            headers: headers_json(&row.event),
+            payload_text: text,
+            payload_bytes: text.is_none().then_some(&*parts.payload),
+            created_at: parts.occurred_at.as_micros(),
+            due_in: due_in(row),
+            owner: row.lease.as_ref().map(|lease| lease.owner.as_str()),
+            token: row.lease.as_ref().map_or(0, |lease| lease.token.as_i64()),
+        }
+    }
+}
+
+/// The `seq` of each row, from what a statement for many rows answered; none where the id existed already.
+///
+/// Such an answer has no order, and an id that stands twice in one batch was inserted once.
+pub fn seqs_by_id(rows: &[NewRow], mut inserted: HashMap<String, i64>) -> Vec<Option<i64>> {
+    rows.iter().map(|row| inserted.remove(row.event.id().as_str())).collect()
+}
+
+fn due_in(row: &NewRow) -> i64 {
+    const LONGEST: i64 = 1000 * 365 * 24 * 3600 * 1_000_000;
+    let due_in: Duration = match &row.lease {
+        Some(lease) => lease.duration,
+        None => row.delay.unwrap_or_default(),
+    };
+    i64::try_from(due_in.as_micros()).map_or(LONGEST, |micros| micros.min(LONGEST))
+}
+
+/// A payload that a person with a database shell can read stays readable; a media type says that it is
+/// not ours to look into. Text with a NUL in it would be cut short or refused.
+fn text_payload(event: &Event) -> Option<&str> {
+    let text = std::str::from_utf8(event.payload()).ok().filter(|text| !text.contains('\0'));
+    text.filter(|_| event.content_type().is_none())
+}
+
+fn headers_json(event: &Event) -> Option<String> {
+    // A map of text to text always has a JSON form.
+    (!event.headers().is_empty()).then(|| serde_json::to_string(event.headers()).unwrap_or_default())
+}

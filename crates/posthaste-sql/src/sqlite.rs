@@ -1,0 +1,251 @@
+//! SQLite: its statements and its values.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use posthaste::EventId;
+use posthaste::writer::NewRow;
+use serde::Serialize;
+
+use crate::{Database, Place, RowValues};
+
+/// SQLite.
+#[derive(Clone, Copy, Debug)]
+pub enum Sqlite {}
+
+impl Database for Sqlite {
+    type Statements = Statements;
+}
+
+macro_rules! insert_into {
+    () => {
+        r#"INSERT INTO "{table}" (event_id, event_type, aggregate_type, aggregate_id, tenant_id, topic,
+  content_type, schema_version, headers, payload, created_at, inserted_at, available_at,
+  locked_by, locked_at, lease_token) "#
+    };
+}
+
+/// The payload is text or a blob, in one column.
+const ONE: &str = concat!(
+    insert_into!(),
+    "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, coalesce(?10, ?11), ?12, ?16, ?16 + ?13,
+       ?14, iif(?14 IS NULL, NULL, ?16), ?15)
+     ON CONFLICT (event_id) DO NOTHING"
+);
+
+/// For rows that have nothing but the usual columns and share one lease, or none: every value that need
+/// not be taken out of the JSON is time saved. `WHERE true` tells ON CONFLICT from a join's ON.
+const MANY_ALIKE: &str = concat!(
+    insert_into!(),
+    "SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, NULL, NULL, NULL, NULL, NULL,
+       value ->> 4, value ->> 5, ?2, ?2 + ?3, ?4, iif(?4 IS NULL, NULL, ?2), ?5
+     FROM jsonb_each(?1) WHERE true
+     ON CONFLICT (event_id) DO NOTHING"
+);
+
+/// Takes the same values as the one above, and what a row has of its own goes before.
+const MANY: &str = concat!(
+    insert_into!(),
+    "SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 6, value ->> 7, value ->> 8,
+       value ->> 9, value ->> 10, coalesce(value ->> 4, unhex(value ->> 11)), value ->> 5, ?2,
+       ?2 + coalesce(value ->> 12, ?3), coalesce(value ->> 13, ?4),
+       iif(coalesce(value ->> 13, ?4) IS NULL, NULL, ?2), coalesce(value ->> 14, ?5)
+     FROM jsonb_each(?1) WHERE true
+     ON CONFLICT (event_id) DO NOTHING"
+);
+
+const LAST_OF: &str = r#"SELECT seq, event_id FROM "{table}"
+WHERE event_id IN (SELECT value FROM jsonb_each(?1)) ORDER BY seq DESC LIMIT ?2"#;
+
+const MISSING: &str = r#"SELECT value ->> 0 FROM jsonb_each(?1)
+WHERE NOT EXISTS (SELECT 1 FROM "{table}" WHERE seq = value ->> 0 AND event_id = value ->> 1)"#;
+
+const PRESENT: &str = r#"SELECT EXISTS (SELECT 1 FROM "{table}" WHERE seq = ?1 AND event_id = ?2)"#;
+
+/// What a Writer says to SQLite about one table.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Statements {
+    /// Inserts one row, unless its id exists: the fields of [`RowValues`] in their order are `?1` to
+    /// `?15`, and `?16` is now, in microseconds since 1970. Its `seq` is the row id.
+    pub insert_one: Arc<str>,
+    insert_alike: Arc<str>,
+    insert_unlike: Arc<str>,
+    /// What was inserted last: `seq` and `event_id` of the `?2` highest `seq`s among the ids in the JSON
+    /// list `?1`. Tells after an INSERT of many rows which of them were new; see [`ids`].
+    pub last_of: Arc<str>,
+    /// The proof before COMMIT: the `seq`s in the JSON list `?1` whose row is no longer there. None, almost
+    /// always. See [`Written`].
+    pub missing: Arc<str>,
+    /// The same for a transaction that wrote one row: whether the row with the `seq` `?1` and the id `?2` is
+    /// still there.
+    pub present: Arc<str>,
+}
+
+impl Statements {
+    /// For this table.
+    pub fn new(place: &Place) -> Self {
+        let text = |template| Arc::from(place.text(template));
+        Self {
+            insert_one: text(ONE),
+            insert_alike: text(MANY_ALIKE),
+            insert_unlike: text(MANY),
+            last_of: text(LAST_OF),
+            missing: text(MISSING),
+            present: text(PRESENT),
+        }
+    }
+
+    /// One statement that inserts all of these rows, those excepted whose id exists.
+    pub fn insert_many<'s>(&'s self, rows: &'s [NewRow]) -> Batch<'s> {
+        let values: Vec<RowValues<'s>> = rows.iter().map(values).collect();
+        match alike(&values) {
+            Some(first) => Batch {
+                statement: &self.insert_alike,
+                rows: json(&values.iter().map(usual).collect::<Vec<_>>()),
+                due_in: first.due_in,
+                owner: first.owner,
+                token: first.token,
+            },
+            None => Batch {
+                statement: &self.insert_unlike,
+                rows: json(&values.iter().map(all).collect::<Vec<_>>()),
+                due_in: 0,
+                owner: None,
+                token: 0,
+            },
+        }
+    }
+}
+
+/// The values of one row.
+pub fn values(row: &NewRow) -> RowValues<'_> {
+    RowValues::of(row)
+}
+
+/// An INSERT of many rows: `?1` are the rows, `?2` is now, in microseconds since 1970, and the other
+/// fields in their order are `?3` to `?5`.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Batch<'s> {
+    /// The text.
+    pub statement: &'s Arc<str>,
+    /// All rows, as one JSON document.
+    pub rows: String,
+    /// When those rows are due that do not say it themselves, in microseconds after now.
+    pub due_in: i64,
+    /// Who those rows are born leased to that do not say it themselves.
+    pub owner: Option<&'s str>,
+    /// The token of that lease.
+    pub token: i64,
+}
+
+impl Batch<'_> {
+    /// The `seq`s of `rows` if so many were inserted and this is the last row id: one statement, one
+    /// writer, nothing left out, so the numbers follow each other. None if some ids existed; ask
+    /// [`Statements::last_of`] then.
+    pub fn seqs(rows: &[NewRow], inserted: u64, last_row_id: i64) -> Option<Vec<Option<i64>>> {
+        let is_whole = inserted == rows.len() as u64;
+        is_whole.then(|| (last_row_id - inserted.cast_signed() + 1..=last_row_id).map(Some).collect())
+    }
+}
+
+/// The ids of these rows as a JSON list, for [`Statements::last_of`].
+pub fn ids(rows: &[NewRow]) -> String {
+    json(&rows.iter().map(|row| row.event.id().as_str()).collect::<Vec<_>>())
+}
+
+/// The rows that a transaction wrote, for the proof before its COMMIT.
+///
+/// SQLite gives the number of a row that was rolled back to the next one, so the id has to be right as
+/// well: see [`Ledger::ids_by_seq`](posthaste::writer::Ledger::ids_by_seq).
+#[derive(Debug)]
+pub struct Written(HashMap<i64, EventId>);
+
+impl Written {
+    /// These rows.
+    pub fn new(ids_by_seq: HashMap<i64, EventId>) -> Self {
+        Self(ids_by_seq)
+    }
+
+    /// Whether there is nothing to prove.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The row, if it is the only one, for [`Statements::present`].
+    pub fn only(&self) -> Option<(i64, &str)> {
+        let mut rows = self.0.iter();
+        let first = rows.next().map(|(seq, id)| (*seq, id.as_str()));
+        first.filter(|_| rows.next().is_none())
+    }
+
+    /// The value of [`Statements::missing`].
+    pub fn to_json(&self) -> String {
+        json(&self.0.iter().map(|(seq, id)| (*seq, id.as_str())).collect::<Vec<_>>())
+    }
+
+    /// The rows that are there, when [`Statements::missing`] has answered those that are not.
+    pub fn present(&self, missing: impl IntoIterator<Item = i64>) -> HashSet<i64> {
+        let mut present: HashSet<i64> = self.0.keys().copied().collect();
+        missing.into_iter().for_each(|seq| _ = present.remove(&seq));
+        present
+    }
+}
+
+/// The first row, if it stands for all of them but for the usual columns.
+fn alike<'a, 'r>(rows: &'a [RowValues<'r>]) -> Option<&'a RowValues<'r>> {
+    let first = rows.first()?;
+    let is_usual = |row: &RowValues<'_>| {
+        row.tenant_id.is_none()
+            && row.topic.is_none()
+            && row.content_type.is_none()
+            && row.schema_version.is_none()
+            && row.headers.is_none()
+            && row.payload_text.is_some()
+            && (row.due_in, row.owner, row.token) == (first.due_in, first.owner, first.token)
+    };
+    rows.iter().all(is_usual).then_some(first)
+}
+
+/// The usual columns of a row, as a JSON array in the order that both statements know.
+type Usual<'r> = (&'r str, &'r str, &'r str, Option<&'r str>, Option<&'r str>, i64);
+
+fn usual<'r>(row: &RowValues<'r>) -> Usual<'r> {
+    (row.event_id, row.event_type, row.aggregate_type, row.aggregate_id, row.payload_text, row.created_at)
+}
+
+/// All columns of a row: the usual ones, and behind them the others.
+fn all<'a>(row: &'a RowValues<'_>) -> impl Serialize + use<'a> {
+    let (id, event_type, aggregate_type, aggregate_id, payload, created_at) = usual(row);
+    (
+        id,
+        event_type,
+        aggregate_type,
+        aggregate_id,
+        payload,
+        created_at,
+        row.tenant_id,
+        row.topic,
+        row.content_type,
+        row.schema_version,
+        row.headers.as_deref(),
+        row.payload_bytes.map(hex),
+        row.due_in,
+        row.owner,
+        row.token,
+    )
+}
+
+/// Texts and numbers always have a JSON form.
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
