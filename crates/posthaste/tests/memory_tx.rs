@@ -72,17 +72,6 @@ fn stored(store: &MemoryStore) -> Vec<String> {
     store.rows().into_iter().map(|row| row.id.to_string()).collect()
 }
 
-// S2-21, S3-51, S3-52, S3-53
-#[tokio::test]
-async fn write_answers_the_ids() {
-    let w = world();
-    let mut tx = w.writer.begin().await.unwrap();
-    assert_eq!(tx.write(event("a")).await.unwrap(), Some(EventId::from("a")));
-    assert_eq!(tx.write_all(events(&["b", "c"])).await.unwrap(), [EventId::from("b"), EventId::from("c")]);
-    tx.commit().await.unwrap();
-    assert_eq!(stored(&w.store), ["a", "b", "c"]);
-}
-
 // S0-04, S2-01, S3-55
 #[tokio::test]
 async fn uncommitted_rows_are_seen_by_nobody() {
@@ -92,63 +81,6 @@ async fn uncommitted_rows_are_seen_by_nobody() {
     assert!(w.store.is_empty());
     tx.commit().await.unwrap();
     assert_eq!(w.store.len(), 1);
-}
-
-// S2-11, S3-53, S3-56, S3-59
-#[tokio::test]
-async fn hooks_run_in_order_and_once_per_batch() {
-    let w = world();
-    let mut tx = w.writer.begin().await.unwrap();
-    tx.write_all(events(&["a", "b"])).await.unwrap();
-    tx.write(event("c")).await.unwrap();
-    tx.commit().await.unwrap();
-    let order = [
-        "before_write a,b",
-        "after_write a,b",
-        "before_write c",
-        "after_write c",
-        "after_commit a,b",
-        "after_commit c",
-    ];
-    assert_eq!(w.log.lines(), order);
-}
-
-// S0-04, S2-11, S2-13, S3-59
-#[tokio::test]
-async fn rollback_leaves_no_row_and_runs_after_rollback() {
-    let w = world();
-    let mut tx = w.writer.begin().await.unwrap();
-    tx.write(event("a")).await.unwrap();
-    tx.rollback().await.unwrap();
-    assert!(w.store.is_empty());
-    assert_eq!(w.log.lines(), ["before_write a", "after_write a", "after_rollback a"]);
-}
-
-#[tokio::test]
-async fn dropped_transaction_is_rolled_back() {
-    let w = world();
-    let mut tx = w.writer.begin().await.unwrap();
-    tx.write(event("a")).await.unwrap();
-    drop(tx);
-    assert!(w.store.is_empty());
-    assert_eq!(w.log.lines().last().unwrap(), "after_rollback a");
-}
-
-// S3-52, S3-54
-#[tokio::test]
-async fn suppressed_write_stores_nothing_and_answers_none() {
-    struct Suppress;
-    impl WriterHook for Suppress {
-        fn before_write(&self, _: Vec<Event>) -> Result<Vec<Event>, BoxError> {
-            Ok(Vec::new())
-        }
-    }
-    let store = MemoryStore::new();
-    let mut tx = writer_with(&store, Suppress).begin().await.unwrap();
-    assert_eq!(tx.write(event("a")).await.unwrap(), None);
-    assert!(tx.write_all(events(&["b", "c"])).await.unwrap().is_empty());
-    tx.commit().await.unwrap();
-    assert!(store.is_empty());
 }
 
 // S3-54
@@ -170,22 +102,6 @@ async fn transformed_events_are_what_is_stored() {
     tx.write(event("a")).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(store.rows()[0].event_type, "Renamed");
-}
-
-// S3-54
-#[tokio::test]
-async fn refusing_hook_refuses_the_write_and_nothing_is_stored() {
-    struct Refuse;
-    impl WriterHook for Refuse {
-        fn before_write(&self, _: Vec<Event>) -> Result<Vec<Event>, BoxError> {
-            Err("not on Sundays".into())
-        }
-    }
-    let store = MemoryStore::new();
-    let mut tx = writer_with(&store, Refuse).begin().await.unwrap();
-    assert!(matches!(tx.write(event("a")).await, Err(WriteError::Hook(_))));
-    tx.commit().await.unwrap();
-    assert!(store.is_empty());
 }
 
 // S3-57
@@ -231,24 +147,6 @@ async fn event_that_breaks_a_rule_is_refused_before_the_insert() {
 }
 
 #[tokio::test]
-async fn existing_id_is_not_written_again_and_runs_no_hook_after_it() {
-    let w = world();
-    w.writer
-        .transaction(async |tx: &mut MemoryTx| tx.write(event("a")).await.map_err(BoxError::from))
-        .await
-        .unwrap();
-    let before = w.log.lines().len();
-    let mut tx = w.writer.begin().await.unwrap();
-    assert_eq!(tx.write(event("a")).await.unwrap(), Some(EventId::from("a")));
-    assert_eq!(tx.write_all(events(&["b", "b"])).await.unwrap(), [EventId::from("b")]);
-    assert_eq!(tx.write(event("b")).await.unwrap(), Some(EventId::from("b")));
-    tx.commit().await.unwrap();
-    assert_eq!(stored(&w.store), ["a", "b"]);
-    let after = ["before_write a", "before_write b,b", "after_write b", "before_write b", "after_commit b"];
-    assert_eq!(w.log.lines()[before..], after);
-}
-
-#[tokio::test]
 async fn second_of_two_commits_with_one_id_keeps_the_first() {
     let w = world();
     let (mut first, mut second) = (w.writer.begin().await.unwrap(), w.writer.begin().await.unwrap());
@@ -274,94 +172,6 @@ async fn late_commit_appears_behind_rows_that_came_after_it() {
     assert_eq!(stored(&w.store), ["late"]);
     early.commit().await.unwrap();
     assert_eq!(stored(&w.store), ["early", "late"]);
-}
-
-// T12
-#[tokio::test]
-async fn rolled_back_savepoint_takes_its_own_events_only() {
-    let w = world();
-    let mut tx = w.writer.begin().await.unwrap();
-    tx.write(event("before")).await.unwrap();
-    let mut savepoint = tx.savepoint().await.unwrap();
-    savepoint.write(event("inside")).await.unwrap();
-    savepoint.rollback().await.unwrap();
-    assert_eq!(w.log.lines().last().unwrap(), "after_rollback inside", "at once");
-    tx.write(event("after")).await.unwrap();
-    tx.commit().await.unwrap();
-    assert_eq!(stored(&w.store), ["before", "after"]);
-    let lines = w.log.lines();
-    assert_eq!(lines[lines.len() - 2..], ["after_commit before", "after_commit after"]);
-    assert_eq!(lines.iter().filter(|line| line.starts_with("after_rollback")).count(), 1);
-}
-
-// T12
-#[tokio::test]
-async fn released_savepoint_hands_its_events_up() {
-    let w = world();
-    let mut tx = w.writer.begin().await.unwrap();
-    let mut savepoint = tx.savepoint().await.unwrap();
-    savepoint.write(event("a")).await.unwrap();
-    savepoint.release().await.unwrap();
-    assert_eq!(tx.depth(), 1);
-    tx.commit().await.unwrap();
-    assert_eq!(stored(&w.store), ["a"]);
-    assert_eq!(w.log.lines().last().unwrap(), "after_commit a");
-}
-
-// T12
-#[tokio::test]
-async fn nested_savepoints_end_from_the_inside() {
-    let w = world();
-    let mut tx = w.writer.begin().await.unwrap();
-    let mut outer = tx.savepoint().await.unwrap();
-    outer.write(event("outer")).await.unwrap();
-    let mut kept = outer.savepoint().await.unwrap();
-    kept.write(event("kept")).await.unwrap();
-    kept.release().await.unwrap();
-    let mut dropped = outer.savepoint().await.unwrap();
-    dropped.write(event("dropped")).await.unwrap();
-    drop(dropped);
-    outer.release().await.unwrap();
-    let mut undone = tx.savepoint().await.unwrap();
-    let mut released_in_vain = undone.savepoint().await.unwrap();
-    released_in_vain.write(event("in-vain")).await.unwrap();
-    released_in_vain.release().await.unwrap();
-    undone.rollback().await.unwrap();
-    tx.commit().await.unwrap();
-    assert_eq!(stored(&w.store), ["outer", "kept"]);
-    let rolled_back: Vec<_> =
-        w.log.lines().into_iter().filter(|line| line.starts_with("after_rollback")).collect();
-    assert_eq!(rolled_back, ["after_rollback dropped", "after_rollback in-vain"]);
-}
-
-// S2-12, T12: the proof before COMMIT sees what a raw savepoint took away.
-#[tokio::test]
-async fn raw_savepoint_that_is_rolled_back_is_noticed_at_commit() {
-    let w = world();
-    let mut tx = w.writer.begin().await.unwrap();
-    tx.write(event("kept")).await.unwrap();
-    MemoryConnection::savepoint(&mut tx).await.unwrap();
-    tx.write(event("undone")).await.unwrap();
-    tx.rollback_to_savepoint().await.unwrap();
-    tx.commit().await.unwrap();
-    assert_eq!(stored(&w.store), ["kept"]);
-    let lines = w.log.lines();
-    assert!(lines.contains(&"after_rollback undone".to_owned()), "{lines:?}");
-    assert!(!lines.contains(&"after_commit undone".to_owned()), "{lines:?}");
-}
-
-#[tokio::test]
-async fn aborted_transaction_refuses_statements_and_its_commit() {
-    let w = world();
-    let mut tx = w.writer.begin().await.unwrap();
-    tx.write(event("a")).await.unwrap();
-    tx.abort();
-    assert!(matches!(tx.write(event("b")).await, Err(WriteError::Store(StoreError::Backend { .. }))));
-    assert!(matches!(tx.commit().await, Err(CommitError::RolledBack(_))));
-    assert!(w.store.is_empty());
-    let lines = w.log.lines();
-    assert_eq!(lines.last().unwrap(), "after_rollback a");
-    assert!(!lines.iter().any(|line| line.starts_with("after_commit")), "{lines:?}");
 }
 
 /// What PostgreSQL does, and why a proof is needed at all.

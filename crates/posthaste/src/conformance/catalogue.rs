@@ -181,6 +181,60 @@ macro_rules! store_conformance {
     };
 }
 
+/// One `#[test]` per case of the Writers' suite. See [`conformance`](crate::conformance).
+#[macro_export]
+macro_rules! writer_conformance {
+    ($harness:expr $(, #[$attribute:meta])* $(,)?) => {
+        $crate::__conformance_tests! { run_writer [$(#[$attribute])*] ($harness)
+            transaction {
+                rolled_back_event_is_never_delivered
+                hot_path_delivers_after_commit
+                event_is_delivered_hot_whatever_the_service_does_after_it
+                event_and_business_data_end_together
+                commit_of_an_aborted_transaction_delivers_nothing
+                aborted_transaction_without_events_is_not_called_committed
+                write_into_an_aborted_transaction_is_refused
+                failed_statement_aborts_or_harms_nothing
+                write_answers_the_ids
+                existing_id_is_a_no_op
+                same_id_written_at_once_is_stored_once
+                events_wait_while_no_engine_runs
+            }
+            savepoint {
+                rolled_back_savepoint_takes_its_event_along
+                released_savepoint_hands_its_events_up
+                nested_savepoints_end_from_the_inside
+                raw_savepoint_that_is_rolled_back_takes_its_event_along
+                event_of_a_rolled_back_savepoint_is_not_taken_for_its_successor
+                event_that_is_written_again_after_a_rollback_is_delivered_once
+                failed_statement_in_a_savepoint_harms_nothing_around_it
+            }
+            receipt {
+                outside_a_transaction_is_refused
+                dropped_receipt_is_delivered_within_the_hot_lease
+                receipt_of_a_rolled_back_transaction_delivers_nothing
+                receipt_of_an_aborted_transaction_delivers_nothing
+                receipt_of_a_savepoint_is_only_a_wake_up
+                receipt_of_a_rolled_back_savepoint_delivers_nothing
+                receipt_names_what_it_wrote_and_what_existed
+            }
+            hook {
+                hooks_run_in_order_and_once_per_batch
+                rollback_runs_after_rollback_and_nothing_else
+                receipt_runs_after_commit_when_its_caller_says_so
+                refusing_hook_refuses_the_write
+                suppressed_write_stores_nothing_and_answers_nothing
+            }
+            stored {
+                every_field_of_a_single_event_comes_back
+                every_field_of_a_batch_comes_back
+                delayed_event_waits_for_its_time_by_the_stores_clock
+                thousand_events_in_one_write
+            }
+        }
+    };
+}
+
 /// One `#[test]` per case of the destinations' suite. See [`conformance`](crate::conformance).
 #[macro_export]
 macro_rules! destination_conformance {

@@ -1,26 +1,35 @@
-//! The suites that every store and every destination must pass, ours and yours.
+//! The suites that every store, every Writer and every destination must pass, ours and yours.
 //!
-//! Implement [`Harness`] (or [`DestinationHarness`]), then write one line in a test file:
+//! Implement [`Harness`] (or [`WriterHarness`], or [`DestinationHarness`]), then write one line in a test
+//! file:
 //!
 //! ```ignore
 //! posthaste::store_conformance!(MyHarness::new().await);
 //! posthaste::store_conformance!(MyHarness::new().await, #[ignore = "needs a server"]);
 //! ```
 //!
-//! Each case becomes a `#[test]` of its own with a fresh harness, named `verb::claim`. The cases
-//! take their time from the requests (`now: Some(t)`) and never sleep.
+//! Each case becomes a `#[test]` of its own with a fresh harness, named `verb::claim`. The cases of
+//! stores take their time from the requests (`now: Some(t)`), and no case sleeps.
 
 pub mod admin;
 mod catalogue;
 pub mod claim;
 pub mod destination;
+pub mod hook;
 mod kit;
 pub mod park;
 pub mod purge;
+pub mod receipt;
 pub mod release;
 pub mod renew;
+pub mod savepoint;
+mod scene;
+mod script;
 pub mod settle;
+pub mod stored;
+pub mod transaction;
 pub mod write;
+mod writer;
 
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
@@ -29,6 +38,9 @@ use async_trait::async_trait;
 use futures_util::FutureExt as _;
 
 pub use destination::DestinationHarness;
+pub use scene::Scene;
+pub use script::{End, OwnEnd, SavepointEnd, Script, ScriptError, Step};
+pub use writer::{WriterCapabilities, WriterHarness};
 
 use crate::admin::Admin;
 use crate::error::StoreError;
@@ -121,6 +133,22 @@ pub fn run_store<H: Harness>(
     block_on(case, async {
         let harness = make.await;
         let result = AssertUnwindSafe(body(&harness)).catch_unwind().await;
+        harness.close().await;
+        result
+    });
+}
+
+/// Runs one case of the Writers' suite; called by the macro.
+#[doc(hidden)]
+pub fn run_writer<H: WriterHarness>(
+    case: &str,
+    make: impl Future<Output = H>,
+    body: impl AsyncFnOnce(&dyn WriterHarness),
+) {
+    block_on(case, async {
+        let harness = make.await;
+        let result = AssertUnwindSafe(body(&harness)).catch_unwind().await;
+        harness.scene().outbox().shutdown().await;
         harness.close().await;
         result
     });
