@@ -1,23 +1,20 @@
 //! The one place where SQL is put together at run time: a table's name, and a number of rows, go into a
-//! text that stands in this crate. Values are always bound.
+//! text that stands in this crate or in `posthaste-sql`. Values are always bound.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use posthaste_sql::Place;
 use sqlx::database::HasStatementCache;
 use sqlx::query::{Query, QueryScalar};
 use sqlx::{AssertSqlSafe, Database};
 
 use crate::{SchemaName, TableName};
 
-/// Writes statements about one outbox table.
-///
-/// In a text `"{table}` stands for the table, with its schema if it has one, and begins the names of its
-/// side tables too; `{name}` and `{schema}` are the bare names.
+/// Writes statements about one outbox table, from texts in which [`Place`] fills in its name.
 #[derive(Clone, Debug)]
 pub(crate) struct Sql {
-    table: TableName,
-    schema: Option<SchemaName>,
+    place: Place,
     persistent: bool,
     /// Texts that were put together before, by the place of their template in memory.
     known: Arc<Mutex<Known>>,
@@ -27,12 +24,12 @@ type Known = HashMap<(usize, usize), Arc<str>>;
 
 impl Sql {
     pub(crate) fn new(table: TableName) -> Self {
-        Self { table, schema: None, persistent: true, known: Arc::default() }
+        Self { place: Place::new(table), persistent: true, known: Arc::default() }
     }
 
     #[cfg(feature = "postgres")]
     pub(crate) fn in_schema(self, schema: SchemaName) -> Self {
-        Self { schema: Some(schema), known: Arc::default(), ..self }
+        Self { place: self.place.in_schema(schema), known: Arc::default(), ..self }
     }
 
     /// Statements that the server forgets at once: the next one may reach another server.
@@ -41,17 +38,21 @@ impl Sql {
         Self { persistent: false, ..self }
     }
 
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
     pub(crate) fn table(&self) -> &TableName {
-        &self.table
+        self.place.table()
     }
 
     /// How the command line is told of this table.
     pub(crate) fn options(&self) -> String {
-        match &self.schema {
+        match self.place.schema() {
             Some(schema) if *schema != SchemaName::default() => {
-                format!("--table {} --schema {schema}", self.table)
+                format!("--table {} --schema {schema}", self.table())
             }
-            _ => format!("--table {}", self.table),
+            _ => format!("--table {}", self.table()),
         }
     }
 
@@ -84,6 +85,17 @@ impl Sql {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let text = self.text(&parts.concat()).replace("{limit}", &limit.to_string());
         sqlx::query(AssertSqlSafe(text)).persistent(self.persistent)
+    }
+
+    /// A statement about a list: `{keys}` becomes so many placeholders.
+    #[cfg(feature = "mysql")]
+    pub(crate) fn listed(
+        &self,
+        template: &'static str,
+        places: usize,
+    ) -> Query<'static, sqlx::MySql, sqlx::mysql::MySqlArguments> {
+        let keys = vec!["?"; places].join(", ");
+        sqlx::query(AssertSqlSafe(self.text(template).replace("{keys}", &keys)))
     }
 
     /// The same as [`query`](Self::query), for one value.
@@ -119,11 +131,11 @@ impl Sql {
 
     /// The text itself, for people to read.
     pub(crate) fn text(&self, template: &str) -> Arc<str> {
-        let Some(schema) = &self.schema else {
-            return template.replace("{table}", self.table.as_str()).into();
-        };
-        let qualified = format!("\"{schema}\".\"{}", self.table);
-        let text = template.replace("\"{table}", &qualified);
-        text.replace("{name}", self.table.as_str()).replace("{schema}", schema.as_str()).into()
+        self.place.text(template).into()
     }
+}
+
+/// A statement of `posthaste-sql`, which names its table already.
+pub(crate) fn ready<DB: Database + HasStatementCache>(text: &Arc<str>) -> Query<'static, DB, DB::Arguments> {
+    sqlx::query(AssertSqlSafe(Arc::clone(text)))
 }

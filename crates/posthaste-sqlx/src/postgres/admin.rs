@@ -10,10 +10,11 @@ use sqlx::{PgConnection, Postgres, Row as _};
 use super::PgStore;
 use super::filter::Conditions;
 use super::purge::{self, purge_in};
-use super::row::{detail, event_columns, row_columns, view};
+use super::row::{event_columns, row_columns};
 use super::store::read_oldest_pending;
 use super::value::{self, Time};
 use crate::page::cut_page;
+use crate::row::{detail, view};
 
 const PENDING: &str = r#"SELECT
   count(*) FILTER (WHERE status = 0), count(*) FILTER (WHERE status = 2),

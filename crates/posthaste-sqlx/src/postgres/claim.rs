@@ -1,22 +1,20 @@
 //! Claims: due rows, in order, one statement.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, PoisonError};
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use posthaste::store::{Claim, ClaimOrder, Claimed, Lease, Leased, MAX_LOST_LEASES, Malformed};
-use posthaste::{EventId, StoreError, Timestamp};
+use posthaste::store::{Claim, ClaimOrder, Claimed, MAX_LOST_LEASES};
+use posthaste::{StoreError, Timestamp};
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres, Row as _};
 
 use super::PgStore;
-use super::floor::Place;
-use super::row::{Reader, event_columns};
+use super::row::event_columns;
 use super::value::{self, Time, interval};
-
-/// How old what is known about paused routes, and about the server's clock, may be.
-const GLANCE_AGE: Duration = Duration::from_secs(1);
+use crate::floor::Place;
+use crate::glance::Seen;
+use crate::row::Reader;
 
 /// A row becomes visible when its transaction commits, later than it became due. Few take longer than
 /// this; what does is left to the sweeps.
@@ -88,33 +86,6 @@ pub(super) const GIVE_UP: &str = r#"UPDATE "{table}" SET
   last_error = 'its owner died ' || lost_leases || ' times',
   locked_by = NULL, locked_at = NULL, lease_token = 0, parked = NULL
 WHERE seq = ANY ($2) AND lease_token = $3 AND status NOT IN (1, 3)"#;
-
-/// What a store has lately seen of its server.
-#[derive(Debug, Default)]
-pub(super) struct Glance(Mutex<Option<Seen>>);
-
-#[derive(Clone, Debug)]
-struct Seen {
-    at: Instant,
-    now: Timestamp,
-    paused: BTreeSet<String>,
-}
-
-impl Glance {
-    fn recent(&self) -> Option<Seen> {
-        let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.as_ref().filter(|seen| seen.at.elapsed() < GLANCE_AGE).cloned()
-    }
-
-    fn set(&self, seen: Option<Seen>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = seen;
-    }
-
-    /// Something was paused or resumed.
-    pub(super) fn forget(&self) {
-        self.set(None);
-    }
-}
 
 impl PgStore {
     pub(super) async fn claim_rows(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
@@ -201,7 +172,8 @@ impl PgStore {
                 claimed.died.push(reader.id());
                 continue;
             }
-            match read(reader, |id| Lease { id, seq, token: claim.token }) {
+            let now = reader.time("locked_at").unwrap_or_default();
+            match reader.leased(claim, now) {
                 Ok(leased) => claimed.events.push(leased),
                 Err(malformed) => claimed.malformed.push(malformed),
             }
@@ -245,21 +217,4 @@ fn in_order(mut rows: Vec<PgRow>) -> Result<Taken, sqlx::Error> {
     rows.sort_by_cached_key(|row| positions.get(&Reader::new(row).seq()).copied());
     let due: Time = rows[0].try_get("last_due")?;
     Ok(Taken { rows, last: Some(Place { due: due.0, seq }) })
-}
-
-fn read(mut reader: Reader<'_>, lease: impl Fn(EventId) -> Lease) -> Result<Leased, Malformed> {
-    let event = reader.event();
-    let now = reader.time("locked_at").unwrap_or_default();
-    let leased = Leased {
-        lease: lease(event.id().clone()),
-        attempts: reader.count("attempts"),
-        replays: reader.count("replays"),
-        age: now.since(reader.time("inserted_at").unwrap_or(now)),
-        progress: reader.progress(),
-        event,
-    };
-    match reader.into_defect() {
-        None => Ok(leased),
-        Some(reason) => Err(Malformed { lease: leased.lease, reason }),
-    }
 }

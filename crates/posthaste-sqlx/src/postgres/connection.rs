@@ -3,18 +3,14 @@
 use std::fmt;
 use std::io;
 use std::ops::Deref;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use posthaste::StoreError;
-use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{ConnectOptions as _, Database, PgConnection, PgPool, Postgres, SqlSafeStr as _, Transaction};
-use sqlx_core::transaction::TransactionManager as _;
+use sqlx::{ConnectOptions as _, PgConnection, Postgres};
 
-use super::few::Few;
 use crate::OpenError;
+use crate::few::Few;
 use crate::sql::Sql;
 
 /// Settings of the connections that claim and settle. A settlement that a crash of the server takes back
@@ -68,8 +64,8 @@ impl fmt::Debug for Login {
 /// A few connections for the engine, and a few, with durable commits, for operators.
 #[derive(Debug)]
 pub(super) struct Connections {
-    engine: Few,
-    operator: Few,
+    engine: Few<Postgres>,
+    operator: Few<Postgres>,
     path: Path,
     server: Arc<str>,
 }
@@ -83,8 +79,8 @@ impl Connections {
         };
         Self {
             // One to claim, one to settle, one to renew, one for the rest.
-            engine: Few::new(Login(engine), 4),
-            operator: Few::new(Login(named(options, path, "posthaste")), 2),
+            engine: Few::new(engine, 4),
+            operator: Few::new(named(options, path, "posthaste"), 2),
             path,
             server: server(options).into(),
         }
@@ -154,66 +150,6 @@ impl Connections {
     pub(super) fn is_closed(&self) -> bool {
         self.engine.is_closed()
     }
-}
-
-/// A connection that can begin a transaction.
-pub(super) async fn acquire(pool: &PgPool) -> Result<PoolConnection<Postgres>, sqlx::Error> {
-    loop {
-        let connection = pool.acquire().await?;
-        if depth(&connection) == 0 {
-            return Ok(connection);
-        }
-        connection.close().await?;
-    }
-}
-
-/// Begins a transaction, or leaves no trace of it.
-///
-/// A BEGIN whose caller goes away before its answer has come would stay open in the pool, and the next
-/// borrower would write into a transaction that nobody commits: the driver counts a transaction only
-/// when it has begun. So the rest of it is done by somebody else, and then rolled back.
-pub(super) async fn begin(
-    connection: PoolConnection<Postgres>,
-    statement: &'static str,
-) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
-    ToTheEnd(Some(Box::pin(Transaction::begin(connection, Some(statement.into_sql_str()))))).await
-}
-
-/// A future that goes on in the background when its caller drops it.
-struct ToTheEnd<F: Future + Send + 'static>(Option<Pin<Box<F>>>)
-where
-    F::Output: Send;
-
-impl<F: Future + Send + 'static> Future for ToTheEnd<F>
-where
-    F::Output: Send,
-{
-    type Output = F::Output;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let Some(future) = &mut self.0 else { return Poll::Pending };
-        let answer = future.as_mut().poll(context);
-        if answer.is_ready() {
-            self.0 = None;
-        }
-        answer
-    }
-}
-
-impl<F: Future + Send + 'static> Drop for ToTheEnd<F>
-where
-    F::Output: Send,
-{
-    fn drop(&mut self) {
-        if let (Some(future), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
-            runtime.spawn(future);
-        }
-    }
-}
-
-/// How many transactions and savepoints the driver counts on this connection.
-pub(super) fn depth(connection: &PgConnection) -> usize {
-    <Postgres as Database>::TransactionManager::get_transaction_depth(connection)
 }
 
 /// The user's options under a name that an administrator recognises, and without a log of statements.

@@ -28,13 +28,10 @@
 mod admin;
 mod claim;
 mod connection;
-mod few;
 mod filter;
-mod floor;
 mod insert;
 mod lease;
 mod migrate;
-mod pace;
 #[cfg(test)]
 mod plans;
 mod purge;
@@ -52,6 +49,8 @@ use std::time::Instant;
 use posthaste::store::Wake;
 use posthaste::writer::NewRow;
 use posthaste::{Outbox, StoreError};
+use posthaste_sql::Door;
+use posthaste_sql::postgres::Statements;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{PgConnection, Postgres};
 
@@ -59,12 +58,12 @@ pub use migrate::PgMigrations;
 pub use tx::{PgSavepoint, PgTx};
 pub use writer::PgWriter;
 
+use crate::floor::Floor;
+use crate::glance::Glance;
+use crate::pace::Pace;
 use crate::sql::Sql;
 use crate::{OpenError, SchemaName, TableName};
-use claim::Glance;
 use connection::{Connections, Login, Path, named};
-use floor::Floor;
-use pace::Pace;
 
 /// An outbox in a PostgreSQL database. Cheap to clone.
 ///
@@ -77,6 +76,7 @@ pub struct PgStore(Arc<Inner>);
 struct Inner {
     connections: Connections,
     sql: Sql,
+    statements: Arc<Statements>,
     floor: Floor,
     glance: Glance,
     pace: Pace,
@@ -130,15 +130,19 @@ impl PgStore {
         }
     }
 
-    /// The writer's door. Made once; cheap to clone.
+    /// The writer's door, on sqlx. Made once; cheap to clone.
     pub fn writer(&self, outbox: &Outbox) -> PgWriter {
+        PgWriter { door: self.door(outbox) }
+    }
+
+    /// What Writers of other drivers are made of.
+    pub fn door(&self, outbox: &Outbox) -> Door<posthaste_sql::Postgres> {
         let core = outbox.writer_core();
         let core = match self.0.notify {
             Notify::AfterCommit => core.ringing(self.bell()),
             Notify::InTransaction | Notify::Off => core,
         };
-        let notifying = self.0.notify == Notify::InTransaction;
-        PgWriter { sql: self.sql().clone(), core, notifying, _store: self.clone() }
+        Door::new(core, Arc::clone(&self.0.statements)).keeping(self.clone())
     }
 
     /// The INSERT alone, for the conformance suite: no hooks, no limits, no receipt. Services use a
@@ -149,7 +153,7 @@ impl PgStore {
         connection: &mut PgConnection,
         rows: &[NewRow],
     ) -> Result<Vec<Option<i64>>, StoreError> {
-        let inserted = insert::insert(self.sql(), connection, rows, false).await;
+        let inserted = insert::insert(&self.0.statements, connection, rows).await;
         inserted.map_err(|error| self.connections().failed(error))
     }
 
@@ -324,6 +328,7 @@ impl PgStoreBuilder {
             }
             connections.check_rights(&sql).await?;
         }
+        let statements = Arc::new(self.statements(&sql));
         let listen = match self.path {
             Path::Direct => Some(self.listen.unwrap_or_else(|| self.options.clone())),
             Path::PgBouncer => self.listen,
@@ -331,6 +336,7 @@ impl PgStoreBuilder {
         Ok(PgStore(Arc::new(Inner {
             connections,
             sql,
+            statements,
             floor: Floor::new(),
             glance: Glance::default(),
             pace: Pace::default(),
@@ -348,6 +354,18 @@ impl PgStoreBuilder {
         match self.path {
             Path::Direct => sql,
             Path::PgBouncer => sql.forgetful(),
+        }
+    }
+
+    /// What writers say.
+    fn statements(&self, sql: &Sql) -> Statements {
+        let statements = match self.notify {
+            Notify::InTransaction => Statements::notifying(sql.place()),
+            Notify::AfterCommit | Notify::Off => Statements::new(sql.place()),
+        };
+        match self.path {
+            Path::Direct => statements,
+            Path::PgBouncer => statements.forgotten(),
         }
     }
 }

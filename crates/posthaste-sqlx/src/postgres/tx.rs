@@ -5,14 +5,12 @@ use std::ops::{Deref, DerefMut};
 
 use posthaste::writer::{Ledger, Scope};
 use posthaste::{CommitError, Event, EventId, StoreError, WriteError};
+use posthaste_sql::postgres::Statements;
 use sqlx::{Connection as _, PgConnection, Postgres, Row as _, Transaction};
 
-use super::connection::depth;
 use super::writer::{PgWriter, failed};
-use crate::sql::Sql;
-
-/// The rows that are still there.
-pub(super) const PRESENT: &str = r#"SELECT seq FROM "{table}" WHERE seq = ANY ($1)"#;
+use crate::begin::depth;
+use crate::sql::ready;
 
 /// A transaction on the service's own pool whose [`commit`](Self::commit) proves, commits and
 /// dispatches. Derefs to the [`PgConnection`], so `&mut *tx` is what sqlx takes. Dropped unfinished, it
@@ -75,7 +73,7 @@ impl PgTx {
         let written = self.ledger.seqs();
         let present = match self.proven {
             true => Ok(written.into_iter().collect()),
-            false => prove(&self.writer.sql, &mut self.tx, written).await,
+            false => prove(self.writer.door.statements(), &mut self.tx, written).await,
         };
         let present = match present {
             Ok(present) => present,
@@ -122,7 +120,7 @@ impl DerefMut for PgTx {
 /// Refuses to go on where the driver has rolled back behind our back: it answers a SAVEPOINT whose caller
 /// went away with a ROLLBACK of everything around it, and whatever came next would be committed by itself.
 fn expect_depth(connection: &PgConnection, expected: usize) -> Result<(), StoreError> {
-    match depth(connection) >= expected {
+    match depth::<Postgres>(connection) >= expected {
         true => Ok(()),
         false => Err(StoreError::NoTransaction),
     }
@@ -132,11 +130,12 @@ fn expect_depth(connection: &PgConnection, expected: usize) -> Result<(), StoreE
 /// transaction that a failed statement has aborted, this fails too, so it is asked even if nothing was
 /// written: the failed statement may have been the write.
 async fn prove(
-    sql: &Sql,
+    statements: &Statements,
     connection: &mut PgConnection,
     written: Vec<i64>,
 ) -> Result<HashSet<i64>, sqlx::Error> {
-    let rows = sql.query::<Postgres>(PRESENT).bind(written).fetch_all(connection).await?;
+    let query = ready::<Postgres>(&statements.present).persistent(statements.kept);
+    let rows = query.bind(written).fetch_all(connection).await?;
     rows.iter().map(|row| row.try_get(0)).collect()
 }
 
@@ -169,7 +168,7 @@ impl<'a> PgSavepoint<'a> {
         writer: &'a PgWriter,
     ) -> Result<Self, StoreError> {
         let tx = connection.begin().await.map_err(failed)?;
-        Ok(Self { depth: depth(&tx), tx, parent, ledger: Ledger::new(), writer })
+        Ok(Self { depth: depth::<Postgres>(&tx), tx, parent, ledger: Ledger::new(), writer })
     }
 
     /// Writes one event, as [`PgTx::write`] does.

@@ -1,24 +1,20 @@
 //! The writer's door, on the service's own pool.
 
-use posthaste::writer::{Scope, WriterCore};
+use posthaste::writer::Scope;
 use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
-use sqlx::{Executor as _, PgConnection, PgPool};
+use posthaste_sql::{Door, Postgres};
+use sqlx::{Executor as _, PgConnection, PgPool, SqlSafeStr as _, Transaction};
 
-use super::connection::{BEGIN, acquire, begin, depth};
+use super::connection::BEGIN;
+use super::insert;
 use super::tx::PgTx;
-use super::{PgStore, insert};
-use crate::sql::Sql;
+use crate::begin::{acquire, depth, to_the_end};
 
 /// Writes events in transactions of the service's own pool; made by
 /// [`PgStore::writer`](super::PgStore::writer), cheap to clone.
 #[derive(Clone, Debug)]
 pub struct PgWriter {
-    pub(super) sql: Sql,
-    pub(super) core: WriterCore,
-    /// Whether the INSERT itself rings, at the commit of its transaction.
-    pub(super) notifying: bool,
-    /// What rings for other processes ends with the store, and a service may keep nothing but this.
-    pub(super) _store: PgStore,
+    pub(super) door: Door<Postgres>,
 }
 
 impl PgWriter {
@@ -26,7 +22,8 @@ impl PgWriter {
     /// pool, as `pool.begin()` of sqlx 0.9.0 does.
     pub async fn begin(&self, pool: &PgPool) -> Result<PgTx, StoreError> {
         let connection = acquire(pool).await.map_err(failed)?;
-        let tx = begin(connection, BEGIN).await.map_err(failed)?;
+        let tx = to_the_end(Transaction::begin(connection, Some(BEGIN.into_sql_str())));
+        let tx = tx.await.map_err(failed)?;
         Ok(PgTx::new(tx, self.clone()))
     }
 
@@ -60,7 +57,7 @@ impl PgWriter {
         connection: &mut PgConnection,
         events: Vec<Event>,
     ) -> Result<Receipt, WriteError> {
-        let scope = match depth(connection) {
+        let scope = match depth::<sqlx::Postgres>(connection) {
             // The driver counts only what it began itself.
             0 if !is_in_transaction(connection).await.map_err(failed)? => {
                 return Err(StoreError::NoTransaction.into());
@@ -79,9 +76,9 @@ impl PgWriter {
         events: Vec<Event>,
         scope: Scope,
     ) -> Result<(Vec<EventId>, Receipt), WriteError> {
-        let prepared = self.core.prepare(events, scope)?;
+        let prepared = self.door.core().prepare(events, scope)?;
         let ids = prepared.rows().iter().map(|row| row.event.id().clone()).collect();
-        let seqs = insert::insert(&self.sql, connection, prepared.rows(), self.notifying).await;
+        let seqs = insert::insert(self.door.statements(), connection, prepared.rows()).await;
         Ok((ids, prepared.written(&seqs.map_err(failed)?)))
     }
 }

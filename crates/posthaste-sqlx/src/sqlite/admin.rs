@@ -9,9 +9,10 @@ use sqlx::{Row as _, SqliteConnection};
 
 use super::filter::Conditions;
 use super::purge::purge_in;
-use super::row::{detail, event_columns, row_columns, view};
+use super::row::{event_columns, row_columns};
 use super::{SqliteStore, value};
 use crate::page::cut_page;
+use crate::row::{detail, view};
 
 const PENDING: &str = r#"SELECT
   count(*) FILTER (WHERE status = 0), count(*) FILTER (WHERE status = 2),

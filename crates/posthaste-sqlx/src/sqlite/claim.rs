@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use posthaste::store::{Claim, ClaimOrder, Claimed, Lease, Leased, MAX_LOST_LEASES, Malformed};
-use posthaste::{EventId, StoreError, Timestamp};
+use posthaste::store::{Claim, ClaimOrder, Claimed, MAX_LOST_LEASES};
+use posthaste::{StoreError, Timestamp};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, SqliteConnection};
 
-use super::row::{Reader, event_columns};
+use super::row::event_columns;
 use super::{SqliteStore, value};
+use crate::row::Reader;
 
 /// What an empty poll costs: a look at the head of the index, without the write lock.
 pub(super) const GLANCE: &str = r#"SELECT
@@ -97,8 +98,7 @@ impl SqliteStore {
                 continue;
             }
             taken.push(seq);
-            let lease = |id: EventId| Lease { id, seq, token: claim.token };
-            match read(row, now, lease) {
+            match Reader::new(row).leased(claim, now) {
                 Ok(leased) => claimed.events.push(leased),
                 Err(malformed) => claimed.malformed.push(malformed),
             }
@@ -131,21 +131,4 @@ fn is_given_up(row: &SqliteRow, claim: &Claim<'_>) -> bool {
     let mut reader = Reader::new(row);
     let abandoned = reader.text("locked_by").is_some_and(|owner| owner != claim.owner.as_str());
     abandoned && reader.count("lost_leases").saturating_add(1) >= MAX_LOST_LEASES
-}
-
-fn read(row: &SqliteRow, now: Timestamp, lease: impl Fn(EventId) -> Lease) -> Result<Leased, Malformed> {
-    let mut reader = Reader::new(row);
-    let event = reader.event();
-    let leased = Leased {
-        lease: lease(event.id().clone()),
-        attempts: reader.count("attempts"),
-        replays: reader.count("replays"),
-        age: now.since(reader.time("inserted_at").unwrap_or(now)),
-        progress: reader.progress(),
-        event,
-    };
-    match reader.into_defect() {
-        None => Ok(leased),
-        Some(reason) => Err(Malformed { lease: leased.lease, reason }),
-    }
 }

@@ -53,6 +53,8 @@ use std::sync::{Arc, OnceLock};
 use posthaste::store::Wake;
 use posthaste::writer::NewRow;
 use posthaste::{Outbox, StoreError};
+use posthaste_sql::Door;
+use posthaste_sql::sqlite::Statements;
 use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteConnectOptions;
 
@@ -75,6 +77,7 @@ pub struct SqliteStore(Arc<Inner>);
 struct Inner {
     connections: Connections,
     sql: Sql,
+    statements: Arc<Statements>,
     wake: OnceLock<Wake>,
 }
 
@@ -96,9 +99,14 @@ impl SqliteStore {
         }
     }
 
-    /// The writer's door. Made once; cheap to clone.
+    /// The writer's door, on sqlx. Made once; cheap to clone.
     pub fn writer(&self, outbox: &Outbox) -> SqliteWriter {
-        SqliteWriter::new(self.sql().clone(), self.connections().turns.clone(), outbox.writer_core())
+        SqliteWriter::new(self.door(outbox), self.connections().turns.clone())
+    }
+
+    /// What Writers of other drivers are made of.
+    pub fn door(&self, outbox: &Outbox) -> Door<posthaste_sql::Sqlite> {
+        Door::new(outbox.writer_core(), Arc::clone(&self.0.statements))
     }
 
     /// The INSERT alone, for the conformance suite: no hooks, no limits, no receipt. Services use a
@@ -109,7 +117,7 @@ impl SqliteStore {
         connection: &mut SqliteConnection,
         rows: &[NewRow],
     ) -> Result<Vec<Option<i64>>, StoreError> {
-        insert::insert(self.sql(), connection, rows).await.map_err(|error| self.failed(error))
+        insert::insert(&self.0.statements, connection, rows).await.map_err(|error| self.failed(error))
     }
 
     /// Closes the store's connections. Calls after it fail.
@@ -118,7 +126,8 @@ impl SqliteStore {
     }
 
     fn new(connections: Connections, sql: Sql) -> Self {
-        Self(Arc::new(Inner { connections, sql, wake: OnceLock::new() }))
+        let statements = Arc::new(Statements::new(sql.place()));
+        Self(Arc::new(Inner { connections, sql, statements, wake: OnceLock::new() }))
     }
 
     fn connections(&self) -> &Connections {

@@ -1,19 +1,17 @@
 //! A transaction, and savepoints in it, that tell the outbox how they ended.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ops::{Deref, DerefMut};
 
-use posthaste::writer::{Ledger, Scope, WriterCore};
+use posthaste::writer::{Ledger, Scope};
 use posthaste::{CommitError, Event, EventId, StoreError, WriteError};
+use posthaste_sql::Door;
+use posthaste_sql::sqlite::{Statements, Written};
 use sqlx::{Connection as _, Row as _, Sqlite, SqliteConnection, Transaction};
 
 use super::turn::Turn;
 use super::writer::{failed, write};
-use crate::sql::Sql;
-
-/// The rows that are no longer there. None, almost always.
-pub(super) const MISSING: &str = r#"SELECT value ->> 0 FROM jsonb_each(?1)
-WHERE NOT EXISTS (SELECT 1 FROM "{table}" WHERE seq = value ->> 0 AND event_id = value ->> 1)"#;
+use crate::sql::ready;
 
 /// A transaction on the service's own pool whose [`commit`](Self::commit) proves, commits and
 /// dispatches. Derefs to the [`SqliteConnection`], so `&mut *tx` is what sqlx takes. Dropped
@@ -25,13 +23,16 @@ pub struct SqliteTx {
     tx: Transaction<'static, Sqlite>,
     turn: Turn,
     ledger: Ledger,
-    sql: Sql,
-    core: WriterCore,
+    door: Door<posthaste_sql::Sqlite>,
 }
 
 impl SqliteTx {
-    pub(super) fn new(tx: Transaction<'static, Sqlite>, turn: Turn, sql: Sql, core: WriterCore) -> Self {
-        Self { tx, turn, ledger: Ledger::new(), sql, core }
+    pub(super) fn new(
+        tx: Transaction<'static, Sqlite>,
+        turn: Turn,
+        door: Door<posthaste_sql::Sqlite>,
+    ) -> Self {
+        Self { tx, turn, ledger: Ledger::new(), door }
     }
 
     /// Writes one event and answers its id; none if a hook suppressed it. An id that exists already is
@@ -44,14 +45,14 @@ impl SqliteTx {
     pub async fn write_all(&mut self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
         // Also inside a raw savepoint the rows may be born leased: the proof before COMMIT shows
         // which of them are still there.
-        let (ids, receipt) = write(&self.sql, &self.core, &mut self.tx, events, Scope::Transaction).await?;
+        let (ids, receipt) = write(&self.door, &mut self.tx, events, Scope::Transaction).await?;
         self.ledger.record(receipt);
         Ok(ids)
     }
 
     /// Opens a savepoint that hands its events up when it is released, and forgets them when not.
     pub async fn savepoint(&mut self) -> Result<SqliteSavepoint<'_>, StoreError> {
-        SqliteSavepoint::open(&mut self.tx, &mut self.ledger, &self.sql, &self.core).await
+        SqliteSavepoint::open(&mut self.tx, &mut self.ledger, &self.door).await
     }
 
     /// Commits, and hands the events to the engine.
@@ -59,7 +60,8 @@ impl SqliteTx {
     /// What a savepoint took back is not dispatched. When COMMIT fails the transaction is rolled back
     /// and nothing of it will be delivered.
     pub async fn commit(mut self) -> Result<(), CommitError> {
-        let present = match prove(&self.sql, &mut self.tx, &self.ledger.ids_by_seq()).await {
+        let written = Written::new(self.ledger.ids_by_seq());
+        let present = match prove(self.door.statements(), &mut self.tx, &written).await {
             Ok(present) => present,
             Err(error) => {
                 // The hooks hear of it when the ledger is dropped, after the rollback.
@@ -102,24 +104,18 @@ impl DerefMut for SqliteTx {
     }
 }
 
-/// Which of these rows the transaction still sees: a savepoint may have taken some back. SQLite gives
-/// the number of a row that was rolled back to the next one, so the id has to be right as well.
+/// Which of these rows the transaction still sees: a savepoint may have taken some back.
 async fn prove(
-    sql: &Sql,
+    statements: &Statements,
     connection: &mut SqliteConnection,
-    written: &HashMap<i64, EventId>,
+    written: &Written,
 ) -> Result<HashSet<i64>, sqlx::Error> {
     if written.is_empty() {
         return Ok(HashSet::new());
     }
-    let pairs: Vec<(i64, &str)> = written.iter().map(|(seq, id)| (*seq, id.as_str())).collect();
-    let pairs = serde_json::to_string(&pairs).map_err(|error| sqlx::Error::Encode(error.into()))?;
-    let missing = sql.query(MISSING).bind(pairs).fetch_all(connection).await?;
-    let mut present: HashSet<i64> = written.keys().copied().collect();
-    for row in &missing {
-        present.remove(&row.try_get(0)?);
-    }
-    Ok(present)
+    let missing = ready::<Sqlite>(&statements.missing).bind(written.to_json()).fetch_all(connection).await?;
+    let missing = missing.iter().map(|row| row.try_get(0)).collect::<Result<Vec<i64>, _>>()?;
+    Ok(written.present(missing))
 }
 
 /// A COMMIT that SQLite refused is rolled back when its guard is dropped. Only where there was no
@@ -141,19 +137,17 @@ pub struct SqliteSavepoint<'a> {
     tx: Transaction<'a, Sqlite>,
     parent: &'a mut Ledger,
     ledger: Ledger,
-    sql: &'a Sql,
-    core: &'a WriterCore,
+    door: &'a Door<posthaste_sql::Sqlite>,
 }
 
 impl<'a> SqliteSavepoint<'a> {
     async fn open(
         connection: &'a mut SqliteConnection,
         parent: &'a mut Ledger,
-        sql: &'a Sql,
-        core: &'a WriterCore,
+        door: &'a Door<posthaste_sql::Sqlite>,
     ) -> Result<Self, StoreError> {
         let tx = connection.begin().await.map_err(failed)?;
-        Ok(Self { tx, parent, ledger: Ledger::new(), sql, core })
+        Ok(Self { tx, parent, ledger: Ledger::new(), door })
     }
 
     /// Writes one event, as [`SqliteTx::write`] does.
@@ -163,14 +157,14 @@ impl<'a> SqliteSavepoint<'a> {
 
     /// Writes events, as [`SqliteTx::write_all`] does.
     pub async fn write_all(&mut self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
-        let (ids, receipt) = write(self.sql, self.core, &mut self.tx, events, Scope::Transaction).await?;
+        let (ids, receipt) = write(self.door, &mut self.tx, events, Scope::Transaction).await?;
         self.ledger.record(receipt);
         Ok(ids)
     }
 
     /// Opens a savepoint inside this one.
     pub async fn savepoint(&mut self) -> Result<SqliteSavepoint<'_>, StoreError> {
-        SqliteSavepoint::open(&mut self.tx, &mut self.ledger, self.sql, self.core).await
+        SqliteSavepoint::open(&mut self.tx, &mut self.ledger, self.door).await
     }
 
     /// Ends the savepoint; its events belong to what is around it now.

@@ -1,27 +1,26 @@
 //! The writer's door, on the service's own pool.
 
-use posthaste::writer::{Scope, WriterCore};
+use posthaste::writer::Scope;
 use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
+use posthaste_sql::{Door, Sqlite};
 use sqlx::{Executor as _, SqliteConnection, SqlitePool};
 
 use super::connection::{acquire, begin_immediate, depth};
 use super::insert;
 use super::turn::Turns;
 use super::tx::SqliteTx;
-use crate::sql::Sql;
 
 /// Writes events in transactions of the service's own pool; made by
 /// [`SqliteStore::writer`](super::SqliteStore::writer), cheap to clone.
 #[derive(Clone, Debug)]
 pub struct SqliteWriter {
-    sql: Sql,
+    door: Door<Sqlite>,
     turns: Turns,
-    core: WriterCore,
 }
 
 impl SqliteWriter {
-    pub(super) fn new(sql: Sql, turns: Turns, core: WriterCore) -> Self {
-        Self { sql, turns, core }
+    pub(super) fn new(door: Door<Sqlite>, turns: Turns) -> Self {
+        Self { door, turns }
     }
 
     /// Begins a transaction that holds the write lock from its start (`BEGIN IMMEDIATE`), so that
@@ -31,7 +30,7 @@ impl SqliteWriter {
         let connection = acquire(pool).await.map_err(failed)?;
         let turn = self.turns.take().await;
         let tx = begin_immediate(connection).await.map_err(failed)?;
-        Ok(SqliteTx::new(tx, turn, self.sql.clone(), self.core.clone()))
+        Ok(SqliteTx::new(tx, turn, self.door.clone()))
     }
 
     /// Runs `work` in a transaction: commits when it answers `Ok`, rolls back when it answers `Err`,
@@ -69,7 +68,7 @@ impl SqliteWriter {
         events: Vec<Event>,
     ) -> Result<Receipt, WriteError> {
         let scope = if depth(connection) > 1 { Scope::ForeignSavepoint } else { Scope::Transaction };
-        let (_, receipt) = write(&self.sql, &self.core, connection, events, scope).await?;
+        let (_, receipt) = write(&self.door, connection, events, scope).await?;
         Ok(receipt)
     }
 }
@@ -92,8 +91,7 @@ async fn is_in_transaction(connection: &mut SqliteConnection) -> Result<bool, sq
 
 /// Probe, hooks, limits, INSERT. Answers the ids that stand for the events now, duplicates included.
 pub(super) async fn write(
-    sql: &Sql,
-    core: &WriterCore,
+    door: &Door<Sqlite>,
     connection: &mut SqliteConnection,
     events: Vec<Event>,
     scope: Scope,
@@ -101,9 +99,9 @@ pub(super) async fn write(
     if !is_in_transaction(connection).await.map_err(failed)? {
         return Err(StoreError::NoTransaction.into());
     }
-    let prepared = core.prepare(events, scope)?;
+    let prepared = door.core().prepare(events, scope)?;
     let ids = prepared.rows().iter().map(|row| row.event.id().clone()).collect();
-    let seqs = insert::insert(sql, connection, prepared.rows()).await.map_err(failed)?;
+    let seqs = insert::insert(door.statements(), connection, prepared.rows()).await.map_err(failed)?;
     Ok((ids, prepared.written(&seqs)))
 }
 

@@ -18,13 +18,13 @@ use posthaste::Timestamp;
 
 /// A place in the claim's index: everything before it was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
-    pub(super) due: Timestamp,
-    pub(super) seq: i64,
+pub(crate) struct Place {
+    pub(crate) due: Timestamp,
+    pub(crate) seq: i64,
 }
 
 impl Place {
-    pub(super) const BOTTOM: Self = Self { due: Timestamp::from_micros(i64::MIN), seq: i64::MIN };
+    pub(crate) const BOTTOM: Self = Self { due: Timestamp::from_micros(i64::MIN), seq: i64::MIN };
 }
 
 /// Between two claims from the bottom lies at least so many times what the last one took.
@@ -32,7 +32,7 @@ const REST: u32 = 9;
 
 /// The floor of one store.
 #[derive(Debug)]
-pub(super) struct Floor(Mutex<State>);
+pub(crate) struct Floor(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
@@ -43,12 +43,12 @@ struct State {
 }
 
 impl Floor {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Mutex::new(State { place: Place::BOTTOM, next_sweep: Instant::now(), ring_planned: false }))
     }
 
     /// Where the next claim begins: at the floor, or at the bottom when it is time.
-    pub(super) fn begin(&self) -> Place {
+    pub(crate) fn begin(&self) -> Place {
         let state = self.lock();
         match Instant::now() < state.next_sweep {
             true => state.place,
@@ -57,7 +57,7 @@ impl Floor {
     }
 
     /// A claim that began at `from` has seen everything before `seen`, and took so long.
-    pub(super) fn end(&self, from: Place, seen: Place, took: Duration) {
+    pub(crate) fn end(&self, from: Place, seen: Place, took: Duration) {
         let mut state = self.lock();
         if from == Place::BOTTOM {
             state.next_sweep = Instant::now() + took * REST;
@@ -72,7 +72,8 @@ impl Floor {
     /// A claim from the floor found less than it might have, so nobody comes again before the next
     /// hint, and what that claim was to find may lie below. Answers when to ring for the sweep, if
     /// nobody does yet.
-    pub(super) fn plan_ring(&self) -> Option<Instant> {
+    #[cfg(feature = "postgres")]
+    pub(crate) fn plan_ring(&self) -> Option<Instant> {
         let mut state = self.lock();
         let is_planned = std::mem::replace(&mut state.ring_planned, true);
         (!is_planned).then_some(state.next_sweep)
@@ -115,6 +116,7 @@ mod tests {
         assert_eq!(floor.begin(), Place::BOTTOM);
     }
 
+    #[cfg(feature = "postgres")]
     #[test]
     fn one_ring_is_planned_for_each_sweep() {
         let floor = Floor::new();

@@ -16,11 +16,11 @@ const PAUSE: Duration = Duration::from_millis(4);
 const LARGE: usize = 100;
 
 #[derive(Debug, Default)]
-pub(super) struct Pace(Mutex<Option<Instant>>);
+pub(crate) struct Pace(Mutex<Option<Instant>>);
 
 impl Pace {
     /// Waits until it is time for a batch of so many rows.
-    pub(super) async fn wait(&self, rows: usize) {
+    pub(crate) async fn wait(&self, rows: usize) {
         let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(last) = last.filter(|_| rows < LARGE) {
             sleep_until(last + PAUSE).await;
@@ -28,7 +28,7 @@ impl Pace {
     }
 
     /// A settlement has ended.
-    pub(super) fn over(&self) {
+    pub(crate) fn over(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 }

@@ -1,0 +1,140 @@
+//! A few connections of the store's own.
+//!
+//! Not a pool of sqlx: that one asks the server after every use whether the connection is still there,
+//! which costs a round trip per call and, when a network swallows packets, a connection for a quarter of
+//! an hour. Here a call that succeeds gives its connection back as it is, and a call that fails or is
+//! dropped takes it along: nothing half done is ever lent again.
+
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use sqlx::{ConnectOptions, Connection, Database, Executor, IntoArguments, SqlSafeStr as _};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+/// How long anybody waits for a connection, and for the server to accept one.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub(crate) struct Few<DB: Database> {
+    login: Options<DB>,
+    /// Settings of every session, for servers that take none while a connection is opened.
+    settings: Option<&'static str>,
+    /// Errors after which a connection is as good as before.
+    is_harmless: fn(&sqlx::Error) -> bool,
+    idle: Mutex<Vec<DB::Connection>>,
+    /// One permit per connection that may be open; closed with the store.
+    turns: Semaphore,
+}
+
+type Options<DB> = <<DB as Database>::Connection as Connection>::Options;
+
+/// Without the login, whose password the driver's own type shows.
+impl<DB: Database> fmt::Debug for Few<DB> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} idle, {} free", self.idle().len(), self.turns.available_permits())
+    }
+}
+
+impl<DB> Few<DB>
+where
+    DB: Database,
+    for<'c> &'c mut DB::Connection: Executor<'c, Database = DB>,
+    DB::Arguments: IntoArguments<DB>,
+{
+    pub(crate) fn new(login: Options<DB>, most: usize) -> Self {
+        let (idle, turns) = (Mutex::default(), Semaphore::new(most));
+        Self { login, settings: None, is_harmless: |_| false, idle, turns }
+    }
+
+    #[cfg(feature = "mysql")]
+    pub(crate) fn with_settings(self, settings: &'static str) -> Self {
+        Self { settings: Some(settings), ..self }
+    }
+
+    #[cfg(feature = "mysql")]
+    pub(crate) fn unharmed_by(self, is_harmless: fn(&sqlx::Error) -> bool) -> Self {
+        Self { is_harmless, ..self }
+    }
+
+    /// Runs work on a connection of its own.
+    pub(crate) async fn with<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut DB::Connection) -> Result<T, sqlx::Error>,
+    ) -> Result<T, sqlx::Error> {
+        let turn = timeout(PATIENCE, self.turns.acquire()).await.map_err(|_| sqlx::Error::PoolTimedOut)?;
+        let _turn = turn.map_err(|_closed| sqlx::Error::PoolClosed)?;
+        let mut connection = self.take().await?;
+        match work(&mut connection).await {
+            Ok(answer) => {
+                self.give_back(connection);
+                Ok(answer)
+            }
+            Err(error) => {
+                if (self.is_harmless)(&error) {
+                    self.give_back(connection);
+                } else if matches!(error, sqlx::Error::Io(_)) {
+                    // The server went away, and so did the others' way to it.
+                    self.idle().clear();
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// The same in a transaction that begins with this statement.
+    pub(crate) async fn together<T>(
+        &self,
+        begin: &'static str,
+        work: impl AsyncFnOnce(&mut DB::Connection) -> Result<T, sqlx::Error>,
+    ) -> Result<T, sqlx::Error> {
+        self.with(async |connection| {
+            let mut tx = connection.begin_with(begin.into_sql_str()).await?;
+            let answer = work(&mut tx).await?;
+            tx.commit().await?;
+            Ok(answer)
+        })
+        .await
+    }
+
+    /// Closes what is idle; who works goes on, and nobody begins.
+    pub(crate) async fn close(&self) {
+        self.turns.close();
+        let idle = std::mem::take(&mut *self.idle());
+        for connection in idle {
+            let _ = timeout(PATIENCE, connection.close()).await;
+        }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.turns.is_closed()
+    }
+
+    async fn take(&self) -> Result<DB::Connection, sqlx::Error> {
+        let idle = self.idle().pop();
+        match idle {
+            Some(connection) => Ok(connection),
+            None => timeout(PATIENCE, self.connect()).await.map_err(|_| sqlx::Error::PoolTimedOut)?,
+        }
+    }
+
+    async fn connect(&self) -> Result<DB::Connection, sqlx::Error> {
+        let mut connection = self.login.connect().await?;
+        if let Some(settings) = self.settings {
+            connection.execute(settings).await?;
+        }
+        Ok(connection)
+    }
+
+    fn give_back(&self, connection: DB::Connection) {
+        if !self.is_closed() {
+            self.idle().push(connection);
+        }
+    }
+}
+
+impl<DB: Database> Few<DB> {
+    fn idle(&self) -> MutexGuard<'_, Vec<DB::Connection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,208 @@
+//! Rows as they come back, whatever the database. What cannot be read is left empty and named, and never
+//! spoils the rows beside it.
+
+use std::collections::BTreeSet;
+use std::fmt::Display;
+
+use bytes::Bytes;
+use posthaste::store::{Claim, Lease, Leased, Malformed};
+use posthaste::{
+    Event, EventDetail, EventId, EventParts, EventRow, GLOBAL, Headers, Status, Timestamp, decode_headers,
+};
+
+/// How the rows of one database give their values; none for NULL. An error says what the column should
+/// have been.
+pub(crate) trait Columns {
+    fn text(&self, column: &str) -> Result<Option<&str>, &'static str>;
+
+    /// A number of 64 bits, such as `seq`.
+    fn number(&self, column: &str) -> Result<Option<i64>, &'static str>;
+
+    /// A count, which stands in a smaller column.
+    fn count(&self, column: &str) -> Result<Option<i64>, &'static str>;
+
+    fn status(&self) -> Result<Option<i64>, &'static str>;
+
+    fn time(&self, column: &str) -> Result<Option<Timestamp>, &'static str>;
+
+    /// The destinations that have the event already.
+    fn progress(&self) -> Result<BTreeSet<String>, &'static str>;
+
+    fn payload(&self) -> Result<Option<&[u8]>, &'static str>;
+}
+
+/// Reads columns and remembers the first one that it could not read.
+pub(crate) struct Reader<'r, R> {
+    row: &'r R,
+    defect: Option<String>,
+}
+
+impl<'r, R: Columns> Reader<'r, R> {
+    pub(crate) fn new(row: &'r R) -> Self {
+        Self { row, defect: None }
+    }
+
+    fn note(&mut self, defect: impl Display) {
+        self.defect.get_or_insert_with(|| defect.to_string());
+    }
+
+    /// The value, or a note about what it should have been.
+    fn read<T>(&mut self, column: &str, value: Result<Option<T>, &'static str>) -> Option<T> {
+        value.unwrap_or_else(|wanted| {
+            self.note(format_args!("{column} is not {wanted}"));
+            None
+        })
+    }
+
+    pub(crate) fn text(&mut self, column: &str) -> Option<&'r str> {
+        self.read(column, self.row.text(column))
+    }
+
+    pub(crate) fn number(&mut self, column: &str) -> Option<i64> {
+        self.read(column, self.row.number(column))
+    }
+
+    pub(crate) fn seq(&mut self) -> i64 {
+        self.number("seq").unwrap_or_default()
+    }
+
+    /// A count, which is never below zero.
+    pub(crate) fn count(&mut self, column: &str) -> u32 {
+        let count = self.read(column, self.row.count(column)).unwrap_or(0);
+        if count < 0 {
+            self.note(format_args!("negative {column}: {count}"));
+        }
+        u32::try_from(count.max(0)).unwrap_or(u32::MAX)
+    }
+
+    pub(crate) fn time(&mut self, column: &str) -> Option<Timestamp> {
+        self.read(column, self.row.time(column))
+    }
+
+    /// The id, as far as it can be read.
+    pub(crate) fn id(&mut self) -> EventId {
+        EventId::from(self.text("event_id").unwrap_or("?"))
+    }
+
+    fn progress(&mut self) -> BTreeSet<String> {
+        self.read("progress", self.row.progress().map(Some)).unwrap_or_default()
+    }
+
+    fn headers(&mut self) -> Headers {
+        match decode_headers(self.text("headers")) {
+            Ok(headers) => headers,
+            Err(defect) => {
+                self.note(defect);
+                Headers::new()
+            }
+        }
+    }
+
+    fn payload(&mut self) -> Bytes {
+        match self.row.payload() {
+            Ok(Some(payload)) => Bytes::copy_from_slice(payload),
+            Ok(None) => {
+                self.note("there is no payload");
+                Bytes::new()
+            }
+            Err(wanted) => {
+                self.note(format_args!("payload is not {wanted}"));
+                Bytes::new()
+            }
+        }
+    }
+
+    fn schema_version(&mut self) -> Option<u32> {
+        let version = self.number("schema_version")?;
+        let known = u32::try_from(version).ok();
+        if known.is_none() {
+            self.note("schema_version is out of range");
+        }
+        known
+    }
+
+    fn status(&mut self) -> Status {
+        let code = self.read("status", self.row.status()).unwrap_or(-1);
+        Status::from_code(code).unwrap_or_else(|| {
+            self.note(format_args!("unknown status code {code}"));
+            Status::New
+        })
+    }
+
+    fn event(&mut self) -> Event {
+        Event::from_parts(EventParts {
+            id: self.id(),
+            event_type: self.text("event_type").unwrap_or_default().into(),
+            aggregate_type: self.text("aggregate_type").unwrap_or(GLOBAL).into(),
+            aggregate_id: self.text("aggregate_id").map(Into::into),
+            tenant_id: self.text("tenant_id").map(Into::into),
+            topic: self.text("topic").map(Into::into),
+            content_type: self.text("content_type").map(Into::into),
+            schema_version: self.schema_version(),
+            headers: self.headers(),
+            payload: self.payload(),
+            occurred_at: self.time("created_at").unwrap_or_default(),
+            available_at: None,
+        })
+    }
+
+    /// A row that was claimed when the store's clock showed `now`.
+    pub(crate) fn leased(mut self, claim: &Claim<'_>, now: Timestamp) -> Result<Leased, Malformed> {
+        let event = self.event();
+        let lease = Lease { id: event.id().clone(), seq: self.seq(), token: claim.token };
+        let leased = Leased {
+            lease,
+            attempts: self.count("attempts"),
+            replays: self.count("replays"),
+            age: now.since(self.time("inserted_at").unwrap_or(now)),
+            progress: self.progress(),
+            event,
+        };
+        match self.defect {
+            None => Ok(leased),
+            Some(reason) => Err(Malformed { lease: leased.lease, reason }),
+        }
+    }
+}
+
+/// What an operator sees of a row.
+pub(crate) fn view<R: Columns>(row: &R) -> EventRow {
+    let mut reader = Reader::new(row);
+    reader.headers();
+    let owned = |text: Option<&str>| text.map(str::to_owned);
+    let mut view = EventRow {
+        seq: reader.seq(),
+        id: reader.id(),
+        event_type: owned(reader.text("event_type")).unwrap_or_default(),
+        aggregate_type: reader.text("aggregate_type").unwrap_or(GLOBAL).to_owned(),
+        aggregate_id: owned(reader.text("aggregate_id")),
+        tenant_id: owned(reader.text("tenant_id")),
+        payload_bytes: reader.number("payload_size").unwrap_or_default().unsigned_abs(),
+        status: reader.status(),
+        attempts: reader.count("attempts"),
+        deferrals: reader.count("deferrals"),
+        lost_leases: reader.count("lost_leases"),
+        replays: reader.count("replays"),
+        parked: owned(reader.text("parked")),
+        progress: reader.progress(),
+        available_at: reader.time("available_at").unwrap_or_default(),
+        created_at: reader.time("created_at").unwrap_or_default(),
+        inserted_at: reader.time("inserted_at").unwrap_or_default(),
+        done_at: reader.time("done_at"),
+        last_error: owned(reader.text("last_error")),
+        locked_by: owned(reader.text("locked_by")),
+        locked_at: reader.time("locked_at"),
+        malformed: None,
+    };
+    view.malformed = reader.defect;
+    view
+}
+
+/// A row that was read with the columns of an event too.
+pub(crate) fn detail<R: Columns>(row: &R) -> EventDetail {
+    let mut reader = Reader::new(row);
+    let event = reader.event();
+    let mut view = view(row);
+    view.malformed = view.malformed.or(reader.defect);
+    EventDetail { row: view, event }
+}
