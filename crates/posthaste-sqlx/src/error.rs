@@ -57,7 +57,7 @@ pub enum OpenError {
     },
 
     /// The server has no such database.
-    #[error("there is no database {server}: create it with `createdb`, or correct the URL")]
+    #[error("there is no database {server}: create it with CREATE DATABASE, or correct the URL")]
     NoDatabase {
         /// Which database.
         server: String,
@@ -80,7 +80,7 @@ pub enum OpenError {
     /// The server has no connection left.
     #[error(
         "the database {server} has no connection left: raise max_connections, use fewer or smaller pools, \
-         or put PgBouncer before it"
+         or put a pooler such as PgBouncer or ProxySQL before it"
     )]
     NoConnectionLeft {
         /// Which database.
@@ -111,8 +111,8 @@ pub enum OpenError {
 
     /// The user may not do this.
     #[error(
-        "the database user may not do this on {server}: docs/postgres.md has the grants that writers, \
-         relays and viewers need"
+        "the database user may not do this on {server}: docs/postgres.md and docs/mysql.md have the grants that \
+         writers, relays and viewers need"
     )]
     NotAllowed {
         /// Which database.

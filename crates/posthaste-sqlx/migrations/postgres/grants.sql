@@ -9,11 +9,11 @@ GRANT USAGE ON SCHEMA "{schema}" TO writer, relay, viewer;
 -- Opening an outbox reads its version.
 GRANT SELECT ON "{table}_schema" TO writer, relay, viewer;
 
--- Writes events, and sees of them nothing but that they are there.
+-- Writes events, and sees of them nothing but that they are there. (xmin is read by tokio-postgres alone.)
 GRANT INSERT (event_id, event_type, aggregate_type, aggregate_id, tenant_id, topic, content_type,
     schema_version, headers, payload, payload_bytes, created_at, available_at, inserted_at,
     locked_by, locked_at, lease_token),
-  SELECT (seq, event_id) ON "{table}" TO writer;
+  SELECT (seq, event_id, xmin) ON "{table}" TO writer;
 
 -- Claims, settles and purges. Cannot write an event of its own.
 GRANT SELECT, UPDATE, DELETE ON "{table}" TO relay;

@@ -1,0 +1,30 @@
+-- A TIMESTAMP becomes a DATETIME of the session's time zone.
+SET time_zone = '+00:00';
+
+-- Times without a zone are taken for UTC. Writes every row anew.
+ALTER TABLE `{table}`
+  CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+  MODIFY COLUMN payload        LONGTEXT,
+  MODIFY COLUMN headers        LONGTEXT,
+  MODIFY COLUMN last_error     LONGTEXT,
+  MODIFY COLUMN aggregate_type VARCHAR(64) DEFAULT '__GLOBAL__',
+  MODIFY COLUMN status         TINYINT     NOT NULL DEFAULT 0,
+  MODIFY COLUMN attempts       INT         NOT NULL DEFAULT 0,
+  MODIFY COLUMN available_at   DATETIME(6) NOT NULL DEFAULT (UTC_TIMESTAMP(6)),
+  MODIFY COLUMN created_at     DATETIME(6) NOT NULL DEFAULT (UTC_TIMESTAMP(6)),
+  MODIFY COLUMN done_at        DATETIME(6),
+  MODIFY COLUMN locked_at      DATETIME(6),
+  ADD COLUMN seq            BIGINT FIRST,
+  ADD COLUMN topic          TEXT,
+  ADD COLUMN content_type   TEXT,
+  ADD COLUMN schema_version BIGINT,
+  ADD COLUMN payload_bytes  LONGBLOB,
+  ADD COLUMN deferrals      INT         NOT NULL DEFAULT 0,
+  ADD COLUMN lost_leases    INT         NOT NULL DEFAULT 0,
+  ADD COLUMN replays        INT         NOT NULL DEFAULT 0,
+  ADD COLUMN parked         VARCHAR(255),
+  ADD COLUMN progress       LONGTEXT,
+  ADD COLUMN inserted_at    DATETIME(6) NOT NULL DEFAULT (UTC_TIMESTAMP(6)),
+  ADD COLUMN lease_token    BIGINT      NOT NULL DEFAULT 0,
+  ADD COLUMN settlement     BIGINT      NOT NULL DEFAULT 0;
+

@@ -1,0 +1,225 @@
+//! The store's own connections, and what their errors mean.
+
+use std::fmt;
+use std::io;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use posthaste::StoreError;
+use sqlx::mysql::{MySqlConnectOptions, MySqlDatabaseError};
+use sqlx::{ConnectOptions as _, MySql, MySqlConnection};
+
+use crate::OpenError;
+use crate::few::Few;
+
+/// READ COMMITTED locks the rows that a statement finds, and not the gaps between them: under the default a
+/// claim makes every INSERT of the service wait. Nobody waits for a lock as long as the server's default of
+/// fifty seconds. The SQL mode is strict, as MySQL's own, but takes rows as they are: a date of zeros that some
+/// program has written can be archived.
+const SETTINGS: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;
+SET SESSION innodb_lock_wait_timeout = 5, SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'";
+
+pub(super) const BEGIN: &str = "START TRANSACTION";
+
+/// How often a call is tried that others stand in the way of.
+const MOST_TRIES: u32 = 5;
+
+/// Where to log in, and as whom. Its password is never shown, as that of the driver's own type is.
+#[derive(Clone)]
+pub(super) struct Login(pub(super) MySqlConnectOptions);
+
+impl Deref for Login {
+    type Target = MySqlConnectOptions;
+    fn deref(&self) -> &MySqlConnectOptions {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}", self.get_username(), server(self))
+    }
+}
+
+/// A few connections for the engine, and a few for operators.
+#[derive(Debug)]
+pub(super) struct Connections {
+    engine: Few<MySql>,
+    operator: Few<MySql>,
+    server: Arc<str>,
+    /// How often a call was repeated because others stood in its way.
+    repeated: AtomicU64,
+}
+
+impl Connections {
+    pub(super) fn new(options: &MySqlConnectOptions) -> Self {
+        let few = |most| {
+            let options = options.clone().disable_statement_logging();
+            Few::new(options, most).with_settings(SETTINGS).unharmed_by(is_contention)
+        };
+        Self {
+            // One to claim, one to settle, one to renew, one for the rest.
+            engine: few(4),
+            operator: few(2),
+            server: server(options).into(),
+            repeated: AtomicU64::new(0),
+        }
+    }
+
+    /// Runs one statement for the engine, or several that need not be one.
+    pub(super) async fn engine<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut MySqlConnection) -> Result<T, sqlx::Error> + Clone,
+    ) -> Result<T, StoreError> {
+        let mut tries = 1;
+        loop {
+            match self.engine.with(work.clone()).await {
+                Err(error) if self.goes_on(&error, tries) => tries = self.pause(tries).await,
+                answer => return answer.map_err(|error| self.failed(error)),
+            }
+        }
+    }
+
+    /// Runs several statements for the engine, all of them or none.
+    pub(super) async fn engine_together<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut MySqlConnection) -> Result<T, sqlx::Error> + Clone,
+    ) -> Result<T, StoreError> {
+        self.together(&self.engine, work).await
+    }
+
+    /// Runs statements for an operator, all of them or none.
+    pub(super) async fn operator<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut MySqlConnection) -> Result<T, sqlx::Error> + Clone,
+    ) -> Result<T, StoreError> {
+        self.together(&self.operator, work).await
+    }
+
+    async fn together<T>(
+        &self,
+        few: &Few<MySql>,
+        work: impl AsyncFnOnce(&mut MySqlConnection) -> Result<T, sqlx::Error> + Clone,
+    ) -> Result<T, StoreError> {
+        let mut tries = 1;
+        loop {
+            match few.together(BEGIN, work.clone()).await {
+                Err(error) if self.goes_on(&error, tries) => tries = self.pause(tries).await,
+                answer => return answer.map_err(|error| self.failed(error)),
+            }
+        }
+    }
+
+    /// Whether to try again what a deadlock or a lock has ended: the server has rolled it back.
+    fn goes_on(&self, error: &sqlx::Error, tries: u32) -> bool {
+        is_contention(error) && tries < MOST_TRIES
+    }
+
+    /// Waits before the next try, and answers how many there were. Between 5 and 10 ms, then twice as long
+    /// each time: those who collided must not meet again.
+    async fn pause(&self, tries: u32) -> u32 {
+        self.repeated.fetch_add(1, Ordering::Relaxed);
+        let least = Duration::from_millis(5) * 2_u32.pow(tries - 1);
+        tokio::time::sleep(least + least.mul_f64(fastrand::f64())).await;
+        tries + 1
+    }
+
+    pub(super) fn repeated(&self) -> u64 {
+        self.repeated.load(Ordering::Relaxed)
+    }
+
+    /// Says what an error means and what to do, where that is known.
+    pub(super) fn explain(&self, error: sqlx::Error) -> OpenError {
+        explain(error, &self.server)
+    }
+
+    pub(super) fn failed(&self, error: sqlx::Error) -> StoreError {
+        match self.explain(error) {
+            OpenError::Database(error) => StoreError::backend("MySQL", error),
+            known => StoreError::backend("MySQL", known),
+        }
+    }
+
+    pub(super) async fn close(&self) {
+        self.engine.close().await;
+        self.operator.close().await;
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.engine.is_closed()
+    }
+}
+
+/// The server and database as a person would name them, without the password.
+pub(super) fn server(options: &MySqlConnectOptions) -> String {
+    let database = options.get_database().unwrap_or("(no database)");
+    match options.get_socket() {
+        Some(socket) => format!("{} on {}", database, socket.display()),
+        None => format!("{database} on {}:{}", options.get_host(), options.get_port()),
+    }
+}
+
+/// The server's numbers of errors.
+mod code {
+    pub(super) const DEADLOCK: u16 = 1213;
+    pub(super) const LOCK_TIMEOUT: u16 = 1205;
+    /// A lock that was asked for with NOWAIT, or that another node of a cluster won.
+    pub(super) const LOCKED: u16 = 3572;
+    pub(super) const ACCESS_DENIED: u16 = 1045;
+    pub(super) const ACCESS_DENIED_NO_PASSWORD: u16 = 1698;
+    pub(super) const NO_DATABASE: u16 = 1049;
+    pub(super) const NO_DATABASE_SELECTED: u16 = 1046;
+    pub(super) const NO_TABLE: u16 = 1146;
+    pub(super) const TOO_MANY_CONNECTIONS: u16 = 1040;
+    pub(super) const TOO_MANY_USER_CONNECTIONS: u16 = 1203;
+    /// The same, if it was the user that was given a limit.
+    pub(super) const USER_LIMIT_REACHED: u16 = 1226;
+    pub(super) const DATABASE_DENIED: u16 = 1044;
+    pub(super) const COMMAND_DENIED: u16 = 1142;
+    pub(super) const COLUMN_DENIED: u16 = 1143;
+    pub(super) const READ_ONLY: u16 = 1290;
+    pub(super) const READ_ONLY_MODE: u16 = 1836;
+}
+
+pub(super) fn number(error: &sqlx::Error) -> Option<u16> {
+    let error = error.as_database_error()?;
+    error.try_downcast_ref::<MySqlDatabaseError>().map(MySqlDatabaseError::number)
+}
+
+/// Whether the server ended a statement for the sake of another transaction.
+pub(super) fn is_contention(error: &sqlx::Error) -> bool {
+    matches!(number(error), Some(code::DEADLOCK | code::LOCK_TIMEOUT | code::LOCKED))
+}
+
+pub(super) fn explain(error: sqlx::Error, server: &str) -> OpenError {
+    let server = || server.to_owned();
+    match number(&error) {
+        Some(code::ACCESS_DENIED | code::ACCESS_DENIED_NO_PASSWORD) => {
+            OpenError::Refused { server: server(), source: error }
+        }
+        Some(code::NO_DATABASE | code::NO_DATABASE_SELECTED) => {
+            OpenError::NoDatabase { server: server(), source: error }
+        }
+        Some(code::TOO_MANY_CONNECTIONS | code::TOO_MANY_USER_CONNECTIONS | code::USER_LIMIT_REACHED) => {
+            OpenError::NoConnectionLeft { server: server(), source: error }
+        }
+        Some(code::READ_ONLY | code::READ_ONLY_MODE) => OpenError::ReadOnlyServer { server: server() },
+        Some(code::DATABASE_DENIED | code::COMMAND_DENIED | code::COLUMN_DENIED) => {
+            OpenError::NotAllowed { server: server(), source: error }
+        }
+        Some(code::NO_TABLE) => OpenError::TableGone { server: server(), source: error },
+        None if is_lost(&error) => OpenError::Unreachable { server: server(), source: error },
+        _ => OpenError::Database(error),
+    }
+}
+
+/// Whether the server was not there, or went away.
+fn is_lost(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(error) => error.kind() != io::ErrorKind::InvalidData,
+        sqlx::Error::PoolTimedOut => true,
+        _ => false,
+    }
+}

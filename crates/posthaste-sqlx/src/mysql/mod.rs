@@ -1,0 +1,240 @@
+//! The MySQL and MariaDB store: an outbox in the service's own database, from MariaDB 10.6 and MySQL
+//! 8.0.13 on.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//!
+//! use posthaste::{Delivery, Event, Outbox, Routes};
+//! use posthaste_sqlx::MySqlStore;
+//! use sqlx::MySqlPool;
+//!
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! let pool = MySqlPool::connect("mysql://shop@localhost/shop").await?;
+//!
+//! let store = MySqlStore::builder(&pool.connect_options()).migrate().connect().await?;
+//! let routes = Routes::new().handle("OrderPlaced", async |event: Delivery| println!("{}", event.id()));
+//! let lease = Duration::from_secs(30);
+//! let outbox = Outbox::multi_node(store.clone(), routes, lease).start()?;
+//! let writer = store.writer(&outbox);
+//!
+//! let mut tx = writer.begin(&pool).await?;
+//! sqlx::query("INSERT INTO orders (id) VALUES (17)").execute(&mut *tx).await?;
+//! tx.write(Event::json("OrderPlaced", &serde_json::json!({ "order": 17 }))?).await?;
+//! tx.commit().await?;
+//! # outbox.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
+
+mod admin;
+mod claim;
+mod connection;
+mod filter;
+mod insert;
+mod lease;
+mod migrate;
+mod open;
+#[cfg(test)]
+mod plans;
+mod purge;
+mod row;
+mod settle;
+mod store;
+mod tx;
+mod value;
+mod wake;
+mod writer;
+
+use std::sync::{Arc, OnceLock};
+
+use posthaste::store::Wake;
+use posthaste::writer::NewRow;
+use posthaste::{Outbox, StoreError};
+use posthaste_sql::Door;
+use posthaste_sql::mysql::{Flavour, Statements};
+use sqlx::MySqlConnection;
+use sqlx::mysql::MySqlConnectOptions;
+
+pub use migrate::MySqlMigrations;
+pub use tx::{MySqlSavepoint, MySqlTx};
+pub use writer::MySqlWriter;
+
+use crate::floor::Floor;
+use crate::glance::Glance;
+use crate::pace::Pace;
+use crate::sql::Sql;
+use crate::{OpenError, TableName};
+use connection::{Connections, Login};
+
+/// An outbox in a MySQL or MariaDB database. Cheap to clone.
+///
+/// It opens a few connections of its own, so that a pool of the service that is exhausted never stops
+/// it, nor the reverse. Any number of processes may share a table.
+#[derive(Clone, Debug)]
+pub struct MySqlStore(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    connections: Connections,
+    sql: Sql,
+    statements: Arc<Statements>,
+    flavour: Flavour,
+    floor: Floor,
+    glance: Glance,
+    pace: Pace,
+    /// Rung when there may be something to claim; made when somebody first asks.
+    wake: OnceLock<Wake>,
+    /// Rung when the store ends, for the one who watches.
+    gone: Wake,
+}
+
+impl MySqlStore {
+    /// Opens the outbox `outbox_event` in the database that these options, a pool's for example, lead to.
+    /// A schema that is missing, older or newer is an error that says what to do; it changes nothing.
+    pub async fn connect(options: &MySqlConnectOptions) -> Result<Self, OpenError> {
+        Self::builder(options).connect().await
+    }
+
+    /// The same with another table, or with migrations.
+    pub fn builder(options: &MySqlConnectOptions) -> MySqlStoreBuilder {
+        MySqlStoreBuilder {
+            options: Login(options.clone()),
+            table: TableName::default(),
+            migrate: false,
+            read_only: false,
+        }
+    }
+
+    /// The writer's door. Made once; cheap to clone.
+    pub fn writer(&self, outbox: &Outbox) -> MySqlWriter {
+        MySqlWriter { door: self.door(outbox) }
+    }
+
+    /// What the Writers of other drivers are made of.
+    pub fn door(&self, outbox: &Outbox) -> Door<posthaste_sql::MySql> {
+        Door::new(outbox.writer_core(), Arc::clone(&self.0.statements))
+    }
+
+    /// How many calls were repeated so far because a deadlock or somebody's lock had ended them. A few are
+    /// nothing to worry about.
+    pub fn repeated_calls(&self) -> u64 {
+        self.connections().repeated()
+    }
+
+    /// The INSERT alone, for the conformance suite: no hooks, no limits, no receipt. Services use a
+    /// [`MySqlWriter`].
+    #[doc(hidden)]
+    pub async fn insert_rows(
+        &self,
+        connection: &mut MySqlConnection,
+        rows: &[NewRow],
+    ) -> Result<Vec<Option<i64>>, StoreError> {
+        let inserted = insert::insert(&self.0.statements, connection, rows).await;
+        inserted.map_err(|error| self.connections().failed(error))
+    }
+
+    /// Closes the store's connections. Calls after it fail.
+    pub async fn close(&self) {
+        self.connections().close().await;
+        self.0.gone.ring();
+    }
+
+    fn connections(&self) -> &Connections {
+        &self.0.connections
+    }
+
+    fn sql(&self) -> &Sql {
+        &self.0.sql
+    }
+
+    fn forget_glance(&self) {
+        self.0.glance.forget();
+    }
+
+    /// Starts to watch when somebody asks for the first time.
+    fn watch(&self) -> Wake {
+        let wake = self.0.wake.get_or_init(|| {
+            let wake = Wake::new();
+            if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+                let (store, gone) = (Arc::downgrade(&self.0), self.0.gone.clone());
+                runtime.spawn(wake::watch(store, gone, wake.clone()));
+            }
+            wake
+        });
+        wake.clone()
+    }
+
+    /// Rows became due: this process may have a look. The others find them.
+    fn ring(&self) {
+        if let Some(wake) = self.0.wake.get() {
+            wake.ring();
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.gone.ring();
+    }
+}
+
+/// Opens a [`MySqlStore`].
+#[derive(Clone, Debug)]
+#[must_use = "call `connect`"]
+pub struct MySqlStoreBuilder {
+    options: Login,
+    table: TableName,
+    migrate: bool,
+    read_only: bool,
+}
+
+impl MySqlStoreBuilder {
+    /// The outbox table. Default: `outbox_event`. Several outboxes live in one database side by side.
+    pub fn table(mut self, table: TableName) -> Self {
+        self.table = table;
+        self
+    }
+
+    /// Applies missing migrations in [`connect`](Self::connect), also when many nodes start at once.
+    /// Default: a schema that is not current is an error.
+    pub fn migrate(mut self) -> Self {
+        self.migrate = true;
+        self
+    }
+
+    /// Accepts a server that cannot be written, a replica for example; calls that write fail there. For
+    /// those who only look. Default: such a server is refused at once.
+    pub fn read_only(mut self) -> Self {
+        self.read_only = true;
+        self
+    }
+
+    /// The migrations of this outbox, to check, print or apply by themselves.
+    pub fn migrations(&self) -> MySqlMigrations {
+        MySqlMigrations::new(self.options.clone(), Sql::new(self.table.clone()))
+    }
+
+    /// Opens the store.
+    pub async fn connect(self) -> Result<MySqlStore, OpenError> {
+        let migrations = self.migrations();
+        if self.migrate {
+            migrations.apply().await?;
+        }
+        let server = migrations.expect_current().await?;
+        if server.read_only && !self.read_only {
+            return Err(OpenError::ReadOnlyServer { server: connection::server(&self.options) });
+        }
+        let sql = Sql::new(self.table);
+        Ok(MySqlStore(Arc::new(Inner {
+            connections: Connections::new(&self.options),
+            statements: Arc::new(Statements::new(sql.place()).on(server.flavour)),
+            sql,
+            flavour: server.flavour,
+            floor: Floor::new(),
+            glance: Glance::default(),
+            pace: Pace::default(),
+            wake: OnceLock::new(),
+            gone: Wake::new(),
+        })))
+    }
+}

@@ -1,0 +1,131 @@
+//! Old rows leave, some of them to the archive.
+
+use posthaste::store::{Purge, Purgeable};
+use posthaste::{StoreError, Timestamp};
+use sqlx::{MySql, MySqlConnection, Row as _};
+
+use super::MySqlStore;
+use super::value::{self, MOST_KEYS, MySqlQuery, bind_all, clock, delay, now, places};
+use crate::sql::Sql;
+
+macro_rules! cutoff {
+    () => {
+        concat!(clock!(), " - INTERVAL ? MICROSECOND")
+    };
+}
+
+pub(super) const OLD_DONE: &str = concat!(
+    "SELECT seq FROM `{table}` FORCE INDEX (`{table}_due`) WHERE phase = 1 AND phase_at <= ",
+    cutoff!(),
+    " ORDER BY phase_at, seq LIMIT ?"
+);
+
+pub(super) const OLD_DEAD: &str = concat!(
+    "SELECT seq FROM `{table}` FORCE INDEX (`{table}_due`) WHERE phase = 3 AND phase_at <= ",
+    cutoff!(),
+    " ORDER BY phase_at, seq LIMIT ?"
+);
+
+/// The oldest rows by insertion, as far as they are old enough. Nobody looks behind them: most of the
+/// table is younger.
+pub(super) const OLD: &str = concat!(
+    "SELECT seq FROM `{table}` WHERE inserted_at <= ",
+    cutoff!(),
+    " AND seq <= (SELECT MAX(seq) FROM (SELECT seq FROM `{table}` ORDER BY seq LIMIT ?) AS oldest) ORDER BY seq"
+);
+
+/// The rows are found in a statement of their own, because a DELETE with ORDER BY and LIMIT cannot be told
+/// its index, and MariaDB takes one by which it has to sort all that is DONE.
+pub(super) const DELETE: &str = "DELETE o FROM (";
+pub(super) const DELETE_END: &str = ") AS old STRAIGHT_JOIN `{table}` AS o ON o.seq = old.seq";
+
+const OLD_ARCHIVED: &str = concat!(
+    "DELETE FROM `{table}_archive` WHERE archived_at <= ",
+    cutoff!(),
+    " ORDER BY archived_at LIMIT ?"
+);
+
+const LOCK: &str = " FOR UPDATE SKIP LOCKED";
+
+const DELETE_KEYS: &str = "DELETE FROM `{table}` WHERE seq IN ({keys})";
+
+macro_rules! kept {
+    () => {
+        "event_id, event_type, aggregate_type, aggregate_id, tenant_id, topic, content_type, schema_version, \
+         payload, payload_bytes, headers, attempts, deferrals, lost_leases, replays, parked, progress, \
+         available_at, created_at, inserted_at, done_at, last_error, locked_by, locked_at, lease_token"
+    };
+}
+
+const ARCHIVE_KEYS: &str = concat!(
+    "INSERT INTO `{table}_archive` (archived_at, seq, status, ",
+    kept!(),
+    ") SELECT ",
+    clock!(),
+    ", seq, 4, ",
+    kept!(),
+    " FROM `{table}` WHERE seq IN ({keys})"
+);
+
+impl MySqlStore {
+    pub(super) async fn purge_rows(&self, purge: &Purge) -> Result<u64, StoreError> {
+        let work = async |connection: &mut MySqlConnection| purge_in(self.sql(), connection, purge).await;
+        match purge.archive {
+            true => self.connections().engine_together(work).await,
+            false => self.connections().engine(work).await,
+        }
+    }
+}
+
+/// Purges on a connection that is in a transaction already, or in one statement.
+pub(super) async fn purge_in(
+    sql: &Sql,
+    connection: &mut MySqlConnection,
+    purge: &Purge,
+) -> Result<u64, sqlx::Error> {
+    let bind = |query: MySqlQuery| {
+        query.bind(now(purge.now)).bind(delay(purge.older_than)).bind(value::limit(purge.limit))
+    };
+    let old = match purge.what {
+        Purgeable::Archived => {
+            return Ok(bind(sql.query::<MySql>(OLD_ARCHIVED)).execute(connection).await?.rows_affected());
+        }
+        Purgeable::Done => OLD_DONE,
+        Purgeable::Dead => OLD_DEAD,
+        Purgeable::Any => OLD,
+    };
+    if !purge.archive {
+        let query = bind(sql.query_of::<MySql>(&[DELETE, old, DELETE_END]));
+        return Ok(query.execute(connection).await?.rows_affected());
+    }
+    let rows = bind(sql.query_of::<MySql>(&[old, LOCK])).fetch_all(&mut *connection).await?;
+    let mut seqs = rows.iter().map(|row| row.try_get(0)).collect::<Result<Vec<i64>, _>>()?;
+    seqs.sort_unstable();
+    archive(sql, connection, &seqs, purge.now).await?;
+    Ok(seqs.len() as u64)
+}
+
+pub(super) async fn delete(
+    sql: &Sql,
+    connection: &mut MySqlConnection,
+    seqs: &[i64],
+) -> Result<(), sqlx::Error> {
+    for seqs in seqs.chunks(MOST_KEYS) {
+        bind_all(sql.listed(DELETE_KEYS, places(seqs.len())), seqs).execute(&mut *connection).await?;
+    }
+    Ok(())
+}
+
+/// In a transaction.
+pub(super) async fn archive(
+    sql: &Sql,
+    connection: &mut MySqlConnection,
+    seqs: &[i64],
+    at: Option<Timestamp>,
+) -> Result<(), sqlx::Error> {
+    for seqs in seqs.chunks(MOST_KEYS) {
+        let query = sql.listed(ARCHIVE_KEYS, places(seqs.len())).bind(now(at));
+        bind_all(query, seqs).execute(&mut *connection).await?;
+    }
+    delete(sql, connection, seqs).await
+}

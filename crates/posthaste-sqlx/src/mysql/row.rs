@@ -1,0 +1,90 @@
+//! Which columns are read, and how they come back. The server keeps every column to its type.
+
+use std::collections::BTreeSet;
+
+use posthaste::Timestamp;
+use sqlx::Row as _;
+use sqlx::mysql::MySqlRow;
+
+use crate::row::Columns;
+
+/// What an event is made of.
+macro_rules! event_columns {
+    () => {
+        concat!(
+            "o.seq, o.event_id, o.event_type, o.aggregate_type, o.aggregate_id, o.tenant_id, o.topic, \
+             o.content_type, o.schema_version, o.payload, o.payload_bytes, o.headers, o.attempts, o.replays, \
+             o.progress, ",
+            micros!("o.created_at"),
+            " AS created_at, ",
+            micros!("o.inserted_at"),
+            " AS inserted_at"
+        )
+    };
+}
+
+/// The rest of an event, for a row that an operator sees whole.
+macro_rules! content_columns {
+    () => {
+        "o.topic, o.content_type, o.schema_version, o.payload, o.payload_bytes"
+    };
+}
+
+/// What an operator sees of a row.
+macro_rules! row_columns {
+    () => {
+        concat!(
+            "o.seq, o.event_id, o.event_type, o.aggregate_type, o.aggregate_id, o.tenant_id, o.headers, \
+             COALESCE(LENGTH(o.payload), LENGTH(o.payload_bytes), 0) AS payload_size, o.status, o.attempts, \
+             o.deferrals, o.lost_leases, o.replays, o.parked, o.progress, o.last_error, o.locked_by, ",
+            micros!("o.available_at"),
+            " AS available_at, ",
+            micros!("o.created_at"),
+            " AS created_at, ",
+            micros!("o.inserted_at"),
+            " AS inserted_at, ",
+            micros!("o.done_at"),
+            " AS done_at, ",
+            micros!("o.locked_at"),
+            " AS locked_at"
+        )
+    };
+}
+
+pub(super) use {content_columns, event_columns, row_columns};
+
+impl Columns for MySqlRow {
+    fn text(&self, column: &str) -> Result<Option<&str>, &'static str> {
+        self.try_get(column).map_err(|_| "text")
+    }
+
+    fn number(&self, column: &str) -> Result<Option<i64>, &'static str> {
+        self.try_get(column).map_err(|_| "an integer")
+    }
+
+    fn count(&self, column: &str) -> Result<Option<i64>, &'static str> {
+        self.number(column)
+    }
+
+    fn status(&self) -> Result<Option<i64>, &'static str> {
+        self.number("status")
+    }
+
+    /// Selected as microseconds.
+    fn time(&self, column: &str) -> Result<Option<Timestamp>, &'static str> {
+        Ok(self.number(column)?.map(Timestamp::from_micros))
+    }
+
+    /// A list that settlements add to, so that a name may stand in it twice.
+    fn progress(&self) -> Result<BTreeSet<String>, &'static str> {
+        let Some(names) = self.text("progress")? else { return Ok(BTreeSet::new()) };
+        serde_json::from_str(names).map_err(|_| "a JSON list of text")
+    }
+
+    fn payload(&self) -> Result<Option<&[u8]>, &'static str> {
+        match self.text("payload")? {
+            Some(text) => Ok(Some(text.as_bytes())),
+            None => self.try_get("payload_bytes").map_err(|_| "bytes"),
+        }
+    }
+}

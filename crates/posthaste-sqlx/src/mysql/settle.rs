@@ -1,0 +1,316 @@
+//! Settlements: a lean statement for what was delivered, a general one that decides between retry and
+//! dead from the row's own count.
+//!
+//! An UPDATE answers no rows here, only how many it found. Where that is all of them nothing else has to be
+//! asked; otherwise the rows tell, which keep the mark of the call that settled them last. (In the moment
+//! between the two another node may have settled a row again; it is known then that it was ours before only if
+//! the UPDATE found all rows.) Rows are found by `seq`, and have to have the right id as well: after a failover
+//! to a replica that lagged behind, the server may give a number for the second time.
+
+use std::collections::HashMap;
+
+use posthaste::store::{Backoff, OnDone, Settle, Settled, Settlement, Verdict};
+use posthaste::{Status, StoreError};
+use posthaste_sql::mysql::Flavour;
+use sqlx::{MySql, MySqlConnection, Row as _};
+
+use super::value::{MOST_KEYS, bind_all, clock, delay, json, now, places};
+use super::{MySqlStore, purge};
+
+/// `IS TRUE`, so that nobody looks for the ids in their own index.
+pub(super) const DONE: &str = concat!(
+    "UPDATE `{table}` SET status = 1, done_at = ",
+    clock!(),
+    ", last_error = NULL, parked = NULL, locked_by = NULL, locked_at = NULL, lease_token = 0, settlement = ?
+WHERE seq IN ({keys}) AND (event_id IN ({keys})) IS TRUE AND status IN (0, 2)"
+);
+
+/// MariaDB says which rows it deleted.
+pub(super) const DELETE: &str = "DELETE FROM `{table}` WHERE seq IN ({keys}) AND (event_id IN ({keys})) IS TRUE AND status IN (0, 2) RETURNING seq";
+
+/// Where several tables stand in an UPDATE nothing is said about the order of its assignments, so none
+/// reads a column that another one sets, but for `attempts`, which comes last. Counts stop growing where
+/// their column ends.
+pub(super) const GENERAL: &str = concat!(
+    "UPDATE (SELECT ",
+    clock!(),
+    " AS now, CAST(? AS SIGNED) AS mark) AS c STRAIGHT_JOIN JSON_TABLE(?, '$[*]' COLUMNS (
+    seq BIGINT PATH '$[0]', id VARCHAR(36) CHARACTER SET utf8mb4 PATH '$[1]', token BIGINT PATH '$[2]',
+    verdict VARCHAR(16) PATH '$[3]', error LONGTEXT CHARACTER SET utf8mb4 PATH '$[4]', delay BIGINT PATH '$[5]',
+    park VARCHAR(255) CHARACTER SET utf8mb4 PATH '$[6]', max_attempts BIGINT PATH '$[7]', delays LONGTEXT PATH '$[8]',
+    names LONGTEXT CHARACTER SET utf8mb4 PATH '$[9]')) AS v
+  STRAIGHT_JOIN `{table}` AS o ON o.seq = v.seq
+SET o.settlement = c.mark,
+  o.status = CASE v.verdict
+    WHEN 'done' THEN 1 WHEN 'dead' THEN 3 WHEN 'deferred' THEN 0
+    WHEN 'failed' THEN IF(LEAST(GREATEST(o.attempts, 0), 2147483646) + 1 >= v.max_attempts, 3, 2)
+    ELSE o.status END,
+  o.done_at = CASE WHEN v.verdict IN ('done', 'dead')
+      OR v.verdict = 'failed' AND LEAST(GREATEST(o.attempts, 0), 2147483646) + 1 >= v.max_attempts THEN c.now
+    ELSE o.done_at END,
+  o.available_at = CASE
+    WHEN v.verdict = 'failed' THEN c.now + INTERVAL CAST(SUBSTRING_INDEX(SUBSTRING_INDEX(
+      v.delays, ',', LEAST(GREATEST(o.attempts, 0), 1000) + 1), ',', -1) AS SIGNED) MICROSECOND
+    WHEN v.verdict IN ('deferred', 'unreachable') THEN c.now + INTERVAL v.delay MICROSECOND
+    ELSE o.available_at END,
+  o.deferrals = IF(v.verdict = 'deferred', LEAST(o.deferrals, 2147483646) + 1, o.deferrals),
+  o.last_error = CASE v.verdict WHEN 'done' THEN NULL WHEN 'deferred' THEN o.last_error ELSE v.error END,
+  o.parked = IF(v.verdict = 'unreachable', v.park, NULL),
+  o.progress = IF(v.names IS NULL, o.progress,
+    JSON_MERGE_PRESERVE(IF(JSON_VALID(o.progress), o.progress, '[]'), v.names)),
+  o.locked_by = NULL, o.locked_at = NULL, o.lease_token = 0,
+  o.attempts = IF(v.verdict = 'failed', LEAST(GREATEST(o.attempts, 0), 2147483646) + 1, o.attempts)
+WHERE o.event_id = v.id AND o.status IN (0, 2)
+  AND (v.verdict = 'done' OR o.locked_by = ? AND o.lease_token = v.token)"
+);
+
+/// What became of rows, and whether this call was the last to settle them.
+pub(super) const SETTLED: &str =
+    "SELECT seq, status, attempts, settlement = ? FROM `{table}` WHERE seq IN ({keys})";
+
+impl MySqlStore {
+    pub(super) async fn settle_rows(&self, settle: &Settle<'_>) -> Result<Vec<Settled>, StoreError> {
+        if settle.settlements.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.0.pace.wait(settle.settlements.len()).await;
+        let batch = Batch::new(settle.settlements);
+        let lean = settle.settlements.iter().all(is_lean);
+        let changed = match (lean, settle.on_done, self.0.flavour) {
+            (true, OnDone::Keep, _) => {
+                let work = async |connection: &mut MySqlConnection| {
+                    self.settle_lean(connection, settle, &batch).await
+                };
+                self.connections().engine(work).await?
+            }
+            (true, OnDone::Delete, Flavour::MariaDb) => {
+                let work =
+                    async |connection: &mut MySqlConnection| self.delete_lean(connection, &batch).await;
+                match batch.seqs.len() <= MOST_KEYS {
+                    true => self.connections().engine(work).await?,
+                    // A try that failed half way would know nothing of the rows that it had deleted.
+                    false => self.connections().engine_together(work).await?,
+                }
+            }
+            (false, OnDone::Keep, _) => {
+                let work = async |connection: &mut MySqlConnection| {
+                    self.settle_general(connection, settle, &batch).await
+                };
+                self.connections().engine(work).await?
+            }
+            (_, OnDone::Delete | OnDone::Archive, _) => {
+                let work = async |connection: &mut MySqlConnection| {
+                    self.settle_and_move(connection, settle, &batch).await
+                };
+                self.connections().engine_together(work).await?
+            }
+        };
+        self.0.pace.over();
+        Ok(answers(settle, &changed))
+    }
+
+    /// Delivered, all of them, and to be kept.
+    async fn settle_lean(
+        &self,
+        connection: &mut MySqlConnection,
+        settle: &Settle<'_>,
+        batch: &Batch<'_>,
+    ) -> Result<Changed, sqlx::Error> {
+        let mut changed = Changed::new();
+        for (seqs, ids) in batch.chunks() {
+            let query = self.sql().listed(DONE, places(seqs.len())).bind(now(settle.now)).bind(batch.mark);
+            let done = bind_all(bind_all(query, seqs), ids).execute(&mut *connection).await?;
+            match done.rows_affected() == seqs.len() as u64 {
+                true => changed.extend(seqs.iter().map(|seq| (*seq, Row::DONE))),
+                false => changed.extend(self.read_settled(connection, seqs, batch.mark, false).await?),
+            }
+        }
+        Ok(changed)
+    }
+
+    /// Delivered, all of them, and to be deleted.
+    async fn delete_lean(
+        &self,
+        connection: &mut MySqlConnection,
+        batch: &Batch<'_>,
+    ) -> Result<Changed, sqlx::Error> {
+        let mut changed = Changed::new();
+        for (seqs, ids) in batch.chunks() {
+            let query = self.sql().listed(DELETE, places(seqs.len()));
+            for row in &bind_all(bind_all(query, seqs), ids).fetch_all(&mut *connection).await? {
+                changed.insert(row.try_get(0)?, Row::DONE);
+            }
+        }
+        Ok(changed)
+    }
+
+    async fn settle_general(
+        &self,
+        connection: &mut MySqlConnection,
+        settle: &Settle<'_>,
+        batch: &Batch<'_>,
+    ) -> Result<Changed, sqlx::Error> {
+        let query = self.sql().query::<MySql>(GENERAL).bind(now(settle.now)).bind(batch.mark);
+        let query = query.bind(batch.json()).bind(settle.owner.as_str());
+        let found = query.execute(&mut *connection).await?.rows_affected();
+        let all = found == batch.seqs.len() as u64;
+        let mut changed = Changed::new();
+        for (seqs, _) in batch.chunks() {
+            changed.extend(self.read_settled(connection, seqs, batch.mark, all).await?);
+        }
+        Ok(changed)
+    }
+
+    /// Marks, and then deletes or archives what is DONE.
+    async fn settle_and_move(
+        &self,
+        connection: &mut MySqlConnection,
+        settle: &Settle<'_>,
+        batch: &Batch<'_>,
+    ) -> Result<Changed, sqlx::Error> {
+        let changed = self.settle_general(connection, settle, batch).await?;
+        let is_done = |(seq, row): (&i64, &Row)| (row.status == Status::Done).then_some(*seq);
+        let mut done: Vec<i64> = changed.iter().filter_map(is_done).collect();
+        done.sort_unstable();
+        match settle.on_done {
+            OnDone::Keep => {}
+            OnDone::Delete => purge::delete(self.sql(), connection, &done).await?,
+            OnDone::Archive => purge::archive(self.sql(), connection, &done, settle.now).await?,
+        }
+        Ok(changed)
+    }
+
+    /// What became of these rows, as far as this call has settled them: `all`, or those with its mark.
+    async fn read_settled(
+        &self,
+        connection: &mut MySqlConnection,
+        seqs: &[i64],
+        mark: i64,
+        all: bool,
+    ) -> Result<Vec<(i64, Row)>, sqlx::Error> {
+        let query = bind_all(self.sql().listed(SETTLED, places(seqs.len())).bind(mark), seqs);
+        let mut settled = Vec::with_capacity(seqs.len());
+        for row in &query.fetch_all(connection).await? {
+            let (status, attempts, mine): (i8, i32, i64) =
+                (row.try_get(1)?, row.try_get(2)?, row.try_get(3)?);
+            let status = match mine {
+                // Whoever came next could take it only because it was to be tried again.
+                0 => Status::Retry,
+                _ => Status::from_code(status.into()).unwrap_or(Status::New),
+            };
+            if all || mine != 0 {
+                settled
+                    .push((row.try_get(0)?, Row { status, attempts: u32::try_from(attempts).unwrap_or(0) }));
+            }
+        }
+        Ok(settled)
+    }
+}
+
+/// Delivered, and nothing else to write.
+fn is_lean(settlement: &Settlement) -> bool {
+    settlement.verdict == Verdict::Done && settlement.delivered.is_empty()
+}
+
+/// The rows that a call changed, by `seq`.
+type Changed = HashMap<i64, Row>;
+
+#[derive(Clone, Copy)]
+struct Row {
+    status: Status,
+    attempts: u32,
+}
+
+impl Row {
+    const DONE: Self = Self { status: Status::Done, attempts: 0 };
+}
+
+fn answers(settle: &Settle<'_>, changed: &Changed) -> Vec<Settled> {
+    let answer = |settlement: &Settlement| match changed.get(&settlement.lease.seq) {
+        None => Settled::Stale,
+        Some(row) => answer(settlement, row),
+    };
+    settle.settlements.iter().map(answer).collect()
+}
+
+fn answer(settlement: &Settlement, row: &Row) -> Settled {
+    match (&settlement.verdict, row.status) {
+        (_, Status::Done) => Settled::Done,
+        (_, Status::Dead) => Settled::Dead { attempts: row.attempts },
+        (Verdict::Deferred { delay } | Verdict::Unreachable { delay, .. }, _) => {
+            Settled::Waiting { delay: *delay }
+        }
+        // The row itself may have been claimed since, so its time tells nothing any more.
+        (Verdict::Failed { backoff, .. }, _) => {
+            let delay = backoff.after(row.attempts).unwrap_or_default();
+            Settled::Retry { attempts: row.attempts, delay }
+        }
+        (Verdict::Done | Verdict::Dead { .. }, _) => Settled::Stale,
+    }
+}
+
+/// Settlements as the statements read them, in the order of `seq`: those who change the same rows meet
+/// them in the same order, and so never wait for each other in a circle.
+struct Batch<'a> {
+    /// What the rows of this call are known by, also when it is repeated.
+    mark: i64,
+    seqs: Vec<i64>,
+    ids: Vec<&'a str>,
+    settlements: Vec<&'a Settlement>,
+}
+
+impl<'a> Batch<'a> {
+    fn new(settlements: &'a [Settlement]) -> Self {
+        let mut sorted: Vec<&Settlement> = settlements.iter().collect();
+        sorted.sort_unstable_by_key(|settlement| settlement.lease.seq);
+        Self {
+            mark: fastrand::i64(1..),
+            seqs: sorted.iter().map(|settlement| settlement.lease.seq).collect(),
+            ids: sorted.iter().map(|settlement| settlement.lease.id.as_str()).collect(),
+            settlements: sorted,
+        }
+    }
+
+    fn json(&self) -> String {
+        json(&self.settlements.iter().map(|settlement| entry(settlement)).collect::<Vec<_>>())
+    }
+
+    fn chunks(&self) -> impl Iterator<Item = (&[i64], &[&'a str])> {
+        self.seqs.chunks(MOST_KEYS).zip(self.ids.chunks(MOST_KEYS))
+    }
+}
+
+fn entry(settlement: &Settlement) -> impl serde::Serialize + '_ {
+    let (verdict, error, after, park, backoff) = match &settlement.verdict {
+        Verdict::Done => ("done", None, None, None, None),
+        Verdict::Failed { error, backoff } => ("failed", Some(error), None, None, Some(backoff)),
+        Verdict::Deferred { delay: after } => ("deferred", None, Some(delay(*after)), None, None),
+        Verdict::Dead { reason } => ("dead", Some(reason), None, None, None),
+        Verdict::Unreachable { error, delay: after, park } => {
+            ("unreachable", Some(error), Some(delay(*after)), park.as_deref(), None)
+        }
+    };
+    let names = (!settlement.delivered.is_empty()).then(|| json(&settlement.delivered));
+    let lease = &settlement.lease;
+    let max_attempts = backoff.map(|backoff| backoff.max_attempts);
+    let delays = backoff.map(delays);
+    (
+        lease.seq,
+        lease.id.as_str(),
+        lease.token.as_i64(),
+        verdict,
+        error,
+        after,
+        park,
+        max_attempts,
+        delays,
+        names,
+    )
+}
+
+/// The delays after the first, second, … attempt, as a list that SUBSTRING_INDEX reads: behind its end it
+/// answers the last one.
+fn delays(backoff: &Backoff) -> String {
+    let delays: Vec<String> = backoff.delays.iter().map(|after| delay(*after).to_string()).collect();
+    if delays.is_empty() { "0".to_owned() } else { delays.join(",") }
+}

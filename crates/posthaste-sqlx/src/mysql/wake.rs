@@ -1,0 +1,52 @@
+//! The bell: MySQL has none between processes, so somebody looks, often while there is something to find
+//! and seldom when there is not. A look is one step into the claim's index, far less than a claim.
+
+use std::sync::Weak;
+use std::time::Duration;
+
+use posthaste::store::Wake;
+use sqlx::{MySql, MySqlConnection};
+
+use super::{Inner, MySqlStore};
+
+/// How often to look while events flow, and how often when none do.
+const BUSY: Duration = Duration::from_millis(20);
+const QUIET: Duration = Duration::from_millis(250);
+
+pub(super) const ANYTHING_DUE: &str = "SELECT 1 FROM `{table}` FORCE INDEX (`{table}_due`)
+WHERE phase = 0 AND phase_at <= UTC_TIMESTAMP(6) LIMIT 1";
+
+/// Rings when a row is due that nobody holds; ends with the store.
+pub(super) async fn watch(store: Weak<Inner>, gone: Wake, wake: Wake) {
+    let mut pause = BUSY;
+    loop {
+        tokio::select! {
+            () = gone.rung() => return,
+            () = tokio::time::sleep(pause) => {}
+        }
+        let Some(inner) = store.upgrade() else { return };
+        let store = MySqlStore(inner);
+        if store.connections().is_closed() {
+            return;
+        }
+        let due = is_anything_due(&store).await;
+        pause = if due { BUSY } else { (pause * 2).min(QUIET) };
+        if due {
+            wake.ring();
+        }
+    }
+}
+
+async fn is_anything_due(store: &MySqlStore) -> bool {
+    let look = async |connection: &mut MySqlConnection| {
+        store.sql().query::<MySql>(ANYTHING_DUE).fetch_optional(connection).await
+    };
+    match store.connections().engine(look).await {
+        Ok(row) => row.is_some(),
+        Err(error) => {
+            // A hint: the poller alone is enough, and says what is wrong.
+            tracing::debug!(%error, "the outbox could not be watched");
+            false
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The writer's door, on the service's own pool.
+
+use posthaste::writer::Scope;
+use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
+use posthaste_sql::Door;
+use posthaste_sql::mysql::{Flavour, NO_SAVEPOINT, NULL_IN_COLUMN};
+use sqlx::{Executor as _, MySql, MySqlConnection, MySqlPool};
+
+use super::connection::number;
+use super::insert;
+use super::open::OpenTx;
+use super::tx::MySqlTx;
+use crate::begin::{acquire, depth};
+
+/// Writes events in transactions of the service's own pool; made by
+/// [`MySqlStore::writer`](super::MySqlStore::writer), cheap to clone.
+#[derive(Clone, Debug)]
+pub struct MySqlWriter {
+    pub(super) door: Door<posthaste_sql::MySql>,
+}
+
+impl MySqlWriter {
+    /// Begins a transaction. A caller that goes away while it begins leaves no open transaction in the
+    /// pool, as `pool.begin()` of sqlx 0.9.0 does.
+    pub async fn begin(&self, pool: &MySqlPool) -> Result<MySqlTx, StoreError> {
+        let connection = acquire(pool).await.map_err(failed)?;
+        let tx = OpenTx::begin(connection).await.map_err(failed)?;
+        Ok(MySqlTx::new(tx, self.clone()))
+    }
+
+    /// Runs `work` in a transaction: commits when it answers `Ok`, rolls back when it answers `Err`,
+    /// panics or is dropped.
+    pub async fn transaction<T, E>(
+        &self,
+        pool: &MySqlPool,
+        work: impl AsyncFnOnce(&mut MySqlTx) -> Result<T, E>,
+    ) -> Result<T, E>
+    where
+        E: From<WriteError> + From<CommitError>,
+    {
+        let mut tx = self.begin(pool).await.map_err(WriteError::from)?;
+        let answer = work(&mut tx).await?;
+        tx.commit().await?;
+        Ok(answer)
+    }
+
+    /// Inserts one event into the transaction that is open on this connection. After the commit give
+    /// the receipt to [`Outbox::committed`](posthaste::Outbox::committed).
+    ///
+    /// Outside a transaction it is refused. In a savepoint the receipt is only a wake-up.
+    ///
+    /// sqlx 0.9.0 cannot use a connection again on which a statement was dropped half way, whoever's it was:
+    /// a caller that may go away calls `close_on_drop()` on its connection before, or uses
+    /// [`begin`](Self::begin).
+    pub async fn insert(
+        &self,
+        connection: &mut MySqlConnection,
+        event: Event,
+    ) -> Result<Receipt, WriteError> {
+        self.insert_all(connection, vec![event]).await
+    }
+
+    /// Inserts events, as [`insert`](Self::insert) does, in one statement.
+    pub async fn insert_all(
+        &self,
+        connection: &mut MySqlConnection,
+        events: Vec<Event>,
+    ) -> Result<Receipt, WriteError> {
+        // The driver counts only what it began itself, and goes on counting when the server has ended it.
+        self.expect_transaction(connection).await?;
+        let scope = match depth::<MySql>(connection) {
+            0 | 1 => Scope::Transaction,
+            _ => Scope::ForeignSavepoint,
+        };
+        let (_, receipt) = self.write(connection, events, scope).await?;
+        Ok(receipt)
+    }
+
+    /// Hooks, limits, INSERT. Answers the ids that stand for the events now, duplicates included.
+    pub(super) async fn write(
+        &self,
+        connection: &mut MySqlConnection,
+        events: Vec<Event>,
+        scope: Scope,
+    ) -> Result<(Vec<EventId>, Receipt), WriteError> {
+        let prepared = self.door.core().prepare(events, scope)?;
+        let ids = prepared.rows().iter().map(|row| row.event.id().clone()).collect();
+        let seqs = insert::insert(self.door.statements(), connection, prepared.rows()).await;
+        Ok((ids, prepared.written(&seqs.map_err(refused)?)))
+    }
+
+    /// Refuses a connection on which no transaction is open. MariaDB says so in the INSERT itself.
+    pub(super) async fn expect_transaction(
+        &self,
+        connection: &mut MySqlConnection,
+    ) -> Result<(), StoreError> {
+        match insert::flavour(self.door.statements(), connection).await.map_err(failed)? {
+            Flavour::MariaDb => Ok(()),
+            Flavour::MySql if is_in_transaction(connection).await.map_err(failed)? => Ok(()),
+            Flavour::MySql => Err(StoreError::NoTransaction),
+        }
+    }
+}
+
+/// Outside a transaction a savepoint is gone before it can be released.
+pub(super) async fn is_in_transaction(connection: &mut MySqlConnection) -> Result<bool, sqlx::Error> {
+    match connection.execute("SAVEPOINT posthaste; RELEASE SAVEPOINT posthaste").await {
+        Ok(_) => Ok(true),
+        Err(error) if number(&error) == Some(NO_SAVEPOINT) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// An INSERT without a transaction has no id.
+fn refused(error: sqlx::Error) -> StoreError {
+    match number(&error) {
+        Some(NULL_IN_COLUMN) if error.to_string().contains("event_id") => StoreError::NoTransaction,
+        _ => failed(error),
+    }
+}
+
+/// The pool is the service's own, so its errors are passed on as they are.
+pub(super) fn failed(error: sqlx::Error) -> StoreError {
+    StoreError::backend("MySQL", error)
+}
