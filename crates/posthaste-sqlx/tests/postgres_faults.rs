@@ -4,14 +4,15 @@
 //! The steady load runs for 20 seconds, or for `POSTHASTE_TEST_SECONDS`.
 #![cfg(feature = "postgres")]
 
-mod postgres_nodes_support;
+mod nodes;
 mod postgres_support;
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use postgres_nodes_support::*;
+use nodes::*;
+use postgres_support as db;
 use postgres_support::*;
 use posthaste::config::PurgeConfig;
 use posthaste::store::OnDone;
@@ -86,7 +87,7 @@ async fn event_of_a_transaction_that_commits_late_is_delivered_at_once() {
     let arrivals = Arrivals::new();
     // It never polls by itself: the ring that follows a commit must be enough.
     let outbox = start_engine(&db.store, &arrivals.recorder, HOUR);
-    let writer = writer_elsewhere(&db.schema).await;
+    let writer = db.writer_elsewhere().await;
     let mut open = Vec::new();
     for n in 0..100 {
         open.push(begin_with(&writer, &db.pool, &format!("late{n}")).await);
@@ -119,7 +120,7 @@ async fn however_transactions_interleave_everything_committed_is_delivered() {
     let db = Db::open(8, |builder| builder).await;
     let arrivals = Arrivals::new();
     let outbox = start_engine(&db.store, &arrivals.recorder, Duration::from_millis(500));
-    let writer = writer_elsewhere(&db.schema).await;
+    let writer = db.writer_elsewhere().await;
     let mut open: Vec<Option<(PgTx, String)>> = (0..8).map(|_| None).collect();
     let (mut committed, mut rolled_back) = (HashMap::new(), BTreeSet::new());
     for step in 0..200 * 16 {
@@ -185,7 +186,7 @@ async fn events_that_appear_below_what_was_claimed_already_come_within_seconds()
     let arrivals = Arrivals::new();
     let outbox = start_engine(&db.store, &arrivals.recorder, Duration::from_millis(200));
     let snapshot = hold_a_snapshot(&db).await;
-    let writer = writer_elsewhere(&db.schema).await;
+    let writer = db.writer_elsewhere().await;
     let load = Load::start("load", &writer, &db.pool, 4, Duration::from_millis(1));
     let mut producer = PgConnection::connect_with(&server()).await.expect("a connection");
     let mut committed = HashMap::new();

@@ -134,7 +134,7 @@ async fn unknown_database_is_refused() {
     for error in errors_of(PgStore::builder(&server().database("there_is_none"))).await {
         assert!(matches!(error, OpenError::NoDatabase { .. }), "{error:?}");
         let text = error.to_string();
-        assert!(text.contains("there_is_none on 127.0.0.1") && text.contains("createdb"), "{text}");
+        assert!(text.contains("there_is_none on 127.0.0.1") && text.contains("CREATE DATABASE"), "{text}");
     }
 }
 

@@ -1,103 +1,21 @@
 //! PostgreSQL goes away and comes back under load, and a connection goes silent.
 #![cfg(feature = "postgres")]
 
-mod postgres_nodes_support;
+#[macro_use]
+#[path = "cases/restart.rs"]
+mod cases;
+mod nodes;
 mod postgres_support;
 
-use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use postgres_nodes_support::*;
+use nodes::*;
+use postgres_support as db;
+use postgres_support::silence::Proxy;
 use postgres_support::*;
 use posthaste::{Outbox, Recorder, Route, Routes};
-use posthaste_sqlx::PgStore;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{AssertSqlSafe, PgPool, Row as _};
 
-/// How soon after a server is back the first delivery has to come.
-const RECOVERY: Duration = Duration::from_secs(5);
-
-async fn start_engine(options: &PgConnectOptions, recorder: &Recorder) -> (PgStore, Outbox) {
-    let store = PgStore::builder(options).migrate().connect().await.expect("the store opens");
-    let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
-    let outbox = Outbox::multi_node(store.clone(), routes, Duration::from_secs(2));
-    let outbox = outbox.poll_interval(Duration::from_millis(200)).hot_lease(Duration::from_secs(2));
-    (store, outbox.start().expect("a good configuration"))
-}
-
-async fn ids(pool: &PgPool, condition: &str) -> BTreeSet<String> {
-    let sql = AssertSqlSafe(format!("SELECT event_id FROM outbox_event WHERE {condition}"));
-    let rows = sqlx::query(sql).fetch_all(pool).await.expect("rows");
-    rows.iter().map(|row| row.get(0)).collect()
-}
-
-/// How long it takes from now until both of them have been given something new.
-async fn first_deliveries(recorders: &[Recorder; 2]) -> Duration {
-    let since = Instant::now();
-    let [a, b] = recorders;
-    soon("both engines deliver again", async {
-        tokio::join!(a.wait_for(a.count() + 1), b.wait_for(b.count() + 1));
-    })
-    .await;
-    since.elapsed()
-}
-
-// T-RESTARTPG, T-KILLPG
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn server_restarted_ten_times_under_load_loses_and_invents_nothing() {
-    let _alone = alone().await;
-    let mut server = OwnServer::start().await;
-    let options = server.options();
-    let recorders = [Recorder::new(), Recorder::new()];
-    let (store, hot) = start_engine(&options, &recorders[0]).await;
-    let (elsewhere, cold) = start_engine(&options, &recorders[1]).await;
-    let pool = PgPoolOptions::new().max_connections(8).connect_with(options).await.expect("a pool");
-    let writer = store.writer(&hot);
-    let nobody = Outbox::writer_only(elsewhere.clone()).build().expect("a good configuration");
-    let loads = [
-        Load::start("hot", &writer, &pool, 3, Duration::from_millis(5)),
-        Load::start("cold", &elsewhere.writer(&nobody), &pool, 3, Duration::from_millis(5)),
-    ];
-    first_deliveries(&recorders).await;
-
-    let mut longest = Duration::ZERO;
-    for round in 0..10 {
-        let end = match round {
-            4 => End::Killed,
-            _ if round % 2 == 0 => End::Fast,
-            _ => End::Immediate,
-        };
-        server.restart(end).await;
-        let took = first_deliveries(&recorders).await;
-        println!("{end:?}: {took:?}");
-        longest = longest.max(took);
-    }
-    let mut journal = Journal::default();
-    for load in loads {
-        journal.absorb(load.stop().await);
-    }
-    until("everything is settled", async || ids(&pool, "status IN (0, 2)").await.is_empty()).await;
-    hot.shutdown().await;
-    cold.shutdown().await;
-
-    let delivered: Vec<String> = recorders.iter().flat_map(Recorder::ids).map(|id| id.to_string()).collect();
-    let counts = counts(&delivered);
-    let there = ids(&pool, "true").await;
-    let unknown_there = journal.unknown.intersection(&there).count();
-    println!(
-        "{} committed, {} rolled back, {} unknown of which {unknown_there} were there, {} repeats",
-        journal.committed.len(),
-        journal.rolled_back.len(),
-        journal.unknown.len(),
-        delivered.len() - counts.len(),
-    );
-    journal.check(counts.keys().copied());
-    let delivered: BTreeSet<String> = counts.keys().map(ToString::to_string).collect();
-    assert_eq!(delivered, there, "what is there was delivered, and nothing else");
-    assert_eq!(ids(&pool, "status <> 1").await, BTreeSet::new());
-    assert!(longest < RECOVERY, "{longest:?}");
-}
+restart_tests!("needs PostgreSQL: cargo xtask test");
 
 // T-HALFOPEN, F35
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -111,7 +29,7 @@ async fn silent_listen_connection_costs_no_more_than_the_poll_interval_and_is_re
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
     let engine = Outbox::multi_node(db.store.clone(), routes, Duration::from_secs(30)).poll_interval(poll);
     let engine = engine.start().expect("a good configuration");
-    let writers = writer_elsewhere(&db.schema).await;
+    let writers = db.writer_elsewhere().await;
     let deliver = async |id: &str| {
         let known = recorder.count();
         let mut tx = writers.begin(&db.pool).await.expect("a transaction");

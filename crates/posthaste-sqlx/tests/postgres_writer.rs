@@ -5,13 +5,10 @@
 mod postgres_support;
 
 use std::panic::AssertUnwindSafe;
-use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 use postgres_support::*;
-use posthaste::{
-    Admin as _, BoxError, CommitError, EventId, Outbox, Recorder, Source, StoreError, WriteError,
-};
+use posthaste::{Admin as _, BoxError, CommitError, Outbox, Recorder, Source, StoreError, WriteError};
 use posthaste_sqlx::{PgTx, PgWriter};
 use sqlx::{Connection as _, Executor as _, PgConnection};
 
@@ -54,132 +51,6 @@ impl World {
     }
 }
 
-// S0-04, S2-01
-#[tokio::test]
-#[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn rolled_back_event_is_never_delivered() {
-    let w = World::new().await;
-    let mut tx = w.begin().await;
-    tx.write(event("undone")).await.unwrap();
-    tx.write_all(events(&["undone-2", "undone-3"])).await.unwrap();
-    tx.rollback().await.unwrap();
-    let mut tx = w.begin().await;
-    tx.write(event("dropped")).await.unwrap();
-    drop(tx);
-    let mut tx = w.begin().await;
-    tx.write(event("kept")).await.unwrap();
-    tx.commit().await.unwrap();
-    assert_eq!(w.delivered().await, ["kept"]);
-    assert_eq!(w.db.ids().await, ["kept"]);
-    w.close().await;
-}
-
-// S2-02
-#[tokio::test]
-#[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn hot_path_delivers_after_commit() {
-    let w = World::new().await;
-    let mut tx = w.begin().await;
-    tx.write(event("by-tx")).await.unwrap();
-    tx.commit().await.unwrap();
-    soon("the hot path delivers", w.recorder.wait_for(1)).await;
-
-    let mut tx = w.db.pool.begin().await.unwrap();
-    let receipt = w.writer.insert(&mut tx, event("by-receipt")).await.unwrap();
-    tx.commit().await.unwrap();
-    w.outbox.committed(receipt);
-    soon("the hot path delivers", w.recorder.wait_for(2)).await;
-    let sources: Vec<Source> = w.recorder.deliveries().iter().map(|delivery| delivery.source).collect();
-    assert_eq!(sources, [Source::Hot, Source::Hot]);
-    assert_eq!(w.delivered().await, ["by-receipt", "by-tx"], "once each");
-    w.close().await;
-}
-
-// S0-04
-#[tokio::test]
-#[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn receipt_of_a_rolled_back_transaction_delivers_nothing_even_if_its_caller_says_committed() {
-    let w = World::new().await;
-    let mut tx = w.db.pool.begin().await.unwrap();
-    let lie = w.writer.insert(&mut tx, event("undone")).await.unwrap();
-    tx.rollback().await.unwrap();
-    let mut tx = w.begin().await;
-    tx.write(event("kept")).await.unwrap();
-    tx.commit().await.unwrap();
-    w.outbox.committed(lie);
-    assert_eq!(w.delivered().await, ["kept"]);
-    w.close().await;
-}
-
-#[tokio::test]
-#[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn dropped_receipt_is_delivered_within_the_hot_lease() {
-    let w = World::new().await;
-    let mut tx = w.db.pool.begin().await.unwrap();
-    drop(w.writer.insert(&mut tx, event("a")).await.unwrap());
-    tx.commit().await.unwrap();
-    let started = Instant::now();
-    soon("it is released and found", w.recorder.wait_for(1)).await;
-    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
-    assert_eq!(w.recorder.deliveries()[0].source, Source::Cold);
-    w.close().await;
-}
-
-/// PostgreSQL answers the COMMIT of such a transaction with a ROLLBACK that the driver takes for `Ok`.
-#[tokio::test]
-#[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn aborted_transaction_whose_error_was_swallowed_is_rolled_back_and_delivers_nothing() {
-    let w = World::on(Db::with_pool(1).await);
-    for (n, wrong) in ["SELECT 1/0", "SELECT * FROM nowhere", "no sql"].into_iter().enumerate() {
-        let mut tx = w.begin().await;
-        tx.write(event("undone")).await.unwrap();
-        let _ = tx.execute(wrong).await.expect_err(wrong);
-        let answer = tx.commit().await;
-        assert!(matches!(answer, Err(CommitError::RolledBack(_))), "{wrong}: {answer:?}");
-        assert_eq!(w.log.of("after_rollback").len(), n + 1, "{wrong}");
-    }
-    assert!(w.log.of("after_commit").is_empty());
-    // The one connection is free again, outside any transaction.
-    let mut tx = w.begin().await;
-    tx.write(event("kept")).await.unwrap();
-    tx.commit().await.unwrap();
-    assert_eq!(w.db.ids().await, ["kept"]);
-    assert_eq!(w.delivered().await, ["kept"]);
-    w.close().await;
-}
-
-/// Also where no event stands for it: what else was written in that transaction is gone.
-#[tokio::test]
-#[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn aborted_transaction_without_events_is_not_called_committed() {
-    let w = World::new().await;
-    w.db.execute("CREATE TABLE orders (id int PRIMARY KEY)").await;
-    let mut tx = w.begin().await;
-    tx.execute("INSERT INTO orders VALUES (17)").await.unwrap();
-    let _ = tx.execute("SELECT 1/0").await.expect_err("a wrong statement");
-    // The write fails as well, so that the transaction has no events.
-    let _ = tx.write(event("undone")).await.expect_err("the transaction is aborted");
-    let answer = tx.commit().await;
-    assert!(matches!(answer, Err(CommitError::RolledBack(_))), "{answer:?}");
-    assert_eq!(w.db.int("SELECT count(*) FROM orders").await, 0);
-    w.close().await;
-}
-
-/// The receipt's caller saw `Ok` from COMMIT, as sqlx answers for an aborted transaction.
-#[tokio::test]
-#[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn receipt_of_an_aborted_transaction_delivers_nothing() {
-    let w = World::new().await;
-    let mut tx = w.db.pool.begin().await.unwrap();
-    let receipt = w.writer.insert(&mut tx, event("undone")).await.unwrap();
-    let _ = tx.execute("SELECT 1/0").await.expect_err("a wrong statement");
-    tx.commit().await.expect("the driver believes it");
-    w.outbox.committed(receipt);
-    assert!(w.delivered().await.is_empty());
-    assert!(w.db.ids().await.is_empty());
-    w.close().await;
-}
-
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn commit_that_a_deferred_constraint_refuses_is_rolled_back_and_delivers_nothing() {
@@ -198,115 +69,6 @@ async fn commit_that_a_deferred_constraint_refuses_is_rolled_back_and_delivers_n
     tx.commit().await.unwrap();
     assert_eq!(w.db.ids().await, ["kept"]);
     assert_eq!(w.delivered().await, ["kept"]);
-    w.close().await;
-}
-
-// T12
-#[tokio::test]
-#[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn rolled_back_savepoint_takes_its_event_along() {
-    let w = World::new().await;
-    let mut tx = w.begin().await;
-    tx.write(event("before")).await.unwrap();
-    let mut savepoint = tx.savepoint().await.unwrap();
-    savepoint.write(event("undone")).await.unwrap();
-    savepoint.rollback().await.unwrap();
-    let mut savepoint = tx.savepoint().await.unwrap();
-    savepoint.write(event("dropped")).await.unwrap();
-    drop(savepoint);
-    tx.write(event("after")).await.unwrap();
-    tx.commit().await.unwrap();
-    assert_eq!(w.delivered().await, ["after", "before"]);
-    assert_eq!(w.db.ids().await, ["before", "after"]);
-    assert_eq!(w.log.of("after_rollback"), ["undone", "dropped"]);
-    w.close().await;
-}
-
-// T12: through the connection, behind the back of the `Tx`.
-#[tokio::test]
-#[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn raw_savepoint_that_is_rolled_back_takes_its_event_along() {
-    let w = World::new().await;
-    let mut tx = w.begin().await;
-    tx.write(event("before")).await.unwrap();
-    tx.execute("SAVEPOINT mine").await.unwrap();
-    tx.write(event("undone")).await.unwrap();
-    // An error is healed by the way back.
-    let _ = tx.execute("SELECT 1/0").await.expect_err("a wrong statement");
-    tx.execute("ROLLBACK TO mine").await.unwrap();
-    tx.execute("RELEASE mine").await.unwrap();
-    tx.commit().await.unwrap();
-    assert_eq!(w.delivered().await, ["before"]);
-    assert_eq!(w.db.ids().await, ["before"]);
-    assert_eq!(
-        (w.log.of("after_rollback"), w.log.of("after_commit")),
-        (vec!["undone".into()], vec!["before".into()])
-    );
-    w.close().await;
-}
-
-/// Written, taken back and written again under the same id, as a retried step would.
-#[tokio::test]
-#[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn event_that_is_written_again_after_its_savepoint_was_rolled_back_is_delivered_once() {
-    let w = World::new().await;
-    let mut tx = w.begin().await;
-    tx.execute("SAVEPOINT mine").await.unwrap();
-    tx.write(event("again")).await.unwrap();
-    tx.execute("ROLLBACK TO mine").await.unwrap();
-    tx.write_all(events(&["other", "again"])).await.unwrap();
-    tx.commit().await.unwrap();
-    assert_eq!(w.delivered().await, ["again", "other"]);
-    assert_eq!(w.log.of("after_commit"), ["other,again"]);
-    w.close().await;
-}
-
-// T12
-#[tokio::test]
-#[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn nested_savepoints_end_from_the_inside() {
-    let w = World::new().await;
-    let mut tx = w.begin().await;
-    let mut outer = tx.savepoint().await.unwrap();
-    outer.write(event("outer")).await.unwrap();
-    let mut kept = outer.savepoint().await.unwrap();
-    kept.write(event("kept")).await.unwrap();
-    kept.release().await.unwrap();
-    let mut dropped = outer.savepoint().await.unwrap();
-    dropped.write(event("dropped")).await.unwrap();
-    drop(dropped);
-    outer.release().await.unwrap();
-    let mut undone = tx.savepoint().await.unwrap();
-    let mut in_vain = undone.savepoint().await.unwrap();
-    in_vain.write(event("in-vain")).await.unwrap();
-    in_vain.release().await.unwrap();
-    undone.rollback().await.unwrap();
-    tx.commit().await.unwrap();
-    assert_eq!(w.delivered().await, ["kept", "outer"]);
-    assert_eq!(w.db.ids().await, ["outer", "kept"]);
-    assert_eq!(w.log.of("after_rollback"), ["dropped", "in-vain"]);
-    w.close().await;
-}
-
-// T12
-#[tokio::test]
-#[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn receipt_of_a_savepoint_is_only_a_wake_up_and_its_row_is_unleased() {
-    let w = World::new().await;
-    let mut tx = w.db.pool.begin().await.unwrap();
-    let direct = w.writer.insert(&mut tx, event("direct")).await.unwrap();
-    let mut savepoint = tx.begin().await.unwrap();
-    let nested = w.writer.insert(&mut savepoint, event("nested")).await.unwrap();
-    savepoint.commit().await.unwrap();
-    let leased = "SELECT event_id, locked_by IS NOT NULL, lease_token <> 0 FROM outbox_event ORDER BY seq";
-    let leased: Vec<(String, bool, bool)> = sqlx::query_as(leased).fetch_all(&mut *tx).await.unwrap();
-    assert_eq!(leased, [("direct".to_owned(), true, true), ("nested".to_owned(), false, false)]);
-    tx.commit().await.unwrap();
-    w.outbox.committed(nested);
-    w.outbox.committed(direct);
-    soon("both are delivered", w.recorder.wait_for(2)).await;
-    let source_of = |id: &str| w.recorder.deliveries().iter().find(|d| d.id().as_str() == id).unwrap().source;
-    assert_eq!((source_of("direct"), source_of("nested")), (Source::Hot, Source::Cold));
     w.close().await;
 }
 
@@ -372,55 +134,6 @@ async fn insert_into_an_aborted_raw_transaction_fails_with_the_servers_words() {
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn existing_id_is_a_no_op() {
-    let w = World::new().await;
-    let mut tx = w.begin().await;
-    assert_eq!(tx.write(event("b")).await.unwrap(), Some(EventId::from("b")));
-    tx.commit().await.unwrap();
-
-    let mut tx = w.db.pool.begin().await.unwrap();
-    let single = w.writer.insert(&mut tx, event("b")).await.unwrap();
-    assert!(single.is_empty());
-    assert_eq!(single.duplicates(), [EventId::from("b")]);
-    // The one that exists stands in the middle: the numbers of the others do not follow each other.
-    let batch = w.writer.insert_all(&mut tx, events(&["a", "b", "c", "c"])).await.unwrap();
-    let ids: Vec<&str> = batch.ids().map(EventId::as_str).collect();
-    assert_eq!(ids, ["a", "c"]);
-    let mut duplicates: Vec<&str> = batch.duplicates().iter().map(EventId::as_str).collect();
-    duplicates.sort_unstable();
-    assert_eq!(duplicates, ["b", "c"]);
-    let none = w.writer.insert_all(&mut tx, events(&["a", "b", "c"])).await.unwrap();
-    assert_eq!((none.is_empty(), none.duplicates().len()), (true, 3));
-    tx.commit().await.unwrap();
-    for receipt in [single, batch, none] {
-        w.outbox.committed(receipt);
-    }
-    soon("all are delivered", w.recorder.wait_for(3)).await;
-    assert_eq!(w.delivered().await, ["a", "b", "c"], "once each");
-    assert!(w.recorder.deliveries().iter().all(|delivery| delivery.source == Source::Hot));
-    w.close().await;
-}
-
-/// Written by several at once: the second waits for the first and sees what it has committed.
-#[tokio::test]
-#[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn two_transactions_with_one_id_store_it_once() {
-    let w = World::new().await;
-    let write = |id: &'static str| {
-        let (writer, pool) = (w.writer.clone(), w.db.pool.clone());
-        async move {
-            let mut tx = writer.begin(&pool).await.unwrap();
-            tx.write(event(id)).await.unwrap();
-            tx.commit().await.unwrap();
-        }
-    };
-    tokio::join!(write("same"), write("same"), write("same"), write("other"));
-    assert_eq!(w.delivered().await, ["other", "same"]);
-    w.close().await;
-}
-
-#[tokio::test]
-#[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn transaction_commits_on_ok() {
     let w = World::new().await;
     w.db.execute("CREATE TABLE orders (id int PRIMARY KEY)").await;
@@ -466,26 +179,6 @@ async fn transaction_rolls_back_on_an_error_a_panic_and_when_it_is_dropped() {
     assert!(w.db.ids().await.is_empty());
     assert!(w.delivered().await.is_empty());
     assert_eq!(w.log.of("after_rollback"), ["failed", "panicked", "cancelled"]);
-    w.close().await;
-}
-
-// S2-11, S3-59
-#[tokio::test]
-#[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn hooks_run_in_order_and_after_commit_only_after_the_commit() {
-    let w = World::new().await;
-    let mut tx = w.begin().await;
-    tx.write_all(events(&["a", "b"])).await.unwrap();
-    tx.write(event("c")).await.unwrap();
-    let before = ["before_write a,b", "after_write a,b", "before_write c", "after_write c"];
-    assert_eq!(w.log.lines(), before);
-    tx.commit().await.unwrap();
-    assert_eq!(w.log.lines()[4..], ["after_commit a,b", "after_commit c"]);
-
-    let mut tx = w.begin().await;
-    tx.write(event("d")).await.unwrap();
-    drop(tx);
-    assert_eq!(w.log.lines()[6..], ["before_write d", "after_write d", "after_rollback d"]);
     w.close().await;
 }
 

@@ -5,12 +5,11 @@
 mod support;
 
 use std::panic::AssertUnwindSafe;
-use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
-use posthaste::{BoxError, CommitError, EventId, Outbox, Recorder, Source, StoreError, WriteError};
+use posthaste::{BoxError, CommitError, Outbox, Recorder, StoreError, WriteError};
 use posthaste_sqlx::{SqliteTx, SqliteWriter};
-use sqlx::{Connection as _, Executor as _, SqliteConnection};
+use sqlx::{Executor as _, SqliteConnection};
 use support::*;
 
 /// A running engine that only the hot path and the bell of commits can wake.
@@ -47,88 +46,10 @@ impl World {
     }
 }
 
-// S0-04, S2-01
+/// A row that was rolled back gives its number to the next one, whoever inserts it.
 #[tokio::test]
-async fn rolled_back_event_is_never_delivered() {
+async fn event_of_a_rolled_back_savepoint_is_not_taken_for_a_foreign_row_that_has_its_number_now() {
     let w = World::new().await;
-    let mut tx = w.begin().await;
-    tx.write(event("undone")).await.unwrap();
-    tx.write_all(events(&["undone-2", "undone-3"])).await.unwrap();
-    tx.rollback().await.unwrap();
-    let mut tx = w.begin().await;
-    tx.write(event("dropped")).await.unwrap();
-    drop(tx);
-    let mut tx = w.begin().await;
-    tx.write(event("kept")).await.unwrap();
-    tx.commit().await.unwrap();
-    assert_eq!(w.delivered().await, ["kept"]);
-    assert_eq!(w.db.ids().await, ["kept"]);
-}
-
-// S0-04
-#[tokio::test]
-async fn receipt_of_a_rolled_back_transaction_delivers_nothing_even_if_its_caller_says_committed() {
-    let w = World::new().await;
-    let mut tx = w.db.pool.begin().await.unwrap();
-    let lie = w.writer.insert(&mut tx, event("undone")).await.unwrap();
-    tx.rollback().await.unwrap();
-    // Its number is given away again.
-    let mut tx = w.begin().await;
-    tx.write(event("kept")).await.unwrap();
-    tx.commit().await.unwrap();
-    w.outbox.committed(lie);
-    assert_eq!(w.delivered().await, ["kept"]);
-}
-
-// T12
-#[tokio::test]
-async fn rolled_back_savepoint_takes_its_event_along() {
-    let w = World::new().await;
-    let mut tx = w.begin().await;
-    tx.write(event("before")).await.unwrap();
-    let mut savepoint = tx.savepoint().await.unwrap();
-    savepoint.write(event("undone")).await.unwrap();
-    savepoint.rollback().await.unwrap();
-    let mut savepoint = tx.savepoint().await.unwrap();
-    savepoint.write(event("dropped")).await.unwrap();
-    drop(savepoint);
-    tx.write(event("after")).await.unwrap();
-    tx.commit().await.unwrap();
-    assert_eq!(w.delivered().await, ["after", "before"]);
-    assert_eq!(w.db.ids().await, ["before", "after"]);
-    let rolled_back: Vec<_> = w.log.lines().into_iter().filter(|l| l.starts_with("after_rollback")).collect();
-    assert_eq!(rolled_back, ["after_rollback undone", "after_rollback dropped"]);
-}
-
-// T12: through the connection, behind the back of the `Tx`.
-#[tokio::test]
-async fn raw_savepoint_that_is_rolled_back_takes_its_event_along() {
-    let w = World::new().await;
-    let mut tx = w.begin().await;
-    tx.write(event("before")).await.unwrap();
-    tx.execute("SAVEPOINT mine").await.unwrap();
-    tx.write(event("undone")).await.unwrap();
-    tx.execute("ROLLBACK TO mine").await.unwrap();
-    tx.execute("RELEASE mine").await.unwrap();
-    tx.commit().await.unwrap();
-    assert_eq!(w.delivered().await, ["before"]);
-    assert!(w.log.lines().contains(&"after_rollback undone".to_owned()), "{:?}", w.log.lines());
-}
-
-/// A row that was rolled back gives its number to the next one.
-#[tokio::test]
-async fn event_of_a_rolled_back_savepoint_is_not_taken_for_the_one_that_has_its_number_now() {
-    let w = World::new().await;
-    let mut tx = w.begin().await;
-    tx.execute("SAVEPOINT mine").await.unwrap();
-    tx.write(event("undone")).await.unwrap();
-    tx.execute("ROLLBACK TO mine").await.unwrap();
-    tx.write(event("kept")).await.unwrap();
-    tx.commit().await.unwrap();
-    assert_eq!(w.delivered().await, ["kept"]);
-    let lines = w.log.lines();
-    assert_eq!(lines[lines.len() - 2..], ["after_rollback undone", "after_commit kept"]);
-
     let mut tx = w.begin().await;
     tx.execute("SAVEPOINT mine").await.unwrap();
     tx.write(event("undone")).await.unwrap();
@@ -137,48 +58,7 @@ async fn event_of_a_rolled_back_savepoint_is_not_taken_for_the_one_that_has_its_
         "INSERT INTO outbox_event (event_id, event_type, payload) VALUES ('by-hand', 'Tested', '{}')";
     tx.execute(by_hand).await.unwrap();
     tx.commit().await.unwrap();
-    assert_eq!(w.delivered().await, ["by-hand", "kept"]);
-}
-
-/// Written, taken back and written again under the same id, as a retried step would.
-#[tokio::test]
-async fn event_that_is_written_again_after_its_savepoint_was_rolled_back_is_delivered_once() {
-    let w = World::new().await;
-    let mut tx = w.begin().await;
-    tx.execute("SAVEPOINT mine").await.unwrap();
-    tx.write(event("again")).await.unwrap();
-    tx.execute("ROLLBACK TO mine").await.unwrap();
-    tx.write_all(events(&["other", "again"])).await.unwrap();
-    tx.commit().await.unwrap();
-    assert_eq!(w.delivered().await, ["again", "other"]);
-    let commits: Vec<_> = w.log.lines().into_iter().filter(|line| line.starts_with("after_commit")).collect();
-    assert_eq!(commits, ["after_commit other,again"]);
-}
-
-// T12
-#[tokio::test]
-async fn nested_savepoints_end_from_the_inside() {
-    let w = World::new().await;
-    let mut tx = w.begin().await;
-    let mut outer = tx.savepoint().await.unwrap();
-    outer.write(event("outer")).await.unwrap();
-    let mut kept = outer.savepoint().await.unwrap();
-    kept.write(event("kept")).await.unwrap();
-    kept.release().await.unwrap();
-    let mut dropped = outer.savepoint().await.unwrap();
-    dropped.write(event("dropped")).await.unwrap();
-    drop(dropped);
-    outer.release().await.unwrap();
-    let mut undone = tx.savepoint().await.unwrap();
-    let mut in_vain = undone.savepoint().await.unwrap();
-    in_vain.write(event("in-vain")).await.unwrap();
-    in_vain.release().await.unwrap();
-    undone.rollback().await.unwrap();
-    tx.commit().await.unwrap();
-    assert_eq!(w.delivered().await, ["kept", "outer"]);
-    assert_eq!(w.db.ids().await, ["outer", "kept"]);
-    let rolled_back: Vec<_> = w.log.lines().into_iter().filter(|l| l.starts_with("after_rollback")).collect();
-    assert_eq!(rolled_back, ["after_rollback dropped", "after_rollback in-vain"]);
+    assert_eq!(w.delivered().await, ["by-hand"]);
 }
 
 // S0-23, S2-14, S3-24
@@ -223,86 +103,6 @@ async fn raw_begin_is_a_transaction_too() {
     }
     let expected = ["BEGIN", "BEGIN-EXCLUSIVE", "BEGIN-IMMEDIATE", "SAVEPOINT-outermost"];
     assert_eq!(w.delivered().await, expected);
-}
-
-// S2-02
-#[tokio::test]
-async fn hot_path_delivers_after_commit() {
-    let w = World::new().await;
-    let mut tx = w.begin().await;
-    tx.write(event("by-tx")).await.unwrap();
-    tx.commit().await.unwrap();
-    soon("the hot path delivers", w.recorder.wait_for(1)).await;
-
-    let mut tx = w.db.pool.begin().await.unwrap();
-    let receipt = w.writer.insert(&mut tx, event("by-receipt")).await.unwrap();
-    tx.commit().await.unwrap();
-    w.outbox.committed(receipt);
-    soon("the hot path delivers", w.recorder.wait_for(2)).await;
-    let sources: Vec<Source> = w.recorder.deliveries().iter().map(|delivery| delivery.source).collect();
-    assert_eq!(sources, [Source::Hot, Source::Hot]);
-    assert_eq!(w.delivered().await, ["by-receipt", "by-tx"], "once each");
-}
-
-#[tokio::test]
-async fn dropped_receipt_is_delivered_within_the_hot_lease() {
-    let w = World::new().await;
-    let mut tx = w.db.pool.begin().await.unwrap();
-    drop(w.writer.insert(&mut tx, event("a")).await.unwrap());
-    tx.commit().await.unwrap();
-    let started = Instant::now();
-    soon("it is released and found", w.recorder.wait_for(1)).await;
-    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
-    assert_eq!(w.recorder.deliveries()[0].source, Source::Cold);
-}
-
-// T12
-#[tokio::test]
-async fn receipt_of_a_savepoint_is_only_a_wake_up_and_its_row_is_unleased() {
-    let w = World::new().await;
-    let mut tx = w.db.pool.begin().await.unwrap();
-    let direct = w.writer.insert(&mut tx, event("direct")).await.unwrap();
-    let mut savepoint = tx.begin().await.unwrap();
-    let nested = w.writer.insert(&mut savepoint, event("nested")).await.unwrap();
-    savepoint.commit().await.unwrap();
-    let leased = "SELECT event_id, locked_by IS NOT NULL, lease_token <> 0 FROM outbox_event ORDER BY seq";
-    let leased: Vec<(String, bool, bool)> = sqlx::query_as(leased).fetch_all(&mut *tx).await.unwrap();
-    assert_eq!(leased, [("direct".to_owned(), true, true), ("nested".to_owned(), false, false)]);
-    tx.commit().await.unwrap();
-    w.outbox.committed(nested);
-    w.outbox.committed(direct);
-    soon("both are delivered", w.recorder.wait_for(2)).await;
-    let source_of = |id: &str| w.recorder.deliveries().iter().find(|d| d.id().as_str() == id).unwrap().source;
-    assert_eq!((source_of("direct"), source_of("nested")), (Source::Hot, Source::Cold));
-}
-
-#[tokio::test]
-async fn existing_id_is_a_no_op() {
-    let w = World::new().await;
-    let mut tx = w.begin().await;
-    assert_eq!(tx.write(event("b")).await.unwrap(), Some(EventId::from("b")));
-    tx.commit().await.unwrap();
-
-    let mut tx = w.db.pool.begin().await.unwrap();
-    let single = w.writer.insert(&mut tx, event("b")).await.unwrap();
-    assert!(single.is_empty());
-    assert_eq!(single.duplicates(), [EventId::from("b")]);
-    // The one that exists stands in the middle: the numbers of the others do not follow each other.
-    let batch = w.writer.insert_all(&mut tx, events(&["a", "b", "c", "c"])).await.unwrap();
-    let ids: Vec<&str> = batch.ids().map(EventId::as_str).collect();
-    assert_eq!(ids, ["a", "c"]);
-    let mut duplicates: Vec<&str> = batch.duplicates().iter().map(EventId::as_str).collect();
-    duplicates.sort_unstable();
-    assert_eq!(duplicates, ["b", "c"]);
-    let none = w.writer.insert_all(&mut tx, events(&["a", "b", "c"])).await.unwrap();
-    assert_eq!((none.is_empty(), none.duplicates().len()), (true, 3));
-    tx.commit().await.unwrap();
-    for receipt in [single, batch, none] {
-        w.outbox.committed(receipt);
-    }
-    soon("all are delivered", w.recorder.wait_for(3)).await;
-    assert_eq!(w.delivered().await, ["a", "b", "c"], "once each");
-    assert!(w.recorder.deliveries().iter().all(|delivery| delivery.source == Source::Hot));
 }
 
 #[tokio::test]
@@ -350,24 +150,6 @@ async fn transaction_rolls_back_on_an_error_a_panic_and_when_it_is_dropped() {
     assert!(w.delivered().await.is_empty());
     let ends: Vec<_> = w.log.lines().into_iter().filter(|line| line.starts_with("after_rollback")).collect();
     assert_eq!(ends, ["after_rollback failed", "after_rollback panicked", "after_rollback cancelled"]);
-}
-
-// S2-11, S3-59
-#[tokio::test]
-async fn hooks_run_in_order_and_after_commit_only_after_the_commit() {
-    let w = World::new().await;
-    let mut tx = w.begin().await;
-    tx.write_all(events(&["a", "b"])).await.unwrap();
-    tx.write(event("c")).await.unwrap();
-    let before = ["before_write a,b", "after_write a,b", "before_write c", "after_write c"];
-    assert_eq!(w.log.lines(), before);
-    tx.commit().await.unwrap();
-    assert_eq!(w.log.lines()[4..], ["after_commit a,b", "after_commit c"]);
-
-    let mut tx = w.begin().await;
-    tx.write(event("d")).await.unwrap();
-    drop(tx);
-    assert_eq!(w.log.lines()[6..], ["before_write d", "after_write d", "after_rollback d"]);
 }
 
 #[tokio::test]
@@ -427,22 +209,6 @@ async fn pool_is_usable_after_a_transaction_was_ended_behind_its_back() {
     tx.write(event("kept")).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(w.delivered().await, ["kept"]);
-}
-
-/// Written by two programs at once: the second sees what the first has committed.
-#[tokio::test]
-async fn two_transactions_with_one_id_store_it_once() {
-    let w = World::new().await;
-    let write = |id: &'static str| {
-        let (writer, pool) = (w.writer.clone(), w.db.pool.clone());
-        async move {
-            let mut tx = writer.begin(&pool).await.unwrap();
-            tx.write(event(id)).await.unwrap();
-            tx.commit().await.unwrap();
-        }
-    };
-    tokio::join!(write("same"), write("same"), write("same"), write("other"));
-    assert_eq!(w.delivered().await, ["other", "same"]);
 }
 
 // S2-12, S2-15

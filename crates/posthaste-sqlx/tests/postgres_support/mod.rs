@@ -7,8 +7,9 @@
 #[path = "../steps/mod.rs"]
 mod steps;
 
-pub mod log;
 pub mod proxy;
+pub mod server;
+pub mod silence;
 
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,11 +17,19 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use posthaste::admin::Filter;
 use posthaste::{Admin as _, EventId, Outbox, Recorder, Route, Routes, SingleNode, Status};
+use posthaste_sqlx::SchemaName;
 use posthaste_sqlx::postgres::PgStoreBuilder;
-use posthaste_sqlx::{PgStore, PgWriter, SchemaName};
+// The names by which the cases of every server know them.
+pub use posthaste_sqlx::{PgStore as Store, PgTx as Tx, PgWriter as Writer};
+use posthaste_sqlx::{PgStore, PgWriter};
+pub use sqlx::postgres::PgConnectOptions as Options;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgPool, Row as _};
+pub use sqlx::{PgPool as Pool, Postgres as Database};
 pub use steps::*;
+
+/// Whether a connection can be used again after a caller went away in the midst of a statement.
+pub const DROPPED_STATEMENT_IS_HARMLESS: bool = true;
 
 /// The server of this test run.
 pub fn server() -> PgConnectOptions {
@@ -78,6 +87,16 @@ impl Db {
         PgStore::builder(&server()).schema(self.schema.clone()).connect().await.expect("the store opens")
     }
 
+    /// Where the outbox lies, for [`open_at`].
+    pub fn place(&self) -> &str {
+        self.schema.as_str()
+    }
+
+    /// A writer in another process, as far as an engine can see: without a hot path.
+    pub async fn writer_elsewhere(&self) -> PgWriter {
+        plain_writer(&self.another_store().await)
+    }
+
     /// A writer without an engine: its rows wait for somebody else.
     pub fn plain_writer(&self) -> PgWriter {
         plain_writer(&self.store)
@@ -90,6 +109,16 @@ impl Db {
 
     pub fn start(&self, recorder: &Recorder) -> Outbox {
         self.engine(recorder).start().expect("a good configuration")
+    }
+
+    /// How many transactions are open on the store's own connections.
+    pub async fn open_transactions(&self) -> i64 {
+        let open = format!(
+            "SELECT count(*) FROM pg_stat_activity
+             WHERE application_name LIKE '{}: posthaste%' AND state LIKE 'idle in transaction%'",
+            self.schema
+        );
+        self.int(&open).await
     }
 
     pub async fn execute(&self, sql: &str) {
@@ -112,6 +141,13 @@ impl Db {
         rows.expect("rows").iter().map(|row| row.get(0)).collect()
     }
 
+    /// Every row with all its columns, those excepted that depend on the time of its insertion.
+    pub async fn timeless_rows(&self) -> Vec<String> {
+        let sql = "SELECT (to_jsonb(o) - '{seq,available_at,inserted_at}'::text[])::text FROM outbox_event AS o \
+            ORDER BY event_id";
+        sqlx::query_scalar(sql).fetch_all(&self.pool).await.expect("rows")
+    }
+
     pub async fn status(&self, id: &str) -> Option<Status> {
         let detail = self.store.get(&EventId::from(id)).await.expect("the store answers");
         detail.map(|detail| detail.row.status)
@@ -127,6 +163,13 @@ impl Db {
         self.store.close().await;
         drop_schema(&self.schema).await;
     }
+}
+
+/// An outbox that is there, as another process opens it, and a pool as it has one.
+pub async fn open_at(place: &str, connections: u32) -> (PgStore, PgPool) {
+    let schema: SchemaName = place.parse().expect("a good name");
+    let store = PgStore::builder(&server()).schema(schema.clone()).connect().await;
+    (store.expect("the store opens"), pool_in(&schema, server(), connections).await)
 }
 
 pub async fn pool_in(schema: &SchemaName, options: PgConnectOptions, connections: u32) -> PgPool {

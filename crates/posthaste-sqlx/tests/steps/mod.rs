@@ -2,7 +2,12 @@
 
 #![allow(dead_code, unreachable_pub, reason = "every test file uses a part of it")]
 
+#[macro_use]
+pub mod cases;
+pub mod log;
 pub mod payloads;
+#[macro_use]
+pub mod script;
 
 use std::collections::BTreeSet;
 use std::pin::pin;

@@ -5,14 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use posthaste::{CommitError, Outbox};
-use posthaste_sqlx::{PgStore, PgWriter, SchemaName};
-use sqlx::PgPool;
-use sqlx::postgres::PgConnectOptions;
+use posthaste::CommitError;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
 use super::{Said, delayed_event, telling_event};
+use crate::db::{Pool, Writer};
 
 /// What became of the transactions, by the ids of their events.
 #[derive(Clone, Debug, Default)]
@@ -51,7 +49,7 @@ impl Journal {
         Self { unknown: &tried - &known, committed, rolled_back }
     }
 
-    async fn transact(&mut self, writer: &PgWriter, pool: &PgPool, ids: Vec<String>, work: Work) -> Ended {
+    async fn transact(&mut self, writer: &Writer, pool: &Pool, ids: Vec<String>, work: Work) -> Ended {
         let ended = transact(writer, pool, &ids, work).await;
         match ended {
             Ended::Committed => self.committed.extend(ids),
@@ -81,7 +79,7 @@ fn work(round: usize, delay: Duration) -> Work {
     Work { roll_back: round % 10 == 9, delay }
 }
 
-async fn transact(writer: &PgWriter, pool: &PgPool, ids: &[String], work: Work) -> Ended {
+async fn transact(writer: &Writer, pool: &Pool, ids: &[String], work: Work) -> Ended {
     let delayed = |id: &String| match work.delay {
         Duration::ZERO => telling_event(id),
         delay => delayed_event(id, delay),
@@ -102,19 +100,11 @@ async fn transact(writer: &PgWriter, pool: &PgPool, ids: &[String], work: Work) 
     }
 }
 
-/// A writer in another process, as far as an engine can see: without a hot path.
-pub async fn writer_elsewhere(schema: &SchemaName) -> PgWriter {
-    let options = std::env::var("POSTHASTE_TEST_POSTGRES_URL").expect("run `cargo xtask test`");
-    let options: PgConnectOptions = options.parse().expect("a URL");
-    let store = PgStore::builder(&options).schema(schema.clone()).connect().await.expect("the store opens");
-    store.writer(&Outbox::writer_only(store.clone()).build().expect("a good configuration"))
-}
-
 /// Writes so many events as fast as one service can, up to three in a transaction, and tells before and
 /// after each transaction what it does and what came of it.
 pub async fn write_as_service(
-    writer: &PgWriter,
-    pool: &PgPool,
+    writer: &Writer,
+    pool: &Pool,
     name: &str,
     count: usize,
     delay: Duration,
@@ -146,7 +136,7 @@ pub struct Load {
 
 impl Load {
     /// So many services, with a pause after each transaction.
-    pub fn start(name: &str, writer: &PgWriter, pool: &PgPool, writers: usize, pause: Duration) -> Self {
+    pub fn start(name: &str, writer: &Writer, pool: &Pool, writers: usize, pause: Duration) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let mut tasks = JoinSet::new();
         for n in 0..writers {

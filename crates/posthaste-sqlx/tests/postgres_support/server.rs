@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use sqlx::postgres::PgConnectOptions;
 use tempfile::TempDir;
 
-use crate::postgres_support::until;
+use super::until;
 
 /// How a server ends.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +19,17 @@ pub enum End {
     Immediate,
     /// The first process alone is killed; the others see it some time later.
     Killed,
+}
+
+impl End {
+    /// A different one each time.
+    pub fn of_round(round: usize) -> Self {
+        match round {
+            4 => Self::Killed,
+            _ if round.is_multiple_of(2) => Self::Fast,
+            _ => Self::Immediate,
+        }
+    }
 }
 
 pub struct OwnServer {

@@ -1,13 +1,11 @@
 //! Engines in processes of their own, each a service with an engine and a writer, and the journals that
 //! show what became of every event. A test program starts itself once more for each node: it has a test
-//! `node` that calls [`run_node`].
+//! `node` that calls [`run_node`], and names its database `crate::db`.
 
 #![allow(dead_code, unreachable_pub, unused_imports, reason = "every test file uses a part of it")]
 
 mod load;
 mod program;
-mod proxy;
-mod server;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -18,12 +16,10 @@ use posthaste::Event;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex, MutexGuard, mpsc};
 
-use crate::postgres_support::soon;
+use crate::db::{Db, soon, until};
 
-pub use load::{Journal, Load, write_as_service, writer_elsewhere};
+pub use load::{Journal, Load, write_as_service};
 pub use program::run_node;
-pub use proxy::Proxy;
-pub use server::{End, OwnServer};
 
 /// The variable that makes the test `node` a node.
 const NODE: &str = "POSTHASTE_TEST_NODE";
@@ -34,8 +30,8 @@ const MARK: &str = "@@ ";
 /// How a node is set up.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Config {
-    pub url: String,
-    pub schema: String,
+    /// Where its outbox lies on the server of the tests.
+    pub place: String,
     pub lease: Duration,
     pub poll: Duration,
     pub workers: usize,
@@ -56,10 +52,9 @@ pub enum Sink {
 }
 
 impl Config {
-    pub fn new(schema: &impl ToString) -> Self {
+    pub fn new(db: &Db) -> Self {
         Self {
-            url: std::env::var("POSTHASTE_TEST_POSTGRES_URL").expect("run `cargo xtask test`"),
-            schema: schema.to_string(),
+            place: db.place().to_owned(),
             lease: Duration::from_secs(30),
             poll: Duration::from_millis(100),
             workers: 4,
@@ -150,8 +145,28 @@ impl Node {
         self.said.0.entry(word.to_owned()).or_default().push(rest.to_owned());
     }
 
-    /// STOP or CONT.
-    pub fn signal(&self, signal: &str) {
+    /// Stops it where it is. Returns when all of its threads stand still, which a busy machine takes its
+    /// time for.
+    pub async fn suspend(&self) {
+        self.signal("STOP");
+        until("a node stands still", async || self.states().iter().all(|state| state == "T")).await;
+    }
+
+    /// Lets it go on.
+    pub fn resume(&self) {
+        self.signal("CONT");
+    }
+
+    /// The states of its threads; none where the system does not say.
+    fn states(&self) -> Vec<String> {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).into_iter().flatten();
+        let stats =
+            threads.flatten().filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok());
+        // Behind the name, which may contain anything.
+        stats.filter_map(|stat| Some(stat.rsplit_once(") ")?.1[..1].to_owned())).collect()
+    }
+
+    fn signal(&self, signal: &str) {
         let script = format!("kill -s {signal} {}", self.child.id());
         assert!(Command::new("sh").args(["-c", &script]).status().expect("a shell").success(), "{script}");
     }

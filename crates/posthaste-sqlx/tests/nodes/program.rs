@@ -8,11 +8,10 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use posthaste::{Delivery, Destination, Outbox, Outcome, Profile, Route, Routes};
-use posthaste_sqlx::PgStore;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use tokio::sync::{mpsc, watch};
 
 use super::{Config, MARK, NODE, Sink, take, write_as_service};
+use crate::db::{Store, open_at};
 
 /// Runs a node, if this process was started to be one.
 pub fn run_node() {
@@ -25,11 +24,7 @@ pub fn run_node() {
 async fn run(config: Config) {
     let counters = Counters::default();
     metrics::set_global_recorder(counters.clone()).expect("the only recorder");
-    let options: PgConnectOptions = config.url.parse().expect("a URL");
-    let schema = config.schema.parse().expect("a good name");
-    let store = PgStore::builder(&options).schema(schema).connect().await.expect("the store opens");
-    let pool = PgPoolOptions::new().max_connections(2).connect_with(options).await.expect("a pool");
-
+    let (store, pool) = open_at(&config.place, 2).await;
     let (go, gate) = watch::channel(false);
     let outbox = start_engine(&config, store.clone(), gate);
     let writer = store.writer(&outbox);
@@ -51,7 +46,7 @@ async fn run(config: Config) {
     say("END", "");
 }
 
-fn start_engine(config: &Config, store: PgStore, gate: watch::Receiver<bool>) -> Outbox {
+fn start_engine(config: &Config, store: Store, gate: watch::Receiver<bool>) -> Outbox {
     let journal = Saying { sink: config.sink, gate };
     let mut routes = Routes::new();
     for event_type in &config.types {

@@ -1,0 +1,340 @@
+//! Several nodes, each a process of its own, on one table: killed, stopped, of different releases, and with
+//! clocks that are wrong.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+use std::time::Duration;
+
+use posthaste::Admin as _;
+use sqlx::Row as _;
+
+use crate::db::*;
+use crate::nodes::*;
+
+/// The tests of this file, and the node that they start.
+macro_rules! node_tests {
+    ($ignored:literal) => {
+        server_tests!(
+            $ignored,
+            (flavor = "multi_thread", worker_threads = 2),
+            four_nodes_deliver_each_event_exactly_once,
+            node_killed_twenty_times_loses_and_invents_nothing_and_repeats_only_what_was_under_way,
+            node_stopped_past_its_lease_changes_nothing_that_another_holds,
+            node_stopped_under_load_is_replaced_and_only_what_it_had_begun_is_repeated,
+            old_node_leaves_a_type_that_only_the_new_one_knows_to_it,
+            nodes_an_hour_ahead_and_an_hour_behind_deliver_once_and_not_before_its_time,
+        );
+
+        #[test]
+        #[ignore = "a node, which the other tests of this file start"]
+        fn node() {
+            nodes::run_node();
+        }
+    };
+}
+
+const SHORT_LEASE: Duration = Duration::from_secs(2);
+
+async fn until_nothing_waits(db: &Db) {
+    until("everything is settled", async || {
+        let stats = db.store.stats().await.expect("the store answers");
+        stats.new + stats.retry == 0
+    })
+    .await;
+}
+
+/// Which of these events have no terminal state yet.
+async fn unsettled(db: &Db, ids: &[String]) -> Vec<String> {
+    let waiting = ids_where(db, "status IN (0, 2)").await;
+    ids.iter().filter(|id| waiting.contains(*id)).cloned().collect()
+}
+
+async fn ids_where(db: &Db, condition: &str) -> BTreeSet<String> {
+    let sql = sqlx::AssertSqlSafe(format!("SELECT event_id FROM outbox_event WHERE {condition}"));
+    let rows = sqlx::query(sql).fetch_all(&db.pool).await.expect("rows");
+    rows.iter().map(|row| row.get(0)).collect()
+}
+
+/// What was delivered and not settled when a node was killed or stopped, and how often that was so.
+#[derive(Default)]
+struct InFlight(BTreeMap<String, usize>);
+
+impl InFlight {
+    fn add(&mut self, ids: Vec<String>) {
+        ids.into_iter().for_each(|id| *self.0.entry(id).or_default() += 1);
+    }
+
+    fn total(&self) -> usize {
+        self.0.values().sum()
+    }
+
+    /// Nothing else is delivered again, and nothing more often. Answers how many deliveries were repeats.
+    fn check(&self, counts: &BTreeMap<&str, usize>) -> usize {
+        let allowed = |id: &str| 1 + self.0.get(id).copied().unwrap_or(0);
+        let wrong: Vec<_> = counts.iter().filter(|(id, count)| **count > allowed(id)).take(5).collect();
+        assert!(wrong.is_empty(), "delivered again without need: {wrong:?}");
+        counts.values().map(|count| count - 1).sum()
+    }
+}
+
+// T-BASE, F22
+pub(crate) async fn four_nodes_deliver_each_event_exactly_once() {
+    let _alone = alone().await;
+    let db = Db::new().await;
+    let mut nodes = Vec::new();
+    for _ in 0..4 {
+        nodes.push(Node::start(&Config::new(&db)).await);
+    }
+    // Half of them hot on the nodes, half for whoever claims them first.
+    for (n, node) in nodes.iter_mut().enumerate() {
+        node.tell(&format!("WRITE 2800 node{n}"));
+    }
+    let writer = db.plain_writer();
+    let cold = async |name| write_as_service(&writer, &db.pool, name, 2800, Duration::ZERO, |_, _| ()).await;
+    let (a, b, c, d) = tokio::join!(cold("a"), cold("b"), cold("c"), cold("d"));
+    let mut journal = Journal::default();
+    [a, b, c, d].into_iter().for_each(|written| journal.absorb(written));
+    for node in &mut nodes {
+        node.says("WROTE", 1).await;
+    }
+    until_nothing_waits(&db).await;
+    let mut delivered = Vec::new();
+    for node in nodes {
+        let said = node.stop().await;
+        journal.absorb(Journal::of(&said));
+        println!("{} delivered, {} of them hot", said.delivered().len(), said.counter("outbox.enqueue.hot"));
+        assert!(said.delivered().len() > 500, "every node took part");
+        assert!(said.counter("outbox.enqueue.hot") > 0 && said.counter("outbox.enqueue.cold") > 0);
+        delivered.extend_from_slice(said.delivered());
+    }
+    let counts = counts(&delivered);
+    journal.check(counts.keys().copied());
+    assert_eq!(journal.unknown, BTreeSet::new());
+    assert!(journal.committed.len() >= 20_000, "{} committed", journal.committed.len());
+    assert_eq!(delivered.len(), journal.committed.len(), "each exactly once");
+    assert_eq!(db.int("SELECT count(*) FROM outbox_event WHERE lost_leases > 0").await, 0);
+    db.close().await;
+}
+
+// T-KILL, F21, F24
+pub(crate) async fn node_killed_twenty_times_loses_and_invents_nothing_and_repeats_only_what_was_under_way() {
+    let _alone = alone().await;
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let db = Db::new().await;
+    let config =
+        Config { lease: SHORT_LEASE, sink: Sink::Takes(Duration::from_millis(2)), ..Config::new(&db) };
+    let mut steady = Vec::new();
+    for _ in 0..3 {
+        steady.push(Node::start(&config).await);
+    }
+    let load = Load::start("load", &db.plain_writer(), &db.pool, 3, Duration::from_millis(5));
+    let (mut in_flight, mut delivered) = (InFlight::default(), Vec::new());
+    let mut journal = Journal::default();
+    for life in 0..20 {
+        let mut victim = Node::start(&config).await;
+        victim.tell(&format!("WRITE 1000000 life{life}"));
+        victim.says("DELIVERED", random.usize(1..300)).await;
+        let said = victim.kill().await;
+        in_flight.add(unsettled(&db, said.delivered()).await);
+        journal.absorb(Journal::of(&said));
+        delivered.extend_from_slice(said.delivered());
+    }
+    let by_victims = delivered.len();
+    journal.absorb(load.stop().await);
+    until_nothing_waits(&db).await;
+    for node in steady {
+        delivered.extend_from_slice(node.stop().await.delivered());
+    }
+    let counts = counts(&delivered);
+    journal.check(counts.keys().copied());
+    let repeats = in_flight.check(&counts);
+    let unknown = &ids_where(&db, "status = 1").await & &journal.unknown;
+    println!(
+        "{} committed, {} rolled back, {} unknown of which {} were there, {by_victims} delivered by the \
+         killed, {} in flight at the kills, {repeats} repeats",
+        journal.committed.len(),
+        journal.rolled_back.len(),
+        journal.unknown.len(),
+        unknown.len(),
+        in_flight.total(),
+    );
+    let delivered_unknown = journal.unknown.iter().filter(|id| counts.contains_key(id.as_str()));
+    assert_eq!(delivered_unknown.cloned().collect::<BTreeSet<_>>(), unknown, "what is there is delivered");
+    assert!(repeats > 0, "some of the kills hit a delivery");
+    assert_eq!(db.int("SELECT count(*) FROM outbox_event WHERE status <> 1").await, 0);
+    db.close().await;
+}
+
+/// What the store knows about rows beside the end of their leases, which their owner moves.
+async fn rows(db: &Db) -> Vec<String> {
+    let sql = "SELECT concat_ws(' ', event_id, status, attempts, coalesce(locked_by, '-'), lease_token, lost_leases,
+      deferrals, coalesce(last_error, '-'), done_at) FROM outbox_event ORDER BY seq";
+    let rows = sqlx::query(sql).fetch_all(&db.pool).await.expect("rows");
+    rows.iter().map(|row| row.get(0)).collect()
+}
+
+async fn write(db: &Db, event_type: &str, ids: impl IntoIterator<Item = String>) {
+    let mut tx = db.plain_writer().begin(&db.pool).await.expect("a transaction");
+    let events = ids.into_iter().map(|id| typed_event(event_type, &id)).collect();
+    tx.write_all(events).await.expect("written");
+    tx.commit().await.expect("committed");
+}
+
+// T-STOP, F20
+pub(crate) async fn node_stopped_past_its_lease_changes_nothing_that_another_holds() {
+    let _alone = alone().await;
+    let db = Db::new().await;
+    let config = Config { lease: SHORT_LEASE, workers: 20, sink: Sink::Holds, ..Config::new(&db) };
+    let mut stopped = Node::start(&config).await;
+    write(&db, "Failing", (0..10).map(|n| format!("failing{n}"))).await;
+    stopped.says("DELIVERED", 10).await;
+    stopped.suspend().await;
+    // It fails all of them in the moment in which it goes on, before it can see that they are lost.
+    stopped.tell("GO");
+    let mut next = Node::start(&config).await;
+    next.says("DELIVERED", 10).await;
+    let before = rows(&db).await;
+    assert_eq!(db.int("SELECT count(*) FROM outbox_event WHERE status = 0 AND attempts = 0").await, 10);
+
+    stopped.resume();
+    let said = stopped.stop().await;
+    assert_eq!(rows(&db).await, before, "the late outcomes change nothing");
+    let conflicts = said.counter("outbox.lease.conflicts");
+    println!("{conflicts} conflicts");
+    assert!(conflicts >= 10, "each of them is counted, {conflicts} were");
+    assert_eq!(said.counter("outbox.dispatch.failure"), 0);
+
+    next.tell("GO");
+    until("the other one settles them", async || {
+        db.int("SELECT count(*) FROM outbox_event WHERE status = 2 AND attempts = 1").await == 10
+    })
+    .await;
+    assert_eq!(db.int("SELECT min(lost_leases) FROM outbox_event").await, 1);
+    next.kill().await;
+    db.close().await;
+}
+
+// T-STOP under load
+pub(crate) async fn node_stopped_under_load_is_replaced_and_only_what_it_had_begun_is_repeated() {
+    let _alone = alone().await;
+    let db = Db::new().await;
+    let config = Config {
+        lease: SHORT_LEASE,
+        workers: 8,
+        sink: Sink::Takes(Duration::from_millis(10)),
+        ..Config::new(&db)
+    };
+    let steady = Node::start(&config).await;
+    let mut stopped = Node::start(&config).await;
+    let load = Load::start("load", &db.plain_writer(), &db.pool, 3, Duration::from_millis(2));
+    stopped.says("DELIVERED", 200).await;
+    stopped.suspend().await;
+    until("its leases lapse, and the other one delivers", async || {
+        db.int("SELECT count(*) FROM outbox_event WHERE status = 1 AND lost_leases > 0").await > 0
+    })
+    .await;
+    let journal = load.stop().await;
+    until_nothing_waits(&db).await;
+    let settled_without_it = db.int("SELECT count(*) FROM outbox_event WHERE lost_leases > 0").await;
+    let before = rows(&db).await;
+    stopped.resume();
+    let said = stopped.stop().await;
+    assert_eq!(rows(&db).await, before, "the late outcomes change nothing");
+    let late = said.counter("outbox.settle.late.done");
+    let mut delivered = said.delivered().to_vec();
+    delivered.extend_from_slice(steady.stop().await.delivered());
+    let counts = counts(&delivered);
+    journal.check(counts.keys().copied());
+    let repeats = delivered.len() - counts.len();
+    println!(
+        "{} committed, {settled_without_it} taken over, {repeats} repeats, {late} late outcomes",
+        journal.committed.len()
+    );
+    assert!(repeats <= settled_without_it as usize);
+    // More, if a statement of its own was under way when it was stopped: it asks once more.
+    assert!(late as usize >= repeats, "every repeat is counted: {late} of {repeats}");
+    db.close().await;
+}
+
+pub(crate) async fn old_node_leaves_a_type_that_only_the_new_one_knows_to_it() {
+    let _alone = alone().await;
+    let db = Db::new().await;
+    let config = |types: &[&str]| Config {
+        types: types.iter().map(ToString::to_string).collect(),
+        ..Config::new(&db)
+    };
+    let mut old = Node::start(&config(&["Old"])).await;
+    write(&db, "New", (0..200).map(|n| format!("new{n}"))).await;
+    write(&db, "Old", (0..200).map(|n| format!("old{n}"))).await;
+    old.says("DELIVERED", 200).await;
+    until("the old node parks what it does not know", async || {
+        db.int("SELECT count(*) FROM outbox_event WHERE parked IS NOT NULL").await == 200
+    })
+    .await;
+    let new = Node::start(&config(&["Old", "New"])).await;
+    // While both run, more of both.
+    write(&db, "New", (200..400).map(|n| format!("new{n}"))).await;
+    write(&db, "Old", (200..400).map(|n| format!("old{n}"))).await;
+    until_nothing_waits(&db).await;
+    let (old, new) = (old.stop().await, new.stop().await);
+    println!("{} by the old node, {} by the new one", old.delivered().len(), new.delivered().len());
+    assert!(old.delivered().iter().all(|id| id.starts_with("old")));
+    let delivered: Vec<String> = [old.delivered(), new.delivered()].concat();
+    assert_eq!((delivered.len(), counts(&delivered).len()), (800, 800), "each exactly once");
+    assert_eq!(db.int("SELECT count(*) FROM outbox_event WHERE status <> 1 OR attempts <> 0").await, 0);
+    db.close().await;
+}
+
+/// This program with a clock that is wrong by so much.
+fn with_clock(offset: &str) -> Command {
+    let mut command = Command::new("faketime");
+    command.args(["--exclude-monotonic", "-f", offset]).arg(std::env::current_exe().expect("this program"));
+    command
+}
+
+// T-CLOCK, F23
+pub(crate) async fn nodes_an_hour_ahead_and_an_hour_behind_deliver_once_and_not_before_its_time() {
+    let _alone = alone().await;
+    let delay = Duration::from_secs(2);
+    let db = Db::new().await;
+    let config = Config { lease: Duration::from_secs(5), delay, ..Config::new(&db) };
+    let mut nodes = [
+        Node::start_with(with_clock("+3600s"), &config).await,
+        Node::start_with(with_clock("-3600s"), &config).await,
+    ];
+    // The nodes write what is due later, by their own clocks; the others are written here.
+    for (n, node) in nodes.iter_mut().enumerate() {
+        node.tell(&format!("WRITE 2800 node{n}"));
+    }
+    let writer = db.plain_writer();
+    let cold = async |name| write_as_service(&writer, &db.pool, name, 2800, Duration::ZERO, |_, _| ()).await;
+    let (mut journal, more) = tokio::join!(cold("a"), cold("b"));
+    journal.absorb(more);
+    for node in &mut nodes {
+        node.says("WROTE", 1).await;
+    }
+    until_nothing_waits(&db).await;
+    let skew =
+        "SELECT count(*) FROM (SELECT min(created_at) AS oldest, max(created_at) AS newest FROM outbox_event)
+      AS o WHERE oldest <= newest - INTERVAL '119' MINUTE";
+    assert_eq!(db.int(skew).await, 1, "the clocks of the nodes are two hours apart");
+    let mut delivered = Vec::new();
+    for node in nodes {
+        let said = node.stop().await;
+        journal.absorb(Journal::of(&said));
+        assert!(said.delivered().len() > 500, "both took part");
+        delivered.extend_from_slice(said.delivered());
+    }
+    let counts = counts(&delivered);
+    journal.check(counts.keys().copied());
+    assert!(journal.committed.len() >= 10_000, "{} committed", journal.committed.len());
+    assert_eq!(delivered.len(), journal.committed.len(), "each exactly once");
+    let early = "SELECT count(*) FROM outbox_event
+      WHERE event_id LIKE 'node%' AND done_at < inserted_at + INTERVAL '2' SECOND";
+    assert_eq!(db.int(early).await, 0, "nothing is early");
+    let late = "SELECT count(*) FROM outbox_event WHERE done_at > available_at + INTERVAL '10' SECOND";
+    assert_eq!(db.int(late).await, 0, "nothing is stuck");
+    db.close().await;
+}
