@@ -60,7 +60,8 @@ pub(crate) enum Command {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Store")]
 pub(crate) struct StoreArgs {
-    /// The store, such as postgres://shop@db.example/shop or sqlite:///var/lib/shop/shop.db
+    /// The store, such as postgres://shop@db.example/shop, mysql://shop@db.example/shop or
+    /// sqlite:///var/lib/shop/shop.db
     #[arg(long = "store", value_name = "URL", env = "POSTHASTE_STORE", hide_env_values = true)]
     pub(crate) url: TypedUrl,
 

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use posthaste::StoreError;
 use posthaste_sqlx::OpenError;
+use sqlx::mysql::MySqlDatabaseError;
 use sqlx::postgres::PgDatabaseError;
 
 use crate::escape;
@@ -92,18 +93,21 @@ fn describe(error: &anyhow::Error) -> String {
 fn advice(error: &anyhow::Error) -> Option<&'static str> {
     const FILE: &str = "see that the path leads to a database file which this user may read and write";
     const SERVER: &str =
-        "see that the URL fits the server, sslmode for example, and look into the server's log";
+        "see that the URL fits the server, sslmode or ssl-mode for example, and look into the server's log";
     const AGAIN: &str = "see that the database is well and not busy, then run the command again";
     // Other errors of opening name their way out themselves.
     if let Some(opening) = error.chain().find_map(|cause| cause.downcast_ref::<OpenError>()) {
         let OpenError::Database(error) = opening else { return None };
-        let of_postgres = matches!(error, sqlx::Error::Tls(_)) || is_of_postgres(error);
-        return Some(if of_postgres { SERVER } else { FILE });
+        let of_server = matches!(error, sqlx::Error::Tls(_)) || is_of_server(error);
+        return Some(if of_server { SERVER } else { FILE });
     }
     let store = error.chain().find_map(|cause| cause.downcast_ref::<StoreError>())?;
     matches!(store, StoreError::Backend { .. }).then_some(AGAIN)
 }
 
-fn is_of_postgres(error: &sqlx::Error) -> bool {
-    error.as_database_error().is_some_and(|error| error.try_downcast_ref::<PgDatabaseError>().is_some())
+fn is_of_server(error: &sqlx::Error) -> bool {
+    error.as_database_error().is_some_and(|error| {
+        error.try_downcast_ref::<PgDatabaseError>().is_some()
+            || error.try_downcast_ref::<MySqlDatabaseError>().is_some()
+    })
 }

@@ -13,6 +13,7 @@ mod output;
 mod place;
 mod progress;
 mod redact;
+mod store_url;
 mod views;
 
 use std::io::IsTerminal as _;

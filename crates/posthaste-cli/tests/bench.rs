@@ -65,6 +65,9 @@ fn assert_complete(report: &Value) {
     }
     assert_eq!(report["latency_us"]["count"], 50);
     assert!(report.get("peak_memory_bytes").is_some(), "{report}");
+    for name in ["claim_p50_many_to_few", "settle_p50_many_to_few"] {
+        assert!(report["flatness"][name].as_f64() > Some(0.0), "{name} in {report}");
+    }
     let many = &report["flatness"]["many"];
     assert_eq!(many["future_rows"], 100, "{report}");
     for name in ["claim_us", "settle_us"] {
@@ -126,10 +129,40 @@ async fn postgres_gives_every_figure_and_its_schema_is_dropped() -> Result<(), s
     ] {
         assert_ratio(&by_hand[name], name);
     }
+    assert_ratio(&report["settle_rows_per_s"]["kept_to_one_by_one"], "kept_to_one_by_one");
     assert!(report["between_processes_us"]["p50"].as_u64().is_some(), "{report}");
     for name in ["without", "with", "with_last_fifth"] {
         assert!(report["snapshot"][name]["p50"].as_u64().is_some(), "{name} in {report}");
     }
     assert_eq!(bench_schemas(&url).await?, before);
+    Ok(())
+}
+
+/// Tables of benchmarks that this database has.
+async fn bench_tables(url: &str) -> Result<Vec<String>, sqlx::Error> {
+    let mut connection = sqlx::MySqlConnection::connect(url).await?;
+    let tables = "SELECT CAST(table_name AS CHAR) FROM information_schema.tables
+       WHERE table_schema = DATABASE() AND table_name LIKE 'posthaste_bench%' ORDER BY 1";
+    sqlx::query_scalar(tables).fetch_all(&mut connection).await
+}
+
+#[tokio::test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+async fn mysql_gives_every_figure_and_its_tables_are_dropped() -> Result<(), sqlx::Error> {
+    let url = std::env::var("POSTHASTE_TEST_MYSQL_URL").expect("run `cargo xtask services up`");
+    let before = bench_tables(&url).await?;
+    let report = bench(&url, &["--snapshot-rows", "200"]);
+    assert_complete(&report);
+    let by_hand = &report["by_hand"];
+    for name in ["proved_to_hand_written", "outbox_to_proved", "backlog_to_drain", "backlog_to_one_by_one"] {
+        assert_ratio(&by_hand[name], name);
+    }
+    assert!(by_hand["ringing_to_silent"].is_null(), "{report}");
+    assert_ratio(&report["settle_rows_per_s"]["kept_to_one_by_one"], "kept_to_one_by_one");
+    assert!(report["between_processes_us"]["p50"].as_u64().is_some(), "{report}");
+    for name in ["without", "with", "with_last_fifth"] {
+        assert!(report["snapshot"][name]["p50"].as_u64().is_some(), "{name} in {report}");
+    }
+    assert_eq!(bench_tables(&url).await?, before);
     Ok(())
 }

@@ -104,7 +104,7 @@ fn database_is_missing() {
     assert_snapshot!(missing.run("status"), @r#"
     --- stderr
     error: the outbox in postgres://***@db.example/shop cannot be opened
-      because: there is no database no_such_database on db.example: create it with `createdb`, or correct the URL
+      because: there is no database no_such_database on db.example: create it with CREATE DATABASE, or correct the URL
       because: error returned from database: database "no_such_database" does not exist
     --- exit code 1
     "#);

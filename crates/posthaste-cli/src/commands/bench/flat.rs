@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::load::Load;
 use super::progress::Progress;
+use super::ratio::rounded;
 use super::target::{BenchStore, Tables, Writer};
 use crate::commands::figures::{Histogram, Quantiles};
 
@@ -49,6 +50,9 @@ pub(super) struct Flatness {
     pub(super) batch: u64,
     pub(super) few: Sample,
     pub(super) many: Sample,
+    /// How much longer the large table takes.
+    pub(super) claim_p50_many_to_few: Option<f64>,
+    pub(super) settle_p50_many_to_few: Option<f64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -76,7 +80,18 @@ pub(super) async fn measure<B: BenchStore>(
         few.sample().await?;
         many.sample().await?;
     }
-    Ok(Flatness { batch: BATCH, few: few.result(), many: many.result() })
+    let (few, many) = (few.result(), many.result());
+    Ok(Flatness {
+        batch: BATCH,
+        claim_p50_many_to_few: p50_ratio(many.claim_us, few.claim_us),
+        settle_p50_many_to_few: p50_ratio(many.settle_us, few.settle_us),
+        few,
+        many,
+    })
+}
+
+fn p50_ratio(many: Option<Quantiles>, few: Option<Quantiles>) -> Option<f64> {
+    Some(rounded(many?.p50 as f64 / few?.p50.max(1) as f64, 3))
 }
 
 /// One outbox table, driven by hand instead of by an engine.
@@ -175,6 +190,13 @@ impl<T: Tables> Table<T> {
         Ok(took)
     }
 
+    /// Settles so many events more by hand, one by one; answers how long that took.
+    pub(super) async fn settle_by_hand(&mut self, rows: u64) -> anyhow::Result<Option<Duration>> {
+        let took = self.tables.settle_one_by_one(rows, &self.load).await?;
+        self.done_rows += if took.is_some() { rows } else { 0 };
+        Ok(took)
+    }
+
     /// Answers how long both took.
     pub(super) async fn claim_and_settle(
         &self,
@@ -185,15 +207,17 @@ impl<T: Tables> Table<T> {
         let started = Instant::now();
         let settlements = self.claim(rows, verdict).await?;
         let claim = started.elapsed();
-        anyhow::ensure!(
-            settlements.len() as u64 == rows,
-            "{} of {rows} events were claimed",
-            settlements.len()
-        );
         let started = Instant::now();
-        let settle = Settle { owner: &self.owner, settlements: &settlements, on_done, now: None };
-        self.store.settle(&settle).await?;
+        self.settle(&settlements, on_done).await?;
         Ok((claim, started.elapsed()))
+    }
+
+    async fn settle(&self, settlements: &[Settlement], on_done: OnDone) -> anyhow::Result<()> {
+        let settle = Settle { owner: &self.owner, settlements, on_done, now: None };
+        let settled = self.store.settle(&settle).await?;
+        let (settled, all) = (settled.len(), settlements.len());
+        anyhow::ensure!(settled == all, "{settled} of {all} events were settled");
+        Ok(())
     }
 
     async fn claim(&self, rows: u64, verdict: &Verdict) -> anyhow::Result<Vec<Settlement>> {
@@ -207,6 +231,8 @@ impl<T: Tables> Table<T> {
             now: None,
         };
         let claimed = self.store.claim(&claim).await?;
+        let found = claimed.events.len() as u64;
+        anyhow::ensure!(found == rows, "{found} of {rows} events were claimed");
         let settle = |lease| Settlement { lease, verdict: verdict.clone(), delivered: Vec::new() };
         Ok(claimed.events.into_iter().map(|leased| settle(leased.lease)).collect())
     }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use posthaste::memory::{MemoryWriter, RawRow};
 use posthaste::{Event, MemoryStore, Outbox, Store};
@@ -84,6 +85,10 @@ impl Tables for MemoryTables {
         let payload = Some(body.to_owned().into());
         self.store.insert_raw(RawRow { event_type: load::EVENT_TYPE.into(), payload, ..RawRow::default() });
         Ok(())
+    }
+
+    async fn settle_one_by_one(&self, _: u64, _: &Load) -> anyhow::Result<Option<Duration>> {
+        Ok(None)
     }
 
     async fn fill(&self, _: Fullness, _: &Load) -> anyhow::Result<bool> {

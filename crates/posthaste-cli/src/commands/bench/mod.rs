@@ -1,10 +1,12 @@
 //! `posthaste bench`: how fast a store is on this machine.
 
+mod between;
 mod engine;
 mod flat;
 mod load;
 mod memory;
 mod memory_use;
+mod mysql;
 mod postgres;
 mod progress;
 mod ratio;
@@ -19,12 +21,13 @@ mod text;
 
 use std::process::ExitCode;
 
-use crate::connect::StoreUrl;
 use crate::output::Output;
 use crate::redact::TypedUrl;
+use crate::store_url::StoreUrl;
 use flat::Fullness;
 use load::Load;
 use memory::Memory;
+use mysql::MySql;
 use postgres::Postgres;
 use progress::Progress;
 use report::{Once, Report};
@@ -34,7 +37,8 @@ use target::BenchStore;
 /// How fast a store writes and delivers on this machine
 ///
 /// It works in tables of its own and drops them at the end. On PostgreSQL they stand in a schema of
-/// their own, so the user needs the right to create one. A SQLite file is turned to WAL, as every store
+/// their own, so the user needs the right to create one; on MySQL and MariaDB they stand in the database
+/// of the URL. A SQLite file is turned to WAL, as every store
 /// on it is. Each round measures all variants one after the other; rates are medians.
 ///
 /// JSON: {"store", "events", "rounds", "writers", "workers", "payload_bytes", "business_tx_per_s",
@@ -44,23 +48,26 @@ use target::BenchStore;
 /// "live_single_to_business", "live_single_lag_events", "live_batch_events_per_s",
 /// "backlog_events_per_s", "write_and_drain_events_per_s", "by_hand": null or {"proved_tx_per_s",
 /// "proved_to_hand_written", "outbox_to_proved", "drain_events_per_s", "backlog_to_drain",
-/// "one_by_one_events_per_s", "backlog_to_one_by_one", "ringing_tx_per_s", "silent_tx_per_s",
-/// "ringing_to_silent"}, "settle_rows_per_s": {"kept", "deleted"}, "latency_us": {"p50", "p99",
-/// "count"}, "between_processes_us": null or the same and "late", "settle_batch_mean": {"live_single",
-/// "live_batch", "backlog"}, "peak_memory_bytes": number or null, "flatness": null or {"batch", "few",
-/// "many"} of {"done_rows", "future_rows", "claim_us", "settle_us"}, "snapshot": null or {"rows",
-/// "without", "with", "with_last_fifth"}, "steady": null or {"seconds", "events", "lag",
-/// "first_memory_bytes", "last_memory_bytes", "first_claim_us", "last_claim_us"}}
+/// "one_by_one_events_per_s", "backlog_to_one_by_one", "ringing_tx_per_s", "silent_tx_per_s" and
+/// "ringing_to_silent": null where processes do not wake each other}, "settle_rows_per_s": {"kept",
+/// "deleted", "one_by_one" and "kept_to_one_by_one": null or by hand}, "latency_us": {"p50", "p99", "count"},
+/// "between_processes_us": null or the same and "late", "settle_batch_mean": {"live_single",
+/// "live_batch", "backlog"}, "peak_memory_bytes": number or null, "flatness": null or {"batch", "few"
+/// and "many": {"done_rows", "future_rows", "claim_us", "settle_us"}, "claim_p50_many_to_few",
+/// "settle_p50_many_to_few"}, "snapshot": null or {"rows", "without", "with", "with_last_fifth"},
+/// "steady": null or {"seconds", "events", "lag", "first_memory_bytes", "last_memory_bytes",
+/// "first_claim_us", "last_claim_us"}}
 #[derive(Debug, clap::Args)]
 pub(crate) struct BenchArgs {
-    /// What to measure: postgres://…, memory: or sqlite:PATH; a file that is not there is made and removed
+    /// What to measure: postgres://…, mysql://…, memory: or sqlite:PATH; a file that is not there is made
+    /// and removed
     // Not from the environment: nobody shall load a store that serves by forgetting an option.
     #[arg(long, value_name = "URL")]
     store: TypedUrl,
     /// Events per measurement and round
     #[arg(long, value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u64).range(1..=500_000))]
     events: u64,
-    /// Transactions that are open at once [default: 4; 16 on PostgreSQL]
+    /// Transactions that are open at once [default: 4; 16 on a server]
     #[arg(long, value_name = "N", value_parser = parse_count)]
     writers: Option<usize>,
     /// Events that are delivered at once
@@ -78,7 +85,7 @@ pub(crate) struct BenchArgs {
     /// Also measure claim and settle with so many retries in the table that are not yet due
     #[arg(long, value_name = "N")]
     future_rows: Option<u64>,
-    /// Also drain so many events while another session holds a snapshot; PostgreSQL alone
+    /// Also drain so many events while another session holds a snapshot; on a server
     #[arg(long, value_name = "N")]
     snapshot_rows: Option<u64>,
     /// Also write and deliver 2,000 events per second for so long
@@ -97,8 +104,8 @@ impl BenchArgs {
     }
 
     fn writers(&self) -> usize {
-        let is_postgres = self.store.secret().starts_with("postgres");
-        self.writers.unwrap_or(if is_postgres { 16 } else { 4 })
+        let on_server = matches!(self.store.secret().parse(), Ok(StoreUrl::Postgres(_) | StoreUrl::MySql(_)));
+        self.writers.unwrap_or(if on_server { 16 } else { 4 })
     }
 
     fn load(&self) -> Load {
@@ -111,6 +118,9 @@ pub(crate) async fn run(args: BenchArgs, output: Output) -> anyhow::Result<ExitC
     let report = match args.store.secret().parse()? {
         StoreUrl::Postgres(options) => {
             bench(&Postgres::open(*options, args.writers()).await?, &args, output).await?
+        }
+        StoreUrl::MySql(options) => {
+            bench(&MySql::open(*options, args.writers()).await?, &args, output).await?
         }
         StoreUrl::Memory => bench(&Memory, &args, output).await?,
         StoreUrl::Sqlite(options) => {

@@ -10,7 +10,7 @@ use super::rounds::{Delivered, Round};
 use super::settle::SettleRates;
 use super::snapshot::HeldSnapshot;
 use super::steady::Steady;
-use super::target::{Between, ByHand};
+use super::target::{Bell, Between, ByHand};
 use crate::commands::figures::Quantiles;
 
 /// What was measured. Rates are per second and medians of the rounds; ratios are medians of the
@@ -59,7 +59,7 @@ pub(super) struct Once {
     pub(super) steady: Option<Steady>,
 }
 
-/// Beside what somebody would write without a library, and what ringing costs.
+/// Beside what somebody would write without a library, and what waking others costs.
 #[derive(Debug, Serialize)]
 pub(super) struct ByHandFigures {
     pub(super) proved_tx_per_s: f64,
@@ -69,8 +69,8 @@ pub(super) struct ByHandFigures {
     pub(super) backlog_to_drain: Option<Ratio>,
     pub(super) one_by_one_events_per_s: f64,
     pub(super) backlog_to_one_by_one: Option<Ratio>,
-    pub(super) ringing_tx_per_s: f64,
-    pub(super) silent_tx_per_s: f64,
+    pub(super) ringing_tx_per_s: Option<f64>,
+    pub(super) silent_tx_per_s: Option<f64>,
     pub(super) ringing_to_silent: Option<Ratio>,
 }
 
@@ -145,6 +145,10 @@ impl ByHandFigures {
         let ratio = |figure: &dyn Fn(&Round, &ByHand) -> f64| {
             Ratio::of(both.iter().map(|(round, by_hand)| figure(round, by_hand)))
         };
+        let bells: Vec<Bell> = both.iter().filter_map(|(_, by_hand)| by_hand.bell).collect();
+        let bell_rate = |figure: &dyn Fn(&Bell) -> f64| {
+            (!bells.is_empty()).then(|| median(bells.iter().map(figure).collect()).round())
+        };
         Some(Self {
             proved_tx_per_s: rate(&|by_hand| by_hand.proved),
             proved_to_hand_written: ratio(&|round, by_hand| by_hand.proved / round.hand_written),
@@ -153,9 +157,9 @@ impl ByHandFigures {
             backlog_to_drain: ratio(&|round, by_hand| round.backlog.per_second / by_hand.drain),
             one_by_one_events_per_s: rate(&|by_hand| by_hand.one_by_one),
             backlog_to_one_by_one: ratio(&|round, by_hand| round.backlog.per_second / by_hand.one_by_one),
-            ringing_tx_per_s: rate(&|by_hand| by_hand.ringing),
-            silent_tx_per_s: rate(&|by_hand| by_hand.silent),
-            ringing_to_silent: ratio(&|_, by_hand| by_hand.ringing / by_hand.silent),
+            ringing_tx_per_s: bell_rate(&|bell| bell.ringing),
+            silent_tx_per_s: bell_rate(&|bell| bell.silent),
+            ringing_to_silent: Ratio::of(bells.iter().map(|bell| bell.ringing / bell.silent)),
         })
     }
 }

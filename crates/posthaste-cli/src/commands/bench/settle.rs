@@ -1,33 +1,51 @@
-//! How many rows per second one connection settles, a thousand per statement.
+//! How many rows per second one connection settles, a thousand per statement, or one by one by hand.
 
 use posthaste::store::{OnDone, Verdict};
 use serde::Serialize;
 
 use super::flat::Table;
 use super::load::Load;
-use super::ratio::median;
+use super::ratio::{Ratio, median};
+use super::rounds::per_second;
 use super::target::BenchStore;
 
 /// Rows per statement, and how many statements are measured of each kind.
 const ROWS: u64 = 1_000;
 const SAMPLES: usize = 15;
 
+/// Rows that are settled one by one, per sample.
+const SINGLES: u64 = 100;
+
 /// Rows per second, medians.
 #[derive(Debug, Serialize)]
 pub(super) struct SettleRates {
     pub(super) kept: f64,
     pub(super) deleted: f64,
+    /// By hand: an UPDATE and a commit for each. None where nobody has written it.
+    pub(super) one_by_one: Option<f64>,
+    pub(super) kept_to_one_by_one: Option<Ratio>,
 }
 
 pub(super) async fn measure<B: BenchStore>(bench: &B, load: &Load) -> anyhow::Result<SettleRates> {
     bench.clear().await?;
     let mut kept = (Table::new(bench.create().await?, load)?, Vec::new());
     let mut deleted = (Table::new(bench.create().await?, load)?, Vec::new());
+    let mut one_by_one = Vec::new();
     for _ in 0..SAMPLES {
         for ((table, rates), on_done) in [(&mut kept, OnDone::Keep), (&mut deleted, OnDone::Delete)] {
             let (_, settle) = table.turn_over(ROWS, &Verdict::Done, on_done).await?;
-            rates.push(ROWS as f64 / settle.as_secs_f64().max(1e-9));
+            rates.push(per_second(ROWS, settle));
         }
+        let took = kept.0.settle_by_hand(SINGLES).await?;
+        one_by_one.extend(took.map(|took| per_second(SINGLES, took)));
     }
-    Ok(SettleRates { kept: median(kept.1).round(), deleted: median(deleted.1).round() })
+    // A sample of each was taken right after one of the other.
+    let ratios = kept.1.iter().zip(&one_by_one).map(|(kept, one_by_one)| kept / one_by_one);
+    let kept_to_one_by_one = Ratio::of(ratios);
+    Ok(SettleRates {
+        kept: median(kept.1).round(),
+        deleted: median(deleted.1).round(),
+        one_by_one: (!one_by_one.is_empty()).then(|| median(one_by_one).round()),
+        kept_to_one_by_one,
+    })
 }

@@ -179,6 +179,10 @@ impl Tables for SqliteTables {
         Ok(())
     }
 
+    async fn settle_one_by_one(&self, _: u64, _: &Load) -> anyhow::Result<Option<Duration>> {
+        Ok(None)
+    }
+
     async fn fill(&self, _: Fullness, _: &Load) -> anyhow::Result<bool> {
         Ok(false)
     }

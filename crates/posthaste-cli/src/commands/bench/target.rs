@@ -1,6 +1,7 @@
 //! What a store has to offer to be measured: its own tables, and the ways to write into them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use posthaste::{Event, Outbox, Store};
 use serde::Serialize;
@@ -25,7 +26,7 @@ pub(super) trait BenchStore: Send + Sync + 'static {
     /// Drops everything that was made here, and disconnects.
     fn close(&self) -> impl Future<Output = anyhow::Result<()>> + Send;
 
-    /// Measures what somebody would write without a library, and what ringing costs; a part of every
+    /// Measures what somebody would write without a library, and what waking others costs; a part of every
     /// round. None where nobody has written it.
     fn by_hand(
         &self,
@@ -33,8 +34,8 @@ pub(super) trait BenchStore: Send + Sync + 'static {
         progress: &Progress,
     ) -> impl Future<Output = anyhow::Result<Option<ByHand>>> + Send;
 
-    /// From the answer to COMMIT in one process to the handler in another. None where processes do
-    /// not wake each other.
+    /// From the answer to COMMIT in one process to the handler in another. None where a process learns of
+    /// the events of others by polling alone.
     fn between(&self, load: &Load) -> impl Future<Output = anyhow::Result<Option<Between>>> + Send;
 
     /// Holds what keeps the database from forgetting old versions of rows, until it is dropped. None
@@ -47,7 +48,7 @@ pub(super) trait BenchStore: Send + Sync + 'static {
 pub(super) struct Between {
     #[serde(flatten)]
     pub(super) us: Option<Quantiles>,
-    /// How many took a second or longer: they woke nobody, and waited for a poll.
+    /// How many took a second or longer: nobody saw them, and they waited for a poll.
     pub(super) late: u64,
 }
 
@@ -64,9 +65,16 @@ pub(super) struct ByHand {
     pub(super) drain: f64,
     /// Events drained by a loop that settles them one by one.
     pub(super) one_by_one: f64,
-    /// Transactions of a service without an engine, whose commits wake other processes.
+    /// What it costs to wake other processes. None where that is not possible.
+    pub(super) bell: Option<Bell>,
+}
+
+/// Transactions per second of a service without an engine.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bell {
+    /// Whose commits wake other processes.
     pub(super) ringing: f64,
-    /// The same without waking anybody.
+    /// Whose commits wake nobody.
     pub(super) silent: f64,
 }
 
@@ -83,6 +91,14 @@ pub(super) trait Tables: Clone + Send + Sync + 'static {
 
     /// The same with an event that is inserted by hand, as somebody would without a library.
     fn hand_written(&self, number: u64, body: &str) -> impl Future<Output = anyhow::Result<()>> + Send;
+
+    /// Writes so many events, claims them, and marks each as DONE by an UPDATE and a commit of its own,
+    /// as a simple relay does; answers how long the last took. None where nobody has written it.
+    fn settle_one_by_one(
+        &self,
+        events: u64,
+        load: &Load,
+    ) -> impl Future<Output = anyhow::Result<Option<Duration>>> + Send;
 
     /// Fills the outbox with rows by a short cut; false where there is none.
     fn fill(&self, full: Fullness, load: &Load) -> impl Future<Output = anyhow::Result<bool>> + Send;

@@ -104,10 +104,14 @@ impl Report {
 
     fn settling(&self) -> Vec<Row> {
         let rates = &self.settle_rows_per_s;
-        vec![
+        let mut rows = vec![
             row(per_second(rates.kept, "rows"), "kept as DONE"),
             row(per_second(rates.deleted, "rows"), "deleted"),
-        ]
+        ];
+        let one_by_one = |rate| row(per_second(rate, "rows"), "kept as DONE by hand, one by one");
+        rows.extend(rates.one_by_one.map(one_by_one));
+        add(&mut rows, &rates.kept_to_one_by_one, "of that with 1,000 per statement");
+        rows
     }
 
     fn latency(&self) -> Vec<Row> {
@@ -121,8 +125,8 @@ impl Report {
             rows.into_iter().flatten()
         };
         let between = self.between_processes_us.map(|between| {
-            let late = row(counted(between.late, "event"), "woke nobody and waited for a poll");
-            of(between.us, "in another process, which listens").chain([late])
+            let late = row(counted(between.late, "event"), "were not seen and waited for a poll");
+            of(between.us, "in another process").chain([late])
         });
         of(self.latency_us, "in the same process").chain(between.into_iter().flatten()).collect()
     }
@@ -138,7 +142,10 @@ impl ByHandFigures {
         rows.push(row(per_second(self.proved_tx_per_s, "tx"), "both INSERTs, and a look before COMMIT"));
         add(&mut rows, &self.proved_to_hand_written, "of the rate without that look");
         add(&mut rows, &self.outbox_to_proved, "of that is the Writer's rate");
-        rows.push(row(per_second(self.silent_tx_per_s, "tx"), "by a Writer without an engine, in silence"));
+        rows.extend(
+            self.silent_tx_per_s
+                .map(|rate| row(per_second(rate, "tx"), "by a Writer without an engine, in silence")),
+        );
         add(&mut rows, &self.ringing_to_silent, "of that while it wakes another process");
         rows
     }
@@ -154,7 +161,11 @@ fn flat_rows(flatness: &Flatness) -> Vec<Row> {
             row(p50(sample.settle_us), &format!("to settle {batch} {with}")),
         ]
     };
-    of(&flatness.few).into_iter().chain(of(&flatness.many)).collect()
+    let ratios = [("claim", flatness.claim_p50_many_to_few), ("settle", flatness.settle_p50_many_to_few)];
+    let ratios = ratios.into_iter().filter_map(|(what, ratio)| Some((what, ratio?)));
+    let ratios =
+        ratios.map(|(what, ratio)| row(times(ratio), &format!("as long to {what} with the larger table")));
+    of(&flatness.few).into_iter().chain(of(&flatness.many)).chain(ratios).collect()
 }
 
 fn snapshot_rows(held: &HeldSnapshot) -> Vec<Row> {
@@ -199,6 +210,10 @@ fn dash() -> String {
 
 fn p50(quantiles: Option<Quantiles>) -> String {
     quantiles.map_or_else(dash, |quantiles| micros(quantiles.p50))
+}
+
+fn times(ratio: f64) -> String {
+    format!("{ratio:.2} ×")
 }
 
 fn per_second(rate: f64, unit: &str) -> String {

@@ -53,24 +53,32 @@ pub(super) async fn best_case(
     Ok(took)
 }
 
+/// How long it took to settle events one by one, and to claim and settle them.
+pub(super) struct OneByOne {
+    pub(super) settling: Duration,
+    pub(super) all: Duration,
+}
+
 /// As a simple relay: a batch is claimed, and each event is settled by a transaction of its own, with
 /// the server's own settings.
 pub(super) async fn one_by_one(
     options: &PgConnectOptions,
     tables: &PgTables,
     events: u64,
-) -> anyhow::Result<Duration> {
+) -> anyhow::Result<OneByOne> {
     let mut connection = options.clone().disable_statement_logging().connect().await?;
     let started = Instant::now();
-    let mut left = events;
+    let (mut left, mut settling) = (events, Duration::ZERO);
     while left > 0 {
         let seqs = claim(tables, &mut connection).await?;
         anyhow::ensure!(!seqs.is_empty(), "the backlog ended too early");
+        let claimed = Instant::now();
         for seq in seqs {
             left -= settle(tables, &mut connection, &[seq]).await?;
         }
+        settling += claimed.elapsed();
     }
-    Ok(started.elapsed())
+    Ok(OneByOne { settling, all: started.elapsed() })
 }
 
 async fn claim(tables: &PgTables, connection: &mut PgConnection) -> anyhow::Result<Vec<i64>> {

@@ -1,11 +1,12 @@
 //! The PostgreSQL store, in a schema of its own that is dropped at the end.
 
-mod between;
+mod bell;
 mod drain;
 mod statements;
 mod tables;
 
 use std::str::FromStr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use posthaste_sqlx::postgres::Notify;
@@ -14,11 +15,12 @@ use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use tokio::sync::Mutex;
 
+use super::between;
 use super::flat::Fullness;
 use super::load::Load;
 use super::progress::Progress;
 use super::rounds::per_second;
-use super::target::{BenchStore, Between, ByHand, Snapshot, Tables as _};
+use super::target::{Bell, BenchStore, Between, ByHand, Snapshot, Tables as _};
 use statements::Statements;
 use tables::PgTables;
 
@@ -84,7 +86,7 @@ impl Postgres {
         let tables = self.fresh().await?;
         let events = load.events.min(ONE_BY_ONE);
         tables.fill(Fullness::pending(events), load).await?;
-        Ok(per_second(events, drain::one_by_one(&self.options, &tables, events).await?))
+        Ok(per_second(events, drain::one_by_one(&self.options, &tables, events).await?.all))
     }
 }
 
@@ -128,14 +130,17 @@ impl BenchStore for Postgres {
         progress.begin("drained by hand, one by one");
         let one_by_one = self.one_by_one(load).await?;
         progress.begin("without an engine, waking others");
-        let ringing = between::writing(self, load, Notify::AfterCommit).await?;
+        let ringing = bell::writing(self, load, Notify::AfterCommit).await?;
         progress.begin("without an engine, waking nobody");
-        let silent = between::writing(self, load, Notify::Off).await?;
-        Ok(Some(ByHand { proved, drain, one_by_one, ringing, silent }))
+        let silent = bell::writing(self, load, Notify::Off).await?;
+        let bell = Some(Bell { ringing, silent });
+        Ok(Some(ByHand { proved, drain, one_by_one, bell }))
     }
 
     async fn between(&self, load: &Load) -> anyhow::Result<Option<Between>> {
-        Ok(Some(between::latency(self, load).await?))
+        let tables = self.fresh().await?;
+        let reading = Arc::new(self.another(&tables, Notify::Off).await?);
+        Ok(Some(between::latency(&tables, reading, load).await?))
     }
 
     async fn hold_snapshot(&self) -> anyhow::Result<Option<Snapshot>> {

@@ -1,6 +1,7 @@
 //! A business table and an outbox table on PostgreSQL, and the ways to write into them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use posthaste::store::LeaseToken;
 use posthaste::{Event, EventId, GLOBAL, Outbox, Store};
@@ -12,6 +13,7 @@ use sqlx::{PgConnection, PgPool, Postgres, Row as _};
 use super::super::flat::{Fullness, LATER};
 use super::super::load::{self, Load};
 use super::super::target::{Tables, Writer};
+use super::drain;
 use super::statements::Statements;
 
 const OWNER: &str = "bench#0123456789abcdef0123456789abcdef";
@@ -81,6 +83,12 @@ impl Tables for PgTables {
         event_values(self.statements.insert_event(), body).execute(&mut *tx).await?;
         tx.commit().await?;
         Ok(())
+    }
+
+    async fn settle_one_by_one(&self, events: u64, load: &Load) -> anyhow::Result<Option<Duration>> {
+        let mut connection = self.pool.acquire().await?;
+        self.statements.fill(&mut connection, events, (0, 0), (load::EVENT_TYPE, load.body())).await?;
+        Ok(Some(drain::one_by_one(&self.pool.connect_options(), self, events).await?.settling))
     }
 
     async fn fill(&self, full: Fullness, load: &Load) -> anyhow::Result<bool> {

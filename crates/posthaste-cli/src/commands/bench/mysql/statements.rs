@@ -1,0 +1,175 @@
+//! Statements on the benchmark's own tables. Only names that were made here are in them.
+
+use std::sync::Arc;
+
+use posthaste_sqlx::TableName;
+use sqlx::mysql::{MySqlArguments, MySqlConnectOptions};
+use sqlx::query::Query;
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Executor as _, MySql, MySqlConnection, MySqlPool};
+
+use super::super::target::Snapshot;
+use super::CLAIM;
+
+pub(super) type MySqlQuery = Query<'static, MySql, MySqlArguments>;
+
+pub(super) async fn is_mariadb(pool: &MySqlPool) -> anyhow::Result<bool> {
+    let version: String = sqlx::query_scalar("SELECT VERSION()").fetch_one(pool).await?;
+    Ok(version.contains("MariaDB"))
+}
+
+pub(super) async fn drop_tables(pool: &MySqlPool, prefix: &str) -> anyhow::Result<()> {
+    let tables = "SELECT CAST(table_name AS CHAR) FROM information_schema.tables
+       WHERE table_schema = DATABASE() AND LEFT(table_name, CHAR_LENGTH(?)) = ?";
+    let tables: Vec<String> = sqlx::query_scalar(tables).bind(prefix).bind(prefix).fetch_all(pool).await?;
+    if tables.is_empty() {
+        return Ok(());
+    }
+    run(pool, format!("DROP TABLE `{}`", tables.join("`, `"))).await
+}
+
+async fn run(pool: &MySqlPool, text: String) -> anyhow::Result<()> {
+    sqlx::raw_sql(AssertSqlSafe(text)).execute(pool).await?;
+    Ok(())
+}
+
+/// A transaction in a session of its own that sees the rows of now, as a forgotten report does.
+pub(super) async fn hold_snapshot(options: &MySqlConnectOptions) -> anyhow::Result<Snapshot> {
+    let mut connection = options.clone().disable_statement_logging().connect().await?;
+    connection.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT").await?;
+    Ok(Box::new(connection))
+}
+
+#[derive(Clone)]
+pub(super) struct Statements {
+    business: Arc<str>,
+    event: Arc<str>,
+    present: Arc<str>,
+    find: Arc<str>,
+    lease: Arc<str>,
+    settle: Arc<str>,
+    fill: Arc<str>,
+    analyze: Arc<str>,
+}
+
+/// The columns that the Writer fills for such an event, with a lease on it.
+const COLUMNS: &str = "event_id, event_type, aggregate_type, payload, created_at, available_at, locked_by, \
+                       lease_token, inserted_at, locked_at";
+
+/// The most rows that are filled in by one statement, and as many numbers from 0 on.
+const FILL: u64 = 100_000;
+const NUMBERS: &str =
+    "(WITH digits AS (SELECT 0 AS d UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 \
+     UNION ALL SELECT 4 UNION ALL SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7 UNION ALL SELECT 8 \
+     UNION ALL SELECT 9)
+   SELECT a.d + 10 * b.d + 100 * c.d + 1000 * e.d + 10000 * f.d AS n
+   FROM digits a, digits b, digits c, digits e, digits f) AS numbers";
+
+impl Statements {
+    pub(super) async fn create(pool: &MySqlPool, table: &TableName) -> anyhow::Result<Self> {
+        let (outbox, business) = (format!("`{table}`"), format!("`{table}_business`"));
+        run(
+            pool,
+            format!("CREATE TABLE {business} (number BIGINT PRIMARY KEY, body TEXT NOT NULL) ENGINE=InnoDB"),
+        )
+        .await?;
+        Ok(Self {
+            business: format!("INSERT INTO {business} (number, body) VALUES (?, ?)").into(),
+            event: format!(
+                "INSERT INTO {outbox} ({COLUMNS}) VALUES (?, ?, ?, ?, UTC_TIMESTAMP(6),
+                   UTC_TIMESTAMP(6) + INTERVAL 10 SECOND, ?, ?, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6))"
+            )
+            .into(),
+            present: format!("SELECT seq FROM {outbox} WHERE seq = ?").into(),
+            find: format!(
+                "SELECT seq, event_id, event_type, aggregate_type, aggregate_id, tenant_id, headers, payload,
+                   attempts, TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', created_at)
+                 FROM {outbox} FORCE INDEX (`{table}_due`) WHERE phase = 0 AND phase_at <= UTC_TIMESTAMP(6)
+                 ORDER BY phase_at, seq LIMIT {CLAIM} FOR UPDATE SKIP LOCKED"
+            )
+            .into(),
+            lease: format!(
+                "UPDATE {outbox} SET locked_by = ?, locked_at = UTC_TIMESTAMP(6), lease_token = ?,
+                   available_at = UTC_TIMESTAMP(6) + INTERVAL 30 SECOND WHERE seq IN "
+            )
+            .into(),
+            settle: format!(
+                "UPDATE {outbox} SET status = 1, done_at = UTC_TIMESTAMP(6), locked_by = NULL, locked_at = NULL,
+                   lease_token = 0 WHERE status IN (0, 2) AND seq IN "
+            )
+            .into(),
+            fill: format!(
+                "INSERT INTO {outbox} (event_id, event_type, payload, status, attempts, available_at, done_at, \
+                   last_error)
+                 SELECT CONCAT(?, LPAD(n, 6, '0')), ?, ?, ?, ?, UTC_TIMESTAMP(6) + INTERVAL ? SECOND,
+                   IF(? = 1, UTC_TIMESTAMP(6), NULL), IF(? = 2, 'not today', NULL)
+                 FROM {NUMBERS} WHERE n < ?"
+            )
+            .into(),
+            analyze: format!("ANALYZE TABLE {outbox}").into(),
+        })
+    }
+
+    pub(super) fn insert_business(&self) -> MySqlQuery {
+        query(&self.business)
+    }
+
+    pub(super) fn insert_event(&self) -> MySqlQuery {
+        query(&self.event)
+    }
+
+    /// The row, if it is still there.
+    pub(super) fn present(&self) -> MySqlQuery {
+        query(&self.present)
+    }
+
+    /// Due rows, which nobody else gets until the transaction ends.
+    pub(super) fn find(&self) -> MySqlQuery {
+        query(&self.find)
+    }
+
+    pub(super) fn lease(&self, owner: &'static str, token: i64, seqs: &[i64]) -> MySqlQuery {
+        bind_all(listed(&self.lease, seqs.len()).bind(owner).bind(token), seqs)
+    }
+
+    pub(super) fn settle(&self, seqs: &[i64]) -> MySqlQuery {
+        bind_all(listed(&self.settle, seqs.len()), seqs)
+    }
+
+    /// So many rows, of a status, and due in so many seconds.
+    pub(super) async fn fill(
+        &self,
+        connection: &mut MySqlConnection,
+        rows: u64,
+        (status, due_in_s): (i8, i64),
+        (event_type, body): (&str, &str),
+    ) -> anyhow::Result<()> {
+        let attempts = i32::from(status == 2);
+        let mut left = rows;
+        while left > 0 {
+            let ids = format!("{:016x}-", fastrand::u64(..));
+            let query = query(&self.fill).bind(ids).bind(event_type).bind(body).bind(status).bind(attempts);
+            let query = query.bind(due_in_s).bind(status).bind(status).bind(left.min(FILL));
+            query.execute(&mut *connection).await?;
+            left -= left.min(FILL);
+        }
+        Ok(())
+    }
+
+    /// What the server does sooner or later, now.
+    pub(super) async fn analyze(&self, pool: &MySqlPool) -> anyhow::Result<()> {
+        run(pool, self.analyze.to_string()).await
+    }
+}
+
+fn query(text: &Arc<str>) -> MySqlQuery {
+    sqlx::query(AssertSqlSafe(Arc::clone(text)))
+}
+
+/// With places for so many values at its end.
+fn listed(text: &str, places: usize) -> MySqlQuery {
+    sqlx::query(AssertSqlSafe(format!("{text}({})", vec!["?"; places].join(", "))))
+}
+
+fn bind_all(query: MySqlQuery, seqs: &[i64]) -> MySqlQuery {
+    seqs.iter().fold(query, |query, seq| query.bind(*seq))
+}

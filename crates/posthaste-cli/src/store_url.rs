@@ -1,0 +1,226 @@
+//! Reads store URLs. This is the one place that knows which schemes there are.
+
+use std::fmt;
+use std::str::FromStr;
+
+use sqlx::mysql::MySqlConnectOptions;
+use sqlx::postgres::PgConnectOptions;
+use sqlx::sqlite::SqliteConnectOptions;
+
+use crate::failure::Usage;
+use crate::redact::redact;
+
+/// What a URL may begin with, for messages.
+pub(crate) const KNOWN: &str = "postgres://user@host/database, mysql://user@host/database, \
+                                sqlite:///path/to/file.db or sqlite:file.db";
+
+/// A store that a URL names.
+#[derive(Clone)]
+pub(crate) enum StoreUrl {
+    Postgres(Box<PgConnectOptions>),
+    /// MySQL or MariaDB: the server says which.
+    MySql(Box<MySqlConnectOptions>),
+    Sqlite(Box<SqliteConnectOptions>),
+    /// Lives in this process alone: of use to what runs an engine here, of none to operators.
+    Memory,
+}
+
+/// The driver's options would tell the password.
+impl fmt::Debug for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Postgres(_) => "Postgres",
+            Self::MySql(_) => "MySql",
+            Self::Sqlite(_) => "Sqlite",
+            Self::Memory => "Memory",
+        })
+    }
+}
+
+impl FromStr for StoreUrl {
+    type Err = Usage;
+
+    fn from_str(url: &str) -> Result<Self, Usage> {
+        let Some((scheme, rest)) = url.split_once(':') else {
+            return Err(Usage::new(format!("{:?} is no store URL: write {KNOWN}", redact(url))));
+        };
+        match scheme {
+            "postgres" | "postgresql" => postgres(url, rest),
+            "mysql" | "mariadb" => mysql(url, rest),
+            "sqlite" => sqlite(url),
+            "memory" => Ok(Self::Memory),
+            scheme => Err(Usage::new(format!(
+                "this build of Posthaste knows no store {:?}: write {KNOWN}",
+                redact(scheme)
+            ))),
+        }
+    }
+}
+
+fn unreadable(error: &sqlx::Error) -> Usage {
+    Usage::new(format!("the store URL cannot be read: {error}"))
+}
+
+fn postgres(url: &str, rest: &str) -> Result<StoreUrl, Usage> {
+    POSTGRES.check(rest)?;
+    Ok(StoreUrl::Postgres(Box::new(url.parse().map_err(|error| unreadable(&error))?)))
+}
+
+fn mysql(url: &str, rest: &str) -> Result<StoreUrl, Usage> {
+    MYSQL.check(rest)?;
+    let options: MySqlConnectOptions = url.parse().map_err(|error| unreadable(&error))?;
+    if options.get_database().is_none() {
+        return Err(Usage::new(format!("the store URL names no database: write {KNOWN}")));
+    }
+    Ok(StoreUrl::MySql(Box::new(options)))
+}
+
+/// What is known of the URLs of a kind of server.
+struct ServerUrls {
+    name: &'static str,
+    /// What the driver understands. It would ignore the rest, or warn and show the value.
+    parameters: &'static [&'static str],
+    /// The same in other words.
+    is_synonym: fn(&str) -> bool,
+}
+
+const POSTGRES: ServerUrls = ServerUrls {
+    name: "PostgreSQL",
+    parameters: &[
+        "sslmode",
+        "sslrootcert",
+        "sslcert",
+        "sslkey",
+        "host",
+        "hostaddr",
+        "port",
+        "dbname",
+        "user",
+        "password",
+        "application_name",
+        "options",
+    ],
+    is_synonym: |name| name.starts_with("options[") || name.starts_with("options%5B"),
+};
+
+/// Neither a character set nor a time zone: Posthaste's are utf8mb4 and UTC on every connection.
+const MYSQL: ServerUrls = ServerUrls {
+    name: "MySQL",
+    parameters: &["ssl-mode", "ssl-ca", "ssl-cert", "ssl-key", "socket"],
+    is_synonym: |name| ["sslmode", "sslca", "sslcert", "sslkey"].contains(&name),
+};
+
+impl ServerUrls {
+    /// `rest` stands behind the scheme and its colon.
+    fn check(&self, rest: &str) -> Result<(), Usage> {
+        let Some(rest) = rest.strip_prefix("//") else {
+            return Err(Usage::new(format!("a {} URL has // after its scheme: write {KNOWN}", self.name)));
+        };
+        let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let behind_host = place.find('/').map_or("", |at| &place[at..]);
+        // Half of a password would be taken for the host, and be shown as such.
+        if place.contains('#') || behind_host.contains('@') {
+            return Err(Usage::new(
+                "the store URL cannot be read: in its user and password write # as %23, / as %2F, ? as %3F \
+                 and @ as %40",
+            ));
+        }
+        query.split('&').filter(|pair| !pair.is_empty()).try_for_each(|pair| self.expect_known(pair))
+    }
+
+    fn expect_known(&self, parameter: &str) -> Result<(), Usage> {
+        let name = parameter.split_once('=').map_or(parameter, |(name, _)| name);
+        if self.parameters.contains(&name) || (self.is_synonym)(name) {
+            return Ok(());
+        }
+        Err(Usage::new(format!(
+            "the store URL has a parameter that {} URLs cannot have here: known are {}",
+            self.name,
+            self.parameters.join(", ")
+        )))
+    }
+}
+
+fn sqlite(url: &str) -> Result<StoreUrl, Usage> {
+    let options: SqliteConnectOptions = url.parse().map_err(|error| unreadable(&error))?;
+    if options.get_filename().as_os_str().is_empty() {
+        return Err(Usage::new(format!("the store URL names no file: write {KNOWN}")));
+    }
+    let in_memory = url.contains(":memory:") || url.contains("mode=memory");
+    Ok(if in_memory { StoreUrl::Memory } else { StoreUrl::Sqlite(Box::new(options)) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // S3-09
+    #[test]
+    fn wrong_urls_say_what_to_write() {
+        for url in [
+            "",
+            "shop.db",
+            "oracle://ann:sEcret@db/shop",
+            "sqlite:",
+            "sqlite:x?mode=odd",
+            "ann:sEcret@db",
+            "postgres:ann:sEcret@db/shop",
+            "postgres://ann:12#sEcret@db/shop",
+            "postgres://ann:12/sEcret@db/shop",
+            "postgres://ann:12?sEcret@db/shop",
+            "postgres://ann:sEcret@db:port/shop",
+            "postgres://db/shop?pasword=sEcret",
+            "postgres://db/shop?sslmode=odd&password=sEcret",
+            "mysql:ann:sEcret@db/shop",
+            "mysql://ann:12#sEcret@db/shop",
+            "mysql://ann:12/sEcret@db/shop",
+            "mysql://ann:12?sEcret@db/shop",
+            "mysql://ann:sEcret@db:port/shop",
+            "mysql://ann:sEcret@db",
+            "mysql://ann:sEcret@db/",
+            "mysql://db/shop?password=sEcret",
+            "mysql://ann:sEcret@db/shop?ssl-mode=odd",
+            "mysql://ann:sEcret@db/shop?timezone=%2B01:00",
+            "mariadb://ann:sEcret@db/shop?charset=latin1",
+        ] {
+            let said = url.parse::<StoreUrl>().unwrap_err().to_string();
+            assert!(!said.contains("sEcret"), "{said}");
+            assert!(said.contains("URL") || said.contains(KNOWN), "{said}");
+        }
+    }
+
+    #[test]
+    fn postgres_urls_are_read_and_never_shown() {
+        for url in [
+            "postgres://ann:sEcret@db.example/shop",
+            "postgresql://ann:sEcret@db.example:5433/shop?sslmode=require&options[search_path]=a",
+            "postgres:///shop?host=/run/postgresql&user=ann&password=sEcret",
+        ] {
+            let url: StoreUrl = url.parse().unwrap();
+            assert!(matches!(url, StoreUrl::Postgres(_)));
+            assert!(!format!("{url:?}").contains("sEcret"));
+        }
+    }
+
+    #[test]
+    fn mysql_urls_are_read_and_never_shown() {
+        for url in [
+            "mysql://ann:sEcret@db.example/shop",
+            "mariadb://ann:sEcret@db.example:3307/shop?ssl-mode=VERIFY_IDENTITY&ssl-ca=/etc/ca.pem",
+            "mysql://ann:sEcret@localhost/shop?socket=/run/mysqld/mysqld.sock&sslmode=DISABLED",
+        ] {
+            let url: StoreUrl = url.parse().unwrap();
+            assert!(matches!(&url, StoreUrl::MySql(options) if options.get_database() == Some("shop")));
+            assert!(!format!("{url:?}").contains("sEcret"));
+        }
+    }
+
+    // S3-09
+    #[test]
+    fn memory_of_any_kind_is_memory() {
+        for url in ["memory:", "sqlite::memory:", "sqlite://:memory:", "sqlite:x?mode=memory"] {
+            assert!(matches!(url.parse(), Ok(StoreUrl::Memory)), "{url}");
+        }
+        assert!(matches!("sqlite:x.db".parse(), Ok(StoreUrl::Sqlite(_))));
+    }
+}

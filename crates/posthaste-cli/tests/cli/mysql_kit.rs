@@ -1,0 +1,153 @@
+//! A database of one's own on the server of this test run, and the binary to look at it with.
+
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use sqlx::mysql::MySqlConnectOptions;
+use sqlx::{AssertSqlSafe, ConnectOptions as _, MySqlConnection};
+
+use crate::kit::{Said, block_on};
+
+/// Rows in every state, as in `kit.rs`.
+const SEED: &str = r#"
+INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, headers,
+  status, attempts, available_at, created_at, inserted_at, done_at, last_error) VALUES
+('n-1', 'OrderPlaced', 'Order', 'o-7', 'acme', '{"total": 42}', NULL,
+  0, 0, '2020-01-02 03:00', '2020-01-02 03:00', '2100-01-01 00:00', NULL, NULL),
+('n-2', 'OrderPlaced', 'Order', 'o-8', NULL, '{}', NULL,
+  2, 3, '2100-01-01 00:00', '2020-01-02 03:00', '2100-01-01 00:00', NULL, 'timeout'),
+('d-1', 'OrderPlaced', 'Order', 'o-1', 'acme', '{"total": 1.50, "items": []}', '{"region":"eu"}',
+  3, 10, '2020-01-02 03:00', '2020-01-02 03:00', '2020-01-02 03:00', '2020-01-02 03:04:05', 'connection refused'),
+('d-2', 'OrderPlaced', 'Order', 'o-2', 'bolt', '{}', NULL,
+  3, 10, '2020-01-02 03:00', '2020-01-02 03:00', '2020-01-02 03:00', '2020-01-02 03:04:06', 'connection refused'),
+('d-3', 'MailSent', '__GLOBAL__', NULL, NULL, '{}', NULL,
+  3, 0, '2020-01-02 03:00', '2020-01-02 03:00', '2020-01-02 03:00', '2020-01-02 03:04:07', 'no route'),
+('f-1', 'OrderPlaced', 'Order', 'o-3', NULL, '{}', NULL,
+  1, 0, '2020-01-02 03:00', '2020-01-02 03:00', '2020-01-02 03:00', '2020-01-02 03:04:08', NULL),
+('f-2', 'OrderPlaced', 'Order', 'o-4', NULL, '{}', NULL,
+  1, 0, '2020-01-02 03:00', '2020-01-02 03:00', '2020-01-02 03:00', '2020-01-02 03:04:09', NULL);
+"#;
+
+/// A database that goes when the test ends.
+pub(crate) struct MySqlShop {
+    /// The server as the test run names it, with another database.
+    server: MySqlConnectOptions,
+    database: String,
+    url: String,
+}
+
+impl MySqlShop {
+    /// A database with nothing in it, under a name that nobody else uses.
+    pub(crate) fn bare() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_micros();
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let database = format!("cli{now}_{}_{number}", std::process::id());
+        let url = std::env::var("POSTHASTE_TEST_MYSQL_URL").expect("run `cargo xtask services up`");
+        let (place, parameters) = url.split_once('?').unwrap_or((&url, ""));
+        let (server, _) = place.rsplit_once('/').expect("the URL names a database");
+        let shop = Self {
+            server: url.parse().expect("a good URL"),
+            url: format!("{server}/{database}?{parameters}"),
+            database,
+        };
+        shop.run_on(&shop.server, &format!("CREATE DATABASE {}", shop.database));
+        shop
+    }
+
+    pub(crate) fn empty() -> Self {
+        let shop = Self::bare();
+        let said = shop.run("migrate apply");
+        assert_eq!(said.code, 0, "{said}");
+        shop
+    }
+
+    /// An outbox with rows in every state.
+    pub(crate) fn seeded() -> Self {
+        let shop = Self::empty();
+        shop.sql(SEED);
+        shop
+    }
+
+    /// The same database, reached by another URL.
+    pub(crate) fn through(&self, url: String) -> Self {
+        Self { server: self.server.clone(), database: self.database.clone(), url }
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// `host:port` of the server.
+    pub(crate) fn host(&self) -> String {
+        let options = self.options();
+        format!("{}:{}", options.get_host(), options.get_port())
+    }
+
+    /// `host:port/database`.
+    pub(crate) fn address(&self) -> String {
+        format!("{}/{}", self.host(), self.database)
+    }
+
+    fn options(&self) -> MySqlConnectOptions {
+        self.url.parse().expect("a good URL")
+    }
+
+    /// Runs statements as another program would.
+    pub(crate) fn sql(&self, statements: &str) {
+        self.run_on(&self.options(), statements);
+    }
+
+    fn run_on(&self, options: &MySqlConnectOptions, statements: &str) {
+        block_on(async {
+            let mut connection: MySqlConnection = options.connect().await.expect("the server is there");
+            let statements = sqlx::raw_sql(AssertSqlSafe(statements));
+            statements.execute(&mut connection).await.expect("the statements run");
+        });
+    }
+
+    /// What a query answers, as one text.
+    pub(crate) fn query(&self, query: &str) -> String {
+        block_on(async {
+            let mut connection = self.options().connect().await.expect("the server is there");
+            let query = sqlx::query_scalar(AssertSqlSafe(query));
+            let rows: Vec<String> = query.fetch_all(&mut connection).await.expect("the query runs");
+            rows.join(" ")
+        })
+    }
+
+    /// Runs `posthaste` on this database. What differs from run to run is taken out of what it says.
+    pub(crate) fn run(&self, words: &str) -> Said {
+        let Said { code, stdout, stderr } = self.run_as_it_is(words);
+        Said { code, stdout: self.plain(&stdout), stderr: self.plain(&stderr) }
+    }
+
+    fn plain(&self, text: &str) -> String {
+        let text = text.replace(&self.database, "shop").replace(&self.host(), "db.example");
+        // The server may know this machine by its name or by its address.
+        text.replace("@'127.0.0.1'", "@'localhost'")
+    }
+
+    pub(crate) fn run_as_it_is(&self, words: &str) -> Said {
+        Said::of(self.command(words).output().expect("the binary starts"))
+    }
+
+    pub(crate) fn json(&self, words: &str) -> serde_json::Value {
+        let said = self.run(&format!("{words} --output json"));
+        assert_eq!(said.stdout.lines().count(), 1, "one document on one line: {said}");
+        serde_json::from_str(&said.stdout).expect("a JSON document")
+    }
+
+    pub(crate) fn command(&self, words: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_posthaste"));
+        command.args(words.split_whitespace()).stdin(Stdio::null());
+        command.env_remove("RUST_LOG").env("POSTHASTE_STORE", &self.url).env("USER", "ann");
+        command
+    }
+
+    /// Takes the database away.
+    pub(crate) fn end(self) {
+        self.run_on(&self.server, &format!("DROP DATABASE {}", self.database));
+    }
+}

@@ -1,0 +1,160 @@
+//! A server that is not there, refuses, or lacks the table: exit code 1, a way out, and no password.
+
+use std::net::TcpListener;
+
+use insta::assert_snapshot;
+
+use crate::mysql_kit::MySqlShop;
+use crate::mysql_server::OwnServer;
+
+/// Whatever is said, this is not in it.
+const SENTINEL: &str = "sEnt1nel";
+
+/// Nor this, which is the password of `with_password`.
+const RIGHT: &str = "the-right-one";
+
+/// Every command that opens a store.
+const COMMANDS: [&str; 8] = [
+    "status",
+    "event show x",
+    "dead list",
+    "dead replay --all --yes",
+    "purge --done --older-than 1d --yes",
+    "migrate apply",
+    "migrate check",
+    "migrate print",
+];
+
+fn assert_password_is_kept(shop: &MySqlShop) {
+    for words in COMMANDS {
+        for format in ["text", "json"] {
+            let mut command = shop.command(words);
+            let output = command
+                .args(["--output", format])
+                .env("RUST_LOG", "trace")
+                .output()
+                .expect("the binary starts");
+            let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+            for password in [SENTINEL, RIGHT] {
+                assert!(!said.contains(password), "{words} {format}: {said}");
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+fn wrong_password() {
+    let shop = MySqlShop::bare();
+    let refused = shop.through(format!("mysql://with_password:{SENTINEL}@{}", shop.address()));
+    assert_snapshot!(refused.run("status"), @"
+    --- stderr
+    error: the outbox in mysql://***@db.example/shop cannot be opened
+      because: the database shop on db.example refused the user or the password: correct them in the URL
+      because: error returned from database: 1045 (28000): Access denied for user 'with_password'@'localhost' (using password: YES)
+    --- exit code 1
+    ");
+    assert_snapshot!(refused.run("migrate apply"), @"
+    --- stderr
+    error: the outbox table outbox_event in mysql://***@db.example/shop cannot be migrated
+      because: the database shop on db.example refused the user or the password: correct them in the URL
+      because: error returned from database: 1045 (28000): Access denied for user 'with_password'@'localhost' (using password: YES)
+    --- exit code 1
+    ");
+    assert_password_is_kept(&refused);
+    shop.end();
+}
+
+#[test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+fn right_password_is_kept_too() {
+    let shop = MySqlShop::empty();
+    let known = shop.through(format!("mysql://with_password:{RIGHT}@{}", shop.address()));
+    assert_eq!(known.run("status").code, 0);
+    assert_password_is_kept(&known);
+    shop.end();
+}
+
+#[test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+fn server_is_down() {
+    let shop = MySqlShop::bare();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = shop.through(format!("mysql://ann:{SENTINEL}@{free}/shop"));
+    assert_snapshot!(nobody.run("status"), @"
+    --- stderr
+    error: the outbox in mysql://***@db.example/shop cannot be opened
+      because: the database shop on db.example cannot be reached: see that the server runs, and that host and port are right
+      because: error communicating with database: Connection refused (os error 111)
+    --- exit code 1
+    ");
+    assert_snapshot!(nobody.run("migrate check"), @"
+    --- stderr
+    error: the outbox table outbox_event in mysql://***@db.example/shop cannot be read
+      because: the database shop on db.example cannot be reached: see that the server runs, and that host and port are right
+      because: error communicating with database: Connection refused (os error 111)
+    --- exit code 1
+    ");
+    assert_password_is_kept(&nobody);
+    shop.end();
+}
+
+#[test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+fn database_is_missing() {
+    let shop = MySqlShop::bare();
+    let missing = shop.through(format!("mysql://root@{}/no_such_database", shop.host()));
+    assert_snapshot!(missing.run("status"), @"
+    --- stderr
+    error: the outbox in mysql://***@db.example/no_such_database cannot be opened
+      because: there is no database no_such_database on db.example: create it with CREATE DATABASE, or correct the URL
+      because: error returned from database: 1049 (42000): Unknown database 'no_such_database'
+    --- exit code 1
+    ");
+    shop.end();
+}
+
+#[test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+fn table_is_missing() {
+    let shop = MySqlShop::bare();
+    assert_snapshot!(shop.run("dead list --table billing"), @"
+    --- stderr
+    error: the outbox in mysql://***@db.example/shop cannot be opened
+      because: there is no outbox table billing: create it with `posthaste migrate apply --table billing`, or with `.migrate()` on the store's builder
+    --- exit code 1
+    ");
+    assert_snapshot!(shop.run("status"), @"
+    --- stderr
+    error: the outbox in mysql://***@db.example/shop cannot be opened
+      because: there is no outbox table outbox_event: create it with `posthaste migrate apply --table outbox_event`, or with `.migrate()` on the store's builder
+    --- exit code 1
+    ");
+    shop.end();
+}
+
+#[test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+fn table_of_somebody_else() {
+    let shop = MySqlShop::bare();
+    shop.sql("CREATE TABLE outbox_event (id integer)");
+    let said = shop.run("migrate apply --adopt");
+    assert_eq!((said.code, said.stdout.as_str()), (1, ""), "{said}");
+    assert!(said.stderr.contains("choose another table name for the outbox"), "{said}");
+    shop.end();
+}
+
+#[test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+fn server_is_too_old() {
+    let shop = MySqlShop::bare();
+    for (version, words) in [("10.3.39-MariaDB", "migrate apply"), ("8.0.12", "migrate check")] {
+        let server = OwnServer::of_version(version);
+        let old = shop.through(format!("mysql://root@{}/information_schema", server.host()));
+        let said = old.run(words);
+        assert_eq!(said.code, 1, "{said}");
+        assert!(said.stderr.contains(&format!("has version {version}")), "{said}");
+        assert!(said.stderr.contains("upgrade it"), "{said}");
+    }
+    shop.end();
+}
