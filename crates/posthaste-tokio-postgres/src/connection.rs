@@ -1,0 +1,180 @@
+//! What transactions begin on, and who keeps statements prepared there.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio_postgres::types::Type;
+use tokio_postgres::{Client, Error, Statement, Transaction};
+
+/// A connection that a transaction can begin on: a [`tokio_postgres::Client`], a [`PreparedClient`], or a
+/// connection of a deadpool-postgres pool.
+pub trait PgConnection: sealed::Connection {}
+
+/// A transaction of the service's own: a [`tokio_postgres::Transaction`], or that of deadpool-postgres.
+pub trait PgTransaction: sealed::Transaction {}
+
+/// A connection that keeps statements of Writers prepared, for a service without a pool that does. Derefs
+/// to the [`tokio_postgres::Client`].
+///
+/// ```no_run
+/// # async fn run(writer: posthaste_tokio_postgres::PgWriter) -> Result<(), posthaste::BoxError> {
+/// use posthaste_tokio_postgres::PreparedClient;
+///
+/// let (client, connection) = tokio_postgres::connect("host=localhost", tokio_postgres::NoTls).await?;
+/// tokio::spawn(connection);
+/// let mut client = PreparedClient::new(client);
+/// let tx = writer.begin(&mut client).await?;
+/// # tx.commit().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct PreparedClient {
+    client: Client,
+    kept: Arc<Kept>,
+}
+
+impl PreparedClient {
+    /// Keeps statements on this connection.
+    pub fn new(client: Client) -> Self {
+        Self { client, kept: Arc::default() }
+    }
+
+    /// The connection alone.
+    pub fn into_inner(self) -> Client {
+        self.client
+    }
+}
+
+impl Deref for PreparedClient {
+    type Target = Client;
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl DerefMut for PreparedClient {
+    fn deref_mut(&mut self) -> &mut Client {
+        &mut self.client
+    }
+}
+
+/// The statements of one connection, by their texts.
+#[derive(Default)]
+pub struct Kept(Mutex<HashMap<Arc<str>, Statement>>);
+
+impl Kept {
+    fn get(&self, text: &str) -> Option<Statement> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(text).cloned()
+    }
+
+    fn keep(&self, text: &Arc<str>, statement: &Statement) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.insert(Arc::clone(text), statement.clone());
+    }
+}
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("statements")
+    }
+}
+
+/// Who keeps the statements of a connection.
+#[derive(Clone, Debug)]
+pub enum Keeper {
+    /// Nobody: they are parsed each time, on the flight on which they are executed.
+    Nobody,
+    /// A [`PreparedClient`].
+    Client(Arc<Kept>),
+    /// A pool.
+    #[cfg(feature = "deadpool")]
+    Pool(Arc<deadpool_postgres::StatementCache>),
+}
+
+impl Keeper {
+    /// The prepared statement, from the keeper if it has it, and then without a flight.
+    pub(crate) async fn prepare(
+        &self,
+        client: &Client,
+        text: &Arc<str>,
+        types: &[Type],
+    ) -> Result<Option<Statement>, Error> {
+        match self {
+            Self::Nobody => Ok(None),
+            Self::Client(kept) => match kept.get(text) {
+                Some(statement) => Ok(Some(statement)),
+                None => {
+                    let statement = client.prepare_typed(text, types).await?;
+                    kept.keep(text, &statement);
+                    Ok(Some(statement))
+                }
+            },
+            #[cfg(feature = "deadpool")]
+            Self::Pool(cache) => cache.prepare_typed(client, text, types).await.map(Some),
+        }
+    }
+}
+
+mod sealed {
+    use super::Keeper;
+
+    pub trait Connection: Send {
+        fn parts(&mut self) -> (&mut tokio_postgres::Client, Keeper);
+    }
+
+    pub trait Transaction: Send + Sync {
+        fn parts(&self) -> (&tokio_postgres::Transaction<'_>, Keeper);
+    }
+}
+
+impl PgConnection for Client {}
+impl sealed::Connection for Client {
+    fn parts(&mut self) -> (&mut Client, Keeper) {
+        (self, Keeper::Nobody)
+    }
+}
+
+impl PgConnection for PreparedClient {}
+impl sealed::Connection for PreparedClient {
+    fn parts(&mut self) -> (&mut Client, Keeper) {
+        (&mut self.client, Keeper::Client(Arc::clone(&self.kept)))
+    }
+}
+
+impl PgTransaction for Transaction<'_> {}
+impl sealed::Transaction for Transaction<'_> {
+    fn parts(&self) -> (&Transaction<'_>, Keeper) {
+        (self, Keeper::Nobody)
+    }
+}
+
+#[cfg(feature = "deadpool")]
+mod deadpool {
+    use super::{Arc, Client, Keeper, PgConnection, PgTransaction, Transaction, sealed};
+    use deadpool_postgres::{ClientWrapper, Object};
+
+    impl PgConnection for ClientWrapper {}
+    impl sealed::Connection for ClientWrapper {
+        fn parts(&mut self) -> (&mut Client, Keeper) {
+            let cache = Arc::clone(&self.statement_cache);
+            (self, Keeper::Pool(cache))
+        }
+    }
+
+    impl PgConnection for Object {}
+    impl sealed::Connection for Object {
+        fn parts(&mut self) -> (&mut Client, Keeper) {
+            ClientWrapper::parts(self)
+        }
+    }
+
+    impl PgTransaction for deadpool_postgres::Transaction<'_> {}
+    impl sealed::Transaction for deadpool_postgres::Transaction<'_> {
+        fn parts(&self) -> (&Transaction<'_>, Keeper) {
+            (self, Keeper::Pool(Arc::clone(&self.statement_cache)))
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The INSERT: one statement, whether for one event or for a thousand.
+
+use posthaste::writer::NewRow;
+use posthaste_sql::postgres::{Columns, values};
+use posthaste_sql::seqs_by_id;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Error, Row, Transaction};
+
+use crate::session::Session;
+
+/// The types of the values of one row.
+pub(crate) const ONE: [Type; 15] = [
+    Type::TEXT,
+    Type::TEXT,
+    Type::TEXT,
+    Type::TEXT,
+    Type::TEXT,
+    Type::TEXT,
+    Type::TEXT,
+    Type::INT8,
+    Type::TEXT,
+    Type::TEXT,
+    Type::BYTEA,
+    Type::INT8,
+    Type::INT8,
+    Type::TEXT,
+    Type::INT8,
+];
+
+/// The same as lists.
+const MANY: [Type; 15] = [
+    Type::TEXT_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::INT8_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::BYTEA_ARRAY,
+    Type::INT8_ARRAY,
+    Type::INT8_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::INT8_ARRAY,
+];
+
+/// What became of rows.
+#[derive(Debug, Default)]
+pub(crate) struct Inserted {
+    /// One entry per row; none where the id existed already.
+    pub(crate) seqs: Vec<Option<i64>>,
+    /// Whether a savepoint was open, whoever opened it.
+    pub(crate) in_savepoint: bool,
+}
+
+/// Inserts rows into this transaction.
+pub(crate) async fn insert(
+    session: &Session,
+    tx: &Transaction<'_>,
+    rows: &[NewRow],
+) -> Result<Inserted, Error> {
+    match rows {
+        [] => Ok(Inserted::default()),
+        [row] => insert_one(session, tx, row).await,
+        rows => insert_many(session, tx, rows).await,
+    }
+}
+
+async fn insert_one(session: &Session, tx: &Transaction<'_>, row: &NewRow) -> Result<Inserted, Error> {
+    let row = values(row);
+    let values: [&(dyn ToSql + Sync); 15] = [
+        &row.event_id,
+        &row.event_type,
+        &row.aggregate_type,
+        &row.aggregate_id,
+        &row.tenant_id,
+        &row.topic,
+        &row.content_type,
+        &row.schema_version,
+        &row.headers,
+        &row.payload_text,
+        &row.payload_bytes,
+        &row.created_at,
+        &row.due_in,
+        &row.owner,
+        &row.token,
+    ];
+    let statement = session.ready(tx.client(), &session.statements().insert_one_telling, &ONE).await?;
+    let inserted = statement.rows(tx, &values, &ONE).await?;
+    let seqs = vec![inserted.first().map(|row| row.try_get(0)).transpose()?];
+    Ok(Inserted { seqs, in_savepoint: in_savepoint(&inserted)? })
+}
+
+async fn insert_many(session: &Session, tx: &Transaction<'_>, rows: &[NewRow]) -> Result<Inserted, Error> {
+    let columns = Columns::of(rows);
+    let values: [&(dyn ToSql + Sync); 15] = [
+        &columns.event_id,
+        &columns.event_type,
+        &columns.aggregate_type,
+        &columns.aggregate_id,
+        &columns.tenant_id,
+        &columns.topic,
+        &columns.content_type,
+        &columns.schema_version,
+        &columns.headers,
+        &columns.payload_text,
+        &columns.payload_bytes,
+        &columns.created_at,
+        &columns.due_in,
+        &columns.owner,
+        &columns.token,
+    ];
+    let statement = session.ready(tx.client(), &session.statements().insert_many_telling, &MANY).await?;
+    let inserted = statement.rows(tx, &values, &MANY).await?;
+    let pairs = inserted.iter().map(|row| Ok((row.try_get(1)?, row.try_get(0)?)));
+    let seqs = seqs_by_id(rows, pairs.collect::<Result<_, Error>>()?);
+    Ok(Inserted { seqs, in_savepoint: in_savepoint(&inserted)? })
+}
+
+/// The same for all rows of a statement.
+fn in_savepoint(inserted: &[Row]) -> Result<bool, Error> {
+    inserted.first().map_or(Ok(false), |row| row.try_get(2))
+}

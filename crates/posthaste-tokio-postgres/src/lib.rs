@@ -1,0 +1,56 @@
+//! Writes events of [Posthaste](posthaste) in transactions of [tokio_postgres], on bare clients or, with the
+//! feature `deadpool`, on connections of a deadpool-postgres pool.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//!
+//! use posthaste::{Delivery, Event, Outbox, Routes};
+//! use posthaste_sqlx::PgStore;
+//! use posthaste_tokio_postgres::PgWriter;
+//! use tokio_postgres::NoTls;
+//!
+//! # async fn run() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+//! let url = "postgres://localhost/shop";
+//! let store = PgStore::builder(&url.parse()?).migrate().connect().await?;
+//! let routes = Routes::new().handle("OrderPlaced", async |event: Delivery| println!("{}", event.id()));
+//! let outbox = Outbox::multi_node(store.clone(), routes, Duration::from_secs(30)).start()?;
+//! let writer = PgWriter::new(store.door(&outbox));
+//!
+//! let (mut client, connection) = tokio_postgres::connect(url, NoTls).await?;
+//! tokio::spawn(connection);
+//!
+//! let tx = writer.begin(&mut client).await?;
+//! let order = tx.execute("INSERT INTO orders (id) VALUES (17)", &[]);
+//! let event = Event::json("OrderPlaced", &serde_json::json!({ "order": 17 }))?;
+//! let (inserted, written) = tokio::join!(order, tx.write(event)); // both on one flight
+//! inserted?;
+//! written?;
+//! tx.commit().await?;
+//! # outbox.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The engine stands on `PgStore` of `posthaste-sqlx`, here or in another process. A service that leaves
+//! delivery to a relay needs no store: [`Door::writer_only`](posthaste_sql::Door::writer_only).
+//!
+//! # Flights
+//!
+//! An event costs no round trip of its own. [`PgTx::write`] takes `&self`, so that it can be joined with the
+//! service's own statements, and the proof before COMMIT travels with the COMMIT. The rows themselves have to
+//! be proven only where a savepoint was open when they were written.
+//!
+//! The statements are prepared once per connection where somebody keeps them: a deadpool pool does, and so
+//! does a [`PreparedClient`]. On a bare [`tokio_postgres::Client`] the server parses them each time.
+
+mod connection;
+mod flight;
+mod insert;
+mod session;
+mod tx;
+mod writer;
+mod written;
+
+pub use connection::{PgConnection, PgTransaction, PreparedClient};
+pub use tx::{PgSavepoint, PgTx};
+pub use writer::PgWriter;

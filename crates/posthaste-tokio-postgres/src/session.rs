@@ -1,0 +1,74 @@
+//! Statements of one door on one connection.
+
+use std::sync::Arc;
+
+use posthaste::StoreError;
+use posthaste_sql::{Door, Postgres, postgres};
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Error, Row, Statement, Transaction};
+
+use crate::connection::Keeper;
+
+/// A door, and who keeps its statements.
+#[derive(Clone, Debug)]
+pub(crate) struct Session {
+    pub(crate) door: Door<Postgres>,
+    keeper: Keeper,
+}
+
+/// A statement that can be sent at once.
+pub(crate) enum Ready {
+    Prepared(Statement),
+    Unprepared(Arc<str>),
+}
+
+impl Session {
+    pub(crate) fn new(door: &Door<Postgres>, keeper: Keeper) -> Self {
+        let keeper = if door.statements().kept { keeper } else { Keeper::Nobody };
+        Self { door: door.clone(), keeper }
+    }
+
+    pub(crate) fn statements(&self) -> &postgres::Statements {
+        self.door.statements()
+    }
+
+    /// Prepares on a new connection, before a transaction begins, what nearly every one needs.
+    pub(crate) async fn warm_up(&self, client: &Client) -> Result<(), Error> {
+        self.ready(client, &self.statements().insert_one_telling, &crate::insert::ONE).await.map(|_| ())
+    }
+
+    /// Makes a statement ready. Costs a flight only on a connection that has never seen it.
+    pub(crate) async fn ready(
+        &self,
+        client: &Client,
+        text: &Arc<str>,
+        types: &[Type],
+    ) -> Result<Ready, Error> {
+        let prepared = self.keeper.prepare(client, text, types).await?;
+        Ok(prepared.map_or_else(|| Ready::Unprepared(Arc::clone(text)), Ready::Prepared))
+    }
+}
+
+impl Ready {
+    /// Sends the statement when it is polled for the first time. The types go with it, so that nobody has
+    /// to ask the server for them.
+    pub(crate) async fn rows(
+        &self,
+        tx: &Transaction<'_>,
+        values: &[&(dyn ToSql + Sync)],
+        types: &[Type],
+    ) -> Result<Vec<Row>, Error> {
+        match self {
+            Self::Prepared(statement) => tx.query(statement, values).await,
+            Self::Unprepared(text) => {
+                let values: Vec<_> = values.iter().copied().zip(types.iter().cloned()).collect();
+                tx.query_typed(text, &values).await
+            }
+        }
+    }
+}
+
+/// The connection is the service's own, so its errors are passed on as they are.
+pub(crate) fn failed(error: Error) -> StoreError {
+    StoreError::backend("PostgreSQL", error)
+}

@@ -1,0 +1,130 @@
+//! The writer's door, on the service's own connections.
+
+use std::sync::Mutex;
+
+use posthaste::writer::{Prepared, Scope};
+use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
+use posthaste_sql::{Door, Postgres};
+use tokio_postgres::types::Type;
+use tokio_postgres::{Error, Transaction};
+
+use crate::insert::insert;
+use crate::session::{Session, failed};
+use crate::written::{Written, lock};
+use crate::{PgConnection, PgTransaction, PgTx};
+
+/// Writes events in transactions of the service's own connections. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct PgWriter {
+    door: Door<Postgres>,
+}
+
+impl PgWriter {
+    /// A Writer for the outbox that this door leads to; `PgStore::door` of `posthaste-sqlx` gives one, and
+    /// so does [`Door::writer_only`].
+    pub fn new(door: Door<Postgres>) -> Self {
+        Self { door }
+    }
+
+    /// Begins a transaction. A caller that goes away while it begins leaves no open transaction behind.
+    pub async fn begin<'c, C: PgConnection>(&self, connection: &'c mut C) -> Result<PgTx<'c>, StoreError> {
+        let (client, keeper) = connection.parts();
+        let session = Session::new(&self.door, keeper);
+        session.warm_up(client).await.map_err(failed)?;
+        let tx = client.transaction().await.map_err(failed)?;
+        Ok(PgTx::new(tx, session))
+    }
+
+    /// Runs `work` in a transaction: commits when it answers `Ok`, rolls back when it answers `Err`,
+    /// panics or is dropped.
+    ///
+    /// ```no_run
+    /// # use posthaste::{BoxError, Event};
+    /// # use posthaste_tokio_postgres::{PgTx, PgWriter};
+    /// # async fn run(writer: PgWriter, mut client: tokio_postgres::Client) -> Result<(), BoxError> {
+    /// writer.transaction(&mut client, async |tx: &mut PgTx<'_>| {
+    ///     tx.execute("INSERT INTO orders (id) VALUES (17)", &[]).await?;
+    ///     tx.write(Event::json("OrderPlaced", &17)?).await?;
+    ///     Ok::<_, BoxError>(())
+    /// })
+    /// .await
+    /// # }
+    /// ```
+    pub async fn transaction<C: PgConnection, T, E>(
+        &self,
+        connection: &mut C,
+        work: impl AsyncFnOnce(&mut PgTx<'_>) -> Result<T, E>,
+    ) -> Result<T, E>
+    where
+        E: From<WriteError> + From<CommitError>,
+    {
+        let mut tx = self.begin(connection).await.map_err(WriteError::from)?;
+        let answer = work(&mut tx).await?;
+        tx.commit().await?;
+        Ok(answer)
+    }
+
+    /// Inserts one event into a transaction of the service's own. After the commit give the receipt to
+    /// [`Outbox::committed`](posthaste::Outbox::committed).
+    ///
+    /// In a savepoint, a nested [`Transaction`] or one that was opened by a text, the receipt is only a
+    /// wake-up. Outside a transaction there is nothing to call it with:
+    ///
+    /// ```compile_fail,E0277
+    /// # use posthaste::Event;
+    /// # use posthaste_tokio_postgres::PgWriter;
+    /// # async fn run(writer: PgWriter, client: tokio_postgres::Client, event: Event) {
+    /// let _ = writer.insert(&client, event).await;
+    /// # }
+    /// ```
+    pub async fn insert<T: PgTransaction>(&self, tx: &T, event: Event) -> Result<Receipt, WriteError> {
+        self.insert_all(tx, vec![event]).await
+    }
+
+    /// Inserts events, as [`insert`](Self::insert) does, in one statement.
+    pub async fn insert_all<T: PgTransaction>(
+        &self,
+        tx: &T,
+        events: Vec<Event>,
+    ) -> Result<Receipt, WriteError> {
+        let (tx, keeper) = tx.parts();
+        let session = Session::new(&self.door, keeper);
+        let prepared = self.door.core().prepare(events, Scope::Transaction)?;
+        Ok(insert_unowned(&session, tx, prepared).await.map_err(failed)?)
+    }
+}
+
+/// Hooks, limits, INSERT. Answers the ids that stand for the events now, duplicates included.
+pub(crate) async fn write(
+    session: &Session,
+    tx: &Transaction<'_>,
+    events: Vec<Event>,
+    into: &Mutex<Written>,
+) -> Result<Vec<EventId>, WriteError> {
+    // Also inside a raw savepoint the rows may be born leased: the proof before COMMIT shows which of
+    // them are still there.
+    let prepared = session.door.core().prepare(events, Scope::Transaction)?;
+    let ids = prepared.rows().iter().map(|row| row.event.id().clone()).collect();
+    let inserted = insert(session, tx, prepared.rows()).await.map_err(failed)?;
+    lock(into).record(prepared.written(&inserted.seqs), inserted.in_savepoint);
+    Ok(ids)
+}
+
+/// Inserts rows without knowing whether a savepoint is open, which the driver does not tell. The server
+/// does, with its answer, and then nobody may hold the rows.
+async fn insert_unowned(
+    session: &Session,
+    tx: &Transaction<'_>,
+    prepared: Prepared,
+) -> Result<Receipt, Error> {
+    let inserted = insert(session, tx, prepared.rows()).await?;
+    let is_leased = prepared.rows().iter().any(|row| row.lease.is_some());
+    if !(is_leased && inserted.in_savepoint) {
+        return Ok(prepared.written(&inserted.seqs));
+    }
+    let types = [Type::INT8_ARRAY];
+    let unlease = session.ready(tx.client(), &session.statements().unlease, &types).await?;
+    let seqs: Vec<i64> = inserted.seqs.iter().flatten().copied().collect();
+    unlease.rows(tx, &[&seqs], &types).await?;
+    Ok(prepared.unleased().written(&inserted.seqs))
+}

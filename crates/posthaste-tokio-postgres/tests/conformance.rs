@@ -1,0 +1,210 @@
+//! The Writers' suite: on a bare client, on one that keeps statements prepared, and on a pool.
+#![cfg(feature = "deadpool")]
+
+mod support;
+
+use async_trait::async_trait;
+use deadpool_postgres::{Object, Pool};
+use posthaste::conformance::{
+    End, OwnEnd, SavepointEnd, Scene, Script, ScriptError, Step, WriterCapabilities, WriterHarness,
+};
+use posthaste::{BoxError, Event, EventId, Receipt, WriteError};
+use posthaste_tokio_postgres::{PgConnection, PgSavepoint, PgTx, PgWriter, PreparedClient};
+use support::Db;
+use tokio::sync::Mutex;
+use tokio_postgres::{Client, Error, Transaction};
+
+const FAILS: &str = "SELECT 1/0";
+
+struct TokioPostgres<C> {
+    db: Db,
+    connection: Mutex<C>,
+    scene: Scene,
+    writer: PgWriter,
+}
+
+/// A connection that a service may have, and a transaction of its own on it.
+#[async_trait]
+trait Service: PgConnection + Sized {
+    async fn insert(
+        &mut self,
+        writer: &PgWriter,
+        events: Vec<Event>,
+        end: OwnEnd,
+    ) -> Result<Result<Receipt, WriteError>, Error>;
+}
+
+/// The same on the two types of transactions, which share methods and no trait.
+macro_rules! insert_and_end {
+    ($connection:expr, $writer:ident, $events:ident, $end:ident) => {{
+        let mut tx = $connection.transaction().await?;
+        let receipt = match $end {
+            OwnEnd::SavepointReleased | OwnEnd::SavepointRolledBack => {
+                let savepoint = tx.transaction().await?;
+                let receipt = $writer.insert_all(&savepoint, $events).await;
+                match $end {
+                    OwnEnd::SavepointReleased => savepoint.commit().await?,
+                    _ => savepoint.rollback().await?,
+                }
+                receipt
+            }
+            _ => $writer.insert_all(&tx, $events).await,
+        };
+        if $end == OwnEnd::Aborted {
+            let _ = tx.batch_execute(FAILS).await.expect_err("it fails");
+        }
+        match $end {
+            OwnEnd::Rollback => tx.rollback().await?,
+            _ => tx.commit().await?,
+        }
+        Ok(receipt)
+    }};
+}
+
+macro_rules! service {
+    ($connection:ty) => {
+        #[async_trait]
+        impl Service for $connection {
+            async fn insert(
+                &mut self,
+                writer: &PgWriter,
+                events: Vec<Event>,
+                end: OwnEnd,
+            ) -> Result<Result<Receipt, WriteError>, Error> {
+                insert_and_end!(self, writer, events, end)
+            }
+        }
+    };
+}
+
+service!(Client);
+service!(PreparedClient);
+service!(Object);
+
+impl<C: Service> TokioPostgres<C> {
+    async fn on(connect: impl AsyncFnOnce(&Db) -> C) -> Self {
+        let db = Db::new().await;
+        let scene = Scene::start(db.store.clone());
+        let writer = PgWriter::new(db.store.door(scene.outbox()));
+        let connection = Mutex::new(connect(&db).await);
+        Self { db, connection, scene, writer }
+    }
+}
+
+/// Transactions and savepoints share methods and no trait.
+macro_rules! play_steps {
+    ($play:ident, $tx:ident, $steps:ident, $written:ident) => {{
+        for step in $steps {
+            match step {
+                Step::Write(event) => $written.extend($tx.write(event).await?),
+                Step::WriteAll(events) => $written.extend($tx.write_all(events).await?),
+                Step::Savepoint { steps, end } => {
+                    let mut inner = $tx.savepoint().await?;
+                    Box::pin(play_inside(&mut inner, steps, $written)).await?;
+                    match end {
+                        SavepointEnd::Release => inner.release().await?,
+                        SavepointEnd::Rollback => inner.rollback().await?,
+                        SavepointEnd::Drop => drop(inner),
+                    }
+                }
+                Step::Undone(steps) => {
+                    execute($tx, "SAVEPOINT mine").await?;
+                    Box::pin($play($tx, steps, $written)).await?;
+                    execute($tx, "ROLLBACK TO mine").await?;
+                    execute($tx, "RELEASE mine").await?;
+                }
+                Step::Business => execute($tx, "INSERT INTO orders DEFAULT VALUES").await?,
+                Step::FailedStatement | Step::Abort => {
+                    let _ = $tx.batch_execute(FAILS).await.expect_err("it fails");
+                }
+            }
+        }
+        Ok(())
+    }};
+}
+
+async fn play(tx: &mut PgTx<'_>, steps: Vec<Step>, written: &mut Vec<EventId>) -> Result<(), ScriptError> {
+    play_steps!(play, tx, steps, written)
+}
+
+async fn play_inside(
+    tx: &mut PgSavepoint<'_>,
+    steps: Vec<Step>,
+    written: &mut Vec<EventId>,
+) -> Result<(), ScriptError> {
+    play_steps!(play_inside, tx, steps, written)
+}
+
+async fn execute(tx: &Transaction<'_>, statement: &str) -> Result<(), BoxError> {
+    tx.batch_execute(statement).await.map_err(BoxError::from)
+}
+
+#[async_trait]
+impl<C: Service> WriterHarness for TokioPostgres<C> {
+    fn scene(&self) -> &Scene {
+        &self.scene
+    }
+
+    async fn run(&self, script: Script) -> Result<Vec<EventId>, ScriptError> {
+        let mut connection = self.connection.lock().await;
+        let mut tx = self.writer.begin(&mut *connection).await?;
+        let mut written = Vec::new();
+        play(&mut tx, script.steps, &mut written).await?;
+        match script.end {
+            End::Commit => tx.commit().await?,
+            End::Rollback => tx.rollback().await?,
+            End::Drop => drop(tx),
+        }
+        Ok(written)
+    }
+
+    async fn insert(&self, events: Vec<Event>, end: OwnEnd) -> Result<Receipt, WriteError> {
+        let mut connection = self.connection.lock().await;
+        connection.insert(&self.writer, events, end).await.expect("the transaction works")
+    }
+
+    /// See [`PgWriter::insert`] for the code that does not compile.
+    async fn insert_outside(&self, _: Event) -> Option<Result<Receipt, WriteError>> {
+        None
+    }
+
+    async fn business_rows(&self) -> Option<u64> {
+        Some(self.db.int("SELECT count(*) FROM orders").await.cast_unsigned())
+    }
+
+    fn capabilities(&self) -> WriterCapabilities {
+        WriterCapabilities { failed_statement_aborts: true }
+    }
+
+    async fn close(&self) {
+        self.db.close().await;
+    }
+}
+
+mod bare_client {
+    use super::*;
+    posthaste::writer_conformance!(
+        TokioPostgres::on(async |db: &Db| db.connect().await).await,
+        #[ignore = "needs PostgreSQL: cargo xtask test"]
+    );
+}
+
+mod prepared_client {
+    use super::*;
+    posthaste::writer_conformance!(
+        TokioPostgres::on(async |db: &Db| PreparedClient::new(db.connect().await)).await,
+        #[ignore = "needs PostgreSQL: cargo xtask test"]
+    );
+}
+
+mod pool {
+    use super::*;
+    posthaste::writer_conformance!(
+        TokioPostgres::on(async |db: &Db| connection_of(&db.pool(1)).await).await,
+        #[ignore = "needs PostgreSQL: cargo xtask test"]
+    );
+}
+
+async fn connection_of(pool: &Pool) -> Object {
+    pool.get().await.expect("a connection")
+}

@@ -1,0 +1,112 @@
+//! What the tests share: a schema of one's own, a store in it, and ways to it.
+//!
+//! The server is the one that `POSTHASTE_TEST_POSTGRES_URL` names; `cargo xtask test` starts one.
+
+#![allow(dead_code, unreachable_pub, reason = "every test file uses a part of it")]
+
+pub mod proxy;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod};
+use posthaste::{Event, Outbox};
+use posthaste_sqlx::postgres::PgStoreBuilder;
+use posthaste_sqlx::{PgStore, SchemaName};
+use posthaste_tokio_postgres::PgWriter;
+use tokio_postgres::{Client, Config, NoTls};
+
+pub fn url() -> String {
+    variable("POSTHASTE_TEST_POSTGRES_URL")
+}
+
+pub fn variable(name: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run `cargo xtask test`"))
+}
+
+/// A database of one's own: a schema that goes with it, with an outbox and a table of orders, and the way
+/// that connections of a service take to it.
+pub struct Db {
+    pub store: PgStore,
+    pub schema: SchemaName,
+    pub config: Config,
+}
+
+impl Db {
+    pub async fn new() -> Self {
+        Self::open(|builder| builder).await
+    }
+
+    pub async fn open(change: impl FnOnce(PgStoreBuilder) -> PgStoreBuilder) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_micros();
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        let schema: SchemaName = format!("p{now}_{}_{n}", std::process::id()).parse().expect("a good name");
+        let builder = PgStore::builder(&url().parse().expect("a good URL")).schema(schema.clone());
+        let store = change(builder).migrate().connect().await.expect("the store opens");
+        let mut config: Config = url().parse().expect("a good URL");
+        config.options(format!("-c search_path={schema}"));
+        let db = Self { store, schema, config };
+        db.execute("CREATE TABLE orders (id int GENERATED ALWAYS AS IDENTITY)").await;
+        db
+    }
+
+    pub async fn connect(&self) -> Client {
+        connect(&self.config).await
+    }
+
+    pub fn pool(&self, size: usize) -> Pool {
+        pool(&self.config, size)
+    }
+
+    /// A Writer without an engine: its rows wait for somebody else.
+    pub fn plain_writer(&self) -> PgWriter {
+        let outbox = Outbox::writer_only(self.store.clone()).build().expect("a good configuration");
+        PgWriter::new(self.store.door(&outbox))
+    }
+
+    pub async fn execute(&self, sql: &str) {
+        self.connect().await.batch_execute(sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    }
+
+    pub async fn int(&self, sql: &str) -> i64 {
+        self.connect().await.query_one(sql, &[]).await.expect("one value").get(0)
+    }
+
+    /// The ids in the table, in the order of their insertion.
+    pub async fn ids(&self) -> Vec<String> {
+        let rows = self.connect().await.query("SELECT event_id FROM outbox_event ORDER BY seq", &[]).await;
+        rows.expect("rows").iter().map(|row| row.get(0)).collect()
+    }
+
+    pub async fn close(&self) {
+        self.store.close().await;
+        self.execute(&format!(r#"DROP SCHEMA IF EXISTS "{}" CASCADE"#, self.schema)).await;
+    }
+}
+
+pub async fn connect(config: &Config) -> Client {
+    let (client, connection) = config.connect(NoTls).await.expect("the server is there");
+    tokio::spawn(connection);
+    client
+}
+
+pub fn pool(config: &Config, size: usize) -> Pool {
+    let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+    let manager = Manager::from_config(config.clone(), NoTls, recycling);
+    Pool::builder(manager).max_size(size).build().expect("a pool")
+}
+
+pub fn event(id: &str) -> Event {
+    Event::builder("Tested").id(id).json_text("{}").build().expect("a good event")
+}
+
+pub fn events(ids: &[&str]) -> Vec<Event> {
+    ids.iter().map(|id| event(id)).collect()
+}
+
+/// Waits for something that has to happen soon, on real time.
+pub async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
+    let patience = Duration::from_secs(30);
+    tokio::time::timeout(patience, work).await.unwrap_or_else(|_| panic!("not within {patience:?}: {what}"))
+}

@@ -1,0 +1,257 @@
+//! What the Writers' suite leaves to the driver: closures, refused and lost COMMITs, doors without a
+//! store, PgBouncer.
+#![cfg(feature = "deadpool")]
+
+mod support;
+
+use std::sync::{Arc, Mutex};
+
+use posthaste::conformance::Scene;
+use posthaste::{
+    Admin as _, BoxError, CommitError, Event, EventId, Outbox, Recorder, Route, Routes, WriterHook,
+};
+use posthaste_sql::{Door, Postgres};
+use posthaste_sqlx::postgres::PgStoreBuilder;
+use posthaste_tokio_postgres::{PgTx, PgWriter};
+use support::proxy::{Fate, Proxy};
+use support::{Db, connect, event, events, soon, variable};
+
+/// Notes which transactions ended, and how.
+#[derive(Clone, Default)]
+struct Ends(Arc<Mutex<Vec<String>>>);
+
+impl Ends {
+    fn note(&self, end: &str, events: &[Event]) {
+        let ids: Vec<&str> = events.iter().map(|event| event.id().as_str()).collect();
+        self.0.lock().expect("no test panics in it").push(format!("{end} {}", ids.join(",")));
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().expect("no test panics in it"))
+    }
+}
+
+impl WriterHook for Ends {
+    fn after_commit(&self, events: &[Event]) {
+        self.note("committed", events);
+    }
+
+    fn after_rollback(&self, events: &[Event]) {
+        self.note("rolled back", events);
+    }
+}
+
+/// A running engine, and the ends of all transactions.
+struct World {
+    db: Db,
+    outbox: Outbox,
+    writer: PgWriter,
+    recorder: Recorder,
+    ends: Ends,
+}
+
+impl World {
+    async fn new() -> Self {
+        let (db, recorder, ends) = (Db::new().await, Recorder::new(), Ends::default());
+        let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
+        let builder = Outbox::single_node(db.store.clone(), routes).hook(ends.clone());
+        let outbox = builder.start().expect("a good configuration");
+        let writer = PgWriter::new(db.store.door(&outbox));
+        Self { db, outbox, writer, recorder, ends }
+    }
+
+    async fn delivered(&self) -> Vec<String> {
+        soon("the engine is idle", self.outbox.idle()).await.expect("the store answers");
+        let mut ids: Vec<String> = self.recorder.ids().iter().map(ToString::to_string).collect();
+        ids.sort();
+        ids
+    }
+
+    async fn close(self) {
+        self.outbox.shutdown().await;
+        self.db.close().await;
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn transaction_commits_on_ok() {
+    let w = World::new().await;
+    let pool = w.db.pool(1);
+    let mut client = pool.get().await.unwrap();
+    let answer = w.writer.transaction(&mut client, async |tx: &mut PgTx<'_>| {
+        tx.execute("INSERT INTO orders DEFAULT VALUES", &[]).await?;
+        tx.write(event("a")).await?;
+        Ok::<_, BoxError>(17)
+    });
+    assert_eq!(answer.await.unwrap(), 17);
+    assert_eq!(w.db.int("SELECT count(*) FROM orders").await, 1);
+    assert_eq!(w.delivered().await, ["a"]);
+    w.close().await;
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn transaction_rolls_back_on_an_error_and_when_it_is_dropped() {
+    let w = World::new().await;
+    let mut client = w.db.connect().await;
+    let failed = w.writer.transaction(&mut client, async |tx: &mut PgTx<'_>| {
+        tx.write(event("failed")).await?;
+        Err::<(), BoxError>("no".into())
+    });
+    assert_eq!(failed.await.unwrap_err().to_string(), "no");
+
+    let written = tokio::sync::Notify::new();
+    let cancelled = w.writer.transaction(&mut client, async |tx: &mut PgTx<'_>| {
+        tx.write(event("cancelled")).await?;
+        written.notify_one();
+        std::future::pending::<Result<(), BoxError>>().await
+    });
+    tokio::select! {
+        _ = cancelled => unreachable!("it waits for ever"),
+        () = written.notified() => {}
+    }
+    assert_eq!(w.ends.take(), ["rolled back failed", "rolled back cancelled"]);
+    assert!(w.db.ids().await.is_empty());
+    assert!(w.delivered().await.is_empty());
+    w.close().await;
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn transaction_can_be_spawned() {
+    let w = World::new().await;
+    let (writer, mut client) = (w.writer.clone(), w.db.connect().await);
+    let task = tokio::spawn(async move {
+        let tx = writer.begin(&mut client).await?;
+        let (batch, single) = tokio::join!(tx.write_all(events(&["a", "b"])), tx.write(event("c")));
+        batch?;
+        single?;
+        tx.commit().await?;
+        Ok::<_, BoxError>(())
+    });
+    task.await.unwrap().unwrap();
+    assert_eq!(w.delivered().await, ["a", "b", "c"]);
+    w.close().await;
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn commit_that_a_deferred_constraint_refuses_is_rolled_back_and_delivers_nothing() {
+    let w = World::new().await;
+    w.db.execute("CREATE TABLE parent (id int PRIMARY KEY)").await;
+    w.db.execute("CREATE TABLE child (parent int REFERENCES parent DEFERRABLE INITIALLY DEFERRED)").await;
+    let mut client = w.db.connect().await;
+    let tx = w.writer.begin(&mut client).await.unwrap();
+    tx.write(event("undone")).await.unwrap();
+    tx.batch_execute("INSERT INTO child VALUES (1)").await.unwrap();
+    let refused = tx.commit().await;
+    assert!(matches!(refused, Err(CommitError::RolledBack(_))), "{refused:?}");
+    assert_eq!(w.ends.take(), ["rolled back undone"]);
+    let tx = w.writer.begin(&mut client).await.unwrap();
+    tx.write(event("kept")).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(w.delivered().await, ["kept"]);
+    assert_eq!(w.db.ids().await, ["kept"]);
+    w.close().await;
+}
+
+/// When the answer to COMMIT is lost nobody knows, so no hook runs, and the poller finds out.
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn lost_commit_is_unknown_and_delivered_only_if_it_applied() {
+    let w = World::new().await;
+    let proxy = Proxy::to(&w.db.config).await;
+    for (fate, id) in [(Fate::Lost, "lost"), (Fate::AnswerLost, "applied")] {
+        let mut client = connect(&proxy.config).await;
+        let tx = w.writer.begin(&mut client).await.unwrap();
+        tx.write(event(id)).await.unwrap();
+        proxy.next_commit(fate);
+        let answer = tx.commit().await;
+        assert!(matches!(answer, Err(CommitError::Unknown(_))), "{fate:?}: {answer:?}");
+        assert!(w.ends.take().is_empty(), "{fate:?}");
+    }
+    soon("the poller delivers it", w.recorder.wait_for(1)).await;
+    assert_eq!(w.delivered().await, ["applied"]);
+    assert_eq!(w.db.ids().await, ["applied"]);
+    w.close().await;
+}
+
+/// The server tells, whoever opened the savepoint.
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn receipt_in_a_raw_savepoint_is_only_a_wake_up() {
+    let db = Db::new().await;
+    let scene = Scene::start(db.store.clone());
+    let writer = PgWriter::new(db.store.door(scene.outbox()));
+    let mut client = db.connect().await;
+    let tx = client.transaction().await.unwrap();
+    let direct = writer.insert(&tx, event("direct")).await.unwrap();
+    tx.batch_execute("SAVEPOINT mine").await.unwrap();
+    // One that exists already is not mistaken for one that was inserted.
+    let nested = writer.insert_all(&tx, events(&["nested-1", "direct", "nested-2"])).await.unwrap();
+    assert_eq!(nested.duplicates(), [EventId::from("direct")]);
+    let leased =
+        "SELECT string_agg(event_id, ',') FROM outbox_event WHERE locked_by IS NOT NULL OR lease_token <> 0";
+    assert_eq!(tx.query_one(leased, &[]).await.unwrap().get::<_, &str>(0), "direct");
+    tx.commit().await.unwrap();
+    drop((direct, nested));
+    scene.outbox().shutdown().await;
+    db.close().await;
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn door_without_a_store_writes_what_a_relay_finds() {
+    let db = Db::new().await;
+    let ends = Ends::default();
+    let door = Door::<Postgres>::writer_only().schema(db.schema.clone()).hook(ends.clone()).build();
+    let writer = PgWriter::new(door.clone());
+    let mut client = db.connect().await;
+    let tx = writer.begin(&mut client).await.unwrap();
+    tx.write(event("by-tx")).await.unwrap();
+    tx.commit().await.unwrap();
+    let tx = client.transaction().await.unwrap();
+    let receipt = writer.insert(&tx, event("by-receipt")).await.unwrap();
+    tx.commit().await.unwrap();
+    door.committed(receipt);
+    assert_eq!(ends.take(), ["committed by-tx", "committed by-receipt"]);
+
+    let recorder = Recorder::new();
+    let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
+    let relay = Outbox::single_node(db.store.clone(), routes).start().unwrap();
+    soon("the relay delivers", recorder.wait_for(2)).await;
+    relay.shutdown().await;
+    db.close().await;
+}
+
+/// Every transaction may reach another server's session, which has prepared nothing.
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn writers_behind_pgbouncer_make_no_error() {
+    let db = Db::open(PgStoreBuilder::pgbouncer).await;
+    let config = variable("POSTHASTE_TEST_PGBOUNCER_URL").parse().unwrap();
+    let (pool, writer) = (support::pool(&config, 6), db.plain_writer());
+    let tasks = (0..6).map(|task| {
+        let (pool, writer) = (pool.clone(), writer.clone());
+        tokio::spawn(async move {
+            for n in 0..20 {
+                let mut client = pool.get().await?;
+                let tx = writer.begin(&mut client).await?;
+                let ids = [format!("{task}-{n}-a"), format!("{task}-{n}-b")];
+                let batch = tx.write_all(ids.iter().map(|id| event(id)).collect());
+                let single = format!("{task}-{n}-c");
+                let (batch, single) = tokio::join!(batch, tx.write(event(&single)));
+                batch?;
+                single?;
+                tx.commit().await?;
+            }
+            Ok::<_, BoxError>(())
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.unwrap().unwrap();
+    }
+    assert_eq!(db.store.stats().await.unwrap().new, 360);
+    db.close().await;
+}
