@@ -1,0 +1,46 @@
+//! Writes events of [Posthaste](posthaste) in transactions of [rusqlite].
+//!
+//! ```
+//! use posthaste::{BoxError, Delivery, Event, Outbox, Routes};
+//! use posthaste_rusqlite::SqliteWriter;
+//! use posthaste_sqlx::SqliteStore;
+//!
+//! # #[tokio::main] async fn main() -> Result<(), BoxError> {
+//! # let dir = tempfile::tempdir()?;
+//! # let file = dir.path().join("shop.db");
+//! # let url = format!("sqlite:{}?mode=rwc", file.display());
+//! let store = SqliteStore::builder(&url.parse()?).migrate().connect().await?;
+//! let routes = Routes::new().handle("OrderPlaced", async |event: Delivery| println!("{}", event.id()));
+//! let outbox = Outbox::single_node(store.clone(), routes).start()?;
+//! let writer = SqliteWriter::new(store.door(&outbox));
+//!
+//! let mut connection = rusqlite::Connection::open(file)?;
+//! connection.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY)")?;
+//!
+//! let tx = writer.begin(&mut connection)?;
+//! tx.execute("INSERT INTO orders (id) VALUES (17)", [])?;
+//! tx.write(Event::json("OrderPlaced", &serde_json::json!({ "order": 17 }))?)?;
+//! tx.commit()?;
+//! # outbox.idle().await?;
+//! # outbox.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The engine stands on `SqliteStore` of `posthaste-sqlx`, here or in another process. A service that leaves
+//! delivery to a relay needs no store: [`Door::writer_only`](posthaste_sql::Door::writer_only).
+//!
+//! Every call blocks its thread, as those of rusqlite do: in an async service, call them where that is
+//! welcome, with `spawn_blocking` for example. An event may be written on any thread.
+//!
+//! SQLite has to be of version 3.51 or newer; the feature `bundled` compiles one in. This crate stays with
+//! the version of rusqlite that can share a program with sqlx.
+
+mod insert;
+mod scope;
+mod tx;
+mod writer;
+
+pub use scope::InTransaction;
+pub use tx::{SqliteSavepoint, SqliteTx};
+pub use writer::SqliteWriter;

@@ -1,0 +1,95 @@
+//! The writer's door, on the service's own connections.
+
+use posthaste::writer::Scope;
+use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
+use posthaste_sql::{Door, Sqlite};
+use rusqlite::{Connection, TransactionBehavior};
+
+use crate::insert::insert;
+use crate::{InTransaction, SqliteTx};
+
+/// Writes events in transactions of the service's own connections. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct SqliteWriter {
+    door: Door<Sqlite>,
+}
+
+impl SqliteWriter {
+    /// A Writer for the outbox that this door leads to; `SqliteStore::door` of `posthaste-sqlx` gives one,
+    /// and so does [`Door::writer_only`].
+    pub fn new(door: Door<Sqlite>) -> Self {
+        Self { door }
+    }
+
+    /// Begins a transaction that holds the write lock from its start (`BEGIN IMMEDIATE`), so that nothing
+    /// in it fails because somebody else is writing.
+    pub fn begin<'c>(&self, connection: &'c mut Connection) -> Result<SqliteTx<'c>, StoreError> {
+        let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
+        Ok(SqliteTx::new(tx, self.door.clone()))
+    }
+
+    /// Runs `work` in a transaction: commits when it answers `Ok`, rolls back when it answers `Err` or
+    /// panics.
+    ///
+    /// ```
+    /// # use posthaste::{BoxError, Event};
+    /// # use posthaste_rusqlite::{SqliteTx, SqliteWriter};
+    /// # fn run(writer: SqliteWriter, mut connection: rusqlite::Connection) -> Result<(), BoxError> {
+    /// writer.transaction(&mut connection, |tx: &mut SqliteTx<'_>| {
+    ///     tx.execute("INSERT INTO orders (id) VALUES (17)", [])?;
+    ///     tx.write(Event::json("OrderPlaced", &17)?)?;
+    ///     Ok::<_, BoxError>(())
+    /// })
+    /// # }
+    /// ```
+    pub fn transaction<T, E>(
+        &self,
+        connection: &mut Connection,
+        work: impl FnOnce(&mut SqliteTx<'_>) -> Result<T, E>,
+    ) -> Result<T, E>
+    where
+        E: From<WriteError> + From<CommitError>,
+    {
+        let mut tx = self.begin(connection).map_err(WriteError::from)?;
+        let answer = work(&mut tx)?;
+        tx.commit()?;
+        Ok(answer)
+    }
+
+    /// Inserts one event into a transaction of the service's own. After the commit give the receipt to
+    /// [`Outbox::committed`](posthaste::Outbox::committed).
+    ///
+    /// Outside a transaction it is refused, also in one that SQLite has ended by itself. The receipt is only
+    /// a wake-up unless a [`Transaction`](rusqlite::Transaction) is given; see [`InTransaction`].
+    pub fn insert<T: InTransaction>(&self, tx: &T, event: Event) -> Result<Receipt, WriteError> {
+        self.insert_all(tx, vec![event])
+    }
+
+    /// Inserts events, as [`insert`](Self::insert) does, in one statement.
+    pub fn insert_all<T: InTransaction>(&self, tx: &T, events: Vec<Event>) -> Result<Receipt, WriteError> {
+        let (_, receipt) = write(&self.door, tx.connection(), events, tx.scope())?;
+        Ok(receipt)
+    }
+}
+
+/// Look, hooks, limits, INSERT. Answers the ids that stand for the events now, duplicates included.
+pub(crate) fn write(
+    door: &Door<Sqlite>,
+    connection: &Connection,
+    events: Vec<Event>,
+    scope: Scope,
+) -> Result<(Vec<EventId>, Receipt), WriteError> {
+    // SQLite knows best: it ends a transaction by itself when a disk is full, for example.
+    if connection.is_autocommit() {
+        return Err(StoreError::NoTransaction.into());
+    }
+    let prepared = door.core().prepare(events, scope)?;
+    let ids = prepared.rows().iter().map(|row| row.event.id().clone()).collect();
+    let seqs = insert(door.statements(), connection, prepared.rows()).map_err(failed)?;
+    Ok((ids, prepared.written(&seqs)))
+}
+
+/// The connection and its file are the service's own, so its errors are passed on as they are.
+pub(crate) fn failed(error: rusqlite::Error) -> StoreError {
+    StoreError::backend("SQLite", error)
+}

@@ -1,0 +1,255 @@
+//! What the Writers' suite leaves to the driver: closures, threads, refused COMMITs, transactions that
+//! SQLite ends by itself, doors without a store.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use posthaste::conformance::Scene;
+use posthaste::{
+    BoxError, CommitError, Event, Outbox, Recorder, Route, Routes, StoreError, WriteError, WriterHook,
+};
+use posthaste_rusqlite::{SqliteTx, SqliteWriter};
+use posthaste_sql::{Door, Sqlite};
+use posthaste_sqlx::SqliteStore;
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+/// Notes which transactions ended, and how.
+#[derive(Clone, Default)]
+struct Ends(Arc<Mutex<Vec<String>>>);
+
+impl Ends {
+    fn note(&self, end: &str, events: &[Event]) {
+        let ids: Vec<&str> = events.iter().map(|event| event.id().as_str()).collect();
+        self.0.lock().expect("no test panics in it").push(format!("{end} {}", ids.join(",")));
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().expect("no test panics in it"))
+    }
+}
+
+impl WriterHook for Ends {
+    fn after_commit(&self, events: &[Event]) {
+        self.note("committed", events);
+    }
+
+    fn after_rollback(&self, events: &[Event]) {
+        self.note("rolled back", events);
+    }
+}
+
+/// A file of one's own, an engine on it, and the ends of all transactions.
+struct World {
+    connection: Connection,
+    store: SqliteStore,
+    outbox: Outbox,
+    writer: SqliteWriter,
+    recorder: Recorder,
+    ends: Ends,
+    _dir: TempDir,
+}
+
+impl World {
+    async fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a folder");
+        let file = dir.path().join("test.db");
+        let url = format!("sqlite:{}?mode=rwc", file.display());
+        let builder = SqliteStore::builder(&url.parse().expect("a good URL"));
+        let store = builder.migrate().connect().await.expect("the store opens");
+        let connection = Connection::open(file).expect("the file opens");
+        connection.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY, item)").expect("a table");
+        let (recorder, ends) = (Recorder::new(), Ends::default());
+        let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
+        let builder = Outbox::single_node(store.clone(), routes).hook(ends.clone());
+        let outbox = builder.start().expect("a good configuration");
+        let writer = SqliteWriter::new(store.door(&outbox));
+        Self { connection, store, outbox, writer, recorder, ends, _dir: dir }
+    }
+
+    fn ids(&self) -> Vec<String> {
+        let query = self.connection.prepare("SELECT event_id FROM outbox_event ORDER BY seq");
+        let mut query = query.expect("a good query");
+        let ids = query.query_map([], |row| row.get(0)).expect("rows");
+        ids.collect::<Result<_, _>>().expect("texts")
+    }
+
+    async fn delivered(&self) -> Vec<String> {
+        soon("the engine is idle", self.outbox.idle()).await.expect("the store answers");
+        let mut ids: Vec<String> = self.recorder.ids().iter().map(ToString::to_string).collect();
+        ids.sort();
+        ids
+    }
+}
+
+fn event(id: &str) -> Event {
+    Event::builder("Tested").id(id).json_text("{}").build().expect("a good event")
+}
+
+async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
+    let patience = Duration::from_secs(30);
+    tokio::time::timeout(patience, work).await.unwrap_or_else(|_| panic!("not within {patience:?}: {what}"))
+}
+
+fn assert_no_transaction<T: std::fmt::Debug>(answer: Result<T, WriteError>) {
+    assert!(matches!(answer, Err(WriteError::Store(StoreError::NoTransaction))), "{answer:?}");
+}
+
+#[tokio::test]
+async fn transaction_commits_on_ok_and_rolls_back_on_an_error_and_a_panic() {
+    let mut w = World::new().await;
+    let answer = w.writer.transaction(&mut w.connection, |tx: &mut SqliteTx<'_>| {
+        tx.execute("INSERT INTO orders DEFAULT VALUES", [])?;
+        tx.write(event("kept"))?;
+        Ok::<_, BoxError>(17)
+    });
+    assert_eq!(answer.unwrap(), 17);
+    let failed = w.writer.transaction(&mut w.connection, |tx: &mut SqliteTx<'_>| {
+        tx.write(event("failed"))?;
+        Err::<(), BoxError>("no".into())
+    });
+    assert_eq!(failed.unwrap_err().to_string(), "no");
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        w.writer.transaction(&mut w.connection, |tx: &mut SqliteTx<'_>| {
+            tx.write(event("panicked"))?;
+            std::panic::resume_unwind(Box::new("no"));
+            #[allow(unreachable_code, reason = "gives the closure its type")]
+            Ok::<(), BoxError>(())
+        })
+    }));
+    assert!(panicked.is_err());
+    assert_eq!(w.ends.take(), ["committed kept", "rolled back failed", "rolled back panicked"]);
+    assert_eq!(w.ids(), ["kept"]);
+    assert_eq!(w.delivered().await, ["kept"]);
+}
+
+/// What rusqlite's users write: a loop over rows, with a statement that borrows the connection.
+#[tokio::test]
+async fn events_are_written_while_a_query_is_read() {
+    let mut w = World::new().await;
+    w.connection.execute_batch("INSERT INTO orders VALUES (1, 'tea'), (2, 'coffee')").unwrap();
+    let tx = w.writer.begin(&mut w.connection).unwrap();
+    let mut items = tx.prepare("SELECT item FROM orders").unwrap();
+    for item in items.query_map([], |row| row.get::<_, String>(0)).unwrap() {
+        tx.write(event(&item.unwrap())).unwrap();
+    }
+    drop(items);
+    tx.commit().unwrap();
+    assert_eq!(w.delivered().await, ["coffee", "tea"]);
+}
+
+/// No runtime is needed where an event is written.
+#[tokio::test]
+async fn event_of_a_plain_thread_is_delivered_hot() {
+    let World { mut connection, outbox, writer, recorder, store, _dir, .. } = World::new().await;
+    let thread = std::thread::spawn(move || {
+        let tx = writer.begin(&mut connection)?;
+        tx.write(event("a"))?;
+        tx.commit()?;
+        Ok::<_, BoxError>(())
+    });
+    tokio::task::spawn_blocking(|| thread.join()).await.unwrap().unwrap().unwrap();
+    soon("it is delivered", recorder.wait_for(1)).await;
+    assert_eq!(recorder.deliveries()[0].source, posthaste::Source::Hot);
+    outbox.shutdown().await;
+    store.close().await;
+}
+
+#[tokio::test]
+async fn commit_that_a_deferred_foreign_key_refuses_is_rolled_back_and_delivers_nothing() {
+    let mut w = World::new().await;
+    w.connection.pragma_update(None, "foreign_keys", true).unwrap();
+    w.connection
+        .execute_batch("CREATE TABLE child (id INTEGER REFERENCES orders DEFERRABLE INITIALLY DEFERRED)")
+        .unwrap();
+    let tx = w.writer.begin(&mut w.connection).unwrap();
+    tx.write(event("undone")).unwrap();
+    tx.execute_batch("INSERT INTO child VALUES (1)").unwrap();
+    let refused = tx.commit();
+    assert!(matches!(refused, Err(CommitError::RolledBack(_))), "{refused:?}");
+    assert_eq!(w.ends.take(), ["rolled back undone"]);
+    let tx = w.writer.begin(&mut w.connection).unwrap();
+    tx.write(event("kept")).unwrap();
+    tx.commit().unwrap();
+    assert_eq!(w.ids(), ["kept"]);
+    assert_eq!(w.delivered().await, ["kept"]);
+}
+
+/// SQLite rolls back by itself, and goes on in autocommit: whatever came next would be committed alone.
+#[tokio::test]
+async fn nothing_is_written_after_a_full_disk_has_ended_the_transaction() {
+    let mut w = World::new().await;
+    let pages: i64 = w.connection.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
+    w.connection.query_row(&format!("PRAGMA max_page_count = {}", pages + 4), [], |_| Ok(())).unwrap();
+    let tx = w.writer.begin(&mut w.connection).unwrap();
+    tx.write(event("undone")).unwrap();
+    let full = tx.execute("INSERT INTO orders (item) VALUES (zeroblob(1000000))", []).unwrap_err();
+    assert_eq!(full.sqlite_error_code(), Some(rusqlite::ErrorCode::DiskFull));
+    if !tx.is_autocommit() {
+        // Which errors end a transaction is up to SQLite; this is what it would do.
+        tx.execute_batch("ROLLBACK").unwrap();
+    }
+    assert_no_transaction(tx.write(event("late")));
+    assert_no_transaction(tx.write_all(vec![event("late"), event("later")]));
+    assert_no_transaction(w.writer.insert(&*tx, event("late")));
+    let answer = tx.commit();
+    assert!(matches!(answer, Err(CommitError::RolledBack(_))), "{answer:?}");
+    assert_eq!(w.ends.take(), ["rolled back undone"]);
+    assert!(w.ids().is_empty());
+}
+
+#[tokio::test]
+async fn commit_of_a_transaction_that_was_ended_behind_its_back_says_what_is_known() {
+    let mut w = World::new().await;
+    let tx = w.writer.begin(&mut w.connection).unwrap();
+    tx.write(event("undone")).unwrap();
+    tx.execute_batch("ROLLBACK").unwrap();
+    let answer = tx.commit();
+    assert!(matches!(answer, Err(CommitError::RolledBack(_))), "{answer:?}");
+    assert_eq!(w.ends.take(), ["rolled back undone"]);
+
+    let tx = w.writer.begin(&mut w.connection).unwrap();
+    tx.write(event("committed")).unwrap();
+    tx.execute_batch("COMMIT").unwrap();
+    let answer = tx.commit();
+    assert!(matches!(answer, Err(CommitError::Unknown(_))), "{answer:?}");
+    assert!(w.ends.take().is_empty());
+    soon("the poller delivers it", w.recorder.wait_for(1)).await;
+    assert_eq!(w.delivered().await, ["committed"]);
+}
+
+/// Nobody can tell how many savepoints are open there.
+#[tokio::test]
+async fn receipt_of_a_transaction_by_text_is_only_a_wake_up() {
+    let World { connection, store, outbox, _dir, .. } = World::new().await;
+    outbox.shutdown().await;
+    let scene = Scene::start(store.clone());
+    let writer = SqliteWriter::new(store.door(scene.outbox()));
+    connection.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let receipt = writer.insert(&connection, event("a")).unwrap();
+    let leased = "SELECT locked_by IS NOT NULL OR lease_token <> 0 FROM outbox_event";
+    assert!(!connection.query_row(leased, [], |row| row.get::<_, bool>(0)).unwrap());
+    connection.execute_batch("COMMIT").unwrap();
+    scene.outbox().committed(receipt);
+    scene.outbox().shutdown().await;
+    store.close().await;
+}
+
+#[tokio::test]
+async fn door_without_a_store_writes_what_a_relay_finds() {
+    let mut w = World::new().await;
+    let ends = Ends::default();
+    let door = Door::<Sqlite>::writer_only().hook(ends.clone()).build();
+    let writer = SqliteWriter::new(door.clone());
+    let tx = writer.begin(&mut w.connection).unwrap();
+    tx.write(event("by-tx")).unwrap();
+    tx.commit().unwrap();
+    let tx = w.connection.transaction().unwrap();
+    let receipt = writer.insert(&tx, event("by-receipt")).unwrap();
+    tx.commit().unwrap();
+    door.committed(receipt);
+    assert_eq!(ends.take(), ["committed by-tx", "committed by-receipt"]);
+    soon("the relay delivers", w.recorder.wait_for(2)).await;
+    assert_eq!(w.delivered().await, ["by-receipt", "by-tx"]);
+}
