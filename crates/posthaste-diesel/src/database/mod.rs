@@ -1,0 +1,68 @@
+//! What the databases have in common, and where they differ.
+
+#[cfg(any(feature = "mysql", feature = "async-mysql"))]
+mod mysql;
+#[cfg(any(feature = "postgres", feature = "async-postgres"))]
+mod postgres;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+
+use std::collections::HashSet;
+
+use diesel::QueryResult;
+use diesel::result::Error;
+use posthaste::writer::{Ledger, NewRow};
+use posthaste::{CommitError, StoreError};
+use posthaste_sql::Database;
+
+use crate::link::Link;
+
+/// How a Writer speaks to a database, whatever the connection.
+pub trait Dialect: Database + Sized {
+    /// What diesel calls it.
+    type Backend: diesel::backend::Backend;
+
+    /// The name of the database in errors.
+    const NAME: &'static str;
+
+    /// Begins a transaction that may write.
+    const BEGIN: &'static str;
+
+    /// Inserts rows into the transaction that is open on this connection, and answers their `seq`s; none
+    /// where the id existed already.
+    fn insert<L: Link<Database = Self>>(
+        link: &mut L,
+        statements: &Self::Statements,
+        rows: &[NewRow],
+    ) -> impl Future<Output = QueryResult<Vec<Option<i64>>>> + Send;
+
+    /// Whether a row that is inserted now can be rolled back: a transaction is open, or the INSERT itself
+    /// fails without one.
+    fn is_safe<L: Link<Database = Self>>(
+        link: &mut L,
+        statements: &Self::Statements,
+    ) -> impl Future<Output = QueryResult<bool>> + Send;
+
+    /// Whether an INSERT failed because no transaction is open.
+    fn is_outside(error: &Error) -> bool;
+
+    /// The proof before COMMIT: which of the rows written the transaction still sees. A transaction that can
+    /// not be committed any more is an error, if this database would say `Ok` to its COMMIT.
+    fn prove<L: Link<Database = Self>>(
+        link: &mut L,
+        statements: &Self::Statements,
+        ledger: &Ledger,
+    ) -> impl Future<Output = Result<HashSet<i64>, CommitError>> + Send;
+
+    /// What a COMMIT that failed means. Right before it the transaction saw these of its rows.
+    fn explain<L: Link<Database = Self>>(
+        link: &mut L,
+        error: Error,
+        present: &HashSet<i64>,
+    ) -> impl Future<Output = CommitError> + Send;
+
+    /// The connection is the service's own, so its errors are passed on as they are.
+    fn failed(error: Error) -> StoreError {
+        StoreError::backend(Self::NAME, error)
+    }
+}

@@ -1,0 +1,131 @@
+//! PostgreSQL.
+
+use std::collections::HashSet;
+
+use diesel::QueryResult;
+use diesel::pg::Pg;
+use diesel::query_builder::{AstPass, QueryFragment};
+use diesel::result::Error;
+use diesel::sql_types::{Array, BigInt, Binary, Nullable, Text};
+use posthaste::CommitError;
+use posthaste::writer::{Ledger, NewRow};
+use posthaste_sql::postgres::{Columns, Statements, values};
+use posthaste_sql::{Postgres, seqs_by_id};
+
+use super::Dialect;
+use crate::link::Link;
+use crate::statement::{Statement, Value, row};
+
+impl Dialect for Postgres {
+    type Backend = Pg;
+    const NAME: &'static str = "PostgreSQL";
+    const BEGIN: &'static str = "BEGIN";
+
+    async fn insert<L: Link<Database = Self>>(
+        link: &mut L,
+        statements: &Statements,
+        rows: &[NewRow],
+    ) -> QueryResult<Vec<Option<i64>>> {
+        let inserted = match rows {
+            [] => return Ok(Vec::new()),
+            [one] => {
+                let values = row(values(one)).map(PgValue::One).into();
+                link.pairs(Statement::new(&statements.insert_one, values).kept(statements.kept)).await?
+            }
+            many => {
+                let values = columns(Columns::of(many)).into();
+                link.pairs(Statement::new(&statements.insert_many, values).kept(statements.kept)).await?
+            }
+        };
+        Ok(seqs_by_id(rows, inserted.into_iter().map(|(seq, id)| (id, seq)).collect()))
+    }
+
+    /// What diesel has begun is asked of diesel. What else is open can hold a savepoint; diesel does not show
+    /// the code of an error, so an error of PostgreSQL's own is told from others by what comes next.
+    async fn is_safe<L: Link<Database = Self>>(link: &mut L, _: &Statements) -> QueryResult<bool> {
+        if link.depth()? > 0 {
+            return Ok(true);
+        }
+        match link.say("SAVEPOINT posthaste; RELEASE SAVEPOINT posthaste").await {
+            Ok(()) => Ok(true),
+            Err(_) if is_well(link).await => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn is_outside(_: &Error) -> bool {
+        false
+    }
+
+    /// In a transaction that a failed statement has aborted, this fails too, so it is asked even if nothing
+    /// was written: the failed statement may have been the write.
+    async fn prove<L: Link<Database = Self>>(
+        link: &mut L,
+        statements: &Statements,
+        ledger: &Ledger,
+    ) -> Result<HashSet<i64>, CommitError> {
+        let written = vec![PgValue::Ints(ledger.seqs())];
+        let present = link.numbers(Statement::new(&statements.present, written).kept(statements.kept)).await;
+        let present = present.map_err(|error| CommitError::RolledBack(Self::failed(error)))?;
+        Ok(present.into_iter().collect())
+    }
+
+    /// A server that still answers has said no itself, as it does when a deferred constraint is violated.
+    async fn explain<L: Link<Database = Self>>(link: &mut L, error: Error, _: &HashSet<i64>) -> CommitError {
+        match is_well(link).await {
+            true => CommitError::RolledBack(Self::failed(error)),
+            false => CommitError::Unknown(Self::failed(error)),
+        }
+    }
+}
+
+/// Whether the server answers, and is in no transaction that it has aborted.
+async fn is_well<L: Link>(link: &mut L) -> bool {
+    link.say("SELECT 1").await.is_ok()
+}
+
+/// One value, or the values of a column.
+#[derive(Debug)]
+enum PgValue<'v> {
+    One(Value<'v>),
+    Texts(Vec<&'v str>),
+    MaybeTexts(Vec<Option<&'v str>>),
+    OwnTexts(Vec<Option<String>>),
+    Ints(Vec<i64>),
+    MaybeInts(Vec<Option<i64>>),
+    Bytes(Vec<Option<&'v [u8]>>),
+}
+
+impl QueryFragment<Pg> for PgValue<'_> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        match self {
+            Self::One(value) => value.walk_ast(out),
+            Self::Texts(texts) => out.push_bind_param_value_only::<Array<Text>, _>(texts),
+            Self::MaybeTexts(texts) => out.push_bind_param_value_only::<Array<Nullable<Text>>, _>(texts),
+            Self::OwnTexts(texts) => out.push_bind_param_value_only::<Array<Nullable<Text>>, _>(texts),
+            Self::Ints(ints) => out.push_bind_param_value_only::<Array<BigInt>, _>(ints),
+            Self::MaybeInts(ints) => out.push_bind_param_value_only::<Array<Nullable<BigInt>>, _>(ints),
+            Self::Bytes(bytes) => out.push_bind_param_value_only::<Array<Nullable<Binary>>, _>(bytes),
+        }
+    }
+}
+
+fn columns(columns: Columns<'_>) -> [PgValue<'_>; 15] {
+    [
+        PgValue::Texts(columns.event_id),
+        PgValue::Texts(columns.event_type),
+        PgValue::Texts(columns.aggregate_type),
+        PgValue::MaybeTexts(columns.aggregate_id),
+        PgValue::MaybeTexts(columns.tenant_id),
+        PgValue::MaybeTexts(columns.topic),
+        PgValue::MaybeTexts(columns.content_type),
+        PgValue::MaybeInts(columns.schema_version),
+        PgValue::OwnTexts(columns.headers),
+        PgValue::MaybeTexts(columns.payload_text),
+        PgValue::Bytes(columns.payload_bytes),
+        PgValue::Ints(columns.created_at),
+        PgValue::Ints(columns.due_in),
+        PgValue::MaybeTexts(columns.owner),
+        PgValue::Ints(columns.token),
+    ]
+}

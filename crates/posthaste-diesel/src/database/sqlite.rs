@@ -1,0 +1,126 @@
+//! SQLite.
+
+use std::collections::HashSet;
+
+use diesel::QueryResult;
+use diesel::result::Error;
+use posthaste::writer::{Ledger, NewRow};
+use posthaste::{CommitError, Timestamp};
+use posthaste_sql::sqlite::{Batch, Statements, Written, ids, values};
+use posthaste_sql::{Sqlite, seqs_by_id};
+
+use super::Dialect;
+use crate::link::Link;
+use crate::statement::{Statement, Value, row};
+
+impl Dialect for Sqlite {
+    type Backend = diesel::sqlite::Sqlite;
+    const NAME: &'static str = "SQLite";
+    /// With the write lock from the start, so that nothing fails later because somebody else is writing.
+    const BEGIN: &'static str = "BEGIN IMMEDIATE";
+
+    async fn insert<L: Link<Database = Self>>(
+        link: &mut L,
+        statements: &Statements,
+        rows: &[NewRow],
+    ) -> QueryResult<Vec<Option<i64>>> {
+        match rows {
+            [] => Ok(Vec::new()),
+            [row] => insert_one(link, statements, row).await.map(|seq| vec![seq]),
+            rows => insert_many(link, statements, rows).await,
+        }
+    }
+
+    /// Asks SQLite itself. Diesel's own count misses a raw BEGIN, a raw COMMIT, and the rollback that follows
+    /// a full disk.
+    ///
+    /// SQLite refuses this setting inside a transaction, and ignores it outside one because it is the
+    /// temporary database's. Not a prepared statement: SQLite looks when it parses the text.
+    async fn is_safe<L: Link<Database = Self>>(link: &mut L, _: &Statements) -> QueryResult<bool> {
+        match link.say("PRAGMA temp.synchronous = OFF").await {
+            Ok(()) => Ok(false),
+            Err(Error::DatabaseError(_, said)) if said.message().contains("inside a transaction") => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn is_outside(_: &Error) -> bool {
+        false
+    }
+
+    /// A savepoint may have taken some rows back. If all is lost COMMIT says so.
+    async fn prove<L: Link<Database = Self>>(
+        link: &mut L,
+        statements: &Statements,
+        ledger: &Ledger,
+    ) -> Result<HashSet<i64>, CommitError> {
+        let written = Written::new(ledger.ids_by_seq());
+        if written.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let missing =
+            link.numbers(Statement::new(&statements.missing, vec![Value::from(written.to_json())])).await;
+        let missing = missing.map_err(|error| CommitError::RolledBack(Self::failed(error)))?;
+        Ok(written.present(missing))
+    }
+
+    /// Diesel rolls back what SQLite refuses to commit. Only where there was no transaction left to commit,
+    /// the rows themselves tell how it had ended.
+    async fn explain<L: Link<Database = Self>>(
+        _: &mut L,
+        error: Error,
+        present: &HashSet<i64>,
+    ) -> CommitError {
+        match is_refusal(&error, present) {
+            true => CommitError::RolledBack(Self::failed(error)),
+            false => CommitError::Unknown(Self::failed(error)),
+        }
+    }
+}
+
+fn is_refusal(error: &Error, present: &HashSet<i64>) -> bool {
+    match error {
+        Error::DatabaseError(_, said) => {
+            !said.message().contains("no transaction is active") || present.is_empty()
+        }
+        Error::RollbackErrorOnCommit { commit_error, .. } => is_refusal(commit_error, present),
+        _ => false,
+    }
+}
+
+async fn insert_one<L: Link<Database = Sqlite>>(
+    link: &mut L,
+    statements: &Statements,
+    new: &NewRow,
+) -> QueryResult<Option<i64>> {
+    let mut values = Vec::from(row(values(new)));
+    values.push(Timestamp::now().as_micros().into());
+    match link.execute(Statement::new(&statements.insert_one, values)).await? {
+        0 => Ok(None),
+        _ => last_row_id(link).await.map(Some),
+    }
+}
+
+async fn insert_many<L: Link<Database = Sqlite>>(
+    link: &mut L,
+    statements: &Statements,
+    rows: &[NewRow],
+) -> QueryResult<Vec<Option<i64>>> {
+    let batch = statements.insert_many(rows);
+    let now = Timestamp::now().as_micros().into();
+    let values =
+        vec![batch.rows.into(), now, batch.due_in.into(), Value::Text(batch.owner), batch.token.into()];
+    let inserted = link.execute(Statement::new(batch.statement, values)).await?;
+    if let Some(seqs) = Batch::seqs(rows, inserted as u64, last_row_id(link).await?) {
+        return Ok(seqs);
+    }
+    let values = vec![Value::from(ids(rows)), Value::from(i64::try_from(inserted).unwrap_or(i64::MAX))];
+    let written = link.pairs(Statement::new(&statements.last_of, values)).await?;
+    Ok(seqs_by_id(rows, written.into_iter().map(|(seq, id)| (id, seq)).collect()))
+}
+
+/// Diesel does not show what its driver knows.
+async fn last_row_id<L: Link<Database = Sqlite>>(link: &mut L) -> QueryResult<i64> {
+    let last = Statement::<Value<'_>>::new("SELECT last_insert_rowid()", Vec::new());
+    link.numbers(last).await?.first().copied().ok_or(Error::NotFound)
+}

@@ -1,0 +1,130 @@
+//! A statement with its values, as diesel takes it.
+
+use std::marker::PhantomData;
+
+use diesel::QueryResult;
+use diesel::backend::Backend;
+use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
+use diesel::serialize::ToSql;
+use diesel::sql_types::{BigInt, Binary, Nullable, Text};
+
+/// A text that has its placeholders already, and a value for each of them. `A` is the SQL type of what it
+/// answers.
+///
+/// Unlike diesel's own `sql_query` it can be kept prepared by its connection, which saves a round trip.
+#[derive(Debug)]
+pub struct Statement<'s, V, A = ()> {
+    text: &'s str,
+    values: Vec<V>,
+    is_kept: bool,
+    answer: PhantomData<A>,
+}
+
+impl<'s, V> Statement<'s, V> {
+    pub(crate) fn new(text: &'s str, values: Vec<V>) -> Self {
+        Self { text, values, is_kept: true, answer: PhantomData }
+    }
+
+    /// Whether the connection may keep it prepared. Default: it may.
+    pub(crate) fn kept(self, is_kept: bool) -> Self {
+        Self { is_kept, ..self }
+    }
+
+    pub(crate) fn answering<A>(self) -> Statement<'s, V, A> {
+        let Self { text, values, is_kept, .. } = self;
+        Statement { text, values, is_kept, answer: PhantomData }
+    }
+}
+
+impl<DB: Backend, V: QueryFragment<DB>, A> QueryFragment<DB> for Statement<'_, V, A> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, DB>) -> QueryResult<()> {
+        if !self.is_kept {
+            out.unsafe_to_cache_prepared();
+        }
+        out.push_sql(self.text);
+        self.values.iter().try_for_each(|value| value.walk_ast(out.reborrow()))
+    }
+}
+
+/// It is known by its text: the name of the table stands in it.
+impl<V, A> QueryId for Statement<'_, V, A> {
+    type QueryId = ();
+    const HAS_STATIC_QUERY_ID: bool = false;
+}
+
+impl<V, A> Query for Statement<'_, V, A> {
+    type SqlType = A;
+}
+
+impl<V, A, C> diesel::RunQueryDsl<C> for Statement<'_, V, A> {}
+
+/// A value that every database has.
+#[derive(Debug)]
+pub(crate) enum Value<'v> {
+    Text(Option<&'v str>),
+    OwnText(Option<String>),
+    Int(Option<i64>),
+    Bytes(Option<&'v [u8]>),
+}
+
+impl<DB: Backend> QueryFragment<DB> for Value<'_>
+where
+    str: ToSql<Text, DB>,
+    String: ToSql<Text, DB>,
+    i64: ToSql<BigInt, DB>,
+    [u8]: ToSql<Binary, DB>,
+{
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, DB>) -> QueryResult<()> {
+        match self {
+            Self::Text(text) => out.push_bind_param_value_only::<Nullable<Text>, _>(text),
+            Self::OwnText(text) => out.push_bind_param_value_only::<Nullable<Text>, _>(text),
+            Self::Int(int) => out.push_bind_param_value_only::<Nullable<BigInt>, _>(int),
+            Self::Bytes(bytes) => out.push_bind_param_value_only::<Nullable<Binary>, _>(bytes),
+        }
+    }
+}
+
+impl<'v> From<&'v str> for Value<'v> {
+    fn from(text: &'v str) -> Self {
+        Self::Text(Some(text))
+    }
+}
+
+impl<'v> From<Option<&'v str>> for Value<'v> {
+    fn from(text: Option<&'v str>) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<String> for Value<'_> {
+    fn from(text: String) -> Self {
+        Self::OwnText(Some(text))
+    }
+}
+
+impl From<i64> for Value<'_> {
+    fn from(int: i64) -> Self {
+        Self::Int(Some(int))
+    }
+}
+
+/// The values of one row, in the order that the statements of every database know.
+pub(crate) fn row(row: posthaste_sql::RowValues<'_>) -> [Value<'_>; 15] {
+    [
+        row.event_id.into(),
+        row.event_type.into(),
+        row.aggregate_type.into(),
+        row.aggregate_id.into(),
+        row.tenant_id.into(),
+        row.topic.into(),
+        row.content_type.into(),
+        Value::Int(row.schema_version),
+        Value::OwnText(row.headers),
+        row.payload_text.into(),
+        Value::Bytes(row.payload_bytes),
+        row.created_at.into(),
+        row.due_in.into(),
+        row.owner.into(),
+        row.token.into(),
+    ]
+}

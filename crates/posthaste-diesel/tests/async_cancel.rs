@@ -1,0 +1,103 @@
+//! Callers of diesel-async that go away: nothing of theirs is left to the next borrower of a connection, and
+//! nothing is delivered that was not committed.
+#![cfg(all(feature = "async-mysql", feature = "async-postgres", feature = "async-sqlite"))]
+
+#[macro_use]
+mod support;
+
+use std::pin::pin;
+use std::task::Poll;
+
+/// Polls a future at most so many times, then drops it.
+async fn drop_after<F: Future>(polls: usize, work: F) -> Option<F::Output> {
+    let mut work = pin!(work);
+    let mut left = polls;
+    std::future::poll_fn(|context| match left.checked_sub(1) {
+        None => Poll::Ready(None),
+        Some(rest) => {
+            left = rest;
+            match work.as_mut().poll(context) {
+                Poll::Ready(answer) => Poll::Ready(Some(answer)),
+                // Every other time without waiting for the answer.
+                Poll::Pending if left == 0 && fastrand::bool() => Poll::Ready(None),
+                Poll::Pending => Poll::Pending,
+            }
+        }
+    })
+    .await
+}
+
+macro_rules! cases {
+    ($module:ident, $db:ident, $connection:ty $(, #[$ignore:meta])?) => {
+        mod $module {
+            use posthaste::{Admin as _, CommitError, StoreError};
+            use support::event;
+
+            use super::{drop_after, support};
+
+            async_harness!($db, $connection);
+
+            #[tokio::test(flavor = "multi_thread")]
+            $(#[$ignore])?
+            async fn cancelled_transaction_leaves_nothing_to_the_next_borrower() {
+                let harness = Harness::new().await;
+                let pool = pool(&harness.db, 1);
+                let mut committed = Vec::new();
+                for n in 0..100_usize {
+                    let id = format!("event-{n}");
+                    let mut connection = pool.get().await.expect("a connection");
+                    let work = harness.writer.transaction(&mut connection, async |tx| {
+                        tx.conn().batch_execute($db::TEXTS.business).await?;
+                        tx.write(event(&id)).await?;
+                        Ok::<_, Stop>(())
+                    });
+                    if drop_after(n % 12, work).await.is_some_and(|answer| answer.is_ok()) {
+                        committed.push(id.clone());
+                    }
+                    drop(connection);
+                    let before = harness.db.orders().await;
+                    let mut next = pool.get().await.expect("a connection");
+                    next.batch_execute($db::TEXTS.business).await.expect("the connection works");
+                    assert!(harness.db.orders().await > before, "{n}: it is committed by itself");
+                }
+                harness.scene.outbox().idle().await.expect("the store answers");
+                for id in &committed {
+                    let row = harness.db.store.get(&EventId::from(id.as_str())).await;
+                    assert!(row.expect("the store answers").is_some(), "{id} was committed");
+                }
+                pool.close();
+                harness.scene.outbox().shutdown().await;
+                harness.close().await;
+            }
+
+            #[tokio::test(flavor = "multi_thread")]
+            $(#[$ignore])?
+            async fn transaction_with_a_cancelled_savepoint_is_rolled_back() {
+                let harness = Harness::new().await;
+                let mut connection = harness.pool.get().await.expect("a connection");
+                let mut tx = harness.writer.begin(&mut connection).await.expect("it begins");
+                tx.write(event("outer")).await.expect("the write works");
+                let inner = tx.savepoint(async |tx| {
+                    tx.write(event("inner")).await?;
+                    std::future::pending::<Result<(), Stop>>().await
+                });
+                let patience = std::time::Duration::from_millis(300);
+                assert!(tokio::time::timeout(patience, inner).await.is_err(), "it waits for ever");
+                let refused = tx.write(event("late")).await;
+                assert!(matches!(refused, Err(WriteError::Store(StoreError::NoTransaction))), "{refused:?}");
+                let answer = tx.commit().await;
+                assert!(matches!(answer, Err(CommitError::RolledBack(_))), "{answer:?}");
+                drop(connection);
+                assert_eq!(harness.db.store.stats().await.expect("the store answers").new, 0);
+                let next = harness.run(Script { steps: vec![Step::Write(event("kept"))], end: End::Commit });
+                assert_eq!(next.await.expect("the commit works"), [EventId::from("kept")]);
+                harness.scene.outbox().shutdown().await;
+                harness.close().await;
+            }
+        }
+    };
+}
+
+cases!(mysql, MySql, diesel_async::AsyncMysqlConnection, #[ignore = "needs MariaDB: cargo xtask test"]);
+cases!(postgres, Postgres, diesel_async::AsyncPgConnection, #[ignore = "needs PostgreSQL: cargo xtask test"]);
+cases!(sqlite, Sqlite, posthaste_diesel::AsyncSqliteConnection);

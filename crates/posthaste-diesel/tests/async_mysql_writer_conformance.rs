@@ -1,0 +1,9 @@
+//! The Writers' suite on MySQL and MariaDB, through diesel-async.
+#![cfg(feature = "async-mysql")]
+
+#[macro_use]
+mod support;
+
+async_harness!(MySql, diesel_async::AsyncMysqlConnection);
+
+posthaste::writer_conformance!(Harness::new().await, #[ignore = "needs MariaDB: cargo xtask test"]);

@@ -1,0 +1,154 @@
+//! A deadlock on MySQL and MariaDB: the server rolls the transaction back, tells nobody but the one statement
+//! that it failed, and would commit every later statement by itself.
+#![cfg(all(feature = "mysql", feature = "async-mysql"))]
+
+#[macro_use]
+mod support;
+
+use diesel::connection::{Connection as _, SimpleConnection as _};
+use diesel::{MysqlConnection, QueryResult};
+use diesel_async::{AsyncConnection as _, AsyncMysqlConnection, SimpleAsyncConnection as _};
+use posthaste::conformance::{Scene, ScriptError};
+use posthaste::{Admin as _, CommitError, StoreError, WriteError};
+use posthaste_diesel::{AsyncMySqlWriter, MySqlWriter};
+use sqlx::{MySql as Sqlx, Transaction};
+use support::{MySql, Stop, event};
+
+const MINE: &str = "UPDATE locks SET n = n + 1 WHERE id = 1";
+const THEIRS: &str = "UPDATE locks SET n = n + 1 WHERE id = 2";
+
+/// Another transaction that holds what we want, and wants what we hold. It has changed more rows than we, so
+/// the server ends ours.
+struct Rival {
+    waiting: tokio::task::JoinHandle<()>,
+}
+
+impl Rival {
+    /// Prepares the rows that the two fight for.
+    async fn prepare(db: &MySql) {
+        db.execute("CREATE TABLE locks (id INT PRIMARY KEY, n INT NOT NULL)").await;
+        db.execute("CREATE TABLE ballast (id INT AUTO_INCREMENT PRIMARY KEY)").await;
+        db.execute("INSERT INTO locks VALUES (1, 0), (2, 0)").await;
+    }
+
+    async fn begin(db: &MySql) -> Transaction<'static, Sqlx> {
+        let mut tx = db.pool.begin().await.expect("it begins");
+        for _ in 0..100 {
+            sqlx::query("INSERT INTO ballast () VALUES (), (), ()").execute(&mut *tx).await.expect("ballast");
+        }
+        sqlx::query(THEIRS).execute(&mut *tx).await.expect("nobody else wants it");
+        tx
+    }
+
+    /// Waits for what we hold; returns when it does.
+    async fn wait_for_ours(db: &MySql, mut tx: Transaction<'static, Sqlx>) -> Self {
+        let waiting = tokio::spawn(async move {
+            sqlx::query(MINE).execute(&mut *tx).await.expect("it wins");
+            tx.rollback().await.expect("it goes");
+        });
+        let waits = "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT' AND \
+                     trx_query LIKE 'UPDATE locks%'";
+        // The server answers what it knew before if it is asked again within a tenth of a second.
+        let mut look = tokio::time::interval(std::time::Duration::from_millis(200));
+        look.tick().await;
+        while sqlx::query_scalar::<_, i64>(waits).fetch_one(&db.pool).await.expect("a count") == 0 {
+            look.tick().await;
+        }
+        Self { waiting }
+    }
+
+    async fn end(self) {
+        self.waiting.await.expect("it won");
+    }
+}
+
+fn assert_deadlock(answer: QueryResult<()>) {
+    let error = answer.expect_err("the server ends our transaction");
+    assert!(error.to_string().contains("Deadlock"), "{error}");
+}
+
+fn assert_no_transaction(answer: Result<impl Sized, WriteError>) {
+    let error = answer.err().expect("nothing is written by itself");
+    assert!(matches!(error, WriteError::Store(StoreError::NoTransaction)), "{error:?}");
+}
+
+fn assert_rolled_back(answer: Result<(), Stop>) {
+    let rolled_back = matches!(answer, Err(Stop::Script(ScriptError::Commit(CommitError::RolledBack(_)))));
+    assert!(rolled_back, "{answer:?}");
+}
+
+async fn assert_nothing_stays(db: &MySql, scene: &Scene) {
+    assert_eq!(db.store.stats().await.expect("the store answers").new, 0);
+    scene.outbox().idle().await.expect("the store answers");
+    assert_eq!(db.orders().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs MariaDB: cargo xtask test"]
+async fn transaction_that_a_deadlock_ended_delivers_nothing_and_takes_nothing_more() {
+    let db = MySql::open().await;
+    Rival::prepare(&db).await;
+    let scene = Scene::start(db.store.clone());
+    let writer = MySqlWriter::new(db.door(scene.outbox()));
+    let db = std::sync::Arc::new(db);
+    let blocking = {
+        let db = std::sync::Arc::clone(&db);
+        move || {
+            let runtime = tokio::runtime::Handle::current();
+            let mut connection = MysqlConnection::establish(&db.url()).expect("a connection");
+            let fight = |connection: &mut MysqlConnection| {
+                let rival = runtime.block_on(Rival::begin(&db));
+                connection.batch_execute(MINE).expect("nobody else wants it");
+                let rival = runtime.block_on(Rival::wait_for_ours(&db, rival));
+                assert_deadlock(connection.batch_execute(THEIRS));
+                runtime.block_on(rival.end());
+            };
+            let answer = writer.transaction(&mut connection, |tx| {
+                tx.write(event("undone"))?;
+                tx.conn().batch_execute(MySql::TEXTS.business)?;
+                fight(tx.conn());
+                // Its error is swallowed.
+                assert_no_transaction(tx.write(event("late")));
+                Ok::<_, Stop>(())
+            });
+            assert_rolled_back(answer);
+            let own = connection.transaction(|connection| {
+                fight(connection);
+                assert_no_transaction(writer.insert(connection, event("later")));
+                QueryResult::Ok(())
+            });
+            own.expect("the server says Ok to anything");
+        }
+    };
+    tokio::task::spawn_blocking(blocking).await.expect("it holds");
+    assert_nothing_stays(&db, &scene).await;
+    db.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs MariaDB: cargo xtask test"]
+async fn async_transaction_that_a_deadlock_ended_delivers_nothing_and_takes_nothing_more() {
+    let db = MySql::open().await;
+    Rival::prepare(&db).await;
+    let scene = Scene::start(db.store.clone());
+    let writer = AsyncMySqlWriter::new(db.door(scene.outbox()));
+    let mut connection = AsyncMysqlConnection::establish(&db.url()).await.expect("a connection");
+    let fight = async |connection: &mut AsyncMysqlConnection| {
+        let rival = Rival::begin(&db).await;
+        connection.batch_execute(MINE).await.expect("nobody else wants it");
+        let rival = Rival::wait_for_ours(&db, rival).await;
+        assert_deadlock(connection.batch_execute(THEIRS).await);
+        rival.end().await;
+    };
+    let answer = writer.transaction(&mut connection, async |tx| {
+        tx.write(event("undone")).await?;
+        tx.conn().batch_execute(MySql::TEXTS.business).await?;
+        fight(tx.conn()).await;
+        // Its error is swallowed.
+        assert_no_transaction(tx.write(event("late")).await);
+        Ok::<_, Stop>(())
+    });
+    assert_rolled_back(answer.await);
+    assert_nothing_stays(&db, &scene).await;
+    db.close().await;
+}

@@ -1,0 +1,9 @@
+//! The Writers' suite on MySQL and MariaDB, through diesel.
+#![cfg(feature = "mysql")]
+
+#[macro_use]
+mod support;
+
+blocking_harness!(MySql, diesel::MysqlConnection);
+
+posthaste::writer_conformance!(Harness::new().await, #[ignore = "needs MariaDB: cargo xtask test"]);

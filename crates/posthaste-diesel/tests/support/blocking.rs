@@ -1,0 +1,205 @@
+//! Plays the scripts of the Writers' suite on diesel.
+
+/// Defines `Harness`, on this database through this kind of connection.
+macro_rules! blocking_harness {
+    ($db:ident, $connection:ty) => {
+        use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+        use std::sync::{Arc, Mutex};
+
+        use async_trait::async_trait;
+        use diesel::connection::{Connection as _, SimpleConnection as _};
+        use posthaste::conformance::{
+            End, OwnEnd, SavepointEnd, Scene, Script, ScriptError, Step, WriterCapabilities, WriterHarness,
+        };
+        use posthaste::{Event, EventId, Receipt, WriteError};
+        use posthaste_diesel::{Tx, Writer};
+        use support::{Stop, script_error, unless_on_purpose, $db};
+
+        struct Harness {
+            db: $db,
+            scene: Scene,
+            writer: Writer<$connection>,
+            idle: Arc<Mutex<Vec<$connection>>>,
+        }
+
+        /// What a test panics with to leave something unfinished.
+        struct Unfinished;
+
+        impl Harness {
+            async fn new() -> Self {
+                let db = $db::open().await;
+                let scene = Scene::start(db.store.clone());
+                let writer = Writer::new(db.door(scene.outbox()));
+                Self { db, scene, writer, idle: Arc::default() }
+            }
+
+            /// Where diesel may be called. A connection is used again, whatever was done with it.
+            async fn with_connection<T: Send + 'static>(
+                &self,
+                work: impl FnOnce(&mut $connection, Writer<$connection>) -> T + Send + 'static,
+            ) -> T {
+                let (idle, writer, url) = (Arc::clone(&self.idle), self.writer.clone(), self.db.url());
+                let answer = tokio::task::spawn_blocking(move || {
+                    let waiting = idle.lock().expect("nobody panics in it").pop();
+                    let mut connection = waiting.unwrap_or_else(|| {
+                        let mut connection = <$connection>::establish(&url).expect("a connection");
+                        connection.batch_execute($db::TEXTS.prepare).expect("the connection works");
+                        connection
+                    });
+                    let answer = work(&mut connection, writer);
+                    idle.lock().expect("nobody panics in it").push(connection);
+                    answer
+                });
+                answer.await.expect("it does not panic")
+            }
+        }
+
+        fn run(
+            writer: &Writer<$connection>,
+            connection: &mut $connection,
+            script: Script,
+        ) -> Result<Vec<EventId>, Stop> {
+            let mut written = Vec::new();
+            let end = script.end;
+            let ended = catch_unwind(AssertUnwindSafe(|| {
+                writer.transaction(connection, |tx| {
+                    play(tx, script.steps, &mut written)?;
+                    match end {
+                        End::Commit => Ok(()),
+                        End::Rollback => Err(Stop::OnPurpose),
+                        End::Drop => resume_unwind(Box::new(Unfinished)),
+                    }
+                })
+            }));
+            unless_on_purpose(finished(ended))?;
+            Ok(written)
+        }
+
+        fn play(
+            tx: &mut Tx<'_, $connection>,
+            steps: Vec<Step>,
+            written: &mut Vec<EventId>,
+        ) -> Result<(), Stop> {
+            for step in steps {
+                match step {
+                    Step::Write(event) => written.extend(tx.write(event)?),
+                    Step::WriteAll(events) => written.extend(tx.write_all(events)?),
+                    Step::Savepoint { steps, end } => play_inside(tx, steps, end, written)?,
+                    Step::Undone(steps) => {
+                        tx.conn().batch_execute("SAVEPOINT mine")?;
+                        play(tx, steps, written)?;
+                        tx.conn().batch_execute("ROLLBACK TO mine")?;
+                        tx.conn().batch_execute("RELEASE SAVEPOINT mine")?;
+                    }
+                    Step::Business => tx.conn().batch_execute($db::TEXTS.business)?,
+                    Step::FailedStatement => {
+                        tx.conn().batch_execute($db::TEXTS.fails).expect_err("it fails");
+                    }
+                    Step::Abort => {
+                        tx.conn().batch_execute($db::TEXTS.aborts).expect_err("it fails");
+                    }
+                }
+            }
+            Ok(())
+        }
+
+        fn play_inside(
+            tx: &mut Tx<'_, $connection>,
+            steps: Vec<Step>,
+            end: SavepointEnd,
+            written: &mut Vec<EventId>,
+        ) -> Result<(), Stop> {
+            let ended = catch_unwind(AssertUnwindSafe(|| {
+                tx.savepoint(|tx| {
+                    play(tx, steps, written)?;
+                    match end {
+                        SavepointEnd::Release => Ok(()),
+                        SavepointEnd::Rollback => Err(Stop::OnPurpose),
+                        SavepointEnd::Drop => resume_unwind(Box::new(Unfinished)),
+                    }
+                })
+            }));
+            unless_on_purpose(finished(ended))
+        }
+
+        /// What was left unfinished on purpose went well.
+        fn finished(ended: std::thread::Result<Result<(), Stop>>) -> Result<(), Stop> {
+            match ended {
+                Ok(result) => result,
+                Err(panic) if panic.is::<Unfinished>() => Ok(()),
+                Err(panic) => resume_unwind(panic),
+            }
+        }
+
+        /// In a transaction that diesel itself opens and ends.
+        fn insert_and_end(
+            writer: &Writer<$connection>,
+            connection: &mut $connection,
+            events: Vec<Event>,
+            end: OwnEnd,
+        ) -> Result<Receipt, WriteError> {
+            let mut receipt = None;
+            let ended = connection.transaction(|connection| {
+                let savepoint = |connection: &mut $connection| {
+                    receipt = Some(writer.insert_all(connection, events));
+                    match end {
+                        OwnEnd::SavepointRolledBack | OwnEnd::Rollback => Err(Stop::OnPurpose),
+                        _ => Ok(()),
+                    }
+                };
+                match end {
+                    OwnEnd::SavepointReleased | OwnEnd::SavepointRolledBack => {
+                        unless_on_purpose(connection.transaction(savepoint))?;
+                    }
+                    _ => savepoint(connection)?,
+                }
+                if end == OwnEnd::Aborted {
+                    connection.batch_execute($db::TEXTS.aborts).expect_err("it fails");
+                }
+                Ok(())
+            });
+            match end {
+                // Only some databases say that there is nothing to commit.
+                OwnEnd::Aborted => drop(ended),
+                _ => unless_on_purpose(ended).expect("the transaction works"),
+            }
+            receipt.expect("it was asked")
+        }
+
+        #[async_trait]
+        impl WriterHarness for Harness {
+            fn scene(&self) -> &Scene {
+                &self.scene
+            }
+
+            async fn run(&self, script: Script) -> Result<Vec<EventId>, ScriptError> {
+                let answer = self.with_connection(|connection, writer| run(&writer, connection, script));
+                answer.await.map_err(script_error)
+            }
+
+            async fn insert(&self, events: Vec<Event>, end: OwnEnd) -> Result<Receipt, WriteError> {
+                self.with_connection(move |connection, writer| {
+                    insert_and_end(&writer, connection, events, end)
+                })
+                .await
+            }
+
+            async fn insert_outside(&self, event: Event) -> Option<Result<Receipt, WriteError>> {
+                Some(self.with_connection(|connection, writer| writer.insert(connection, event)).await)
+            }
+
+            async fn business_rows(&self) -> Option<u64> {
+                Some(self.db.orders().await)
+            }
+
+            fn capabilities(&self) -> WriterCapabilities {
+                WriterCapabilities { failed_statement_aborts: $db::FAILED_STATEMENT_ABORTS }
+            }
+
+            async fn close(&self) {
+                self.idle.lock().expect("nobody panics in it").clear();
+                self.db.close().await;
+            }
+        }
+    };
+}

@@ -1,0 +1,87 @@
+//! What the tests share: a database of one's own on every server, with a store and a table of the service's.
+
+#![allow(dead_code, unreachable_pub, unused_imports, unused_macros, reason = "every test uses a part of it")]
+
+#[macro_use]
+pub mod blocking;
+#[macro_use]
+pub mod later;
+pub mod mysql;
+pub mod postgres;
+pub mod sqlite;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use posthaste::conformance::ScriptError;
+use posthaste::{BoxError, CommitError, Event, WriteError};
+
+pub use mysql::MySql;
+pub use postgres::Postgres;
+pub use sqlite::Sqlite;
+
+/// What a service says in a script.
+pub struct Texts {
+    /// Said first on every connection.
+    pub prepare: &'static str,
+    pub business: &'static str,
+    pub fails: &'static str,
+    pub aborts: &'static str,
+}
+
+/// Why a script or a savepoint in it did not come to its end.
+#[derive(Debug)]
+pub enum Stop {
+    Script(ScriptError),
+    /// It was to be rolled back.
+    OnPurpose,
+}
+
+impl From<WriteError> for Stop {
+    fn from(error: WriteError) -> Self {
+        Self::Script(error.into())
+    }
+}
+
+impl From<CommitError> for Stop {
+    fn from(error: CommitError) -> Self {
+        Self::Script(error.into())
+    }
+}
+
+impl From<diesel::result::Error> for Stop {
+    fn from(error: diesel::result::Error) -> Self {
+        Self::Script(ScriptError::Driver(error.into()))
+    }
+}
+
+/// A savepoint or a transaction that was rolled back on purpose went well.
+pub fn unless_on_purpose(result: Result<(), Stop>) -> Result<(), Stop> {
+    match result {
+        Err(Stop::OnPurpose) => Ok(()),
+        result => result,
+    }
+}
+
+pub fn script_error(stop: Stop) -> ScriptError {
+    match stop {
+        Stop::Script(error) => error,
+        Stop::OnPurpose => ScriptError::Driver("it was rolled back on purpose".into()),
+    }
+}
+
+pub fn event(id: &str) -> Event {
+    Event::builder("Tested").id(id).json_text("{}").build().expect("a good event")
+}
+
+pub fn variable(name: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run `cargo xtask test`"))
+}
+
+/// A name that nobody else uses.
+pub fn new_name() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_micros();
+    let n = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("t{now}_{}_{n}", std::process::id())
+}

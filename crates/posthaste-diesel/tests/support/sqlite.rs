@@ -1,0 +1,62 @@
+//! SQLite: a file of one's own.
+
+use posthaste::Outbox;
+use posthaste_sql::Door;
+use posthaste_sqlx::SqliteStore;
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
+use sqlx::{AssertSqlSafe, SqlitePool};
+use tempfile::TempDir;
+
+use super::Texts;
+
+pub struct Sqlite {
+    pub store: SqliteStore,
+    pool: SqlitePool,
+    folder: TempDir,
+}
+
+impl Sqlite {
+    pub const TEXTS: Texts = Texts {
+        prepare: "PRAGMA busy_timeout = 5000",
+        business: "INSERT INTO orders DEFAULT VALUES",
+        fails: "INSERT INTO nowhere DEFAULT VALUES",
+        aborts: "INSERT OR ROLLBACK INTO orders VALUES (1), (1)",
+    };
+    pub const FAILED_STATEMENT_ABORTS: bool = false;
+
+    pub async fn open() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let options = SqliteConnectOptions::new().filename(folder.path().join("test.db"));
+        let options = options.create_if_missing(true);
+        let store = SqliteStore::builder(&options).migrate().connect().await.expect("the store opens");
+        let pool = SqlitePoolOptions::new().max_connections(2).connect_with(options).await.expect("a pool");
+        let db = Self { store, pool, folder };
+        db.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY)").await;
+        db
+    }
+
+    pub fn door(&self, outbox: &Outbox) -> Door<posthaste_sql::Sqlite> {
+        self.store.door(outbox)
+    }
+
+    /// For diesel.
+    pub fn url(&self) -> String {
+        self.folder.path().join("test.db").display().to_string()
+    }
+
+    pub async fn execute(&self, text: &str) {
+        let done = sqlx::raw_sql(AssertSqlSafe(text)).execute(&self.pool).await;
+        done.unwrap_or_else(|error| panic!("{text}: {error}"));
+    }
+
+    pub async fn orders(&self) -> u64 {
+        let count: i64 =
+            sqlx::query_scalar("SELECT count(*) FROM orders").fetch_one(&self.pool).await.expect("a count");
+        count.cast_unsigned()
+    }
+
+    pub async fn close(&self) {
+        self.pool.close().await;
+        self.store.close().await;
+    }
+}
