@@ -1,0 +1,174 @@
+//! What is different from one database to the next: its INSERT, its proof, and how it tells whether a
+//! transaction is open.
+
+mod mysql;
+mod postgres;
+mod sqlite;
+
+use std::collections::HashSet;
+
+use posthaste::StoreError;
+use posthaste::writer::{Ledger, NewRow, WriterCore};
+use posthaste_sql::{Door, MySql, Postgres, RowValues, Sqlite};
+use sea_orm::{
+    ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, QueryResult, RuntimeErr, Statement, Value,
+};
+
+/// A door of one of the databases that SeaORM knows. Made from a [`Door`] of any of them.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum AnyDoor {
+    /// A door of MySQL or MariaDB.
+    MySql(Door<MySql>),
+    /// A door of PostgreSQL.
+    Postgres(Door<Postgres>),
+    /// A door of SQLite.
+    Sqlite(Door<Sqlite>),
+}
+
+impl From<Door<MySql>> for AnyDoor {
+    fn from(door: Door<MySql>) -> Self {
+        Self::MySql(door)
+    }
+}
+
+impl From<Door<Postgres>> for AnyDoor {
+    fn from(door: Door<Postgres>) -> Self {
+        Self::Postgres(door)
+    }
+}
+
+impl From<Door<Sqlite>> for AnyDoor {
+    fn from(door: Door<Sqlite>) -> Self {
+        Self::Sqlite(door)
+    }
+}
+
+impl AnyDoor {
+    pub(crate) fn core(&self) -> &WriterCore {
+        match self {
+            Self::MySql(door) => door.core(),
+            Self::Postgres(door) => door.core(),
+            Self::Sqlite(door) => door.core(),
+        }
+    }
+
+    /// Refuses a connection to another database than the door leads to.
+    pub(crate) fn expect(&self, found: DbBackend) -> Result<(), StoreError> {
+        let wanted = match self {
+            Self::MySql(_) => DbBackend::MySql,
+            Self::Postgres(_) => DbBackend::Postgres,
+            Self::Sqlite(_) => DbBackend::Sqlite,
+        };
+        match found == wanted {
+            true => Ok(()),
+            false => {
+                let advice = format!(
+                    "the outbox is on {wanted:?} and this connection on {found:?}: give the Writer a connection to \
+                     the database of its outbox"
+                );
+                Err(StoreError::backend("SeaORM", advice))
+            }
+        }
+    }
+
+    /// Inserts rows into this transaction, and answers their `seq`s; none where the id existed already.
+    pub(crate) async fn insert(
+        &self,
+        tx: &DatabaseTransaction,
+        rows: &[NewRow],
+    ) -> Result<Vec<Option<i64>>, StoreError> {
+        match self {
+            Self::MySql(door) => mysql::insert(door.statements(), tx, rows).await,
+            Self::Postgres(door) => postgres::insert(door.statements(), tx, rows).await.map_err(failed),
+            Self::Sqlite(door) => sqlite::insert(door.statements(), tx, rows).await.map_err(failed),
+        }
+    }
+
+    /// Which of the rows written the transaction still sees.
+    pub(crate) async fn present(
+        &self,
+        tx: &DatabaseTransaction,
+        ledger: &Ledger,
+    ) -> Result<HashSet<i64>, DbErr> {
+        match self {
+            Self::MySql(door) => mysql::present(door.statements(), tx, &ledger.seqs()).await,
+            Self::Postgres(door) => postgres::present(door.statements(), tx, ledger.seqs()).await,
+            Self::Sqlite(door) => sqlite::present(door.statements(), tx, ledger.ids_by_seq()).await,
+        }
+    }
+
+    /// Whether a transaction is open on the server, whatever the driver believes: a statement may have
+    /// ended it, or a deadlock.
+    pub(crate) async fn is_open(&self, tx: &DatabaseTransaction) -> Result<bool, DbErr> {
+        match self {
+            Self::MySql(_) => mysql::is_open(tx).await,
+            Self::Postgres(_) => postgres::is_open(tx).await,
+            Self::Sqlite(_) => sqlite::is_open(tx).await,
+        }
+    }
+
+    /// Refuses to write where a transaction is over and the INSERT itself would not be refused: what is written
+    /// then would be committed at once.
+    pub(crate) async fn expect_open(&self, tx: &DatabaseTransaction) -> Result<(), StoreError> {
+        let tells = match self {
+            Self::MySql(door) => mysql::insert_tells(door.statements()),
+            // A transaction ends there only when somebody says so.
+            Self::Postgres(_) => true,
+            Self::Sqlite(_) => false,
+        };
+        match tells || self.is_open(tx).await.map_err(failed)? {
+            true => Ok(()),
+            false => Err(StoreError::NoTransaction),
+        }
+    }
+}
+
+/// The connection is the service's own, so its errors are passed on as they are.
+pub(crate) fn failed(error: DbErr) -> StoreError {
+    StoreError::backend("SeaORM", error)
+}
+
+/// What the driver beneath said.
+pub(crate) fn driver_error(error: &DbErr) -> Option<&sqlx::Error> {
+    match error {
+        DbErr::Exec(RuntimeErr::SqlxError(error))
+        | DbErr::Query(RuntimeErr::SqlxError(error))
+        | DbErr::Conn(RuntimeErr::SqlxError(error)) => Some(error),
+        _ => None,
+    }
+}
+
+fn statement(tx: &DatabaseTransaction, text: &str, values: Vec<Value>) -> Statement {
+    Statement::from_sql_and_values(tx.get_database_backend(), text, values)
+}
+
+/// The fields of a row in their order.
+fn values(row: RowValues<'_>) -> Vec<Value> {
+    vec![
+        row.event_id.into(),
+        row.event_type.into(),
+        row.aggregate_type.into(),
+        row.aggregate_id.map(str::to_owned).into(),
+        row.tenant_id.map(str::to_owned).into(),
+        row.topic.map(str::to_owned).into(),
+        row.content_type.map(str::to_owned).into(),
+        row.schema_version.into(),
+        row.headers.into(),
+        row.payload_text.map(str::to_owned).into(),
+        row.payload_bytes.map(<[u8]>::to_vec).into(),
+        row.created_at.into(),
+        row.due_in.into(),
+        row.owner.map(str::to_owned).into(),
+        row.token.into(),
+    ]
+}
+
+fn seqs(rows: &[QueryResult]) -> Result<HashSet<i64>, DbErr> {
+    rows.iter().map(|row| row.try_get_by(0)).collect()
+}
+
+/// The ids and `seq`s that a statement answered.
+fn pairs<C: FromIterator<(String, i64)>>(rows: &[QueryResult]) -> Result<C, DbErr> {
+    rows.iter().map(|row| Ok((row.try_get_by(1)?, row.try_get_by(0)?))).collect()
+}

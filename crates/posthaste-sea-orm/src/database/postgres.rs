@@ -1,0 +1,46 @@
+//! PostgreSQL.
+
+use std::collections::HashSet;
+
+use posthaste::writer::NewRow;
+use posthaste_sql::postgres::{self, Statements};
+use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr};
+use sqlx::error::DatabaseError;
+
+use super::{driver_error, seqs, statement, values};
+
+/// One statement for each row: SeaORM binds no list that has a NULL in it.
+pub(super) async fn insert(
+    statements: &Statements,
+    tx: &DatabaseTransaction,
+    rows: &[NewRow],
+) -> Result<Vec<Option<i64>>, DbErr> {
+    let mut seqs = Vec::with_capacity(rows.len());
+    for row in rows {
+        let insert = statement(tx, &statements.insert_one, values(postgres::values(row)));
+        let inserted = tx.query_one_raw(insert).await?;
+        seqs.push(inserted.map(|row| row.try_get_by(0)).transpose()?);
+    }
+    Ok(seqs)
+}
+
+pub(super) async fn present(
+    statements: &Statements,
+    tx: &DatabaseTransaction,
+    written: Vec<i64>,
+) -> Result<HashSet<i64>, DbErr> {
+    let rows = tx.query_all_raw(statement(tx, &statements.present, vec![written.into()])).await?;
+    seqs(&rows)
+}
+
+/// PostgreSQL refuses a savepoint outside a transaction.
+pub(super) async fn is_open(tx: &DatabaseTransaction) -> Result<bool, DbErr> {
+    const NO_ACTIVE_TRANSACTION: &str = "25P01";
+    let probe = tx.execute_unprepared("SAVEPOINT posthaste; RELEASE SAVEPOINT posthaste").await;
+    let Err(error) = probe else { return Ok(true) };
+    let code = driver_error(&error).and_then(sqlx::Error::as_database_error).and_then(DatabaseError::code);
+    match code.as_deref() == Some(NO_ACTIVE_TRANSACTION) {
+        true => Ok(false),
+        false => Err(error),
+    }
+}

@@ -1,0 +1,219 @@
+//! A transaction, and savepoints in it, that tell the outbox how they ended.
+
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use posthaste::writer::{Ledger, Scope};
+use posthaste::{CommitError, Event, EventId, StoreError, WriteError};
+use sea_orm::{DatabaseTransaction, DbErr, TransactionTrait};
+use sqlx::error::DatabaseError;
+
+use crate::database::{AnyDoor, driver_error, failed};
+use crate::writer::write;
+
+/// A transaction of the service's own connection whose [`commit`](Self::commit) proves, commits and
+/// dispatches. Derefs to the [`DatabaseTransaction`], so `&*tx` is what SeaORM takes. Dropped unfinished, it
+/// is rolled back.
+#[derive(Debug)]
+#[must_use = "dropped, the transaction is rolled back"]
+pub struct SeaTx {
+    // Dropped before the ledger: the hooks run after the rollback, not before it.
+    tx: DatabaseTransaction,
+    ledger: Mutex<Ledger>,
+    /// Whether somebody ever had it in hand, and may have ended it, or may still have a savepoint in it that
+    /// takes events back: SeaORM's nested transactions can be kept, and rolled back at any time.
+    lent: AtomicBool,
+    door: AnyDoor,
+}
+
+impl SeaTx {
+    pub(crate) fn new(tx: DatabaseTransaction, door: AnyDoor) -> Self {
+        Self { tx, ledger: Mutex::default(), lent: AtomicBool::new(false), door }
+    }
+
+    /// Writes one event and answers its id; none if a hook suppressed it. An id that exists already is
+    /// answered like any other, and nothing is written.
+    pub async fn write(&self, event: Event) -> Result<Option<EventId>, WriteError> {
+        Ok(self.write_all(vec![event]).await?.into_iter().next())
+    }
+
+    /// Writes events and answers their ids, those that a hook left out excepted.
+    pub async fn write_all(&self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
+        if self.is_lent() {
+            self.door.expect_open(&self.tx).await?;
+        }
+        // Also inside a raw savepoint the rows may be born leased: the proof before COMMIT shows which of
+        // them are still there.
+        let (ids, receipt) = write(&self.door, &self.tx, events, Scope::Transaction).await?;
+        self.ledger().record(receipt);
+        Ok(ids)
+    }
+
+    /// Opens a savepoint that hands its events up when it is released, and forgets them when not.
+    pub async fn savepoint(&self) -> Result<SeaSavepoint<'_>, StoreError> {
+        self.lend();
+        SeaSavepoint::open(&self.tx, &self.ledger, &self.door).await
+    }
+
+    /// Commits, and hands the events to the engine.
+    ///
+    /// What a savepoint took back is not dispatched. A transaction that the database has ended by itself, after
+    /// a failed statement on PostgreSQL, by a deadlock on MySQL or for a full disk on SQLite, answers an error,
+    /// although the driver's own commit may answer `Ok`. If it wrote no events nobody may be able to tell how
+    /// it ended, and the answer is [`CommitError::Unknown`].
+    ///
+    /// That is known by one statement before COMMIT, unless nobody but the Writer has used the transaction.
+    pub async fn commit(self) -> Result<(), CommitError> {
+        let proof = self.prove().await;
+        let Self { tx, ledger, .. } = self;
+        let ledger = ledger.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let present = match proof {
+            Ok(present) => present,
+            Err(error) => {
+                let _ = tx.rollback().await;
+                // The hooks hear of it after the rollback.
+                match error {
+                    CommitError::RolledBack(_) => ledger.rolled_back(),
+                    _ => drop(ledger.committing()),
+                }
+                return Err(error);
+            }
+        };
+        let committing = ledger.committing();
+        match tx.commit().await {
+            Ok(()) => {
+                committing.committed(&present);
+                Ok(())
+            }
+            Err(error) if is_refusal(&error) => {
+                committing.rolled_back();
+                Err(CommitError::RolledBack(failed(error)))
+            }
+            Err(error) => Err(CommitError::Unknown(failed(error))),
+        }
+    }
+
+    /// Rolls back: the events never were.
+    pub async fn rollback(self) -> Result<(), StoreError> {
+        self.tx.rollback().await.map_err(failed)
+    }
+
+    /// Which of the rows written are still there, in a transaction that still is one.
+    async fn prove(&self) -> Result<std::collections::HashSet<i64>, CommitError> {
+        if !self.is_lent() {
+            return Ok(self.ledger().seqs().into_iter().collect());
+        }
+        let written = std::mem::take(&mut *self.ledger());
+        let present = self.door.present(&self.tx, &written).await;
+        let nothing_written = written.seqs().is_empty();
+        *self.ledger() = written;
+        let present = present.map_err(|error| CommitError::RolledBack(failed(error)))?;
+        if present.is_empty() {
+            match self.door.is_open(&self.tx).await {
+                Ok(true) => {}
+                Ok(false) if nothing_written => return Err(CommitError::Unknown(StoreError::NoTransaction)),
+                Ok(false) => return Err(CommitError::RolledBack(StoreError::NoTransaction)),
+                Err(error) => return Err(CommitError::RolledBack(failed(error))),
+            }
+        }
+        Ok(present)
+    }
+
+    fn is_lent(&self) -> bool {
+        self.lent.load(Ordering::SeqCst)
+    }
+
+    fn lend(&self) {
+        self.lent.store(true, Ordering::SeqCst);
+    }
+
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        lock(&self.ledger)
+    }
+}
+
+fn lock(ledger: &Mutex<Ledger>) -> MutexGuard<'_, Ledger> {
+    ledger.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether the server itself said no. One that is shutting down may say so after it has committed, and so
+/// may anything that is not known here.
+fn is_refusal(error: &DbErr) -> bool {
+    let code = driver_error(error).and_then(sqlx::Error::as_database_error).and_then(DatabaseError::code);
+    // A violated constraint, a serialisation failure or a deadlock: class 23 and 40 of the SQL standard, and
+    // SQLite's own numbers for constraints, a full disk and a locked database.
+    code.is_some_and(|code| {
+        code.starts_with("23") || code.starts_with("40") || matches!(&*code, "5" | "13" | "19" | "787")
+    })
+}
+
+/// Whoever uses the transaction may end it, or a savepoint in it.
+impl Deref for SeaTx {
+    type Target = DatabaseTransaction;
+    fn deref(&self) -> &DatabaseTransaction {
+        self.lend();
+        &self.tx
+    }
+}
+
+/// A savepoint in a [`SeaTx`] or in another savepoint. Derefs to the [`DatabaseTransaction`]. Dropped
+/// unfinished, it is rolled back.
+#[derive(Debug)]
+#[must_use = "dropped, the savepoint is rolled back"]
+pub struct SeaSavepoint<'a> {
+    // Dropped before the ledger, as in `SeaTx`.
+    tx: DatabaseTransaction,
+    ledger: Mutex<Ledger>,
+    parent: &'a Mutex<Ledger>,
+    door: &'a AnyDoor,
+}
+
+impl<'a> SeaSavepoint<'a> {
+    async fn open(
+        around: &DatabaseTransaction,
+        parent: &'a Mutex<Ledger>,
+        door: &'a AnyDoor,
+    ) -> Result<Self, StoreError> {
+        let tx = around.begin().await.map_err(failed)?;
+        Ok(Self { tx, ledger: Mutex::default(), parent, door })
+    }
+
+    /// Writes one event, as [`SeaTx::write`] does.
+    pub async fn write(&self, event: Event) -> Result<Option<EventId>, WriteError> {
+        Ok(self.write_all(vec![event]).await?.into_iter().next())
+    }
+
+    /// Writes events, as [`SeaTx::write_all`] does.
+    pub async fn write_all(&self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
+        self.door.expect_open(&self.tx).await?;
+        let (ids, receipt) = write(self.door, &self.tx, events, Scope::Transaction).await?;
+        lock(&self.ledger).record(receipt);
+        Ok(ids)
+    }
+
+    /// Opens a savepoint inside this one.
+    pub async fn savepoint(&self) -> Result<SeaSavepoint<'_>, StoreError> {
+        SeaSavepoint::open(&self.tx, &self.ledger, self.door).await
+    }
+
+    /// Ends the savepoint; its events belong to what is around it now.
+    pub async fn release(self) -> Result<(), StoreError> {
+        let Self { tx, ledger, parent, .. } = self;
+        tx.commit().await.map_err(failed)?;
+        lock(parent).absorb(ledger.into_inner().unwrap_or_else(PoisonError::into_inner));
+        Ok(())
+    }
+
+    /// Undoes what was written in it.
+    pub async fn rollback(self) -> Result<(), StoreError> {
+        self.tx.rollback().await.map_err(failed)
+    }
+}
+
+impl Deref for SeaSavepoint<'_> {
+    type Target = DatabaseTransaction;
+    fn deref(&self) -> &DatabaseTransaction {
+        &self.tx
+    }
+}

@@ -1,0 +1,117 @@
+//! The writer's door, on the service's own connections.
+
+use posthaste::writer::Scope;
+use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
+use sea_orm::{
+    ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, SqliteTransactionMode,
+    TransactionOptions, TransactionTrait,
+};
+
+use crate::database::{AnyDoor, failed};
+use crate::tx::SeaTx;
+
+/// Writes events in transactions of the service's own connections. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct SeaWriter {
+    door: AnyDoor,
+}
+
+impl SeaWriter {
+    /// A Writer for the outbox that this door leads to; `PgStore::door`, `MySqlStore::door` and
+    /// `SqliteStore::door` of `posthaste-sqlx` give one, and so does
+    /// [`Door::writer_only`](posthaste_sql::Door::writer_only).
+    pub fn new(door: impl Into<AnyDoor>) -> Self {
+        Self { door: door.into() }
+    }
+
+    /// Begins a transaction. A caller that goes away while it begins leaves no open transaction in the
+    /// pool, as `db.begin()` does. On SQLite it holds the write lock from its start.
+    ///
+    /// A connection to another database than that of the outbox is refused.
+    pub async fn begin(&self, db: &DatabaseConnection) -> Result<SeaTx, StoreError> {
+        self.door.expect(db.get_database_backend())?;
+        let (db, options) = (db.clone(), options(db.get_database_backend()));
+        // A task goes on when its caller drops it, and then rolls back.
+        let begun = tokio::spawn(async move { db.begin_with_options(options).await }).await;
+        let tx = begun.map_err(|error| StoreError::backend("SeaORM", error))?.map_err(failed)?;
+        Ok(SeaTx::new(tx, self.door.clone()))
+    }
+
+    /// Runs `work` in a transaction: commits when it answers `Ok`, rolls back when it answers `Err`,
+    /// panics or is dropped.
+    pub async fn transaction<T, E>(
+        &self,
+        db: &DatabaseConnection,
+        work: impl AsyncFnOnce(&SeaTx) -> Result<T, E>,
+    ) -> Result<T, E>
+    where
+        E: From<WriteError> + From<CommitError>,
+    {
+        let tx = self.begin(db).await.map_err(WriteError::from)?;
+        let answer = work(&tx).await?;
+        tx.commit().await?;
+        Ok(answer)
+    }
+
+    /// Inserts one event into a transaction of the service's own. After the commit give the receipt to
+    /// [`Outbox::committed`](posthaste::Outbox::committed).
+    ///
+    /// A transaction that the database has ended by itself is refused. In a nested transaction, which is a
+    /// savepoint, use [`insert_nested`](Self::insert_nested): SeaORM does not tell one from the other. (A
+    /// rolled-back event is not delivered in either way; but here an engine holds it for a second.)
+    pub async fn insert(&self, tx: &DatabaseTransaction, event: Event) -> Result<Receipt, WriteError> {
+        self.insert_all(tx, vec![event]).await
+    }
+
+    /// Inserts events, as [`insert`](Self::insert) does.
+    pub async fn insert_all(
+        &self,
+        tx: &DatabaseTransaction,
+        events: Vec<Event>,
+    ) -> Result<Receipt, WriteError> {
+        self.insert_in(tx, events, Scope::Transaction).await
+    }
+
+    /// Inserts events into a nested transaction, a savepoint, of the service's own, which may still be
+    /// rolled back when it is over: the receipt is only a wake-up.
+    pub async fn insert_nested(
+        &self,
+        tx: &DatabaseTransaction,
+        events: Vec<Event>,
+    ) -> Result<Receipt, WriteError> {
+        self.insert_in(tx, events, Scope::ForeignSavepoint).await
+    }
+
+    async fn insert_in(
+        &self,
+        tx: &DatabaseTransaction,
+        events: Vec<Event>,
+        scope: Scope,
+    ) -> Result<Receipt, WriteError> {
+        self.door.expect(tx.get_database_backend())?;
+        // The service's own transaction may be over, and its type would not tell.
+        if !self.door.is_open(tx).await.map_err(failed)? {
+            return Err(StoreError::NoTransaction.into());
+        }
+        let (_, receipt) = write(&self.door, tx, events, scope).await?;
+        Ok(receipt)
+    }
+}
+
+fn options(backend: DbBackend) -> TransactionOptions {
+    let immediate = (backend == DbBackend::Sqlite).then_some(SqliteTransactionMode::Immediate);
+    TransactionOptions { sqlite_transaction_mode: immediate, ..TransactionOptions::default() }
+}
+
+/// Hooks, limits, INSERT. Answers the ids that stand for the events now, duplicates included.
+pub(crate) async fn write(
+    door: &AnyDoor,
+    tx: &DatabaseTransaction,
+    events: Vec<Event>,
+    scope: Scope,
+) -> Result<(Vec<EventId>, Receipt), WriteError> {
+    let prepared = door.core().prepare(events, scope)?;
+    let ids = prepared.rows().iter().map(|row| row.event.id().clone()).collect();
+    let seqs = door.insert(tx, prepared.rows()).await?;
+    Ok((ids, prepared.written(&seqs)))
+}

@@ -1,0 +1,42 @@
+//! The Writers' suite on SeaORM and MySQL or MariaDB.
+#![cfg(feature = "mysql")]
+
+mod support;
+
+use posthaste::conformance::Scene;
+use posthaste_sea_orm::SeaWriter;
+use posthaste_sqlx::MySqlStore;
+use sea_orm::{ConnectOptions, ConnectionTrait as _, Database};
+use support::{Sea, Statements, new_name, server};
+
+async fn new() -> Sea {
+    let (server, name) = (server("POSTHASTE_TEST_MYSQL_URL"), new_name());
+    let admin = Database::connect(&server).await.expect("a connection");
+    admin.execute_unprepared(&format!("CREATE DATABASE {name}")).await.expect("a database");
+    let (url, _) = server.rsplit_once('/').expect("the URL names a database");
+    let url = format!("{url}/{name}");
+    let store = MySqlStore::builder(&url.parse().expect("a good URL")).migrate().connect().await;
+    let store = store.expect("the store opens");
+    let mut options = ConnectOptions::new(url);
+    options.max_connections(2).sqlx_logging(false);
+    let db = Database::connect(options).await.expect("a connection");
+    db.execute_unprepared("CREATE TABLE orders (id INT AUTO_INCREMENT PRIMARY KEY)").await.expect("a table");
+    let scene = Scene::start(store.clone());
+    let writer = SeaWriter::new(store.door(scene.outbox()));
+    // A deadlock ends a transaction as the last one does: it is rolled back, and a statement has failed.
+    let statements = Statements {
+        business: "INSERT INTO orders () VALUES ()",
+        fails: "SELECT * FROM nowhere",
+        aborts: "ROLLBACK; SELECT * FROM nowhere",
+    };
+    let cleanup = Box::new(move || {
+        let (store, admin, name) = (store.clone(), admin.clone(), name.clone());
+        Box::pin(async move {
+            store.close().await;
+            admin.execute_unprepared(&format!("DROP DATABASE {name}")).await.expect("the database goes");
+        }) as _
+    });
+    Sea { db, scene, writer, statements, cleanup }
+}
+
+posthaste::writer_conformance!(new().await, #[ignore = "needs MariaDB: cargo xtask test"]);

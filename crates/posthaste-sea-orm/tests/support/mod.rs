@@ -1,0 +1,202 @@
+//! The Writers' suite on SeaORM, whatever the database.
+
+#![allow(dead_code, unreachable_pub, reason = "every test file uses a part of it")]
+
+use std::pin::Pin;
+
+use async_trait::async_trait;
+use posthaste::conformance::{
+    End, OwnEnd, SavepointEnd, Scene, Script, ScriptError, Step, WriterCapabilities, WriterHarness,
+};
+use posthaste::{BoxError, Event, EventId, Receipt, WriteError};
+use posthaste_sea_orm::{SeaSavepoint, SeaTx, SeaWriter};
+use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, TransactionTrait};
+
+/// What a service says in a script.
+pub struct Statements {
+    pub business: &'static str,
+    pub fails: &'static str,
+    pub aborts: &'static str,
+}
+
+type Cleanup = Box<dyn Fn() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
+
+pub struct Sea {
+    pub db: DatabaseConnection,
+    pub scene: Scene,
+    pub writer: SeaWriter,
+    pub statements: Statements,
+    /// Closes the store, and removes what it stood on.
+    pub cleanup: Cleanup,
+}
+
+/// Where steps are played: a transaction or a savepoint of the Writer's.
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    Tx(&'a SeaTx),
+    Savepoint(&'a SeaSavepoint<'a>),
+}
+
+impl Place<'_> {
+    fn connection(&self) -> &DatabaseTransaction {
+        match self {
+            Self::Tx(tx) => tx,
+            Self::Savepoint(savepoint) => savepoint,
+        }
+    }
+
+    async fn write(&self, event: Event) -> Result<Option<EventId>, WriteError> {
+        match self {
+            Self::Tx(tx) => tx.write(event).await,
+            Self::Savepoint(savepoint) => savepoint.write(event).await,
+        }
+    }
+
+    async fn write_all(&self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
+        match self {
+            Self::Tx(tx) => tx.write_all(events).await,
+            Self::Savepoint(savepoint) => savepoint.write_all(events).await,
+        }
+    }
+
+    async fn savepoint(&self) -> Result<SeaSavepoint<'_>, posthaste::StoreError> {
+        match self {
+            Self::Tx(tx) => tx.savepoint().await,
+            Self::Savepoint(savepoint) => savepoint.savepoint().await,
+        }
+    }
+
+    async fn say(&self, text: &str) -> Result<(), ScriptError> {
+        self.connection().execute_unprepared(text).await.map_err(BoxError::from)?;
+        Ok(())
+    }
+}
+
+impl Sea {
+    async fn play(
+        &self,
+        place: Place<'_>,
+        steps: Vec<Step>,
+        written: &mut Vec<EventId>,
+    ) -> Result<(), ScriptError> {
+        for step in steps {
+            match step {
+                Step::Write(event) => written.extend(place.write(event).await?),
+                Step::WriteAll(events) => written.extend(place.write_all(events).await?),
+                Step::Savepoint { steps, end } => {
+                    let inner = place.savepoint().await?;
+                    Box::pin(self.play(Place::Savepoint(&inner), steps, written)).await?;
+                    match end {
+                        SavepointEnd::Release => inner.release().await?,
+                        SavepointEnd::Rollback => inner.rollback().await?,
+                        SavepointEnd::Drop => drop(inner),
+                    }
+                }
+                Step::Undone(steps) => {
+                    place.say("SAVEPOINT mine").await?;
+                    Box::pin(self.play(place, steps, written)).await?;
+                    place.say("ROLLBACK TO mine").await?;
+                    place.say("RELEASE SAVEPOINT mine").await?;
+                }
+                Step::Business => place.say(self.statements.business).await?,
+                Step::FailedStatement => drop(place.say(self.statements.fails).await.expect_err("it fails")),
+                Step::Abort => drop(place.say(self.statements.aborts).await.expect_err("it fails")),
+            }
+        }
+        Ok(())
+    }
+
+    async fn insert_and_end(
+        &self,
+        events: Vec<Event>,
+        end: OwnEnd,
+    ) -> Result<Result<Receipt, WriteError>, sea_orm::DbErr> {
+        let tx = self.db.begin().await?;
+        let receipt = match end {
+            OwnEnd::SavepointReleased | OwnEnd::SavepointRolledBack => {
+                let savepoint = tx.begin().await?;
+                let receipt = self.writer.insert_nested(&savepoint, events).await;
+                match end {
+                    OwnEnd::SavepointReleased => savepoint.commit().await?,
+                    _ => savepoint.rollback().await?,
+                }
+                receipt
+            }
+            _ => self.writer.insert_all(&tx, events).await,
+        };
+        if end == OwnEnd::Aborted {
+            let _ = tx.execute_unprepared(self.statements.aborts).await.expect_err("it fails");
+            // What the driver answers is not to be trusted.
+            let _ = tx.commit().await;
+            return Ok(receipt);
+        }
+        match end {
+            OwnEnd::Rollback => tx.rollback().await?,
+            _ => tx.commit().await?,
+        }
+        Ok(receipt)
+    }
+}
+
+#[async_trait]
+impl WriterHarness for Sea {
+    fn scene(&self) -> &Scene {
+        &self.scene
+    }
+
+    async fn run(&self, script: Script) -> Result<Vec<EventId>, ScriptError> {
+        let tx = self.writer.begin(&self.db).await?;
+        let mut written = Vec::new();
+        self.play(Place::Tx(&tx), script.steps, &mut written).await?;
+        match script.end {
+            End::Commit => tx.commit().await?,
+            End::Rollback => tx.rollback().await?,
+            End::Drop => drop(tx),
+        }
+        Ok(written)
+    }
+
+    async fn insert(&self, events: Vec<Event>, end: OwnEnd) -> Result<Receipt, WriteError> {
+        self.insert_and_end(events, end).await.expect("the transaction works")
+    }
+
+    /// A transaction that the service has ended by a text.
+    async fn insert_outside(&self, event: Event) -> Option<Result<Receipt, WriteError>> {
+        let tx = self.db.begin().await.expect("a transaction");
+        tx.execute_unprepared("COMMIT").await.expect("it is over");
+        let answer = self.writer.insert(&tx, event).await;
+        // The driver believes that it is open, and would answer its end with an error on SQLite.
+        let _ = tx.execute_unprepared("BEGIN").await;
+        tx.rollback().await.expect("and over again");
+        Some(answer)
+    }
+
+    async fn business_rows(&self) -> Option<u64> {
+        let count = sea_orm::Statement::from_string(
+            self.db.get_database_backend(),
+            "SELECT COUNT(*) AS rows_of_business FROM orders",
+        );
+        let row = self.db.query_one_raw(count).await.expect("the table is there")?;
+        let rows: i64 = row.try_get_by(0).expect("a count");
+        Some(rows.cast_unsigned())
+    }
+
+    fn capabilities(&self) -> WriterCapabilities {
+        let aborts = self.db.get_database_backend() == DbBackend::Postgres;
+        WriterCapabilities { failed_statement_aborts: aborts }
+    }
+
+    async fn close(&self) {
+        let _ = self.db.close_by_ref().await;
+        (self.cleanup)().await;
+    }
+}
+
+/// A name that nobody else uses.
+pub fn new_name() -> String {
+    format!("sea_{}_{:08x}", std::process::id(), fastrand::u32(..))
+}
+
+pub fn server(variable: &str) -> String {
+    std::env::var(variable).unwrap_or_else(|_| panic!("{variable} is not set: run `cargo xtask test`"))
+}

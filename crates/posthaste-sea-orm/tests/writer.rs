@@ -1,0 +1,100 @@
+//! What the Writer on SeaORM promises beside the Writers' suite.
+#![cfg(all(feature = "postgres", feature = "sqlite"))]
+
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use posthaste::{BoxError, Event, Outbox, Recorder, Route, Routes};
+use posthaste_sea_orm::{SeaTx, SeaWriter};
+use posthaste_sql::{Door, Postgres, Sqlite};
+use posthaste_sqlx::SqliteStore;
+use sea_orm::{ConnectOptions, ConnectionTrait as _, Database, DatabaseConnection, TransactionTrait as _};
+
+/// Polls a future at most so many times, then drops it.
+async fn drop_after<F: Future>(polls: usize, work: F) -> Option<F::Output> {
+    let mut work = pin!(work);
+    let mut left = polls;
+    std::future::poll_fn(|context| {
+        if left == 0 {
+            return Poll::Ready(None);
+        }
+        left -= 1;
+        work.as_mut().poll(context).map(Some)
+    })
+    .await
+}
+
+async fn pool_of_one() -> DatabaseConnection {
+    let url = std::env::var("POSTHASTE_TEST_POSTGRES_URL").expect("run `cargo xtask test`");
+    let mut options = ConnectOptions::new(url);
+    options.max_connections(1).sqlx_logging(false).acquire_timeout(Duration::from_secs(30));
+    Database::connect(options).await.expect("a connection")
+}
+
+// F36
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn dropped_begin_leaves_no_transaction_behind() {
+    let (db, writer) = (pool_of_one().await, SeaWriter::new(Door::<Postgres>::writer_only().build()));
+    let mut dropped = 0;
+    for round in 0..2_000 {
+        dropped += usize::from(drop_after(fastrand::usize(1..6), writer.begin(&db)).await.is_none());
+        // PostgreSQL refuses a savepoint outside a transaction, so this must fail.
+        let savepoint = db.execute_unprepared("SAVEPOINT mine").await;
+        assert!(savepoint.is_err(), "round {round} left a transaction open");
+        if dropped == 250 {
+            return;
+        }
+    }
+    // A server that is fast enough answers many of them before.
+    assert!(dropped >= 25, "only {dropped} calls were dropped");
+}
+
+#[tokio::test]
+async fn door_of_another_database_is_refused() {
+    let db = Database::connect("sqlite::memory:").await.unwrap();
+    let writer = SeaWriter::new(Door::<Postgres>::writer_only().build());
+    let refused = writer.begin(&db).await.expect_err("SQLite is not PostgreSQL");
+    assert!(format!("{refused:?}").contains("the outbox is on Postgres"), "{refused:?}");
+}
+
+/// The closure's error rolls back, and reaches the caller as it is.
+#[tokio::test]
+async fn closure_that_fails_rolls_back() {
+    let mut options = ConnectOptions::new("sqlite::memory:");
+    options.max_connections(1);
+    let db = Database::connect(options).await.unwrap();
+    db.execute_unprepared("CREATE TABLE orders (item TEXT)").await.unwrap();
+    let writer = SeaWriter::new(Door::<Sqlite>::writer_only().build());
+    let answer = writer.transaction(&db, async |tx: &SeaTx| {
+        tx.execute_unprepared("INSERT INTO orders VALUES ('tea')").await?;
+        tx.write(Event::json("OrderPlaced", &17)?).await?;
+        Ok::<_, BoxError>(())
+    });
+    let error = answer.await.expect_err("there is no outbox table");
+    assert!(format!("{error:?}").contains("outbox_event"), "{error:?}");
+    let rows = sea_orm::Statement::from_string(db.get_database_backend(), "SELECT * FROM orders");
+    assert!(db.query_one_raw(rows).await.unwrap().is_none());
+}
+
+/// A nested transaction that is kept over a write has the event in it.
+#[tokio::test]
+async fn event_that_a_nested_transaction_takes_back_later_is_never_delivered() {
+    let dir = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}?mode=rwc", dir.path().join("shop.db").display());
+    let store = SqliteStore::builder(&url.parse().unwrap()).migrate().connect().await.unwrap();
+    let db = Database::connect(&url).await.unwrap();
+    let recorder = Recorder::new();
+    let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
+    let outbox = Outbox::single_node(store.clone(), routes).start().unwrap();
+    let writer = SeaWriter::new(store.door(&outbox));
+    let tx = writer.begin(&db).await.unwrap();
+    let nested = tx.begin().await.unwrap();
+    tx.write(Event::builder("Tested").id("undone").json_text("{}").build().unwrap()).await.unwrap();
+    nested.rollback().await.unwrap();
+    tx.write(Event::builder("Tested").id("kept").json_text("{}").build().unwrap()).await.unwrap();
+    tx.commit().await.unwrap();
+    outbox.shutdown().await;
+    assert_eq!(recorder.ids().iter().map(ToString::to_string).collect::<Vec<_>>(), ["kept"]);
+}
