@@ -5,6 +5,8 @@
 //!   parts are in [`axum_sqlite`] and [`axum_postgres`], so that tests can run them.
 //! - `two_databases`, `two_postgres_databases`: what if the service has more than one database?
 //! - `writer_only`: what if another process delivers?
+//! - `tokio_postgres`, `rusqlite`, `diesel`, `diesel_async`, `sea_orm`: what if the service does not use sqlx?
+//! - `bench_writers`: what does an event cost beside an INSERT by hand? (`cargo xtask bench writers`)
 //! - `service_tests`: how does a service test itself without a database?
 //!
 //! `cargo run -p posthaste-examples --bin quickstart` runs the first. Those on PostgreSQL want to know
@@ -20,3 +22,8 @@ pub fn database_url(variable: &str) -> Result<String, String> {
         format!("{variable} is not set: name a PostgreSQL database, such as postgres://localhost/shop")
     })
 }
+
+/// The page of this repository that has a program for every driver, so that they are compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/getting-started.md")]
+struct GettingStarted;

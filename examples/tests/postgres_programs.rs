@@ -12,6 +12,8 @@ use support::Database;
 use tokio::time::timeout;
 
 const TWO_DATABASES: &str = env!("CARGO_BIN_EXE_two_postgres_databases");
+const DIESEL_ASYNC: &str = env!("CARGO_BIN_EXE_diesel_async");
+const TOKIO_POSTGRES: &str = env!("CARGO_BIN_EXE_tokio_postgres");
 const WRITER_ONLY: &str = env!("CARGO_BIN_EXE_writer_only");
 
 async fn run(program: &'static str, variables: Vec<(&'static str, String)>) -> Output {
@@ -26,7 +28,9 @@ fn printed(output: &Output) -> String {
 
 #[tokio::test]
 async fn program_without_a_database_says_which_variable_it_needs() {
-    for program in [TWO_DATABASES, WRITER_ONLY, env!("CARGO_BIN_EXE_axum_postgres")] {
+    for program in
+        [TWO_DATABASES, WRITER_ONLY, TOKIO_POSTGRES, DIESEL_ASYNC, env!("CARGO_BIN_EXE_axum_postgres")]
+    {
         let output = run(program, Vec::new()).await;
         assert!(!output.status.success());
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -93,6 +97,20 @@ async fn what_one_process_writes_another_delivers_at_once_and_age_removes() {
     relay.shutdown().await;
     store.close().await;
     pool.close().await;
+    database.remove().await;
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn order_of_another_driver_is_delivered_and_one_that_was_rolled_back_is_not() {
+    let database = Database::create().await;
+    let output = printed(&run(TOKIO_POSTGRES, vec![("DATABASE_URL", database.url())]).await);
+    let mut lines: Vec<&str> = output.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, [r#"delivered: {"item":"tea"}"#, "sold out: coffee"]);
+    // Another one in the same outbox.
+    let output = printed(&run(DIESEL_ASYNC, vec![("DATABASE_URL", database.url())]).await);
+    assert_eq!(output, "delivered: {\"item\":\"tea\"}\n");
     database.remove().await;
 }
 

@@ -1,4 +1,4 @@
-//! The example that the README begins with.
+//! The example that the README begins with, and the same on other drivers.
 
 use std::path::Path;
 use std::process::Command;
@@ -21,13 +21,21 @@ fn readme_shows_exactly_this_program() {
 #[test]
 fn order_is_placed_and_its_event_is_delivered() {
     let dir = tempfile::tempdir().unwrap();
-    for order in 1..=2 {
-        assert_eq!(run_in(dir.path()), format!("delivered: {{\"order\":{order}}}\n"));
+    // One after the other, on the same file.
+    let programs = [
+        env!("CARGO_BIN_EXE_quickstart"),
+        env!("CARGO_BIN_EXE_rusqlite"),
+        env!("CARGO_BIN_EXE_sea_orm"),
+        env!("CARGO_BIN_EXE_diesel"),
+    ];
+    for (order, program) in programs.into_iter().cycle().take(8).enumerate() {
+        let order = order + 1;
+        assert_eq!(run_in(dir.path(), program), format!("delivered: {{\"order\":{order}}}\n"));
     }
 }
 
-fn run_in(dir: &Path) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_quickstart")).current_dir(dir).output().expect("it runs");
+fn run_in(dir: &Path, program: &str) -> String {
+    let output = Command::new(program).current_dir(dir).output().expect("it runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("it prints text")
 }

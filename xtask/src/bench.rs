@@ -5,6 +5,7 @@ use crate::shell::Cargo;
 /// Name, and the cargo arguments that run it.
 const BENCHES: &[(&str, &str)] = &[
     ("engine", "run --locked --release -p posthaste --example bench_engine --all-features"),
+    ("writers", "run --locked --release -p posthaste-examples --bin bench_writers"),
     ("peers", "run --locked --release --manifest-path bench/peers/Cargo.toml"),
 ];
 

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::services::ForRun;
+use crate::services::{self, ForRun};
 use crate::shell::Cargo;
 use crate::tidy;
 
@@ -17,7 +17,13 @@ pub(crate) enum Scope {
 
 pub(crate) fn run(scope: Scope) -> bool {
     match scope {
-        Scope::Quick => run_steps(scope, &[]),
+        Scope::Quick => match services::install_libraries() {
+            Ok(()) => run_steps(scope, &[]),
+            Err(error) => {
+                println!("FAILED: not everything can be built.\n{error}");
+                false
+            }
+        },
         // First of all: a machine that cannot have them shall not build for minutes to say so.
         Scope::Full => match ForRun::start() {
             Ok(servers) => run_steps(scope, servers.variables()),
@@ -77,6 +83,7 @@ fn steps(scope: Scope) -> Vec<Step> {
     let sqlx = Cargo::new("check --locked -p posthaste-sqlx --no-default-features");
     // Ignored tests are those that need a server. Not so in documentation: those are not complete.
     let tests = test_all("--lib --bins --tests --examples").args(&["--", "--include-ignored"]);
+    let diesel = Cargo::new("check --locked -p posthaste-diesel --no-default-features");
     let with = |feature| core.clone().args(&["--features", feature]);
     vec![
         step("format", Work::Component("rustfmt", fmt)),
@@ -88,8 +95,16 @@ fn steps(scope: Scope) -> Vec<Step> {
         step("core with serde alone", Work::Cargo(with("serde"))),
         step("core with conformance alone", Work::Cargo(with("conformance"))),
         step("sqlx without features", Work::Cargo(sqlx.clone())),
+        step("sqlx with mysql alone", Work::Cargo(sqlx.clone().args(&["--features", "mysql"]))),
         step("sqlx with postgres alone", Work::Cargo(sqlx.clone().args(&["--features", "postgres"]))),
         step("sqlx with sqlite alone", Work::Cargo(sqlx.args(&["--features", "sqlite"]))),
+        step(
+            "sea-orm without features",
+            Work::Cargo(Cargo::new("check --locked -p posthaste-sea-orm --no-default-features")),
+        ),
+        step("diesel without features", Work::Cargo(diesel.clone())),
+        step("diesel with sqlite alone", Work::Cargo(diesel.clone().args(&["--features", "sqlite"]))),
+        step("diesel with async-postgres alone", Work::Cargo(diesel.args(&["--features", "async-postgres"]))),
         tidy,
     ]
 }

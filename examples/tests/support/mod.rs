@@ -82,7 +82,10 @@ impl Database {
     }
 
     pub fn url(&self) -> String {
-        self.options().to_url_lossy().into()
+        let mut url = self.options().to_url_lossy();
+        // Options that only sqlx knows.
+        url.set_query(None);
+        url.into()
     }
 
     /// Removes it, whoever is still connected.

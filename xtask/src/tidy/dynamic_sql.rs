@@ -9,8 +9,10 @@ const MARK: &str = "AssertSqlSafe";
 /// names.
 const PLACES: &[&str] = &[
     "crates/posthaste-sqlx/src/sql.rs",
+    "crates/posthaste-sqlx/src/mysql/plans.rs",
     "crates/posthaste-sqlx/src/postgres/plans.rs",
     "crates/posthaste-sqlx/src/sqlite/plans.rs",
+    "crates/posthaste-cli/src/commands/bench/mysql/statements.rs",
     "crates/posthaste-cli/src/commands/bench/postgres/statements.rs",
     "crates/posthaste-cli/src/commands/bench/sqlite.rs",
     "bench/peers/src/database.rs",

@@ -1,0 +1,67 @@
+//! What each Writer costs beside an INSERT that somebody wrote by hand with the same driver, transaction by
+//! transaction in turns, so that both have the same share of whatever else the machine does.
+//!
+//! ```sh
+//! cargo xtask bench writers                                       # on SQLite
+//! DATABASE_URL=postgres://localhost/bench cargo xtask bench writers # and on PostgreSQL
+//! ```
+
+mod postgres;
+mod sqlite;
+
+use std::time::{Duration, Instant};
+
+use posthaste::{BoxError, Event, EventError};
+
+const ROUNDS: usize = 12;
+const TRANSACTIONS: u32 = 1000;
+const PAYLOAD: &str = r#"{"order":17,"items":[{"sku":"tea","count":2},{"sku":"coffee","count":1}]}"#;
+
+fn event() -> Result<Event, EventError> {
+    Event::builder("OrderPlaced").aggregate("Order", "17").json_text(PAYLOAD).build()
+}
+
+/// Runs both in turns, and prints how many transactions the Writer makes in the time that those by hand take.
+/// `transact` is told whether the event shall be written by hand.
+async fn compare(
+    driver: &str,
+    mut transact: impl AsyncFnMut(bool) -> Result<(), BoxError>,
+) -> Result<(), BoxError> {
+    let mut ratios = Vec::new();
+    let (mut all_hand, mut all_ours) = (Duration::ZERO, Duration::ZERO);
+    for _ in 0..ROUNDS {
+        let (mut hand, mut ours) = (Duration::ZERO, Duration::ZERO);
+        for n in 0..2 * TRANSACTIONS {
+            let by_hand = n % 2 == 0;
+            let started = Instant::now();
+            transact(by_hand).await?;
+            *if by_hand { &mut hand } else { &mut ours } += started.elapsed();
+        }
+        ratios.push(hand.as_secs_f64() / ours.as_secs_f64());
+        all_hand += hand;
+        all_ours += ours;
+    }
+    ratios.sort_by(f64::total_cmp);
+    let mean = |all: Duration| all / (TRANSACTIONS * ROUNDS as u32);
+    println!(
+        "{driver:<28} {:>5.1} % of the rate by hand (rounds: {:.1} to {:.1} %), {:.1?} and {:.1?} per transaction",
+        100.0 * ratios[ROUNDS / 2],
+        100.0 * ratios[0],
+        100.0 * ratios[ROUNDS - 1],
+        mean(all_ours),
+        mean(all_hand),
+    );
+    Ok(())
+}
+
+#[tokio::main]
+async fn main() -> Result<(), BoxError> {
+    sqlite::run().await?;
+    match std::env::var("DATABASE_URL") {
+        Ok(url) => postgres::run(&url).await,
+        Err(_) => {
+            println!("Set DATABASE_URL to a PostgreSQL database to measure those on PostgreSQL too.");
+            Ok(())
+        }
+    }
+}

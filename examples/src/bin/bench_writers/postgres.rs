@@ -1,0 +1,110 @@
+//! The Writers on PostgreSQL: tokio-postgres with deadpool-postgres, diesel-async and SeaORM.
+
+use deadpool_postgres::{Manager, Pool};
+use diesel::sql_types::Text;
+use diesel_async::AsyncPgConnection;
+use posthaste::{BoxError, EventId};
+use posthaste_sql::{Door, Postgres};
+use posthaste_sqlx::PgStore;
+use sea_orm::{ConnectionTrait as _, Database, Statement, TransactionTrait as _};
+use tokio_postgres::NoTls;
+
+use super::{PAYLOAD, compare, event};
+
+const SCHEMA: &str = "posthaste_bench_writers";
+const ORDER: &str = "INSERT INTO posthaste_bench_writers.bench_order DEFAULT VALUES";
+/// The columns that the Writer fills for such an event.
+const BY_HAND: &str =
+    "INSERT INTO posthaste_bench_writers.outbox_event (event_id, event_type, aggregate_type,
+    aggregate_id, payload, created_at, available_at, inserted_at)
+  VALUES ($1, $2, $3, $4, $5, statement_timestamp(), statement_timestamp(), statement_timestamp())";
+
+pub(super) async fn run(url: &str) -> Result<(), BoxError> {
+    let pool = Pool::builder(Manager::new(url.parse()?, NoTls)).max_size(1).build()?;
+    let drop = format!("DROP SCHEMA IF EXISTS {SCHEMA} CASCADE");
+    pool.get().await?.batch_execute(&drop).await?;
+    let store = PgStore::builder(&url.parse()?).schema(SCHEMA.parse()?).migrate().connect().await?;
+    let table = format!("CREATE TABLE {SCHEMA}.bench_order (id bigint GENERATED ALWAYS AS IDENTITY)");
+    pool.get().await?.batch_execute(&table).await?;
+    store.close().await;
+    let door = Door::<Postgres>::writer_only().schema(SCHEMA.parse()?).build();
+    on_tokio_postgres(&pool, &door).await?;
+    on_diesel_async(url, &door).await?;
+    on_sea_orm(url, &door).await?;
+    pool.get().await?.batch_execute(&drop).await?;
+    Ok(())
+}
+
+async fn on_tokio_postgres(pool: &Pool, door: &Door<Postgres>) -> Result<(), BoxError> {
+    let mut client = pool.get().await?;
+    let writer = posthaste_tokio_postgres::PgWriter::new(door.clone());
+    compare("tokio-postgres, PostgreSQL", async |by_hand| {
+        let order = client.prepare_cached(ORDER).await?;
+        if by_hand {
+            let insert = client.prepare_cached(BY_HAND).await?;
+            let id = EventId::uuid_v7();
+            let tx = client.transaction().await?;
+            let event = async {
+                tx.execute(&insert, &[&id.as_str(), &"OrderPlaced", &"Order", &"17", &PAYLOAD]).await
+            };
+            let (order, event) = tokio::join!(tx.execute(&order, &[]), event);
+            order?;
+            event?;
+            return Ok(tx.commit().await?);
+        }
+        let tx = writer.begin(&mut client).await?;
+        let (order, event) = tokio::join!(tx.execute(&order, &[]), tx.write(event()?));
+        order?;
+        event?;
+        Ok(tx.commit().await?)
+    })
+    .await
+}
+
+async fn on_diesel_async(url: &str, door: &Door<Postgres>) -> Result<(), BoxError> {
+    // Here, because its `execute` would stand for everybody's.
+    use diesel_async::{AsyncConnection as _, RunQueryDsl as _, TransactionManager as _};
+
+    type Manager = <AsyncPgConnection as diesel_async::AsyncConnection>::TransactionManager;
+    let mut connection = AsyncPgConnection::establish(url).await?;
+    let writer = posthaste_diesel::AsyncPgWriter::new(door.clone());
+    compare("diesel-async, PostgreSQL", async |by_hand| {
+        if by_hand {
+            Manager::begin_transaction(&mut connection).await?;
+            diesel::sql_query(ORDER).execute(&mut connection).await?;
+            let insert = diesel::sql_query(BY_HAND).bind::<Text, _>(EventId::uuid_v7().as_str().to_owned());
+            let insert = insert.bind::<Text, _>("OrderPlaced").bind::<Text, _>("Order");
+            insert.bind::<Text, _>("17").bind::<Text, _>(PAYLOAD).execute(&mut connection).await?;
+            return Ok(Manager::commit_transaction(&mut connection).await?);
+        }
+        let mut tx = writer.begin(&mut connection).await?;
+        diesel::sql_query(ORDER).execute(tx.conn()).await?;
+        tx.write(event()?).await?;
+        Ok(tx.commit().await?)
+    })
+    .await
+}
+
+async fn on_sea_orm(url: &str, door: &Door<Postgres>) -> Result<(), BoxError> {
+    let mut options = sea_orm::ConnectOptions::new(url);
+    options.max_connections(1).sqlx_logging(false);
+    let db = Database::connect(options).await?;
+    let writer = posthaste_sea_orm::SeaWriter::new(door.clone());
+    let order = || Statement::from_string(db.get_database_backend(), ORDER);
+    compare("SeaORM, PostgreSQL", async |by_hand| {
+        if by_hand {
+            let tx = db.begin().await?;
+            tx.execute_raw(order()).await?;
+            let values = [EventId::uuid_v7().as_str(), "OrderPlaced", "Order", "17", PAYLOAD]
+                .map(sea_orm::Value::from);
+            tx.execute_raw(Statement::from_sql_and_values(db.get_database_backend(), BY_HAND, values))
+                .await?;
+            return Ok(tx.commit().await?);
+        }
+        let tx = writer.begin(&db).await?;
+        tx.execute_raw(order()).await?;
+        tx.write(event()?).await?;
+        Ok(tx.commit().await?)
+    })
+    .await
+}

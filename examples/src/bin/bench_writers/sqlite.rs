@@ -1,0 +1,99 @@
+//! The Writers on SQLite: rusqlite, diesel and SeaORM.
+
+use std::path::Path;
+
+use diesel::connection::SimpleConnection as _;
+use diesel::sql_types::Text;
+use posthaste::{BoxError, EventId};
+use posthaste_sql::{Door, Sqlite};
+use posthaste_sqlx::SqliteStore;
+use sea_orm::{ConnectionTrait as _, Database, Statement, TransactionTrait as _};
+
+use super::{PAYLOAD, compare, event};
+
+const TABLE: &str = "CREATE TABLE IF NOT EXISTS bench_order (id INTEGER PRIMARY KEY)";
+const ORDER: &str = "INSERT INTO bench_order DEFAULT VALUES";
+const BY_HAND: &str = "INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, payload)
+  VALUES (?1, ?2, ?3, ?4, ?5)";
+
+pub(super) async fn run() -> Result<(), BoxError> {
+    let dir = tempfile::tempdir()?;
+    let file = dir.path().join("bench.db");
+    let url = format!("sqlite:{}?mode=rwc", file.display());
+    SqliteStore::builder(&url.parse()?).migrate().connect().await?.close().await;
+    rusqlite::Connection::open(&file)?.execute_batch(TABLE)?;
+    let door = Door::<Sqlite>::writer_only().build();
+    on_rusqlite(&file, &door).await?;
+    on_diesel(&file, &door).await?;
+    on_sea_orm(&url, &door).await
+}
+
+async fn on_rusqlite(file: &Path, door: &Door<Sqlite>) -> Result<(), BoxError> {
+    let mut connection = rusqlite::Connection::open(file)?;
+    let writer = posthaste_rusqlite::SqliteWriter::new(door.clone());
+    compare("rusqlite, SQLite", async |by_hand| {
+        if by_hand {
+            let tx = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+            tx.prepare_cached(ORDER)?.execute([])?;
+            let id = EventId::uuid_v7();
+            tx.prepare_cached(BY_HAND)?.execute([id.as_str(), "OrderPlaced", "Order", "17", PAYLOAD])?;
+            return Ok(tx.commit()?);
+        }
+        let tx = writer.begin(&mut connection)?;
+        tx.prepare_cached(ORDER)?.execute([])?;
+        tx.write(event()?)?;
+        Ok(tx.commit()?)
+    })
+    .await
+}
+
+async fn on_diesel(file: &Path, door: &Door<Sqlite>) -> Result<(), BoxError> {
+    // Here, because its `execute` would stand for everybody's.
+    use diesel::{Connection as _, RunQueryDsl as _};
+
+    let mut connection = diesel::SqliteConnection::establish(&file.display().to_string())?;
+    connection.batch_execute("PRAGMA foreign_keys = ON")?;
+    let writer = posthaste_diesel::SqliteWriter::new(door.clone());
+    compare("diesel, SQLite", async |by_hand| {
+        if by_hand {
+            return connection.immediate_transaction(|connection| {
+                diesel::sql_query(ORDER).execute(connection)?;
+                let insert =
+                    diesel::sql_query(BY_HAND).bind::<Text, _>(EventId::uuid_v7().as_str().to_owned());
+                let insert = insert.bind::<Text, _>("OrderPlaced").bind::<Text, _>("Order");
+                insert.bind::<Text, _>("17").bind::<Text, _>(PAYLOAD).execute(connection)?;
+                Ok(())
+            });
+        }
+        writer.transaction(&mut connection, |tx| {
+            diesel::sql_query(ORDER).execute(tx.conn())?;
+            tx.write(event()?)?;
+            Ok(())
+        })
+    })
+    .await
+}
+
+async fn on_sea_orm(url: &str, door: &Door<Sqlite>) -> Result<(), BoxError> {
+    let mut options = sea_orm::ConnectOptions::new(url);
+    options.max_connections(1).sqlx_logging(false);
+    let db = Database::connect(options).await?;
+    let writer = posthaste_sea_orm::SeaWriter::new(door.clone());
+    let order = || Statement::from_string(db.get_database_backend(), ORDER);
+    compare("SeaORM, SQLite", async |by_hand| {
+        if by_hand {
+            let tx = db.begin().await?;
+            tx.execute_raw(order()).await?;
+            let values = [EventId::uuid_v7().as_str(), "OrderPlaced", "Order", "17", PAYLOAD]
+                .map(sea_orm::Value::from);
+            tx.execute_raw(Statement::from_sql_and_values(db.get_database_backend(), BY_HAND, values))
+                .await?;
+            return Ok(tx.commit().await?);
+        }
+        let tx = writer.begin(&db).await?;
+        tx.execute_raw(order()).await?;
+        tx.write(event()?).await?;
+        Ok(tx.commit().await?)
+    })
+    .await
+}
