@@ -1,13 +1,14 @@
-//! Transactions on the service's own pool.
-
-use std::pin::Pin;
-use std::task::{Context, Poll};
+//! What the driver counts on a connection, and connections that can begin a transaction.
 
 use sqlx::pool::PoolConnection;
 use sqlx::{Database, Pool};
 use sqlx_core::transaction::TransactionManager as _;
 
 /// A connection that can begin a transaction.
+///
+/// A server or SQLite may roll back by itself, when a disk is full for example, and the driver goes on to
+/// count a transaction that no longer is: such a connection can begin none ever again, so another takes its
+/// place.
 pub(crate) async fn acquire<DB: Database>(pool: &Pool<DB>) -> Result<PoolConnection<DB>, sqlx::Error> {
     loop {
         let connection = pool.acquire().await?;
@@ -15,50 +16,6 @@ pub(crate) async fn acquire<DB: Database>(pool: &Pool<DB>) -> Result<PoolConnect
             return Ok(connection);
         }
         connection.close().await?;
-    }
-}
-
-/// Begins a transaction, or whatever else must not end half way.
-///
-/// A BEGIN whose caller goes away before its answer has come would stay open in the pool, and the next
-/// borrower would write into a transaction that nobody commits: the driver counts a transaction only
-/// when it has begun. So the rest of it is done by somebody else, and then rolled back.
-pub(crate) async fn to_the_end<F: Future + Send + 'static>(work: F) -> F::Output
-where
-    F::Output: Send,
-{
-    ToTheEnd(Some(Box::pin(work))).await
-}
-
-/// A future that goes on in the background when its caller drops it.
-struct ToTheEnd<F: Future + Send + 'static>(Option<Pin<Box<F>>>)
-where
-    F::Output: Send;
-
-impl<F: Future + Send + 'static> Future for ToTheEnd<F>
-where
-    F::Output: Send,
-{
-    type Output = F::Output;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let Some(future) = &mut self.0 else { return Poll::Pending };
-        let answer = future.as_mut().poll(context);
-        if answer.is_ready() {
-            self.0 = None;
-        }
-        answer
-    }
-}
-
-impl<F: Future + Send + 'static> Drop for ToTheEnd<F>
-where
-    F::Output: Send,
-{
-    fn drop(&mut self) {
-        if let (Some(future), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
-            runtime.spawn(future);
-        }
     }
 }
 

@@ -5,7 +5,7 @@
 #![cfg_attr(feature = "postgres", doc = " - [`postgres`], PostgreSQL from 13 on;")]
 #![cfg_attr(feature = "sqlite", doc = " - [`sqlite`], in the service's own database file.")]
 
-#[cfg(any(feature = "mysql", feature = "postgres"))]
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod begin;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod error;
@@ -31,6 +31,8 @@ mod schema;
 mod sql;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+mod to_the_end;
 
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub use error::OpenError;

@@ -8,6 +8,7 @@ use sqlx::mysql::MySqlRow;
 use sqlx::{MySql, MySqlConnection, Row as _};
 
 use super::MySqlStore;
+use super::claim::PAUSED;
 use super::filter::Conditions;
 use super::purge::{self, purge_in};
 use super::row::{content_columns, row_columns};
@@ -28,8 +29,6 @@ const FINISHED: &str = "SELECT
   (SELECT COUNT(*) FROM `{table}` WHERE phase = 1),
   (SELECT COUNT(*) FROM `{table}` WHERE phase = 3),
   (SELECT COUNT(*) FROM `{table}_archive`)";
-
-const PAUSED: &str = "SELECT route FROM `{table}_control`";
 
 const GET: &str =
     concat!("SELECT ", row_columns!(), ", ", content_columns!(), " FROM `{table}` AS o WHERE event_id = ?");

@@ -20,7 +20,7 @@ const LATE: std::time::Duration = std::time::Duration::from_secs(1);
 
 const CLOCK: &str = concat!("SELECT ", micros!("UTC_TIMESTAMP(6)"));
 
-const PAUSED: &str = "SELECT route FROM `{table}_control`";
+pub(super) const PAUSED: &str = "SELECT route FROM `{table}_control`";
 
 /// What a claim has to know of a row beside its event: the clock of the claim, and how often its owners
 /// died, this time included.

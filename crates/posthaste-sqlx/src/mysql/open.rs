@@ -11,7 +11,7 @@ use sqlx::{Database, MySql, MySqlConnection, SqlSafeStr as _};
 use sqlx_core::transaction::TransactionManager as _;
 
 use super::connection::BEGIN;
-use crate::begin::to_the_end;
+use crate::to_the_end::to_the_end;
 
 type Manager = <MySql as Database>::TransactionManager;
 

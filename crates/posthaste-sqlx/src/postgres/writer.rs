@@ -8,7 +8,8 @@ use sqlx::{Executor as _, PgConnection, PgPool, SqlSafeStr as _, Transaction};
 use super::connection::BEGIN;
 use super::insert;
 use super::tx::PgTx;
-use crate::begin::{acquire, depth, to_the_end};
+use crate::begin::{acquire, depth};
+use crate::to_the_end::to_the_end;
 
 /// Writes events in transactions of the service's own pool; made by
 /// [`PgStore::writer`](super::PgStore::writer), cheap to clone.

@@ -7,13 +7,11 @@ use std::time::{Duration, Instant};
 use posthaste::StoreError;
 use sqlx::pool::PoolConnection;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{
-    ConnectOptions as _, Database, SqlSafeStr as _, Sqlite, SqliteConnection, SqlitePool, Transaction,
-};
-use sqlx_core::transaction::TransactionManager as _;
+use sqlx::{ConnectOptions as _, SqlSafeStr as _, Sqlite, SqliteConnection, SqlitePool, Transaction};
 
 use super::turn::{Turn, Turns};
 use crate::OpenError;
+use crate::begin::acquire;
 use crate::sql::Sql;
 
 /// How long a connection waits for a lock that another one holds.
@@ -87,30 +85,11 @@ impl Connections {
     }
 }
 
-/// A connection that can begin a transaction.
-///
-/// SQLite rolls back by itself when the disk is full, and the driver goes on to count a transaction
-/// that no longer is: such a connection can begin none ever again, so another takes its place.
-pub(super) async fn acquire(pool: &SqlitePool) -> Result<PoolConnection<Sqlite>, sqlx::Error> {
-    loop {
-        let connection = pool.acquire().await?;
-        if depth(&connection) == 0 {
-            return Ok(connection);
-        }
-        connection.close().await?;
-    }
-}
-
 /// Begins a transaction that holds the write lock from its start.
 pub(super) async fn begin_immediate(
     connection: PoolConnection<Sqlite>,
 ) -> Result<Transaction<'static, Sqlite>, sqlx::Error> {
     Transaction::begin(connection, Some("BEGIN IMMEDIATE".into_sql_str())).await
-}
-
-/// How many transactions and savepoints the driver counts on this connection.
-pub(super) fn depth(connection: &SqliteConnection) -> usize {
-    <Sqlite as Database>::TransactionManager::get_transaction_depth(connection)
 }
 
 /// A connection or transaction whose turn it is to write.

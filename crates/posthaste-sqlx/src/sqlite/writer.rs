@@ -5,10 +5,11 @@ use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
 use posthaste_sql::{Door, Sqlite};
 use sqlx::{Executor as _, SqliteConnection, SqlitePool};
 
-use super::connection::{acquire, begin_immediate, depth};
+use super::connection::begin_immediate;
 use super::insert;
 use super::turn::Turns;
 use super::tx::SqliteTx;
+use crate::begin::{acquire, depth};
 
 /// Writes events in transactions of the service's own pool; made by
 /// [`SqliteStore::writer`](super::SqliteStore::writer), cheap to clone.
@@ -67,7 +68,8 @@ impl SqliteWriter {
         connection: &mut SqliteConnection,
         events: Vec<Event>,
     ) -> Result<Receipt, WriteError> {
-        let scope = if depth(connection) > 1 { Scope::ForeignSavepoint } else { Scope::Transaction };
+        let scope =
+            if depth::<sqlx::Sqlite>(connection) > 1 { Scope::ForeignSavepoint } else { Scope::Transaction };
         let (_, receipt) = write(&self.door, connection, events, scope).await?;
         Ok(receipt)
     }
