@@ -12,6 +12,7 @@ mod pgbouncer;
 mod port;
 mod postgres;
 mod process;
+mod redis;
 mod set;
 mod state;
 mod url;
@@ -34,6 +35,7 @@ const SERVICES: &[Service] = &[
     postgres::SERVICE,
     pgbouncer::SERVICE,
     mariadb::SERVICE,
+    redis::SERVICE,
     faketime::SERVICE,
     libraries::FINDER,
     libraries::POSTGRES,

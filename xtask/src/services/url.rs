@@ -19,12 +19,10 @@ impl<'a> DatabaseUrl<'a> {
         Self::parse(url, ["mysql://", "mariadb://"], "3306")
     }
 
-    /// None for everything that is less plain: options, escapes, addresses of IPv6, sockets.
+    /// None for everything that is less plain.
     fn parse(url: &'a str, schemes: [&str; 2], default_port: &'a str) -> Option<Self> {
         let rest = schemes.into_iter().find_map(|scheme| url.strip_prefix(scheme))?;
-        if rest.contains(|c: char| "%?#[]\"'\\".contains(c) || c.is_whitespace()) {
-            return None;
-        }
+        let rest = Some(rest).filter(|rest| is_plain(rest))?;
         let (login, place) = rest.rsplit_once('@')?;
         let (user, password) = login.split_once(':').unwrap_or((login, ""));
         let (address, database) = place.split_once('/')?;
@@ -38,6 +36,20 @@ impl<'a> DatabaseUrl<'a> {
     pub(super) fn address(&self) -> (&'a str, u16) {
         (self.host, self.port)
     }
+}
+
+/// The address in `redis://user:password@host:port/number`, where all but the host may be missing.
+pub(super) fn redis_address(url: &str) -> Option<(&str, u16)> {
+    let rest = url.strip_prefix("redis://").filter(|rest| is_plain(rest))?;
+    let (place, _number) = rest.split_once('/').unwrap_or((rest, ""));
+    let address = place.rsplit_once('@').map_or(place, |(_login, address)| address);
+    let (host, port) = address.split_once(':').unwrap_or((address, "6379"));
+    if host.is_empty() { None } else { Some((host, port.parse().ok()?)) }
+}
+
+/// Whether there are no options, escapes or addresses of IPv6.
+fn is_plain(url: &str) -> bool {
+    !url.contains(|c: char| "%?#[]\"'\\".contains(c) || c.is_whitespace())
 }
 
 #[cfg(test)]
@@ -78,6 +90,21 @@ mod tests {
             "postgres://@127.0.0.1/x",
         ] {
             assert_eq!(DatabaseUrl::postgres(url), None, "{url}");
+        }
+    }
+
+    #[test]
+    fn address_of_redis_is_found() {
+        for (url, address) in [
+            ("redis://127.0.0.1:7000/", ("127.0.0.1", 7000)),
+            ("redis://127.0.0.1:7000", ("127.0.0.1", 7000)),
+            ("redis://cache.local/3", ("cache.local", 6379)),
+            ("redis://:s3cr@t@cache.local:7000/0", ("cache.local", 7000)),
+        ] {
+            assert_eq!(redis_address(url), Some(address), "{url}");
+        }
+        for url in ["", "redis://", "redis://:7000/", "redis://a:port/", "redis://[::1]/", "mysql://a/"] {
+            assert_eq!(redis_address(url), None, "{url}");
         }
     }
 }
