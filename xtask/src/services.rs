@@ -13,10 +13,12 @@ mod port;
 mod postgres;
 mod process;
 mod redis;
+mod redis_cluster;
 mod set;
 mod state;
 mod url;
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
@@ -36,6 +38,7 @@ const SERVICES: &[Service] = &[
     pgbouncer::SERVICE,
     mariadb::SERVICE,
     redis::SERVICE,
+    redis_cluster::SERVICE,
     faketime::SERVICE,
     libraries::FINDER,
     libraries::POSTGRES,
@@ -125,9 +128,10 @@ pub(crate) fn install_libraries() -> Result<(), String> {
 }
 
 fn install_missing(services: &[Service]) -> Result<(), String> {
-    let missing: Vec<&str> =
+    // Two services may need the same package.
+    let missing: BTreeSet<&str> =
         services.iter().flat_map(|service| (service.missing_packages)()).copied().collect();
-    install::install(&missing)
+    install::install(&Vec::from_iter(missing))
 }
 
 fn start(file: &Path, lifetime: Lifetime) -> Result<Set, String> {

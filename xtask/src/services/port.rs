@@ -10,6 +10,15 @@ const PORTS: Range<u16> = 20_000..32_000;
 
 /// A free port of 127.0.0.1.
 pub(super) fn free() -> Result<u16, String> {
+    find(is_free)
+}
+
+/// Two free ports of 127.0.0.1, for a server that listens on both.
+pub(super) fn free_pair() -> Result<(u16, u16), String> {
+    find(|port| is_free(port) && is_free(port + 1)).map(|port| (port, port + 1))
+}
+
+fn find(is_free: impl Fn(u16) -> bool) -> Result<u16, String> {
     // Every start begins elsewhere, so that two of them seldom choose the same port.
     let begin =
         PORTS.start + u16::try_from(RandomState::new().hash_one(()) % PORTS.len() as u64).unwrap_or(0);
@@ -49,5 +58,11 @@ mod tests {
         let port = free().unwrap();
         assert!(PORTS.contains(&port));
         assert!(TcpListener::bind(("127.0.0.1", port)).is_ok());
+    }
+
+    #[test]
+    fn both_ports_of_a_pair_can_be_listened_on() {
+        let (port, other) = free_pair().unwrap();
+        assert!([port, other].map(|port| TcpListener::bind(("127.0.0.1", port))).iter().all(Result::is_ok));
     }
 }

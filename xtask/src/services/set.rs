@@ -128,14 +128,14 @@ impl Set {
         self.state.variables.push((name.to_owned(), value.into()));
     }
 
-    /// Takes a server that the user named in the environment, if somebody listens there.
-    pub(super) fn export_given(
+    /// Takes what the user named in the environment, if somebody listens at each of its addresses.
+    pub(super) fn export_given<'a>(
         &mut self,
         name: &str,
         url: String,
-        address: Option<(&str, u16)>,
+        addresses: impl IntoIterator<Item = (&'a str, u16)>,
     ) -> Result<(), String> {
-        if address.is_some_and(|address| !answers(address)) {
+        if !addresses.into_iter().all(answers) {
             return Err(format!(
                 "{name} is set, and nobody listens there: start that server, or `unset {name}` to get a private one."
             ));
