@@ -92,10 +92,12 @@ pub async fn count_follows_every_filter(h: &dyn Harness) {
 pub async fn list_pages_have_no_gaps_and_no_repeats(h: &dyn Harness) {
     let k = Kit::new(h);
     let written = k.many(25).await;
-    assert_eq!(row_ids(&pages(&k, &Filter::default(), 7).await), written, "oldest first");
+    let listed = async |filter, limit| k.in_order(row_ids(&pages(&k, &filter, limit).await));
+    let written = k.in_order(written);
+    assert_eq!(listed(Filter::default(), 7).await, written, "oldest first");
     let dead = k.dead(plains(9), "no", None).await;
-    assert_eq!(row_ids(&pages(&k, &Filter::dead(), 2).await), dead);
-    assert_eq!(row_ids(&pages(&k, &Filter::status(Status::New), 4).await), written);
+    assert_eq!(listed(Filter::dead(), 2).await, k.in_order(dead));
+    assert_eq!(listed(Filter::status(Status::New), 4).await, written);
 }
 
 pub async fn list_page_is_cut_to_the_largest(h: &dyn Harness) {
@@ -147,7 +149,7 @@ pub async fn archive_is_listed_by_its_status_only(h: &dyn Harness) {
     assert_eq!(count(&k, Filter::status(Status::Archived)).await, 3);
     let listed = pages(&k, &Filter::status(Status::Archived), 2).await;
     let order: Vec<EventId> = leases.into_iter().map(|lease| lease.id).collect();
-    assert_eq!(row_ids(&listed), order);
+    assert_eq!(k.in_order(row_ids(&listed)), k.in_order(order));
     assert!(listed.iter().all(|row| row.status == Status::Archived));
 }
 
@@ -280,7 +282,8 @@ pub async fn replay_all_keeps_limit_and_filter(h: &dyn Harness) {
     assert_eq!(again(0).await, 0);
     assert_eq!(again(3).await, 3);
     let new = row_ids(&pages(&k, &Filter::status(Status::New), 10).await);
-    assert_eq!(new, orders[..3], "oldest first");
+    assert_eq!(new.len(), 3);
+    assert!(new == orders[..3] || !h.capabilities().insertion_order, "oldest first: {new:?}");
     assert_eq!(again(3).await, 2);
     assert_eq!(again(3).await, 0);
     assert_eq!(count(&k, Filter::dead()).await, 1);
@@ -348,7 +351,8 @@ pub async fn discard_keeps_limit_and_filter(h: &dyn Harness) {
     let filter = Filter { event_type: Some("Order".to_owned()), ..Filter::dead() };
     assert_eq!(k.admin.discard(&filter, 2, "ann").await.expect("discard works"), 2);
     let left = row_ids(&pages(&k, &Filter::dead(), 10).await);
-    assert_eq!(left, [orders[2].clone(), mail], "oldest first");
+    assert_eq!((left.len(), left.contains(&mail)), (2, true));
+    assert!(left.contains(&orders[2]) || !h.capabilities().insertion_order, "oldest first: {left:?}");
 }
 
 pub async fn pause_and_resume_answer_whether_they_changed(h: &dyn Harness) {

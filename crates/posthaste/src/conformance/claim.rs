@@ -50,6 +50,9 @@ pub async fn rows_due_together_come_in_order_of_insertion(h: &dyn Harness) {
 
 pub async fn retried_row_moves_behind_rows_that_were_due_earlier(h: &dyn Harness) {
     let k = Kit::new(h);
+    if k.lacks(h.capabilities().insertion_order, "insertion order") {
+        return;
+    }
     let written = k.many(2).await;
     let t = k.now().await;
     let first = k.claim(t, 1).await.events.remove(0).lease;
@@ -73,6 +76,9 @@ pub async fn ordered_claim_follows_insertion_not_due_time(h: &dyn Harness) {
 
 pub async fn ordered_claim_steps_over_rows_that_are_not_due(h: &dyn Harness) {
     let k = Kit::new(h);
+    if k.lacks(h.capabilities().insertion_order, "insertion order") {
+        return;
+    }
     let (first, second) = (delayed(HOUR), row(plain()));
     k.insert(&[first, second.clone()]).await;
     let claim = Claim { order: ClaimOrder::Seq, ..k.request(k.now().await, 10) };
@@ -82,6 +88,9 @@ pub async fn ordered_claim_steps_over_rows_that_are_not_due(h: &dyn Harness) {
 // T3
 pub async fn ordered_claim_never_passes_a_leased_row(h: &dyn Harness) {
     let k = Kit::new(h);
+    if k.lacks(h.capabilities().insertion_order, "insertion order") {
+        return;
+    }
     let written = k.many(3).await;
     let t = k.now().await;
     let ordered = |limit| Claim { order: ClaimOrder::Seq, ..k.request(t, limit) };

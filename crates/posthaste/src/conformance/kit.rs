@@ -169,6 +169,11 @@ impl<'h> Kit<'h> {
         self.find(id).await.unwrap_or_else(|| panic!("row {id} is there"))
     }
 
+    /// These ids in an order that can be compared: as they are, unless the store mixes them.
+    pub(super) fn in_order(&self, ids: Vec<EventId>) -> Vec<EventId> {
+        if self.harness.capabilities().insertion_order { ids } else { sorted(ids) }
+    }
+
     /// Whether the case must be left out because the store cannot do this.
     pub(super) fn lacks(&self, able: bool, what: &str) -> bool {
         if !able {

@@ -114,7 +114,8 @@ pub struct Capabilities {
     pub savepoints: bool,
     /// There is an archive.
     pub archive: bool,
-    /// Rows have a `seq` that grows with each insert.
+    /// Rows have a `seq` that grows with each insert, and limits take the oldest first. A store that is
+    /// divided into shards may mix rows that were inserted at the same moment.
     pub insertion_order: bool,
 }
 

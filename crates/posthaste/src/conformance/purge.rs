@@ -97,10 +97,12 @@ pub async fn limit_is_kept_and_the_oldest_go_first(h: &dyn Harness) {
     let two = |limit| Purge { limit, ..purge(Purgeable::Done, t + 2 * DAY) };
     assert_eq!(run(&k, two(0)).await, 0);
     assert_eq!(run(&k, two(2)).await, 2);
-    for id in &older {
-        assert!(k.find(id).await.is_none());
+    if h.capabilities().insertion_order {
+        for id in &older {
+            assert!(k.find(id).await.is_none());
+        }
+        assert_eq!(k.row(&younger).await.status, Status::Done);
     }
-    assert_eq!(k.row(&younger).await.status, Status::Done);
     assert_eq!(run(&k, two(2)).await, 1);
     assert_eq!(run(&k, two(2)).await, 0);
 }
@@ -132,7 +134,7 @@ pub async fn old_archived_rows_are_deleted(h: &dyn Harness) {
     }
     let t = k.now().await;
     let archived = k.done(2, Some(t)).await;
-    let kept = k.done(1, Some(t)).await.remove(0);
+    let kept = k.done(1, Some(t + HOUR)).await.remove(0);
     let two = Purge { archive: true, limit: 2, ..purge(Purgeable::Done, t + DAY) };
     assert_eq!(run(&k, two).await, 2);
     assert_eq!(run(&k, purge(Purgeable::Archived, t + DAY - MICRO)).await, 0);

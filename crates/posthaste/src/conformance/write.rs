@@ -28,7 +28,7 @@ async fn comes_back(h: &dyn Harness, event: Event) {
 pub async fn committed_rows_can_be_claimed(h: &dyn Harness) {
     let k = Kit::new(h);
     let written = k.many(3).await;
-    assert_eq!(ids(&k.claim(k.now().await, 10).await), written);
+    assert_eq!(k.in_order(ids(&k.claim(k.now().await, 10).await)), k.in_order(written));
 }
 
 // S0-04, S4-15

@@ -1,0 +1,32 @@
+-- Replays or discards DEAD rows on a person's word.
+-- ARGV: now, what (replay | discard), forget_progress (1 | 0), actor, target, ids. Answers how many.
+
+local what, forget_progress, actor, target = ARGV[2], ARGV[3] == '1', ARGV[4], ARGV[5]
+
+local ids = {}
+for i = 6, #ARGV do ids[#ids + 1] = ARGV[i] end
+local states = fields_of(STATE, ids)
+
+local out, count = batch(), 0
+for i, id in ipairs(ids) do
+  local row = states[i] and read_state(states[i])
+  if row and row.status == '3' then
+    count = count + 1
+    out.forget_ended(id, row, DEAD, DEAD_SEQ)
+    if what == 'discard' then
+      out.delete(id)
+    else
+      -- Everything that would kill the event again at its first error is reset.
+      row.status, row.attempts, row.deferrals, row.lost = '0', '0', '0', '0'
+      row.done_at, row.error, row.replays = '', '', int(tonumber(row.replays) + 1)
+      if forget_progress then row.progress = '' end
+      out.state(id, row)
+      out.due(id, now)
+      out.wait(id, row)
+    end
+  end
+end
+
+out.write()
+note(actor, what, target, count)
+return count

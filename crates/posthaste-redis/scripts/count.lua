@@ -1,0 +1,33 @@
+-- Counts: of each kind, and of up to `limit` pending rows from `after` on, by their state.
+-- ARGV: now, after, limit. Answers three things: waiting, done, dead, archived, arrivals; new, retry, due,
+-- leased, parked, scheduled; where to go on.
+
+local after, limit = ARGV[2], tonumber(ARGV[3])
+local keys = redis.call('ZRANGEBYLEX', WAITING, after == '' and '-' or '(' .. after, '+', 'LIMIT', 0, limit)
+
+local new, retry, due, leased, parked, scheduled = 0, 0, 0, 0, 0, 0
+for first = 1, #keys, CHUNK do
+  local ids = {}
+  for i = first, math.min(first + CHUNK - 1, #keys) do ids[#ids + 1] = id_of(keys[i]) end
+  local states, scores = fields_of(STATE, ids), redis.call('ZMSCORE', PENDING, unpack(ids))
+  for i = 1, #ids do
+    local row, score = read_state(states[i] or ''), tonumber(scores[i] or 0)
+    if row.status == '2' then retry = retry + 1 else new = new + 1 end
+    if score <= now then
+      due = due + 1
+    elseif row.token ~= '' then
+      leased = leased + 1
+    elseif row.parked ~= '' then
+      parked = parked + 1
+    else
+      scheduled = scheduled + 1
+    end
+  end
+end
+
+local kinds = {
+  redis.call('ZCARD', WAITING), redis.call('ZCARD', DONE), redis.call('ZCARD', DEAD),
+  redis.call('ZCARD', ARCHIVED), redis.call('XLEN', ARRIVALS),
+}
+local states = { new, retry, due, leased, parked, scheduled }
+return { kinds, states, limit > 0 and #keys == limit and keys[#keys] or '' }

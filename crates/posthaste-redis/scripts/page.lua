@@ -1,0 +1,26 @@
+-- One page of rows in the order of insertion.
+-- ARGV: now, after (a place in that order, or nothing), limit, newest first (1 | 0), then the kinds:
+-- waiting, done, dead, archived. Answers id, state, due time and the head of the body for each.
+
+local after, limit, is_reverse = ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1'
+local INDEXES = { waiting = WAITING, done = DONE_SEQ, dead = DEAD_SEQ, archived = ARCHIVED_SEQ }
+
+local keys = {}
+for i = 5, #ARGV do
+  local index, part = INDEXES[ARGV[i]], nil
+  if is_reverse then
+    part = redis.call('ZREVRANGEBYLEX', index, after == '' and '+' or '(' .. after, '-', 'LIMIT', 0, limit)
+  else
+    -- Behind every id at that place.
+    part = redis.call('ZRANGEBYLEX', index, after == '' and '-' or '(' .. after .. '\255', '+', 'LIMIT', 0, limit)
+  end
+  for _, key in ipairs(part) do keys[#keys + 1] = key end
+end
+table.sort(keys, function(a, b)
+  if is_reverse then return a > b end
+  return a < b
+end)
+
+local ids = {}
+for i = 1, math.min(#keys, limit) do ids[i] = id_of(keys[i]) end
+return shown(ids, false)

@@ -1,0 +1,25 @@
+-- Makes rows due that wait for a route.
+-- ARGV: now, route, limit. Answers how many.
+
+local route, limit = ARGV[2], tonumber(ARGV[3])
+local keys = redis.call('ZRANGEBYLEX', PARKED, '[' .. route .. '\t', '(' .. route .. '\n', 'LIMIT', 0, limit)
+
+local ids = {}
+for i, key in ipairs(keys) do ids[i] = id_of(string.sub(key, #route + 2)) end
+local states = fields_of(STATE, ids)
+
+local out, count, stale = batch(), 0, {}
+for i, id in ipairs(ids) do
+  local row = states[i] and read_state(states[i])
+  if row and row.parked == route and not is_terminal(row) then
+    let_go(out, id, row, now)
+    out.state(id, row)
+    count = count + 1
+  else
+    stale[#stale + 1] = keys[i]
+  end
+end
+
+out.write()
+write('ZREM', PARKED, stale)
+return count

@@ -1,0 +1,523 @@
+//! The operator's door.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use futures_util::future::try_join_all;
+use posthaste::admin::{
+    Admin, AuditEntry, DeadGroup, Filter, Finding, Page, PageRequest, Replay, Severity, Stats,
+};
+use posthaste::store::{Purge, Store as _};
+use posthaste::{EventDetail, EventId, EventRow, Status, StoreError, Timestamp};
+use redis::streams::StreamRangeReply;
+
+use crate::RedisStore;
+use crate::body::Extent;
+use crate::filter::{is_whole_kind, kinds, matches};
+use crate::keys::{Shard, Sid};
+use crate::state::Shown;
+use crate::store::as_set;
+
+/// What a script shows of a row.
+type ShownRow = (String, Option<String>, Option<f64>, Option<Vec<u8>>);
+
+/// How many rows a script reads at once: more would keep others waiting.
+const PAGE: usize = 500;
+
+/// How many rows one page of a list, or a group of DEAD events, looks at.
+const LOOK: usize = 10_000;
+
+/// How many pending rows are counted one by one; of more, the rest is estimated from them.
+const COUNTED: u64 = 100_000;
+
+#[async_trait]
+impl Admin for RedisStore {
+    async fn stats(&self) -> Result<Stats, StoreError> {
+        self.promote_all().await?;
+        let mut stats = Stats::default();
+        for counts in try_join_all(self.keys().shards().iter().map(|shard| self.count_in(shard))).await? {
+            counts.add_to(&mut stats);
+        }
+        stats.oldest_pending = self.oldest_pending(None).await?;
+        stats.paused = as_set(self.paused().await?);
+        Ok(stats)
+    }
+
+    async fn count(&self, filter: &Filter) -> Result<u64, StoreError> {
+        if let Some(id) = &filter.id {
+            let row = self.get(id).await?.map(|detail| detail.row);
+            return Ok(row.filter(|row| is_meant(row, filter)).into_iter().count() as u64);
+        }
+        self.promote_all().await?;
+        if is_whole_kind(filter) {
+            return self.count_kinds(kinds(filter)).await;
+        }
+        let (mut count, mut after) = (0, None);
+        loop {
+            let (rows, next) = self.page(filter, after, PAGE, Direction::OldestFirst).await?;
+            count += rows.iter().filter(|row| matches(row, filter)).count() as u64;
+            let Some(next) = next else { return Ok(count) };
+            after = Some(next);
+        }
+    }
+
+    async fn list(&self, filter: &Filter, page: &PageRequest) -> Result<Page<EventRow>, StoreError> {
+        let limit = page.limit.min(PageRequest::MAX_LIMIT);
+        if let Some(id) = &filter.id {
+            let row = self.get(id).await?.map(|detail| detail.row);
+            let is_on_page = |row: &EventRow| page.after.is_none_or(|after| row.seq > after);
+            let row = row.filter(|row| is_meant(row, filter) && is_on_page(row));
+            return Ok(Page { items: row.into_iter().take(limit).collect(), next: None });
+        }
+        self.promote_all().await?;
+        let (mut items, mut looked, mut after) = (Vec::new(), 0, page.after);
+        loop {
+            let (rows, next) = self.page(filter, after, PAGE, Direction::OldestFirst).await?;
+            looked += rows.len();
+            for row in rows {
+                if !matches(&row, filter) {
+                    continue;
+                }
+                if items.len() == limit {
+                    let next = items.last().map(|row: &EventRow| row.seq).or(page.after);
+                    return Ok(Page { items, next });
+                }
+                items.push(row);
+            }
+            match next {
+                None => return Ok(Page { items, next: None }),
+                Some(next) if looked >= LOOK => return Ok(Page { items, next: Some(next) }),
+                Some(next) => after = Some(next),
+            }
+        }
+    }
+
+    async fn get(&self, id: &EventId) -> Result<Option<EventDetail>, StoreError> {
+        self.promote_all().await?;
+        let ask = |shard| async move {
+            let call = self.scripts().get.on(shard).arg("").arg(id.as_str());
+            let rows: Vec<ShownRow> = call.run(self.link()).await?;
+            Ok::<_, StoreError>(rows.into_iter().next().map(|row| shown(row, shard)))
+        };
+        let found = try_join_all(self.keys().shards().iter().map(ask)).await?;
+        Ok(found.into_iter().flatten().next().map(|row| row.detail(self.keys(), Extent::Whole)))
+    }
+
+    async fn dead_groups(&self, limit: usize) -> Result<Vec<DeadGroup>, StoreError> {
+        let (mut rows, mut after) = (Vec::new(), None);
+        loop {
+            let (page, next) = self.page(&Filter::dead(), after, PAGE, Direction::NewestFirst).await?;
+            rows.extend(page);
+            match next {
+                Some(next) if rows.len() < LOOK => after = Some(next),
+                _ => return Ok(group(rows, limit)),
+            }
+        }
+    }
+
+    async fn replay(&self, id: &EventId, replay: &Replay<'_>) -> Result<bool, StoreError> {
+        let Some(row) = self.get(id).await?.map(|detail| detail.row) else { return Ok(false) };
+        let change = Change { what: "replay", forget_progress: replay.forget_progress, actor: replay.actor };
+        Ok(self.change(&change, &[row], id.as_str()).await? > 0)
+    }
+
+    async fn replay_all(
+        &self,
+        filter: &Filter,
+        limit: usize,
+        replay: &Replay<'_>,
+    ) -> Result<u64, StoreError> {
+        let change = Change { what: "replay", forget_progress: replay.forget_progress, actor: replay.actor };
+        self.change_matching(&change, filter, limit).await
+    }
+
+    async fn discard(&self, filter: &Filter, limit: usize, actor: &str) -> Result<u64, StoreError> {
+        let change = Change { what: "discard", forget_progress: false, actor };
+        self.change_matching(&change, filter, limit).await
+    }
+
+    async fn purge(&self, purge: &Purge, actor: &str) -> Result<u64, StoreError> {
+        self.purge_for(purge, actor).await
+    }
+
+    async fn pause(&self, route: &str, actor: &str) -> Result<bool, StoreError> {
+        self.control("pause", route, actor).await
+    }
+
+    async fn resume(&self, route: &str, actor: &str) -> Result<bool, StoreError> {
+        self.control("resume", route, actor).await
+    }
+
+    async fn diagnose(&self) -> Result<Vec<Finding>, StoreError> {
+        let stats = self.stats().await?;
+        let mut findings = Vec::new();
+        findings.extend(stats.oldest_pending.and_then(Finding::late));
+        findings.extend(Finding::dead(stats.dead));
+        let (unreadable, parked) = self.look_at_pending().await?;
+        findings.extend(Finding::unreadable(unreadable));
+        let parked = parked.into_iter().filter(|(route, _)| !stats.paused.contains(route));
+        findings.extend(parked.map(|(route, count)| Finding::parked(&route, count)));
+        findings.extend(self.look_at_server().await);
+        Ok(findings)
+    }
+
+    async fn audit(&self, page: &PageRequest) -> Result<Page<AuditEntry>, StoreError> {
+        let keys = self.keys();
+        let limit = page.limit.min(PageRequest::MAX_LIMIT);
+        let before = page.after.map(|seq| keys.sid(seq).to_string()).unwrap_or_default();
+        // One more than asked for, to know whether there are more.
+        let call = self.scripts().audit.on(keys.first()).arg("").arg(before).arg(limit + 1);
+        let entries: StreamRangeReply = call.run(self.link()).await?;
+        let mut items = Vec::with_capacity(limit);
+        for entry in entries.ids.iter().take(limit) {
+            let sid = Sid::parse(&entry.id).unwrap_or_default();
+            let text = |name: &str| entry.get::<String>(name).unwrap_or_default();
+            items.push(AuditEntry {
+                seq: keys.seq(sid, 0),
+                at: Timestamp::from_micros(sid.ms * 1000),
+                actor: text("actor"),
+                action: text("action"),
+                target: text("target"),
+                rows: entry.get("rows").unwrap_or_default(),
+            });
+        }
+        let next = items.last().map(|entry| entry.seq).filter(|_| entries.ids.len() > limit);
+        Ok(Page { items, next })
+    }
+}
+
+/// In which order a page is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    OldestFirst,
+    NewestFirst,
+}
+
+/// What a person does to DEAD rows.
+struct Change<'a> {
+    what: &'static str,
+    forget_progress: bool,
+    actor: &'a str,
+}
+
+impl RedisStore {
+    /// Gives everything that has arrived its place in the indexes. On a server that cannot be written,
+    /// what no engine has seen yet is not shown.
+    pub(crate) async fn promote_all(&self) -> Result<(), StoreError> {
+        if self.0.read_only {
+            return Ok(());
+        }
+        for shard in self.keys().shards() {
+            let call = self.scripts().promote.on(shard).arg("").arg(1000);
+            while call.run::<u8>(self.link()).await? == 1 {}
+        }
+        Ok(())
+    }
+
+    async fn paused(&self) -> Result<Vec<String>, StoreError> {
+        let mut members = redis::cmd("SMEMBERS");
+        members.arg(self.keys().first().key("control"));
+        self.link().query(&members).await.map_err(crate::error::failed)
+    }
+
+    /// One page of all shards together: rows in order, and where to go on.
+    async fn page(
+        &self,
+        filter: &Filter,
+        after: Option<i64>,
+        limit: usize,
+        direction: Direction,
+    ) -> Result<(Vec<EventRow>, Option<i64>), StoreError> {
+        let is_reverse = direction == Direction::NewestFirst;
+        let ask = |shard: &'_ Shard| {
+            let place = after.map(|seq| self.place(seq, shard, direction)).unwrap_or_default();
+            let call = self.scripts().page.on(shard).arg("").arg(place).arg(limit);
+            let call = call.arg(u8::from(is_reverse)).arg(kinds(filter));
+            let number = shard.number;
+            async move {
+                let rows: Vec<ShownRow> = call.run(self.link()).await?;
+                Ok::<_, StoreError>(
+                    rows.into_iter().map(move |row| shown_in(row, number)).collect::<Vec<_>>(),
+                )
+            }
+        };
+        let pages = try_join_all(self.keys().shards().iter().map(ask)).await?;
+        let is_last = pages.iter().all(|page| page.len() < limit);
+        let mut rows: Vec<EventRow> =
+            pages.iter().flatten().map(|row| row.detail(self.keys(), Extent::Head).row).collect();
+        rows.sort_by_key(|row| if is_reverse { -row.seq } else { row.seq });
+        let is_cut = rows.len() > limit;
+        rows.truncate(limit);
+        let next = rows.last().map(|row| row.seq).filter(|_| is_cut || !is_last);
+        Ok((rows, next))
+    }
+
+    /// Where a page of this shard goes on. Rows of other shards at the same place may be on either side.
+    fn place(&self, seq: i64, shard: &Shard, direction: Direction) -> Vec<u8> {
+        let mut place = self.keys().place(seq, shard.number).into_bytes();
+        if direction == Direction::NewestFirst && self.keys().of_seq(seq).number != shard.number {
+            // Behind every id there, so that the row at that place is on the page.
+            place.push(0xff);
+        }
+        place
+    }
+
+    async fn count_kinds(&self, kinds: &[&str]) -> Result<u64, StoreError> {
+        let mut count = 0;
+        for counts in
+            try_join_all(self.keys().shards().iter().map(|shard| self.count_page(shard, "", 0))).await?
+        {
+            let kind = |kind: &&str| match *kind {
+                "waiting" => counts.waiting,
+                "done" => counts.done,
+                "dead" => counts.dead,
+                _ => counts.archived,
+            };
+            count += kinds.iter().map(kind).sum::<u64>();
+        }
+        Ok(count)
+    }
+
+    async fn count_page(&self, shard: &Shard, after: &str, limit: u64) -> Result<Counts, StoreError> {
+        let call = self.scripts().count.on(shard).arg("").arg(after).arg(limit);
+        let (kinds, states, next): ([u64; 5], [u64; 6], String) = call.run(self.link()).await?;
+        let [waiting, done, dead, archived, arrivals] = kinds;
+        Ok(Counts { waiting, done, dead, archived, arrivals, states, next })
+    }
+
+    /// Counts the rows of one shard: all kinds, and the pending ones by their state.
+    async fn count_in(&self, shard: &Shard) -> Result<Counts, StoreError> {
+        let mut total = self.count_page(shard, "", 1000).await?;
+        let counted = |total: &Counts| total.states[0] + total.states[1];
+        while !total.next.is_empty() && counted(&total) < COUNTED {
+            let page = self.count_page(shard, &total.next, 1000).await?;
+            total.states.iter_mut().zip(page.states).for_each(|(sum, n)| *sum += n);
+            total.next = page.next;
+        }
+        if !total.next.is_empty() {
+            let (all, seen) = (total.waiting, counted(&total).max(1));
+            total
+                .states
+                .iter_mut()
+                .for_each(|n| *n = (u128::from(*n) * u128::from(all) / u128::from(seen)) as u64);
+        }
+        Ok(total)
+    }
+
+    /// Changes DEAD rows, shard by shard; answers how many.
+    async fn change(&self, change: &Change<'_>, rows: &[EventRow], target: &str) -> Result<u64, StoreError> {
+        let mut count = 0;
+        for shard in self.keys().shards() {
+            let ids: Vec<&str> = rows
+                .iter()
+                .filter(|row| self.keys().of_seq(row.seq).number == shard.number)
+                .map(|row| row.id.as_str())
+                .collect();
+            if ids.is_empty() {
+                continue;
+            }
+            let call = self
+                .scripts()
+                .change
+                .on(shard)
+                .arg("")
+                .arg(change.what)
+                .arg(u8::from(change.forget_progress));
+            count += call
+                .arg(self.audited_inside(change.actor))
+                .arg(target)
+                .arg(ids)
+                .run::<u64>(self.link())
+                .await?;
+        }
+        self.note(change.actor, change.what, target, count).await?;
+        if count > 0 && change.what == "replay" {
+            self.ring();
+        }
+        Ok(count)
+    }
+
+    /// Changes up to `limit` DEAD rows that match, oldest first.
+    async fn change_matching(
+        &self,
+        change: &Change<'_>,
+        filter: &Filter,
+        limit: usize,
+    ) -> Result<u64, StoreError> {
+        if filter.status.is_some_and(|status| status != Status::Dead) || limit == 0 {
+            return Ok(0);
+        }
+        let target = filter.to_string();
+        let dead = Filter { status: Some(Status::Dead), ..filter.clone() };
+        let (mut count, mut after) = (0, None);
+        loop {
+            let missing = limit - count;
+            let page = PageRequest { after, limit: missing };
+            let page = self.list(&dead, &page).await?;
+            // Others may have changed some of them, so that fewer than were found are.
+            count += self.change(change, &page.items, &target).await? as usize;
+            match page.next {
+                Some(next) if count < limit => after = Some(next),
+                _ => return Ok(count as u64),
+            }
+        }
+    }
+
+    async fn control(&self, what: &str, route: &str, actor: &str) -> Result<bool, StoreError> {
+        let call = self.scripts().control.on(self.keys().first()).arg("").arg(what).arg(route).arg(actor);
+        let changed = call.run::<u8>(self.link()).await? == 1;
+        if changed {
+            self.ring();
+        }
+        Ok(changed)
+    }
+
+    /// Who is named in the script that makes a change. With several shards nobody is, because one change
+    /// is one entry: [`note`](Self::note) writes it.
+    pub(crate) fn audited_inside<'a>(&self, actor: &'a str) -> &'a str {
+        if self.keys().count() == 1 { actor } else { "" }
+    }
+
+    /// Puts a change that was made in several shards on record.
+    pub(crate) async fn note(
+        &self,
+        actor: &str,
+        action: &str,
+        target: &str,
+        rows: u64,
+    ) -> Result<(), StoreError> {
+        if self.keys().count() == 1 || actor.is_empty() || rows == 0 {
+            return Ok(());
+        }
+        let call =
+            self.scripts().note.on(self.keys().first()).arg("").arg(actor).arg(action).arg(target).arg(rows);
+        call.run::<u8>(self.link()).await.map(|_| ())
+    }
+
+    /// How many of the oldest pending rows cannot be read, and how many wait for each route.
+    async fn look_at_pending(&self) -> Result<(u64, HashMap<String, u64>), StoreError> {
+        let (mut unreadable, mut parked, mut after, mut looked) = (0, HashMap::new(), None, 0);
+        let pending = Filter::status(Status::New);
+        loop {
+            let (rows, next) = self.page(&pending, after, PAGE, Direction::OldestFirst).await?;
+            looked += rows.len();
+            for row in rows {
+                unreadable += u64::from(row.malformed.is_some());
+                if let Some(route) = row.parked {
+                    *parked.entry(route).or_insert(0) += 1;
+                }
+            }
+            match next {
+                Some(next) if looked < LOOK => after = Some(next),
+                _ => return Ok((unreadable, parked)),
+            }
+        }
+    }
+
+    /// What the server's settings mean for the outbox. A server that does not tell is not blamed.
+    async fn look_at_server(&self) -> Vec<Finding> {
+        let mut get = redis::cmd("CONFIG");
+        get.arg("GET").arg("*");
+        let Ok(settings) = self.link().query::<HashMap<String, String>>(&get).await else {
+            return Vec::new();
+        };
+        let is = |name: &str, value: &str| settings.get(name).is_some_and(|found| found == value);
+        let mut findings = Vec::new();
+        let mut add = |severity, what: &str, advice: &str| {
+            findings.push(Finding { severity, what: what.to_owned(), advice: advice.to_owned() });
+        };
+        if !settings.contains_key("maxmemory-policy") {
+            return findings;
+        }
+        if !is("maxmemory-policy", "noeviction") && !is("maxmemory", "0") {
+            add(
+                Severity::Problem,
+                "the server deletes keys when its memory is full, those of the outbox too",
+                "set maxmemory-policy to noeviction",
+            );
+        }
+        if is("appendonly", "no") {
+            add(
+                Severity::Problem,
+                "the server keeps its data in memory only, or in snapshots: a crash loses events",
+                "set appendonly to yes",
+            );
+        } else if !is("appendfsync", "always") {
+            add(
+                Severity::Note,
+                "a crash of the machine can lose the last second of writes (appendfsync is not always)",
+                "set appendfsync to always where that matters more than speed",
+            );
+        }
+        findings
+    }
+}
+
+/// The counts of one shard.
+struct Counts {
+    waiting: u64,
+    done: u64,
+    dead: u64,
+    archived: u64,
+    /// Rows that no script has seen yet: on a server that cannot be written.
+    arrivals: u64,
+    /// Pending rows that are new, retried, due, leased, parked, scheduled.
+    states: [u64; 6],
+    /// Where to go on counting; empty at the end.
+    next: String,
+}
+
+impl Counts {
+    fn add_to(&self, stats: &mut Stats) {
+        let [new, retry, due, leased, parked, scheduled] = self.states;
+        stats.new += new + self.arrivals;
+        stats.retry += retry;
+        stats.done += self.done;
+        stats.dead += self.dead;
+        stats.archived += self.archived;
+        stats.due += due + self.arrivals;
+        stats.leased += leased;
+        stats.parked += parked;
+        stats.scheduled += scheduled;
+    }
+}
+
+/// The archive is meant only where it is asked for by its status.
+fn is_meant(row: &EventRow, filter: &Filter) -> bool {
+    matches(row, filter) && (row.status != Status::Archived || filter.status.is_some())
+}
+
+fn shown(row: ShownRow, shard: &Shard) -> Shown {
+    shown_in(row, shard.number)
+}
+
+fn shown_in((id, state, due, body): ShownRow, shard: u16) -> Shown {
+    Shown { id, state, due: due.map(|due| due as i64), body, shard }
+}
+
+fn group(rows: Vec<EventRow>, limit: usize) -> Vec<DeadGroup> {
+    const REASON_CHARS: usize = 200;
+    let mut groups: HashMap<(String, String, String), DeadGroup> = HashMap::new();
+    for row in rows {
+        let reason: String =
+            row.last_error.iter().flat_map(|error| error.chars()).take(REASON_CHARS).collect();
+        let key = (row.aggregate_type, row.event_type, reason);
+        let group = groups.entry(key).or_insert_with_key(|(aggregate_type, event_type, reason)| DeadGroup {
+            aggregate_type: aggregate_type.clone(),
+            event_type: event_type.clone(),
+            reason: reason.clone(),
+            count: 0,
+            first: row.done_at,
+            last: row.done_at,
+        });
+        group.count += 1;
+        group.first = group.first.min(row.done_at);
+        group.last = group.last.max(row.done_at);
+    }
+    let mut groups: Vec<DeadGroup> = groups.into_values().collect();
+    groups.sort_by(|a, b| {
+        b.count.cmp(&a.count).then_with(|| (&a.event_type, &a.reason).cmp(&(&b.event_type, &b.reason)))
+    });
+    groups.truncate(limit);
+    groups
+}

@@ -1,0 +1,125 @@
+//! The way to the server: one connection for many calls, none of which waits for ever.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+#[cfg(feature = "cluster")]
+use redis::cluster_async::ClusterConnection;
+use redis::{AsyncConnectionConfig, Client, Cmd, FromRedisValue, RedisError, RedisResult};
+use tokio::sync::Mutex;
+
+/// How long a server may take to answer a call, and to accept a connection.
+pub(crate) const ANSWER: Duration = Duration::from_secs(2);
+const CONNECT: Duration = Duration::from_secs(2);
+
+/// Calls share it; it connects anew when the server went away, or went silent.
+#[derive(Clone)]
+pub(crate) enum Link {
+    Server(Arc<Server>),
+    #[cfg(feature = "cluster")]
+    Cluster(ClusterConnection),
+}
+
+/// A connection to one server. The driver's own manager keeps a connection that went silent, so that
+/// every call on it fails until the operating system gives up: this one does not.
+pub(crate) struct Server {
+    client: Client,
+    current: Mutex<Current>,
+}
+
+#[derive(Default)]
+struct Current {
+    connection: Option<MultiplexedConnection>,
+    /// Which connection it is, so that a late failure of the one before it does no harm.
+    number: u64,
+}
+
+impl Link {
+    pub(crate) async fn to_server(client: Client) -> RedisResult<Self> {
+        let server = Server { client, current: Mutex::default() };
+        server.connection().await?;
+        Ok(Self::Server(Arc::new(server)))
+    }
+
+    #[cfg(feature = "cluster")]
+    pub(crate) async fn to_cluster(nodes: &[redis::ConnectionInfo]) -> RedisResult<Self> {
+        let client = redis::cluster::ClusterClient::builder(nodes.iter().cloned())
+            .response_timeout(ANSWER)
+            .connection_timeout(CONNECT)
+            // Who calls repeats, so that nobody waits for long.
+            .overall_response_timeout(Some(2 * ANSWER))
+            .build()?;
+        Ok(Self::Cluster(client.get_async_connection().await?))
+    }
+
+    pub(crate) async fn query<T: FromRedisValue>(&self, cmd: &Cmd) -> RedisResult<T> {
+        match self {
+            Self::Server(server) => server.query(cmd).await,
+            #[cfg(feature = "cluster")]
+            Self::Cluster(connection) => cmd.query_async(&mut connection.clone()).await,
+        }
+    }
+
+    /// Whether keys in different slots cannot stand in one transaction.
+    pub(crate) fn is_cluster(&self) -> bool {
+        match self {
+            Self::Server(_) => false,
+            #[cfg(feature = "cluster")]
+            Self::Cluster(_) => true,
+        }
+    }
+}
+
+impl Server {
+    async fn query<T: FromRedisValue>(&self, cmd: &Cmd) -> RedisResult<T> {
+        let (mut connection, number) = self.connection().await?;
+        let answer = cmd.query_async(&mut connection).await;
+        if let Err(error) = &answer
+            && is_lost(error)
+        {
+            self.forget(number).await;
+        }
+        answer
+    }
+
+    async fn connection(&self) -> RedisResult<(MultiplexedConnection, u64)> {
+        let mut current = self.current.lock().await;
+        if current.connection.is_none() {
+            let config = AsyncConnectionConfig::new()
+                .set_response_timeout(Some(ANSWER))
+                .set_connection_timeout(Some(CONNECT));
+            current.connection =
+                Some(self.client.get_multiplexed_async_connection_with_config(&config).await?);
+            current.number += 1;
+        }
+        match &current.connection {
+            Some(connection) => Ok((connection.clone(), current.number)),
+            None => Err(RedisError::from(std::io::Error::from(std::io::ErrorKind::NotConnected))),
+        }
+    }
+
+    async fn forget(&self, number: u64) {
+        let mut current = self.current.lock().await;
+        if current.number == number {
+            current.connection = None;
+        }
+    }
+}
+
+/// Whether the next call should not use this connection. Silence counts: what answers after it would be
+/// the answer to somebody else's question.
+fn is_lost(error: &RedisError) -> bool {
+    error.is_io_error() || error.is_unrecoverable_error()
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Server(_) => "a server",
+            #[cfg(feature = "cluster")]
+            Self::Cluster(_) => "a cluster",
+        })
+    }
+}

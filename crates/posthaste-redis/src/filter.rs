@@ -1,0 +1,42 @@
+//! Which rows an operator means.
+
+use posthaste::EventRow;
+use posthaste::Status;
+use posthaste::admin::Filter;
+
+/// The kinds of rows, each with an index in the order of insertion, among which all that match are.
+pub(crate) fn kinds(filter: &Filter) -> &'static [&'static str] {
+    match filter.status {
+        Some(Status::New | Status::Retry) => &["waiting"],
+        Some(Status::Done) => &["done"],
+        Some(Status::Dead) => &["dead"],
+        Some(Status::Archived) => &["archived"],
+        None => &["waiting", "done", "dead"],
+    }
+}
+
+/// Whether the number of rows of those kinds is the answer.
+pub(crate) fn is_whole_kind(filter: &Filter) -> bool {
+    let by_kind = match filter.status {
+        Some(Status::New | Status::Retry) => return false,
+        status => Filter { status, ..Filter::default() },
+    };
+    *filter == by_kind
+}
+
+/// Whether a row is meant.
+pub(crate) fn matches(row: &EventRow, filter: &Filter) -> bool {
+    fn is_or_any(wanted: Option<&String>, value: Option<&str>) -> bool {
+        wanted.is_none_or(|wanted| value == Some(wanted))
+    }
+    let contains =
+        |text: &String| row.last_error.as_deref().is_some_and(|error| error.contains(text.as_str()));
+    filter.status.is_none_or(|status| status == row.status)
+        && filter.id.as_ref().is_none_or(|id| *id == row.id)
+        && is_or_any(filter.event_type.as_ref(), Some(&row.event_type))
+        && is_or_any(filter.aggregate_type.as_ref(), Some(&row.aggregate_type))
+        && is_or_any(filter.aggregate_id.as_ref(), row.aggregate_id.as_deref())
+        && is_or_any(filter.tenant_id.as_ref(), row.tenant_id.as_deref())
+        && is_or_any(filter.parked.as_ref(), row.parked.as_deref())
+        && filter.error_contains.as_ref().is_none_or(contains)
+}

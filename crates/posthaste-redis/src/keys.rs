@@ -1,0 +1,295 @@
+//! Names of keys, and which shard an event belongs to.
+
+use std::fmt;
+use std::sync::Arc;
+
+use posthaste::Event;
+
+/// How many bits of a `seq` number the rows of one millisecond.
+const ROW_BITS: u32 = 20;
+
+/// The most shards: each still has room for thousands of events in one millisecond.
+const MAX_SHARDS: u16 = 256;
+
+/// The name of an outbox, with which all its keys begin. Default: `outbox`.
+///
+/// Letters, digits, `_`, `-` and `.`, at most 64 of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutboxName(String);
+
+impl OutboxName {
+    /// Takes the name if it is a good one.
+    ///
+    /// ```
+    /// use posthaste_redis::OutboxName;
+    ///
+    /// assert!(OutboxName::new("tickets").is_ok());
+    /// assert!(OutboxName::new("my{outbox}").is_err());
+    /// ```
+    pub fn new(name: &str) -> Result<Self, InvalidName> {
+        let is_good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+        match (1..=64).contains(&name.len()) && name.chars().all(is_good) {
+            true => Ok(Self(name.to_owned())),
+            false => Err(InvalidName(name.chars().take(80).collect())),
+        }
+    }
+}
+
+impl Default for OutboxName {
+    fn default() -> Self {
+        Self("outbox".to_owned())
+    }
+}
+
+impl fmt::Display for OutboxName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A name that cannot stand in a key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} cannot name an outbox: use 1 to 64 letters, digits, `_`, `-` and `.`")]
+pub struct InvalidName(String);
+
+/// The keys of every shard of one outbox.
+#[derive(Clone, Debug)]
+pub(crate) struct Keys {
+    name: OutboxName,
+    shards: Arc<[Shard]>,
+}
+
+/// The keys of one shard. They share a hash tag, so that a cluster keeps them together.
+#[derive(Debug)]
+pub(crate) struct Shard {
+    /// Its number.
+    pub(crate) number: u16,
+    tag: String,
+    /// In the order in which the scripts name them.
+    keys: [String; KEYS.len()],
+}
+
+/// What follows the tag. Scripts know the keys by their places in this list.
+const KEYS: [&str; 14] = [
+    "entries",
+    "state",
+    "arrivals",
+    "pending",
+    "waiting",
+    "done",
+    "done-seq",
+    "dead",
+    "dead-seq",
+    "archived",
+    "archived-seq",
+    "parked",
+    "control",
+    "audit",
+];
+
+impl Keys {
+    pub(crate) fn new(name: OutboxName, shards: u16) -> Self {
+        let shards = (0..shards.clamp(1, MAX_SHARDS)).map(|number| Shard::new(&name, number)).collect();
+        Self { name, shards }
+    }
+
+    pub(crate) fn shards(&self) -> &[Shard] {
+        &self.shards
+    }
+
+    pub(crate) fn count(&self) -> u16 {
+        // There are at most `MAX_SHARDS`.
+        self.shards.len() as u16
+    }
+
+    /// Where the settings, the paused routes and the audit of the whole outbox are.
+    pub(crate) fn first(&self) -> &Shard {
+        &self.shards[0]
+    }
+
+    /// The shard of an aggregate.
+    pub(crate) fn of_aggregate(&self, aggregate_id: &str) -> &Shard {
+        &self.shards[usize::from(key_slot(aggregate_id.as_bytes()) % self.count())]
+    }
+
+    /// The shard of an event: that of its aggregate, or one of its own where it has none.
+    pub(crate) fn of_event(&self, event: &Event) -> &Shard {
+        self.of_aggregate(event.aggregate_id().unwrap_or_else(|| event.id().as_str()))
+    }
+
+    /// The shard that wrote this `seq`.
+    pub(crate) fn of_seq(&self, seq: i64) -> &Shard {
+        &self.shards[(low_bits(seq) % i64::from(self.count())) as usize]
+    }
+
+    /// The number of a row: when it was inserted, its place within that millisecond, and its shard.
+    pub(crate) fn seq(&self, sid: Sid, shard: u16) -> i64 {
+        (sid.ms << ROW_BITS).saturating_add(sid.n * i64::from(self.count()) + i64::from(shard))
+    }
+
+    /// The stream id in a `seq`.
+    pub(crate) fn sid(&self, seq: i64) -> Sid {
+        Sid { ms: seq >> ROW_BITS, n: low_bits(seq) / i64::from(self.count()) }
+    }
+
+    /// The last place in a shard's order of insertion that is not behind `seq`.
+    pub(crate) fn place(&self, seq: i64, shard: u16) -> String {
+        let before = low_bits(seq) - i64::from(shard);
+        let sid = match before < 0 {
+            true => Sid { ms: (seq >> ROW_BITS) - 1, n: 99_999_999 },
+            false => Sid { ms: seq >> ROW_BITS, n: before / i64::from(self.count()) },
+        };
+        format!("{:014}-{:08}:", sid.ms.max(0), sid.n)
+    }
+
+    /// The settings of the outbox, which nobody but `open` reads or writes.
+    pub(crate) fn settings(&self) -> String {
+        self.first().key("settings")
+    }
+
+    /// The channel on which a write wakes other processes.
+    pub(crate) fn channel(&self) -> String {
+        format!("{}:wake", self.name)
+    }
+}
+
+fn low_bits(seq: i64) -> i64 {
+    seq & ((1 << ROW_BITS) - 1)
+}
+
+impl Shard {
+    fn new(name: &OutboxName, number: u16) -> Self {
+        let tag = format!("{{{name}:{number}}}");
+        let keys = KEYS.map(|key| format!("{tag}:{key}"));
+        Self { number, tag, keys }
+    }
+
+    /// What the service's own keys have to contain to be in this shard.
+    pub(crate) fn tag(&self) -> &str {
+        &self.tag
+    }
+
+    pub(crate) fn key(&self, name: &str) -> String {
+        format!("{}:{name}", self.tag)
+    }
+
+    pub(crate) fn keys(&self) -> &[String] {
+        &self.keys
+    }
+
+    /// Where the bodies are.
+    pub(crate) fn entries(&self) -> &str {
+        &self.keys[0]
+    }
+
+    /// Where events arrive.
+    pub(crate) fn arrivals(&self) -> &str {
+        &self.keys[2]
+    }
+}
+
+/// The id that a stream gave: the server's clock in milliseconds, and a number within them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sid {
+    pub(crate) ms: i64,
+    pub(crate) n: i64,
+}
+
+impl Sid {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (ms, n) = text.split_once('-')?;
+        Some(Self { ms: ms.parse().ok()?, n: n.parse().ok()? })
+    }
+}
+
+impl fmt::Display for Sid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.ms, self.n)
+    }
+}
+
+/// What `CLUSTER KEYSLOT` answers, so that a program in any language finds the shard of an aggregate.
+fn key_slot(key: &[u8]) -> u16 {
+    let tag = || {
+        let open = key.iter().position(|&byte| byte == b'{')? + 1;
+        let length = key[open..].iter().position(|&byte| byte == b'}').filter(|&length| length > 0)?;
+        Some(&key[open..open + length])
+    };
+    crc16(tag().unwrap_or(key)) % 16384
+}
+
+/// CRC-16 as Redis Cluster uses it (XMODEM).
+fn crc16(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |crc, &byte| {
+        (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| match crc & 0x8000 {
+            0 => crc << 1,
+            _ => (crc << 1) ^ 0x1021,
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(shards: u16) -> Keys {
+        Keys::new(OutboxName::default(), shards)
+    }
+
+    // S1-04, T14
+    #[test]
+    fn every_key_of_a_shard_has_its_tag() {
+        for shard in keys(3).shards() {
+            let tag = format!("{{outbox:{}}}", shard.number);
+            assert_eq!(shard.tag(), tag);
+            assert!(shard.keys().iter().all(|key| key.starts_with(&tag)));
+        }
+    }
+
+    /// The figures are those of a server's `CLUSTER KEYSLOT`.
+    #[test]
+    fn key_slot_is_that_of_the_cluster() {
+        for (key, slot) in [("123456789", 12739), ("foo", 12182), ("{user1000}.following", 3443), ("", 0)] {
+            assert_eq!(key_slot(key.as_bytes()), slot, "{key}");
+        }
+        assert_eq!(key_slot(b"foo{}{bar}"), crc16(b"foo{}{bar}") % 16384, "an empty tag is none");
+    }
+
+    #[test]
+    fn seq_tells_shard_and_stream_id() {
+        for shards in [1, 3, 16, 256] {
+            let keys = keys(shards);
+            for shard in [0, shards / 2, shards - 1] {
+                for sid in [Sid { ms: 1_763_300_000_123, n: 0 }, Sid { ms: 1_763_300_000_123, n: 4000 }] {
+                    let seq = keys.seq(sid, shard);
+                    assert_eq!((keys.sid(seq), keys.of_seq(seq).number), (sid, shard));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn seq_grows_with_time_and_with_each_row() {
+        let keys = keys(4);
+        let at = |ms, n, shard| keys.seq(Sid { ms, n }, shard);
+        assert!(at(5, 0, 3) < at(5, 1, 0) && at(5, 9, 3) < at(6, 0, 0));
+    }
+
+    #[test]
+    fn place_is_where_a_page_of_another_shard_goes_on() {
+        let keys = keys(4);
+        let seq = keys.seq(Sid { ms: 5, n: 2 }, 1);
+        assert_eq!(keys.place(seq, 1), "00000000000005-00000002:");
+        assert_eq!(keys.place(seq, 0), "00000000000005-00000002:", "shard 0 comes before it");
+        assert_eq!(keys.place(seq, 3), "00000000000005-00000001:", "shard 3 comes after it");
+        assert_eq!(keys.place(keys.seq(Sid { ms: 5, n: 0 }, 0), 2), "00000000000004-99999999:");
+    }
+
+    #[test]
+    fn names_that_would_break_a_key_are_refused() {
+        for name in ["", "a b", "a{b", "a:b", "ä", &"x".repeat(65)] {
+            assert!(OutboxName::new(name).is_err(), "{name:?}");
+        }
+        assert_eq!(OutboxName::new("Tickets_2.eu-west").unwrap().to_string(), "Tickets_2.eu-west");
+    }
+}

@@ -1,0 +1,198 @@
+//! The Redis store of the Posthaste outbox, for services whose state is in Redis: a mint and its event
+//! are stored in one atomic step.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//!
+//! use posthaste::{Delivery, Event, Outbox, Routes};
+//! use posthaste_redis::RedisStore;
+//!
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = redis::Client::open("redis://localhost/")?;
+//! let mut connection = client.get_multiplexed_async_connection().await?;
+//!
+//! let store = RedisStore::connect("redis://localhost/").await?;
+//! let routes = Routes::new().handle("TicketMinted", async |event: Delivery| println!("{}", event.id()));
+//! let outbox = Outbox::multi_node(store.clone(), routes, Duration::from_secs(30)).start()?;
+//! let writer = store.writer(&outbox);
+//!
+//! let mut tx = writer.begin();
+//! tx.set(format!("{}:ticket:17", store.tag("17")), "minted");
+//! tx.write(Event::builder("TicketMinted").aggregate("Ticket", "17").json_text("{}").build()?)?;
+//! tx.commit(&mut connection).await?;
+//! # outbox.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What lies where, and what each setting of the server really promises, stands in `docs/redis.md`.
+
+mod admin;
+mod body;
+mod connection;
+mod error;
+mod filter;
+mod keys;
+mod metrics;
+mod open;
+mod scripts;
+mod state;
+mod store;
+mod text;
+mod tx;
+mod wake;
+mod writer;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use posthaste::store::Wake;
+use posthaste::writer::NewRow;
+use posthaste::{Outbox, StoreError};
+
+pub use error::OpenError;
+pub use keys::{InvalidName, OutboxName};
+pub use open::RedisStoreBuilder;
+pub use tx::{RedisCommitError, RedisTx, Replies};
+pub use writer::{ENQUEUE_LUA, RedisWriter, ScriptEvent};
+
+use connection::Link;
+use keys::Keys;
+use scripts::Scripts;
+
+/// An outbox in Redis, from Redis 6.2 on. Cheap to clone.
+///
+/// It has connections of its own, and any number of processes may share an outbox.
+#[derive(Clone, Debug)]
+pub struct RedisStore(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    link: Link,
+    keys: Keys,
+    scripts: Scripts,
+    metrics: metrics::Metrics,
+    /// Nothing may be written: a replica, for those who only look.
+    read_only: bool,
+    /// Which shard is asked first next time.
+    turn: AtomicUsize,
+    /// Rung when there may be something to claim; made when somebody first asks.
+    wake: OnceLock<Wake>,
+    /// Where to listen for other processes: any of these servers.
+    listen: Vec<redis::ConnectionInfo>,
+    /// Rings for other processes; made with the first writer.
+    bell: OnceLock<Wake>,
+    /// Rung when the store ends, for the one who listens.
+    gone: Wake,
+}
+
+impl RedisStore {
+    /// Opens the outbox `outbox` on the server at this URL: `redis://user:password@host:port/0`, or
+    /// `rediss://` for TLS (feature `tls`). Keys that hold something else are an error that names them.
+    pub async fn connect(url: &str) -> Result<Self, OpenError> {
+        Self::builder(url)?.connect().await
+    }
+
+    /// The same with another name, or with several shards.
+    pub fn builder(url: &str) -> Result<RedisStoreBuilder, OpenError> {
+        RedisStoreBuilder::server(url)
+    }
+
+    /// An outbox on a Redis Cluster, of which some nodes are named. Give it several
+    /// [`shards`](RedisStoreBuilder::shards), or one node has all the work.
+    #[cfg(feature = "cluster")]
+    pub fn cluster<'u>(nodes: impl IntoIterator<Item = &'u str>) -> Result<RedisStoreBuilder, OpenError> {
+        RedisStoreBuilder::cluster(nodes)
+    }
+
+    /// The writer's door. Made once; cheap to clone.
+    pub fn writer(&self, outbox: &Outbox) -> RedisWriter {
+        RedisWriter::new(self.clone(), outbox.writer_core().ringing(self.bell()))
+    }
+
+    /// What the service's own keys of this aggregate have to contain, such as `{outbox:0}`: then a
+    /// cluster keeps them where the aggregate's events are, and one transaction can change both.
+    ///
+    /// ```no_run
+    /// # async fn run() -> Result<(), posthaste_redis::OpenError> {
+    /// let store = posthaste_redis::RedisStore::connect("redis://localhost/").await?;
+    /// let key = format!("{}:ticket:17", store.tag("17"));
+    /// assert_eq!(key, "{outbox:0}:ticket:17");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn tag(&self, aggregate_id: &str) -> &str {
+        self.keys().of_aggregate(aggregate_id).tag()
+    }
+
+    /// The enqueue of a transaction alone, for the conformance suite: no hooks, no limits, no receipt.
+    /// Services use a [`RedisWriter`].
+    #[doc(hidden)]
+    pub async fn insert_rows(
+        &self,
+        connection: &mut impl redis::aio::ConnectionLike,
+        rows: &[NewRow],
+    ) -> Result<Vec<Option<i64>>, StoreError> {
+        tx::insert_rows(self, connection, rows).await
+    }
+
+    fn keys(&self) -> &Keys {
+        &self.0.keys
+    }
+
+    fn link(&self) -> &Link {
+        &self.0.link
+    }
+
+    fn scripts(&self) -> &Scripts {
+        &self.0.scripts
+    }
+
+    fn next_turn(&self) -> usize {
+        self.0.turn.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Starts to listen when somebody asks for the first time.
+    fn listen(&self) -> Wake {
+        let wake = self.0.wake.get_or_init(|| {
+            let wake = Wake::new();
+            if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+                let (gone, servers, channel) =
+                    (self.0.gone.clone(), self.0.listen.clone(), self.keys().channel());
+                runtime.spawn(wake::listen_until(gone, servers, channel, wake.clone()));
+            }
+            wake
+        });
+        wake.clone()
+    }
+
+    /// What rings for other processes, started when it is needed for the first time.
+    fn bell(&self) -> Wake {
+        let bell = self.0.bell.get_or_init(|| {
+            let bell = Wake::new();
+            if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+                runtime.spawn(wake::ring_for(Arc::downgrade(&self.0), bell.clone()));
+            }
+            bell
+        });
+        bell.clone()
+    }
+
+    /// Rows became due: this process and the others may have a look.
+    fn ring(&self) {
+        if let Some(wake) = self.0.wake.get() {
+            wake.ring();
+        }
+        self.bell().ring();
+    }
+}
+
+impl Drop for Inner {
+    /// Lets the tasks behind the bells see that the store is gone.
+    fn drop(&mut self) {
+        self.gone.ring();
+        if let Some(bell) = self.bell.get() {
+            bell.ring();
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Opening a store: is that a server we can use, and are these keys ours?
+
+use std::collections::HashMap;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, OnceLock};
+
+use futures_util::future::try_join_all;
+use posthaste::store::Wake;
+use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _, RedisError, Value};
+
+use crate::connection::Link;
+use crate::error::opening;
+use crate::keys::{Keys, OutboxName};
+use crate::metrics::Metrics;
+use crate::scripts::Scripts;
+use crate::{Inner, OpenError, RedisStore};
+
+/// The oldest server that has every command we use.
+const OLDEST: &str = "6.2";
+
+/// The layout of the keys.
+const LAYOUT: u32 = 1;
+
+/// What each key of a shard holds, in the order of the keys.
+const TYPES: [&str; 14] = [
+    "hash", "hash", "stream", "zset", "zset", "zset", "zset", "zset", "zset", "zset", "zset", "zset", "set",
+    "stream",
+];
+
+/// Opens a [`RedisStore`].
+#[derive(Clone)]
+#[must_use = "call `connect`"]
+pub struct RedisStoreBuilder {
+    servers: Vec<ConnectionInfo>,
+    is_cluster: bool,
+    name: OutboxName,
+    shards: Option<u16>,
+    read_only: bool,
+}
+
+impl RedisStoreBuilder {
+    pub(crate) fn server(url: &str) -> Result<Self, OpenError> {
+        Self::new([url], false)
+    }
+
+    #[cfg(feature = "cluster")]
+    pub(crate) fn cluster<'u>(nodes: impl IntoIterator<Item = &'u str>) -> Result<Self, OpenError> {
+        Self::new(nodes, true)
+    }
+
+    fn new<'u>(urls: impl IntoIterator<Item = &'u str>, is_cluster: bool) -> Result<Self, OpenError> {
+        let servers: Result<Vec<_>, _> = urls.into_iter().map(|url| url.into_connection_info()).collect();
+        let servers = servers.map_err(OpenError::Url)?;
+        Ok(Self { servers, is_cluster, name: OutboxName::default(), shards: None, read_only: false })
+    }
+
+    /// The name of the outbox, with which its keys begin. Default: `outbox`. Several outboxes live on one
+    /// server side by side.
+    pub fn name(mut self, name: OutboxName) -> Self {
+        self.name = name;
+        self
+    }
+
+    /// Into how many shards the outbox is divided, at most 256. Default: as many as it has, and one if it
+    /// is new. The number stays with the outbox: another one is refused.
+    ///
+    /// On one server, one shard is right. On a cluster take a few times as many as it has nodes.
+    pub fn shards(mut self, shards: u16) -> Self {
+        self.shards = Some(shards.clamp(1, 256));
+        self
+    }
+
+    /// Accepts a server that cannot be written, a replica for example; calls that write fail there. For
+    /// those who only look. Default: such a server is refused at once.
+    pub fn read_only(mut self) -> Self {
+        self.read_only = true;
+        self
+    }
+
+    /// Opens the store.
+    pub async fn connect(self) -> Result<RedisStore, OpenError> {
+        let server = self.describe();
+        let link = self.link().await.map_err(|error| opening(&server, error))?;
+        self.check_server(&link, &server).await?;
+        let shards = self.agree_on_shards(&link).await?;
+        let keys = Keys::new(self.name.clone(), shards);
+        check_types(&link, &keys).await?;
+        Ok(RedisStore(Arc::new(Inner {
+            link,
+            metrics: Metrics::new(self.name.to_string()),
+            keys,
+            scripts: Scripts::default(),
+            read_only: self.read_only,
+            turn: AtomicUsize::new(0),
+            wake: OnceLock::new(),
+            listen: self.servers,
+            bell: OnceLock::new(),
+            gone: Wake::new(),
+        })))
+    }
+
+    async fn link(&self) -> Result<Link, RedisError> {
+        #[cfg(feature = "cluster")]
+        if self.is_cluster {
+            return Link::to_cluster(&self.servers).await;
+        }
+        let server = self.servers.first().cloned();
+        let server =
+            server.ok_or_else(|| RedisError::from((redis::ErrorKind::InvalidClientConfig, "no server")))?;
+        Link::to_server(Client::open(server)?).await
+    }
+
+    /// The servers, without user and password.
+    fn describe(&self) -> String {
+        let addresses: Vec<String> = self.servers.iter().map(|server| shown(server.addr())).collect();
+        addresses.join(", ")
+    }
+
+    async fn check_server(&self, link: &Link, server: &str) -> Result<(), OpenError> {
+        let answer =
+            link.query::<Value>(&redis::cmd("INFO")).await.map_err(|error| opening(server, error))?;
+        let info = read_info(&answer);
+        let version = info.get("redis_version").map(String::as_str).unwrap_or_default();
+        if is_older(version, OLDEST) {
+            return Err(OpenError::OldServer { found: version.to_owned(), needed: OLDEST });
+        }
+        if !self.is_cluster && info.get("redis_mode").is_some_and(|mode| mode == "cluster") {
+            return Err(OpenError::ClusterNode { server: server.to_owned() });
+        }
+        let is_replica = info.get("role").is_some_and(|role| role == "slave");
+        if !self.is_cluster && is_replica && !self.read_only {
+            return Err(OpenError::ReadOnlyServer { server: server.to_owned() });
+        }
+        Ok(())
+    }
+
+    /// The number of shards that the outbox has, which the first to open it decides.
+    async fn agree_on_shards(&self, link: &Link) -> Result<u16, OpenError> {
+        let key = Keys::new(self.name.clone(), 1).settings();
+        let asked = self.shards.unwrap_or(1);
+        if !self.read_only {
+            for (field, value) in [("shards", u32::from(asked)), ("layout", LAYOUT)] {
+                let mut set = redis::cmd("HSETNX");
+                set.arg(&key).arg(field).arg(value);
+                link.query::<i64>(&set).await?;
+            }
+        }
+        let mut get = redis::cmd("HMGET");
+        get.arg(&key).arg("shards").arg("layout");
+        let (shards, layout): (Option<u16>, Option<u32>) = link.query(&get).await?;
+        let (found, layout) = (shards.unwrap_or(asked), layout.unwrap_or(LAYOUT));
+        let outbox = self.name.to_string();
+        if layout > LAYOUT {
+            return Err(OpenError::NewerLayout { outbox, found: layout, known: LAYOUT });
+        }
+        match self.shards {
+            Some(asked) if asked != found => Err(OpenError::Shards { outbox, found, asked }),
+            _ => Ok(found),
+        }
+    }
+}
+
+impl std::fmt::Debug for RedisStoreBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RedisStoreBuilder({} on {})", self.name, self.describe())
+    }
+}
+
+fn shown(address: &ConnectionAddr) -> String {
+    address.to_string()
+}
+
+/// A key under one of our names that is not ours is named before anything is written.
+// S1-07
+async fn check_types(link: &Link, keys: &Keys) -> Result<(), OpenError> {
+    let named = keys.shards().iter().flat_map(|shard| shard.keys().iter().zip(TYPES));
+    try_join_all(named.map(async |(key, needed)| {
+        let mut cmd = redis::cmd("TYPE");
+        cmd.arg(key);
+        let found: String = link.query(&cmd).await?;
+        match found == "none" || found == needed {
+            true => Ok(()),
+            false => Err(OpenError::ForeignKey { key: key.clone(), found, needed }),
+        }
+    }))
+    .await
+    .map(|_| ())
+}
+
+/// The lines of INFO; a cluster answers once per node, of which the first is as good as any.
+fn read_info(answer: &Value) -> HashMap<String, String> {
+    let text = match answer {
+        Value::BulkString(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        Value::VerbatimString { text, .. } => text.clone(),
+        Value::Map(nodes) => return nodes.first().map(|(_, value)| read_info(value)).unwrap_or_default(),
+        Value::Array(values) => return values.first().map(read_info).unwrap_or_default(),
+        _ => String::new(),
+    };
+    let pair =
+        |line: &str| line.trim().split_once(':').map(|(name, value)| (name.to_owned(), value.to_owned()));
+    text.lines().filter_map(pair).collect()
+}
+
+/// Whether a version comes before another. One that says nothing is not old.
+fn is_older(version: &str, than: &str) -> bool {
+    let numbers = |text: &str| -> Vec<u32> { text.split('.').map_while(|part| part.parse().ok()).collect() };
+    let version = numbers(version);
+    !version.is_empty() && version < numbers(than)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_by_number() {
+        for (version, is_old) in [
+            ("5.0.14", true),
+            ("6.0.16", true),
+            ("6.2.0", false),
+            ("7.0.15", false),
+            ("10.1", false),
+            ("", false),
+        ] {
+            assert_eq!(is_older(version, OLDEST), is_old, "{version}");
+        }
+    }
+
+    #[test]
+    fn builder_shows_no_password() {
+        let builder = RedisStore::builder("redis://user:sEcret@localhost:7/").unwrap();
+        let shown = format!("{builder:?}");
+        assert!(shown.contains("localhost:7") && !shown.contains("sEcret"), "{shown}");
+    }
+}

@@ -1,0 +1,332 @@
+//! A transaction of the service's own commands and its events: one MULTI and EXEC.
+//!
+//! The enqueue is two plain commands, never a script: a script that is unknown to the server, or that
+//! fails, fails alone inside EXEC, and the mint would stay without its event. `HSETNX` stores the body
+//! unless the id is there; `XADD` notes the arrival, with the server's own clock, which is the only plain
+//! command that knows it. They can fail only on keys that hold something else.
+
+use std::ops::{Deref, DerefMut};
+
+use posthaste::writer::{Ledger, NewRow, Prepared};
+use posthaste::{Event, EventId, StoreError, WriteError};
+use redis::aio::ConnectionLike;
+use redis::{ErrorKind, FromRedisValue, Pipeline, RedisError, ServerErrorKind, Value};
+
+use crate::RedisStore;
+use crate::body;
+use crate::error::{failed, unexpected};
+use crate::keys::{Keys, Sid};
+use crate::writer::{Birth, RedisWriter, commit, ids_of};
+
+/// A transaction; made by [`RedisWriter::begin`]. Derefs to the driver's [`Pipeline`], so that its own
+/// commands are added as always. Dropped, nothing was sent.
+///
+/// The driver's `ignore` has no effect: [`commit`](Self::commit) answers what every command answered.
+#[derive(Debug)]
+#[must_use = "dropped, nothing was sent"]
+pub struct RedisTx {
+    writer: RedisWriter,
+    pipeline: Pipeline,
+    writes: Vec<Write>,
+}
+
+/// Events of one write, and the places of their commands in the pipeline.
+#[derive(Debug)]
+struct Write {
+    prepared: Prepared,
+    places: Vec<usize>,
+}
+
+impl RedisTx {
+    pub(crate) fn new(writer: RedisWriter) -> Self {
+        let mut pipeline = Pipeline::new();
+        pipeline.atomic();
+        Self { writer, pipeline, writes: Vec::new() }
+    }
+
+    /// Adds one event and answers its id; none if a hook suppressed it. Nothing is sent yet.
+    pub fn write(&mut self, event: Event) -> Result<Option<EventId>, WriteError> {
+        Ok(self.write_all(vec![event])?.into_iter().next())
+    }
+
+    /// Adds events and answers their ids, those that a hook left out excepted.
+    ///
+    /// On a cluster all events of a transaction must have the same [`tag`](RedisStore::tag).
+    pub fn write_all(&mut self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
+        let prepared = self.writer.prepare(events)?;
+        self.refuse_other_slots(prepared.rows())?;
+        let ids = ids_of(&prepared);
+        let places =
+            prepared.rows().iter().map(|row| enqueue(self.writer.store().keys(), &mut self.pipeline, row));
+        let places = places.collect();
+        self.writes.push(Write { prepared, places });
+        Ok(ids)
+    }
+
+    fn refuse_other_slots(&self, rows: &[NewRow]) -> Result<(), StoreError> {
+        let keys = self.writer.store().keys();
+        let before = self.writes.iter().flat_map(|write| write.prepared.rows());
+        let mut shards = before.chain(rows).map(|row| keys.of_event(&row.event).number);
+        let first = shards.next();
+        if self.writer.store().link().is_cluster() && shards.any(|shard| Some(shard) != first) {
+            let operation = "store events of different shards in one transaction of a cluster: use one \
+                             transaction for each aggregate";
+            return Err(StoreError::Unsupported { store: "Redis", operation });
+        }
+        Ok(())
+    }
+
+    /// Sends the transaction on this connection, which may be any of the driver's, and hands the events to
+    /// the engine.
+    ///
+    /// Reads every answer: an `Err` says exactly what was applied and what was not.
+    pub async fn commit(mut self, connection: &mut impl ConnectionLike) -> Result<Replies, RedisCommitError> {
+        let pipeline = std::mem::take(&mut self.pipeline);
+        let writes = std::mem::take(&mut self.writes);
+        if pipeline.is_empty() {
+            return Ok(Replies(Vec::new()));
+        }
+        let answer = execute(&pipeline, connection).await;
+        match answer {
+            Ok(values) => self.read(writes, values),
+            Err(error) => {
+                if matches!(error, RedisCommitError::RolledBack(_) | RedisCommitError::Conflict) {
+                    self.undo(writes);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Sorts the answers into those of our commands and those of the service's.
+    fn read(&self, writes: Vec<Write>, values: Vec<Value>) -> Result<Replies, RedisCommitError> {
+        let mut answers: Vec<Option<Value>> = values.into_iter().map(Some).collect();
+        let (mut ledger, mut missing, mut cause) = (Ledger::new(), Vec::new(), None);
+        for Write { prepared, places } in writes {
+            let ids = ids_of(&prepared);
+            let mut sids = Vec::with_capacity(places.len());
+            for (&place, id) in places.iter().zip(&ids) {
+                match read_enqueue(&mut answers, place) {
+                    Ok(sid) => sids.push(sid),
+                    Err(error) => {
+                        missing.push(id.clone());
+                        cause.get_or_insert(error);
+                        sids.push(None);
+                    }
+                }
+            }
+            if let Err(error) = self.writer.written(prepared, &sids, &mut ledger) {
+                missing.extend(ids);
+                cause.get_or_insert(error);
+            }
+        }
+        commit(ledger);
+        let replies = Replies(answers.into_iter().flatten().collect());
+        if let Some(source) = cause {
+            return Err(RedisCommitError::EventsNotStored { events: missing, replies, source });
+        }
+        match replies.first_error() {
+            Some((place, source)) => Err(RedisCommitError::PartlyApplied { place, replies, source }),
+            None => Ok(replies),
+        }
+    }
+
+    fn undo(&self, writes: Vec<Write>) {
+        let mut ledger = Ledger::new();
+        writes.into_iter().for_each(|write| self.writer.undone(write.prepared, &mut ledger));
+        ledger.rolled_back();
+    }
+}
+
+impl Drop for RedisTx {
+    /// Nothing was sent: hooks are told.
+    fn drop(&mut self) {
+        let writes = std::mem::take(&mut self.writes);
+        self.undo(writes);
+    }
+}
+
+impl Deref for RedisTx {
+    type Target = Pipeline;
+    fn deref(&self) -> &Pipeline {
+        &self.pipeline
+    }
+}
+
+impl DerefMut for RedisTx {
+    fn deref_mut(&mut self) -> &mut Pipeline {
+        &mut self.pipeline
+    }
+}
+
+/// Adds the two commands of one event, and answers the place of the first.
+fn enqueue(keys: &Keys, pipeline: &mut Pipeline, row: &NewRow) -> usize {
+    let shard = keys.of_event(&row.event);
+    let place = pipeline.len();
+    pipeline.cmd("HSETNX").arg(shard.entries()).arg(row.event.id().as_str()).arg(body::encode(&row.event));
+    pipeline.cmd("XADD").arg(shard.arrivals()).arg("*");
+    for (name, value) in Birth::of(row).fields() {
+        pipeline.arg(name).arg(value);
+    }
+    place
+}
+
+/// What the two commands answered: the stream id, or none for an id that existed already.
+fn read_enqueue(answers: &mut [Option<Value>], place: usize) -> Result<Option<String>, StoreError> {
+    let mut take = |place: usize| {
+        let value = answers.get_mut(place).and_then(Option::take).ok_or_else(|| unexpected("EXEC"))?;
+        value.extract_error().map_err(failed)
+    };
+    let (stored, sid) = (take(place), take(place + 1));
+    let is_new = bool::from_redis_value(stored?).map_err(|_| unexpected("HSETNX"))?;
+    let sid = String::from_redis_value(sid?).map_err(|_| unexpected("XADD"))?;
+    Ok(is_new.then_some(sid))
+}
+
+/// Sends MULTI, the commands and EXEC, and answers what every command answered.
+async fn execute(
+    pipeline: &Pipeline,
+    connection: &mut impl ConnectionLike,
+) -> Result<Vec<Value>, RedisCommitError> {
+    let answer = connection.req_packed_commands(pipeline, pipeline.len() + 1, 1).await;
+    match answer.map_err(not_executed)?.pop() {
+        Some(Value::Array(values)) => Ok(values),
+        Some(Value::Nil) => Err(RedisCommitError::Conflict),
+        Some(Value::ServerError(error)) => Err(not_executed(error.into())),
+        _ => Err(RedisCommitError::Unknown(unexpected("EXEC"))),
+    }
+}
+
+/// An error of the server before EXEC means that it refused the whole; one of the way to it, that nobody
+/// knows.
+fn not_executed(error: RedisError) -> RedisCommitError {
+    let is_refused = match error.kind() {
+        ErrorKind::Server(ServerErrorKind::TryAgain | ServerErrorKind::ClusterDown) => true,
+        ErrorKind::Server(_) | ErrorKind::Extension | ErrorKind::Client | ErrorKind::InvalidClientConfig => {
+            true
+        }
+        ErrorKind::AuthenticationFailed | ErrorKind::ClusterConnectionNotFound => true,
+        _ => error.is_connection_refusal(),
+    };
+    match is_refused {
+        true => RedisCommitError::RolledBack(failed(error)),
+        false => RedisCommitError::Unknown(failed(error)),
+    }
+}
+
+/// What the service's own commands answered, in their order.
+#[derive(Debug)]
+pub struct Replies(Vec<Value>);
+
+impl Replies {
+    /// All of them as a tuple or a list.
+    ///
+    /// ```no_run
+    /// # async fn run(mut tx: posthaste_redis::RedisTx) -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut connection = redis::Client::open("redis://localhost/")?.get_multiplexed_async_connection().await?;
+    /// tx.incr("{outbox:0}:minted", 1).set("{outbox:0}:ticket:17", "minted");
+    /// let (minted, _set): (u64, ()) = tx.commit(&mut connection).await?.read()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn read<T: FromRedisValue>(self) -> Result<T, RedisError> {
+        Ok(T::from_redis_value(Value::Array(self.0))?)
+    }
+
+    /// The values as they came.
+    pub fn values(&self) -> &[Value] {
+        &self.0
+    }
+
+    fn first_error(&self) -> Option<(usize, RedisError)> {
+        let errors = self.0.iter().enumerate();
+        errors
+            .filter_map(|(place, value)| value.clone().extract_error().err().map(|error| (place, error)))
+            .next()
+    }
+}
+
+/// A transaction that was not simply applied. Each variant says what the server has done: Redis does not
+/// undo the commands beside one that fails.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RedisCommitError {
+    /// The server refused the whole: nothing was applied, nothing will be delivered.
+    #[error("the transaction was refused, and nothing of it was applied: mend the cause, and repeat it")]
+    RolledBack(#[source] StoreError),
+
+    /// A key that the service watches was changed by somebody else: nothing was applied.
+    #[error("a watched key was changed, and nothing was applied: read it again, and repeat the transaction")]
+    Conflict,
+
+    /// The answer was lost. If the transaction took effect its events are delivered by the poller,
+    /// otherwise not.
+    #[error(
+        "the answer to EXEC was lost: see whether your own change is there, and repeat it with the same event ids"
+    )]
+    Unknown(#[source] StoreError),
+
+    /// The service's own commands were applied, and these events were not stored, because a key of the
+    /// outbox holds something else. Rename or delete that key, then store the events again with
+    /// [`RedisWriter::write`]: with the same ids that is safe, whatever part of them is there.
+    #[error(
+        "the transaction was applied without {} of its events: rename or delete the key that is not the outbox's, \
+         then store these events again with the same ids",
+        .events.len()
+    )]
+    EventsNotStored {
+        /// The events that are missing.
+        events: Vec<EventId>,
+        /// What the service's own commands answered.
+        replies: Replies,
+        /// What the server said.
+        source: StoreError,
+    },
+
+    /// One of the service's own commands failed; the others were applied, and the events are stored and will
+    /// be delivered. Mend what the command should have done.
+    #[error(
+        "command {place} of the transaction failed; the others were applied, and the events will be delivered: \
+         do now what it should have done"
+    )]
+    PartlyApplied {
+        /// The place of the first command that failed, among the service's own, counted from zero.
+        place: usize,
+        /// What all of the service's own commands answered.
+        replies: Replies,
+        /// What the server said.
+        source: RedisError,
+    },
+}
+
+/// The enqueue of a transaction alone.
+pub(crate) async fn insert_rows(
+    store: &RedisStore,
+    connection: &mut impl ConnectionLike,
+    rows: &[NewRow],
+) -> Result<Vec<Option<i64>>, StoreError> {
+    let mut inserted = vec![None; rows.len()];
+    // On a cluster, one transaction for each shard.
+    for shard in store.keys().shards() {
+        let mut pipeline = Pipeline::new();
+        pipeline.atomic();
+        let here = rows
+            .iter()
+            .enumerate()
+            .filter(|(_, row)| store.keys().of_event(&row.event).number == shard.number);
+        let places: Vec<(usize, usize)> =
+            here.map(|(at, row)| (at, enqueue(store.keys(), &mut pipeline, row))).collect();
+        if places.is_empty() {
+            continue;
+        }
+        let values =
+            execute(&pipeline, connection).await.map_err(|error| StoreError::backend("Redis", error))?;
+        let mut answers: Vec<Option<Value>> = values.into_iter().map(Some).collect();
+        for (at, place) in places {
+            let sid = read_enqueue(&mut answers, place)?;
+            inserted[at] =
+                sid.and_then(|sid| Sid::parse(&sid)).map(|sid| store.keys().seq(sid, shard.number));
+        }
+    }
+    Ok(inserted)
+}

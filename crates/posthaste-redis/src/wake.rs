@@ -1,0 +1,93 @@
+//! The bell between processes: PUBLISH after a commit, SUBSCRIBE before a claim.
+//!
+//! The channel is the outbox's name and `:wake`, so that a program in any language can ring too. In a
+//! cluster a message reaches every node.
+
+use std::sync::Weak;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use posthaste::store::Wake;
+use redis::aio::PubSub;
+use redis::{Client, ConnectionInfo, RedisResult};
+use tokio::time::{sleep, timeout};
+
+use crate::{Inner, RedisStore};
+
+/// All commits within this time ring once.
+const WINDOW: Duration = Duration::from_millis(5);
+
+/// How often to ask whether a silent connection is still there, and how long to wait for an answer.
+const PROBE_EVERY: Duration = Duration::from_secs(15);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long to wait before connecting again: at first, and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LAST_PAUSE: Duration = Duration::from_secs(2);
+
+/// Rings the server's bell for every ring of the process's own; ends with the store.
+pub(crate) async fn ring_for(store: Weak<Inner>, bell: Wake) {
+    loop {
+        bell.rung().await;
+        let Some(inner) = store.upgrade() else { return };
+        let store = RedisStore(inner);
+        let mut publish = redis::cmd("PUBLISH");
+        publish.arg(store.keys().channel()).arg("");
+        if let Err(error) = store.link().query::<i64>(&publish).await {
+            // A hint: the poller alone is enough.
+            tracing::debug!(%error, "other processes could not be woken");
+        }
+        drop(store);
+        sleep(WINDOW).await;
+    }
+}
+
+/// Rings `wake` whenever somebody rings the server's bell, and whenever nobody could know, until the
+/// store is `gone`.
+pub(crate) async fn listen_until(gone: Wake, servers: Vec<ConnectionInfo>, channel: String, wake: Wake) {
+    tokio::select! {
+        () = gone.rung() => {}
+        () = listen_for_ever(&servers, &channel, &wake) => {}
+    }
+}
+
+async fn listen_for_ever(servers: &[ConnectionInfo], channel: &str, wake: &Wake) {
+    let mut pause = FIRST_PAUSE;
+    for server in servers.iter().cycle() {
+        match timeout(PROBE_TIMEOUT, subscribe(server, channel)).await {
+            Ok(Ok(mut connection)) => {
+                pause = FIRST_PAUSE;
+                // Somebody may have rung before we listened.
+                wake.ring();
+                listen(&mut connection, channel, wake).await;
+                tracing::debug!("the connection that listens is lost; polling goes on");
+            }
+            Ok(Err(error)) => tracing::debug!(%error, "no connection to listen on; polling goes on"),
+            Err(_silence) => tracing::debug!("no connection to listen on in time; polling goes on"),
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(LAST_PAUSE);
+    }
+}
+
+async fn subscribe(server: &ConnectionInfo, channel: &str) -> RedisResult<PubSub> {
+    let mut connection = Client::open(server.clone())?.get_async_pubsub().await?;
+    connection.subscribe(channel).await?;
+    Ok(connection)
+}
+
+/// Listens until the connection is lost.
+async fn listen(connection: &mut PubSub, channel: &str, wake: &Wake) {
+    loop {
+        let message = timeout(PROBE_EVERY, connection.on_message().next()).await;
+        match message {
+            Ok(Some(_)) => wake.ring(),
+            Ok(None) => return,
+            // Subscribing again changes nothing, and is answered.
+            Err(_silence) => match timeout(PROBE_TIMEOUT, connection.subscribe(channel)).await {
+                Ok(Ok(())) => {}
+                _ => return,
+            },
+        }
+    }
+}

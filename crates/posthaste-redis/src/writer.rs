@@ -1,0 +1,242 @@
+//! The writer's door.
+
+use posthaste::writer::{Ledger, NewRow, Prepared, Scope, WriterCore};
+use posthaste::{Event, EventId, StoreError, WriteError};
+
+use crate::body;
+use crate::keys::{Shard, Sid};
+use crate::store::micros;
+use crate::text::escape;
+use crate::tx::RedisTx;
+use crate::{RedisStore, error};
+
+/// Stores events together with the service's own changes; made by [`RedisStore::writer`], cheap to clone.
+#[derive(Clone, Debug)]
+pub struct RedisWriter {
+    store: RedisStore,
+    core: WriterCore,
+}
+
+impl RedisWriter {
+    pub(crate) fn new(store: RedisStore, core: WriterCore) -> Self {
+        Self { store, core }
+    }
+
+    pub(crate) fn store(&self) -> &RedisStore {
+        &self.store
+    }
+
+    /// Begins a transaction: an atomic pipeline (MULTI and EXEC) that takes the service's commands and its
+    /// events, and is sent by [`commit`](RedisTx::commit) on a connection of the service's own.
+    pub fn begin(&self) -> RedisTx {
+        RedisTx::new(self.clone())
+    }
+
+    /// Stores one event on its own, where nothing else has to change with it, on the store's connection;
+    /// answers its id, none if a hook suppressed it. An id that exists already is answered like any other,
+    /// and nothing is written.
+    pub async fn write(&self, event: Event) -> Result<Option<EventId>, WriteError> {
+        Ok(self.write_all(vec![event]).await?.into_iter().next())
+    }
+
+    /// Stores events, as [`write`](Self::write) does. Those of one shard are stored together or not at all.
+    // S1-15
+    pub async fn write_all(&self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
+        let prepared = self.prepare(events)?;
+        let ids = ids_of(&prepared);
+        let mut sids = vec![None; prepared.rows().len()];
+        for shard in self.store.keys().shards() {
+            let places: Vec<usize> = self.places_in(shard, prepared.rows());
+            if places.is_empty() {
+                continue;
+            }
+            let mut call = self.store.scripts().enqueue.on(shard).arg("");
+            for &place in &places {
+                let row = &prepared.rows()[place];
+                call.push(row.event.id().as_str());
+                call.push(body::encode(&row.event));
+                Birth::of(row).args().into_iter().for_each(|arg| call.push(arg));
+            }
+            let answers: Vec<Option<String>> = call.run(self.store.link()).await?;
+            for (&place, answer) in places.iter().zip(answers) {
+                sids[place] = answer;
+            }
+        }
+        let mut ledger = Ledger::new();
+        self.written(prepared, &sids, &mut ledger)?;
+        commit(ledger);
+        Ok(ids)
+    }
+
+    /// Prepares an event for a script of the service's own, in which [`ENQUEUE_LUA`] stores it; none if a
+    /// hook suppressed it.
+    pub fn for_script(&self, event: Event) -> Result<Option<ScriptEvent>, WriteError> {
+        let prepared = self.prepare(vec![event])?;
+        let Some(row) = prepared.rows().first() else { return Ok(None) };
+        let shard = self.store.keys().of_event(&row.event);
+        let keys = [shard.entries().to_owned(), shard.arrivals().to_owned()];
+        let [wait, owner, token] = Birth::of(row).args();
+        let id = row.event.id().to_string().into_bytes();
+        let args = [id, body::encode(&row.event), wait.into_bytes(), owner.into_bytes(), token.into_bytes()];
+        Ok(Some(ScriptEvent { writer: self.clone(), prepared, keys, args }))
+    }
+
+    pub(crate) fn prepare(&self, events: Vec<Event>) -> Result<Prepared, WriteError> {
+        self.core.prepare(events, Scope::Transaction)
+    }
+
+    /// The server has answered: the stream id of each row, none where the id existed already.
+    pub(crate) fn written(
+        &self,
+        prepared: Prepared,
+        sids: &[Option<String>],
+        ledger: &mut Ledger,
+    ) -> Result<(), StoreError> {
+        let keys = self.store.keys();
+        let number = |(row, sid): (&NewRow, &Option<String>)| match sid {
+            None => Ok(None),
+            Some(sid) => {
+                let sid = Sid::parse(sid).ok_or_else(|| error::unexpected("XADD"))?;
+                Ok(Some(keys.seq(sid, keys.of_event(&row.event).number)))
+            }
+        };
+        let seqs: Vec<Option<i64>> =
+            prepared.rows().iter().zip(sids).map(number).collect::<Result<_, _>>()?;
+        let stored = seqs.iter().flatten().count();
+        self.store.0.metrics.enqueued(stored, seqs.len() - stored);
+        let receipt = prepared.written(&seqs);
+        for id in receipt.duplicates() {
+            tracing::debug!(%id, "this id was written before: nothing to do");
+        }
+        ledger.record(receipt);
+        Ok(())
+    }
+
+    /// Nothing was stored: hooks are told so, as they are by every other store.
+    pub(crate) fn undone(&self, prepared: Prepared, ledger: &mut Ledger) {
+        let keys = self.store.keys();
+        let shard_alone = |row: &NewRow| Some(i64::from(keys.of_event(&row.event).number));
+        let seqs: Vec<Option<i64>> = prepared.rows().iter().map(shard_alone).collect();
+        ledger.record(prepared.written(&seqs));
+    }
+
+    fn places_in(&self, shard: &Shard, rows: &[NewRow]) -> Vec<usize> {
+        let is_here = |row: &NewRow| self.store.keys().of_event(&row.event).number == shard.number;
+        rows.iter().enumerate().filter(|(_, row)| is_here(row)).map(|(place, _)| place).collect()
+    }
+}
+
+/// The rows were stored: hooks run, and the engine gets them.
+pub(crate) fn commit(ledger: Ledger) {
+    let present = ledger.seqs().into_iter().collect();
+    ledger.committing().committed(&present);
+}
+
+pub(crate) fn ids_of(prepared: &Prepared) -> Vec<EventId> {
+    prepared.rows().iter().map(|row| row.event.id().clone()).collect()
+}
+
+/// What an arrival says about its event: whose lease it is born with, or how long it waits first.
+pub(crate) struct Birth<'r>(&'r NewRow);
+
+impl<'r> Birth<'r> {
+    pub(crate) fn of(row: &'r NewRow) -> Self {
+        Self(row)
+    }
+
+    /// Lease or delay in microseconds, owner, token; the last two empty without a lease.
+    fn args(&self) -> [String; 3] {
+        match (&self.0.lease, self.0.delay) {
+            (Some(lease), _) => [
+                micros(lease.duration).to_string(),
+                escape(lease.owner.as_str()).into_owned(),
+                lease.token.as_i64().to_string(),
+            ],
+            (None, delay) => [micros(delay.unwrap_or_default()).to_string(), String::new(), String::new()],
+        }
+    }
+
+    /// The fields of its entry in the stream of arrivals.
+    pub(crate) fn fields(&self) -> Vec<(&'static str, String)> {
+        let id = ("i", self.0.event.id().to_string());
+        let [wait, owner, token] = self.args();
+        match (&self.0.lease, self.0.delay) {
+            (Some(_), _) => vec![id, ("o", owner), ("t", token), ("l", wait)],
+            (None, Some(_)) => vec![id, ("d", wait)],
+            (None, None) => vec![id],
+        }
+    }
+}
+
+/// The function `posthaste_enqueue(key, arg)` for scripts of a service's own, which store an event in the
+/// same step: put this text before the script's.
+///
+/// It takes two keys from `KEYS[key]` on and five arguments from `ARGV[arg]` on, those of a
+/// [`ScriptEvent`], and answers the text to hand to [`ScriptEvent::committed`], or `false` if the id was
+/// written before. It looks at the types of its keys before it writes: call it before the script's own
+/// first write, because Redis does not undo what a script wrote before it failed.
+///
+/// ```no_run
+/// use posthaste::Event;
+/// use posthaste_redis::{ENQUEUE_LUA, RedisStore, RedisWriter};
+///
+/// # async fn run(store: RedisStore, writer: RedisWriter) -> Result<(), Box<dyn std::error::Error>> {
+/// # let mut connection = redis::Client::open("redis://localhost/")?.get_multiplexed_async_connection().await?;
+/// const MINT: &str = "
+///     if redis.call('EXISTS', KEYS[1]) == 1 then return redis.error_reply('TAKEN') end
+///     local stored = posthaste_enqueue(2, 2)
+///     redis.call('SET', KEYS[1], ARGV[1])
+///     return stored
+/// ";
+/// let event = Event::builder("TicketMinted").aggregate("Ticket", "17").json_text("{}").build()?;
+/// if let Some(event) = writer.for_script(event)? {
+///     let stored: Option<String> = redis::Script::new(&format!("{ENQUEUE_LUA}\n{MINT}"))
+///         .key(format!("{}:ticket:17", store.tag("17")))
+///         .key(event.keys())
+///         .arg("minted")
+///         .arg(event.args())
+///         .invoke_async(&mut connection)
+///         .await?;
+///     event.committed(stored.as_deref())?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
+// S1-45
+pub const ENQUEUE_LUA: &str = include_str!("../scripts/posthaste_enqueue.lua");
+
+/// An event on its way into a script of the service's own; see [`ENQUEUE_LUA`].
+#[derive(Debug)]
+#[must_use = "give its keys and arguments to a script, and the script's answer to `committed`"]
+pub struct ScriptEvent {
+    writer: RedisWriter,
+    prepared: Prepared,
+    keys: [String; 2],
+    args: [Vec<u8>; 5],
+}
+
+impl ScriptEvent {
+    /// The event's id.
+    pub fn id(&self) -> Option<&EventId> {
+        self.prepared.rows().first().map(|row| row.event.id())
+    }
+
+    /// The two keys.
+    pub fn keys(&self) -> &[String] {
+        &self.keys
+    }
+
+    /// The five arguments.
+    pub fn args(&self) -> &[Vec<u8>] {
+        &self.args
+    }
+
+    /// The script has answered, and this is what `posthaste_enqueue` returned in it: hooks run, and the
+    /// engine gets the event at once. Without this call the poller delivers it.
+    pub fn committed(self, stored: Option<&str>) -> Result<(), StoreError> {
+        let mut ledger = Ledger::new();
+        self.writer.written(self.prepared, &[stored.map(str::to_owned)], &mut ledger)?;
+        commit(ledger);
+        Ok(())
+    }
+}

@@ -1,0 +1,4 @@
+//! The Redis store on real servers. One program for all of them: linking it is most of the work.
+
+mod conformance;
+mod support;
