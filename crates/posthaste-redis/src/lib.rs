@@ -31,10 +31,13 @@ mod admin;
 mod body;
 mod connection;
 mod error;
+#[cfg(test)]
+mod faults;
 mod filter;
 mod keys;
 mod metrics;
 mod open;
+mod repair;
 mod scripts;
 mod state;
 mod store;
@@ -45,6 +48,7 @@ mod writer;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use posthaste::store::Wake;
 use posthaste::writer::NewRow;
@@ -53,6 +57,7 @@ use posthaste::{Outbox, StoreError};
 pub use error::OpenError;
 pub use keys::{InvalidName, OutboxName};
 pub use open::RedisStoreBuilder;
+pub use repair::{RepairHandle, RepairWorker, Repaired};
 pub use tx::{RedisCommitError, RedisTx, Replies};
 pub use writer::{ENQUEUE_LUA, RedisWriter, ScriptEvent};
 
@@ -74,6 +79,8 @@ struct Inner {
     metrics: metrics::Metrics,
     /// Nothing may be written: a replica, for those who only look.
     read_only: bool,
+    /// How often an engine's process looks for something half done.
+    repair_every: Duration,
     /// Which shard is asked first next time.
     turn: AtomicUsize,
     /// Rung when there may be something to claim; made when somebody first asks.
@@ -152,7 +159,7 @@ impl RedisStore {
         self.0.turn.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Starts to listen when somebody asks for the first time.
+    /// Starts to listen, and to repair, when an engine asks for the first time.
     fn listen(&self) -> Wake {
         let wake = self.0.wake.get_or_init(|| {
             let wake = Wake::new();
@@ -160,6 +167,9 @@ impl RedisStore {
                 let (gone, servers, channel) =
                     (self.0.gone.clone(), self.0.listen.clone(), self.keys().channel());
                 runtime.spawn(wake::listen_until(gone, servers, channel, wake.clone()));
+                if !self.0.repair_every.is_zero() {
+                    runtime.spawn(repair::repair_while_used(Arc::downgrade(&self.0), self.0.repair_every));
+                }
             }
             wake
         });

@@ -5,6 +5,7 @@
 use posthaste::store::Settled;
 
 use crate::RedisStore;
+use crate::repair::Repaired;
 
 /// The label of every series.
 #[derive(Clone, Debug)]
@@ -40,5 +41,22 @@ impl RedisStore {
     /// Members without a body, which the repair worker removes.
     pub(crate) fn count_orphans_met(&self, orphans: u64) {
         self.0.metrics.count("outbox.redis.orphans.met", orphans);
+    }
+
+    /// What the repair worker mended.
+    pub(crate) fn count_repaired(&self, repaired: Repaired) {
+        let metrics = &self.0.metrics;
+        metrics.count("outbox.redis.repaired.bodies", repaired.bodies);
+        metrics.count("outbox.redis.repaired.members", repaired.members);
+        metrics.count("outbox.redis.repaired.rows", repaired.rows);
+        if !repaired.is_empty() {
+            tracing::warn!(
+                outbox = %self.keys().channel(),
+                bodies = repaired.bodies,
+                members = repaired.members,
+                rows = repaired.rows,
+                "something was half done, and is mended"
+            );
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use posthaste::store::Wake;
@@ -13,7 +14,7 @@ use crate::error::opening;
 use crate::keys::{Keys, OutboxName};
 use crate::metrics::Metrics;
 use crate::scripts::Scripts;
-use crate::{Inner, OpenError, RedisStore};
+use crate::{Inner, OpenError, RedisStore, repair};
 
 /// The oldest server that has every command we use.
 const OLDEST: &str = "6.2";
@@ -36,6 +37,7 @@ pub struct RedisStoreBuilder {
     name: OutboxName,
     shards: Option<u16>,
     read_only: bool,
+    repair_every: Duration,
 }
 
 impl RedisStoreBuilder {
@@ -51,7 +53,8 @@ impl RedisStoreBuilder {
     fn new<'u>(urls: impl IntoIterator<Item = &'u str>, is_cluster: bool) -> Result<Self, OpenError> {
         let servers: Result<Vec<_>, _> = urls.into_iter().map(|url| url.into_connection_info()).collect();
         let servers = servers.map_err(OpenError::Url)?;
-        Ok(Self { servers, is_cluster, name: OutboxName::default(), shards: None, read_only: false })
+        let (name, repair_every) = (OutboxName::default(), repair::INTERVAL);
+        Ok(Self { servers, is_cluster, name, shards: None, read_only: false, repair_every })
     }
 
     /// The name of the outbox, with which its keys begin. Default: `outbox`. Several outboxes live on one
@@ -77,6 +80,13 @@ impl RedisStoreBuilder {
         self
     }
 
+    /// How often a process that runs an engine on this store looks at a page of a hundred rows for something
+    /// half done, as a [`RepairWorker`](crate::RepairWorker) does. Default: every second; zero for never.
+    pub fn repair_every(mut self, interval: Duration) -> Self {
+        self.repair_every = interval;
+        self
+    }
+
     /// Opens the store.
     pub async fn connect(self) -> Result<RedisStore, OpenError> {
         let server = self.describe();
@@ -91,6 +101,7 @@ impl RedisStoreBuilder {
             keys,
             scripts: Scripts::default(),
             read_only: self.read_only,
+            repair_every: self.repair_every,
             turn: AtomicUsize::new(0),
             wake: OnceLock::new(),
             listen: self.servers,

@@ -78,6 +78,7 @@ scripts! {
     page,
     promote,
     purge,
+    repair,
     settle,
     unpark,
 }

@@ -1,0 +1,200 @@
+//! The repair worker: what a script that failed in the middle left half done is finished, and what nothing
+//! leads to is found again.
+//!
+//! Redis does not undo the commands of a script that fails at a later one, when its memory runs out for
+//! example. The scripts write in an order from which this worker can go on.
+
+use std::sync::Weak;
+use std::time::Duration;
+
+use posthaste::StoreError;
+use posthaste::store::Wake;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use crate::keys::Shard;
+use crate::{Inner, RedisStore};
+
+/// Looks for orphans, page by page; made by [`RedisStore::repair_worker`].
+///
+/// Any number of them may run beside writers and engines: each page is looked at and mended in one step.
+#[derive(Clone, Debug)]
+#[must_use = "call `start` or `run_once`"]
+pub struct RepairWorker {
+    store: RedisStore,
+    page: usize,
+    interval: Duration,
+}
+
+/// What a repair found and mended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Repaired {
+    /// Bodies of events that no index led to: they are due now.
+    pub bodies: u64,
+    /// Members of indexes, and states, that lead to no row: they are gone.
+    pub members: u64,
+    /// Rows that were missing from an index of their status, or stood in one of another.
+    pub rows: u64,
+}
+
+impl Repaired {
+    /// Whether there was nothing to mend.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn add(&mut self, other: Self) {
+        self.bodies += other.bodies;
+        self.members += other.members;
+        self.rows += other.rows;
+    }
+}
+
+/// How many rows are looked at in one call, and how often, unless somebody says otherwise.
+const PAGE: usize = 100;
+pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
+
+/// What is scanned, one after another.
+const SCANS: [&str; 4] = ["entries", "state", "pending", "parked"];
+
+impl RedisStore {
+    /// A worker that finds and mends what is half done.
+    pub fn repair_worker(&self) -> RepairWorker {
+        RepairWorker { store: self.clone(), page: PAGE, interval: INTERVAL }
+    }
+}
+
+impl RepairWorker {
+    /// How many rows one call looks at, about. Default: 100, which takes less than a millisecond.
+    pub fn page(mut self, rows: usize) -> Self {
+        self.page = rows.max(1);
+        self
+    }
+
+    /// How long to wait between two pages. Default: a second.
+    pub fn interval(mut self, interval: Duration) -> Self {
+        self.interval = interval;
+        self
+    }
+
+    /// Looks at every row once, without waiting.
+    // S1-09
+    pub async fn run_once(&self) -> Result<Repaired, StoreError> {
+        let mut total = Repaired::default();
+        let mut scan = Scan::default();
+        while let Some(repaired) = scan.next_page(&self.store, self.page).await? {
+            total.add(repaired);
+        }
+        Ok(total)
+    }
+
+    /// Looks at a page from time to time, in the background, until the handle is dropped or shut down.
+    pub fn start(self) -> RepairHandle {
+        let stop = Wake::new();
+        let task = tokio::spawn(repair_until(stop.clone(), self));
+        RepairHandle { stop, task: Some(task) }
+    }
+}
+
+async fn repair_until(stop: Wake, worker: RepairWorker) {
+    let work = async {
+        let mut scan = Scan::default();
+        loop {
+            sleep(worker.interval).await;
+            scan.go_on(&worker.store, worker.page).await;
+        }
+    };
+    tokio::select! {
+        () = stop.rung() => {}
+        () = work => {}
+    }
+}
+
+/// The same for a store with an engine, as long as anybody has the store.
+pub(crate) async fn repair_while_used(store: Weak<Inner>, interval: Duration) {
+    let mut scan = Scan::default();
+    loop {
+        sleep(interval).await;
+        let Some(inner) = store.upgrade() else { return };
+        scan.go_on(&RedisStore(inner), PAGE).await;
+    }
+}
+
+/// A repair worker at work. Dropped, it stops.
+#[derive(Debug)]
+#[must_use = "dropped, the worker stops"]
+pub struct RepairHandle {
+    stop: Wake,
+    task: Option<JoinHandle<()>>,
+}
+
+impl RepairHandle {
+    /// Stops, and waits until it has. Twice is harmless.
+    pub async fn shutdown(&mut self) {
+        self.stop.ring();
+        if let Some(task) = self.task.take() {
+            // It only ends; it cannot fail.
+            let _ = task.await;
+        }
+    }
+}
+
+impl Drop for RepairHandle {
+    fn drop(&mut self) {
+        self.stop.ring();
+    }
+}
+
+/// How far one pass over the whole outbox has come.
+#[derive(Debug)]
+struct Scan {
+    shard: usize,
+    what: usize,
+    cursor: String,
+}
+
+impl Default for Scan {
+    fn default() -> Self {
+        Self { shard: 0, what: 0, cursor: "0".to_owned() }
+    }
+}
+
+impl Scan {
+    /// Looks at the next page, and begins again after the last.
+    async fn go_on(&mut self, store: &RedisStore, page: usize) {
+        match self.next_page(store, page).await {
+            Ok(Some(_)) => {}
+            Ok(None) => *self = Self::default(),
+            Err(error) => tracing::warn!(%error, "the outbox could not be looked at for repair; trying again"),
+        }
+    }
+
+    /// Looks at the next page; none at the end of the pass.
+    async fn next_page(&mut self, store: &RedisStore, page: usize) -> Result<Option<Repaired>, StoreError> {
+        let Some(shard) = store.keys().shards().get(self.shard) else { return Ok(None) };
+        let (cursor, repaired) = self.look(store, shard, page).await?;
+        store.count_repaired(repaired);
+        self.cursor = cursor;
+        if self.cursor == "0" {
+            self.what = (self.what + 1) % SCANS.len();
+            self.shard += usize::from(self.what == 0);
+        }
+        Ok(Some(repaired))
+    }
+
+    async fn look(
+        &self,
+        store: &RedisStore,
+        shard: &Shard,
+        page: usize,
+    ) -> Result<(String, Repaired), StoreError> {
+        loop {
+            let call = store.scripts().repair.on(shard).arg("").arg(SCANS[self.what]).arg(&self.cursor).arg(page);
+            let (is_ready, cursor, bodies, members, rows): (bool, String, u64, u64, u64) =
+                call.run(store.link()).await?;
+            if is_ready {
+                return Ok((cursor, Repaired { bodies, members, rows }));
+            }
+        }
+    }
+}
