@@ -1,6 +1,8 @@
 //! Outboxes of their own on a shared server, and servers of their own.
 
-use posthaste::{EventId, Timestamp};
+use std::time::Duration;
+
+use posthaste::{Event, EventId, Outbox, Recorder, Route, Routes, Timestamp};
 use posthaste_redis::{OutboxName, RedisStore, RedisStoreBuilder};
 use redis::aio::MultiplexedConnection;
 
@@ -74,4 +76,38 @@ pub(crate) async fn remove(connection: &mut impl redis::aio::ConnectionLike, nam
             let _: i64 = unlink.query_async(connection).await.expect("UNLINK");
         }
     }
+}
+
+pub(crate) fn url_of(port: u16) -> String {
+    format!("redis://127.0.0.1:{port}/")
+}
+
+/// Waits for something that has to happen soon.
+pub(crate) async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
+    const PATIENCE: Duration = Duration::from_secs(30);
+    tokio::time::timeout(PATIENCE, work).await.unwrap_or_else(|_| panic!("not within {PATIENCE:?}: {what}"))
+}
+
+/// Looks again and again until it is so.
+pub(crate) async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
+    soon(what, async {
+        let mut ticks = tokio::time::interval(Duration::from_millis(10));
+        while !is_so().await {
+            ticks.tick().await;
+        }
+    })
+    .await;
+}
+
+/// An engine that delivers everything to a recorder, and wakes for nothing but bells and the hot path.
+pub(crate) fn engine(store: &RedisStore) -> (Outbox, Recorder) {
+    let recorder = Recorder::new();
+    let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
+    let outbox = Outbox::single_node(store.clone(), routes).poll_interval(Duration::from_secs(3600));
+    (outbox.start().expect("a good configuration"), recorder)
+}
+
+/// An event about a ticket.
+pub(crate) fn event(event_type: &str, ticket: &str) -> Event {
+    Event::builder(event_type).aggregate("Ticket", ticket).json_text("{}").build().expect("a good event")
 }

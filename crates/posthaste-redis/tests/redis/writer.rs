@@ -1,0 +1,339 @@
+//! The writer's door: the service's own commands and its events in one transaction.
+
+use std::sync::{Arc, Mutex};
+
+use posthaste::admin::{Admin as _, Filter};
+use posthaste::{BoxError, Event, Outbox, Recorder, Route, Routes, Status, WriteError, WriterHook};
+use posthaste_redis::{ENQUEUE_LUA, RedisCommitError, RedisStore};
+use redis::AsyncCommands as _;
+
+use crate::support::{self, engine, event, key, soon};
+
+/// Every call of a hook, in order.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<&'static str>>>);
+
+impl Log {
+    fn note(&self, name: &'static str) {
+        self.0.lock().expect("no panic").push(name);
+    }
+
+    fn take(&self) -> Vec<&'static str> {
+        std::mem::take(&mut self.0.lock().expect("no panic"))
+    }
+}
+
+impl WriterHook for Log {
+    fn before_write(&self, events: Vec<Event>) -> Result<Vec<Event>, BoxError> {
+        self.note("before_write");
+        match events.iter().any(|event| event.event_type() == "Refused") {
+            true => Err("refused".into()),
+            false => Ok(events.into_iter().filter(|event| event.event_type() != "Suppressed").collect()),
+        }
+    }
+
+    fn after_write(&self, _: &[Event]) {
+        self.note("after_write");
+    }
+
+    fn after_commit(&self, _: &[Event]) {
+        self.note("after_commit");
+    }
+
+    fn after_rollback(&self, _: &[Event]) {
+        self.note("after_rollback");
+    }
+}
+
+async fn count(store: &RedisStore) -> u64 {
+    store.count(&Filter::default()).await.expect("the store answers")
+}
+
+// S1-45, S1-03
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn mint_and_event_are_stored_together_and_delivered_hot() {
+    let (store, name) = support::store().await;
+    let (outbox, recorder) = engine(&store);
+    let writer = store.writer(&outbox);
+    let mut connection = support::connect(&support::server_url()).await;
+    let ticket = key(&name, "ticket");
+
+    let mut tx = writer.begin();
+    tx.set(&ticket, "minted").incr(key(&name, "minted"), 1);
+    let id = tx.write(event("TicketMinted", "17")).expect("a good event").expect("not suppressed");
+    let (_set, minted): ((), u64) = tx.commit(&mut connection).await.expect("it commits").read().expect("two replies");
+
+    assert_eq!(minted, 1);
+    assert_eq!(connection.get::<_, String>(&ticket).await.expect("GET"), "minted");
+    soon("it is delivered without a poll", recorder.wait_for(1)).await;
+    assert_eq!(recorder.ids(), [id.clone()]);
+    soon("it is settled", outbox.idle()).await.expect("the store answers");
+    let row = store.get(&id).await.expect("the store answers").expect("it is kept").row;
+    assert_eq!(row.status, Status::Done);
+    outbox.shutdown().await;
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn dropped_transaction_leaves_nothing_and_tells_the_hooks() {
+    let (store, name) = support::store().await;
+    let log = Log::default();
+    let outbox = Outbox::writer_only(store.clone()).hook(log.clone()).build().expect("a good configuration");
+    let mut tx = store.writer(&outbox).begin();
+    tx.set(key(&name, "ticket"), "minted");
+    tx.write(event("TicketMinted", "17")).expect("a good event");
+    drop(tx);
+    assert_eq!(log.take(), ["before_write", "after_write", "after_rollback"]);
+    assert_eq!(count(&store).await, 0);
+    let mut connection = support::connect(&support::server_url()).await;
+    assert_eq!(connection.get::<_, Option<String>>(key(&name, "ticket")).await.expect("GET"), None);
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn hooks_run_in_order_and_may_refuse_or_suppress() {
+    let (store, _) = support::store().await;
+    let log = Log::default();
+    let outbox = Outbox::writer_only(store.clone()).hook(log.clone()).build().expect("a good configuration");
+    let writer = store.writer(&outbox);
+    let mut connection = support::connect(&support::server_url()).await;
+
+    let mut tx = writer.begin();
+    tx.write_all(vec![event("A", "1"), event("B", "1")]).expect("good events");
+    tx.commit(&mut connection).await.expect("it commits");
+    assert_eq!(log.take(), ["before_write", "after_write", "after_commit"]);
+
+    writer.write(event("C", "1")).await.expect("it is stored");
+    assert_eq!(log.take(), ["before_write", "after_write", "after_commit"]);
+
+    let mut tx = writer.begin();
+    assert!(matches!(tx.write(event("Refused", "1")), Err(WriteError::Hook(_))));
+    assert_eq!(tx.write(event("Suppressed", "1")).expect("no error"), None);
+    tx.commit(&mut connection).await.expect("an empty transaction is nothing");
+    assert_eq!(writer.write(event("Suppressed", "1")).await.expect("no error"), None);
+    assert_eq!(count(&store).await, 3);
+}
+
+// S1-17
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn id_that_exists_is_a_no_op_through_every_door() {
+    let (store, _) = support::store().await;
+    let (outbox, recorder) = engine(&store);
+    let writer = store.writer(&outbox);
+    let mut connection = support::connect(&support::server_url()).await;
+    let once = |text: &str| Event::builder("Once").id("once").json_text(text).build().expect("a good event");
+
+    let mut tx = writer.begin();
+    tx.write(once("1")).expect("a good event");
+    tx.commit(&mut connection).await.expect("it commits");
+    for text in ["2", "3"] {
+        let mut tx = writer.begin();
+        tx.write(once(text)).expect("a good event");
+        tx.commit(&mut connection).await.expect("it commits");
+        writer.write(once(text)).await.expect("no error");
+        let again = writer.for_script(once(text)).expect("a good event").expect("not suppressed");
+        assert_eq!(mint(&mut connection, &store, &again, "x").await, None);
+        again.committed(None).expect("no error");
+    }
+    soon("the engine is idle", outbox.idle()).await.expect("the store answers");
+    assert_eq!(recorder.deliveries().iter().map(|d| d.payload().to_vec()).collect::<Vec<_>>(), [b"1"]);
+    assert_eq!(count(&store).await, 1);
+    outbox.shutdown().await;
+}
+
+/// A script of a service: a ticket is minted once, with its event.
+async fn mint(
+    connection: &mut redis::aio::MultiplexedConnection,
+    store: &RedisStore,
+    event: &posthaste_redis::ScriptEvent,
+    ticket: &str,
+) -> Option<String> {
+    const MINT: &str = "
+        local stored = posthaste_enqueue(2, 2)
+        redis.call('SET', KEYS[1], ARGV[1])
+        return stored";
+    redis::Script::new(&format!("{ENQUEUE_LUA}\n{MINT}"))
+        .key(format!("{}:ticket:{ticket}", store.tag(ticket)))
+        .key(event.keys())
+        .arg("minted")
+        .arg(event.args())
+        .invoke_async(connection)
+        .await
+        .expect("the script runs")
+}
+
+// S1-45
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn script_of_the_service_stores_its_event_in_the_same_step() {
+    let (store, _) = support::store().await;
+    let (outbox, recorder) = engine(&store);
+    let writer = store.writer(&outbox);
+    let mut connection = support::connect(&support::server_url()).await;
+    let part = writer.for_script(event("TicketMinted", "17")).expect("a good event").expect("not suppressed");
+    let stored = mint(&mut connection, &store, &part, "17").await;
+    part.committed(stored.as_deref()).expect("a good answer");
+    soon("it is delivered without a poll", recorder.wait_for(1)).await;
+    outbox.shutdown().await;
+}
+
+// S1-15, S1-16
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn enqueue_alone_is_the_documents_script() {
+    let (store, name) = support::store().await;
+    let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+    let mut connection = support::connect(&support::server_url()).await;
+    let before = support::now(&mut connection).await.as_micros();
+    let id = store.writer(&outbox).write(event("TicketMinted", "17")).await.expect("it is stored").expect("an id");
+    let after = support::now(&mut connection).await.as_micros();
+    let body: String = connection.hget(key(&name, "entries"), id.as_str()).await.expect("HGET");
+    assert!(body.contains(r#""event_type":"TicketMinted""#), "{body}");
+    let score: i64 = connection.zscore(key(&name, "pending"), id.as_str()).await.expect("ZSCORE");
+    assert!((before..=after).contains(&score), "due at once: {score}");
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn watched_key_that_changed_stores_nothing() {
+    let (store, name) = support::store().await;
+    let log = Log::default();
+    let outbox = Outbox::writer_only(store.clone()).hook(log.clone()).build().expect("a good configuration");
+    let (mut mine, mut other) =
+        (support::connect(&support::server_url()).await, support::connect(&support::server_url()).await);
+    let ticket = key(&name, "ticket");
+    let _: () = redis::cmd("WATCH").arg(&ticket).query_async(&mut mine).await.expect("WATCH");
+    let _: () = other.set(&ticket, "theirs").await.expect("SET");
+    let mut tx = store.writer(&outbox).begin();
+    tx.set(&ticket, "mine");
+    tx.write(event("TicketMinted", "17")).expect("a good event");
+    assert!(matches!(tx.commit(&mut mine).await, Err(RedisCommitError::Conflict)));
+    assert_eq!(log.take(), ["before_write", "after_write", "after_rollback"]);
+    assert_eq!(count(&store).await, 0);
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn refused_transaction_stores_nothing() {
+    let (store, name) = support::store().await;
+    let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+    let mut connection = support::connect(&support::server_url()).await;
+    let mut tx = store.writer(&outbox).begin();
+    tx.set(key(&name, "ticket"), "minted");
+    tx.write(event("TicketMinted", "17")).expect("a good event");
+    // Wrong arity: refused when it is queued.
+    tx.cmd("SET").arg("alone");
+    assert!(matches!(tx.commit(&mut connection).await, Err(RedisCommitError::RolledBack(_))));
+    assert_eq!(count(&store).await, 0);
+    assert_eq!(connection.get::<_, Option<String>>(key(&name, "ticket")).await.expect("GET"), None);
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn failed_command_of_the_service_is_named_and_its_event_is_delivered() {
+    let (store, name) = support::store().await;
+    let (outbox, recorder) = engine(&store);
+    let mut connection = support::connect(&support::server_url()).await;
+    let _: () = connection.lpush(key(&name, "list"), 1).await.expect("LPUSH");
+    let mut tx = store.writer(&outbox).begin();
+    tx.set(key(&name, "ticket"), "minted");
+    tx.write(event("TicketMinted", "17")).expect("a good event");
+    tx.incr(key(&name, "list"), 1);
+    let error = tx.commit(&mut connection).await.expect_err("one command fails");
+    let RedisCommitError::PartlyApplied { place: 1, replies, .. } = error else { panic!("{error:?}") };
+    assert_eq!(replies.values().len(), 2);
+    soon("it is delivered", recorder.wait_for(1)).await;
+    outbox.shutdown().await;
+}
+
+/// The one way in which a plain command of ours can fail. Nobody may believe that the event is stored.
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn failed_enqueue_beside_a_mint_is_an_error_of_its_own() {
+    for foreign in ["entries", "arrivals"] {
+        let (store, name) = support::store().await;
+        let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+        let writer = store.writer(&outbox);
+        let mut connection = support::connect(&support::server_url()).await;
+        let _: () = connection.set(key(&name, foreign), "not ours").await.expect("SET");
+        let mint = event("TicketMinted", "17");
+        let mut tx = writer.begin();
+        tx.set(key(&name, "ticket"), "minted");
+        tx.write(mint.clone()).expect("a good event");
+        let error = tx.commit(&mut connection).await.expect_err("the enqueue fails");
+        let RedisCommitError::EventsNotStored { events, replies, .. } = &error else { panic!("{error:?}") };
+        assert_eq!((events.as_slice(), replies.values().len()), (std::slice::from_ref(mint.id()), 1));
+        assert!(error.to_string().contains("store these events again"), "{error}");
+        // What it says to do works.
+        let _: () = connection.del(key(&name, foreign)).await.expect("DEL");
+        let mut tx = writer.begin();
+        tx.write(mint.clone()).expect("a good event");
+        tx.commit(&mut connection).await.expect("it commits");
+        assert_eq!(count(&store).await, 1, "{foreign}");
+        let (outbox, recorder) = engine(&store);
+        soon("it is delivered", recorder.wait_for(1)).await;
+        outbox.shutdown().await;
+    }
+}
+
+// S1-11: another process is woken by PUBLISH.
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn write_wakes_the_engine_of_another_process() {
+    let (store, name) = support::store().await;
+    let elsewhere = support::builder(&name).connect().await.expect("the store opens");
+    let recorder = Recorder::new();
+    let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
+    let relay = Outbox::single_node(elsewhere, routes).poll_interval(std::time::Duration::from_secs(3600));
+    let relay = relay.start().expect("a good configuration");
+    soon("it listens", support::until("one subscriber", async || {
+        let mut connection = support::connect(&support::server_url()).await;
+        let mut count = redis::cmd("PUBSUB");
+        count.arg("NUMSUB").arg(format!("{name}:wake"));
+        let (_, n): (String, u64) = count.query_async(&mut connection).await.expect("PUBSUB");
+        n == 1
+    }))
+    .await;
+    soon("it has nothing to do", relay.idle()).await.expect("the store answers");
+    let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+    store.writer(&outbox).write(event("TicketMinted", "17")).await.expect("it is stored");
+    soon("it is delivered without a poll", recorder.wait_for(1)).await;
+    relay.shutdown().await;
+}
+
+#[tokio::test]
+#[ignore = "needs a Redis Cluster: cargo xtask test"]
+async fn cluster_takes_a_mint_and_its_event_of_one_slot_and_refuses_others() {
+    let (name, urls) = (support::fresh_name(), support::cluster_urls());
+    let store = RedisStore::cluster(urls.iter().map(String::as_str)).expect("good URLs");
+    let store = store.name(name.clone()).shards(6).connect().await.expect("the store opens");
+    let (outbox, recorder) = engine(&store);
+    let writer = store.writer(&outbox);
+    let client = redis::cluster::ClusterClient::new(urls).expect("good URLs");
+    let mut connection = client.get_async_connection().await.expect("the cluster answers");
+    for n in 0..20 {
+        let ticket = format!("ticket-{n}");
+        let mut tx = writer.begin();
+        tx.set(format!("{}:{ticket}", store.tag(&ticket)), "minted");
+        tx.write(event("TicketMinted", &ticket)).expect("a good event");
+        tx.commit(&mut connection).await.expect("it commits");
+    }
+    soon("all are delivered", recorder.wait_for(20)).await;
+
+    let elsewhere = (0..).map(|n| n.to_string()).find(|other| store.tag(other) != store.tag("17")).expect("another");
+    let mut tx = writer.begin();
+    tx.write(event("TicketMinted", "17")).expect("a good event");
+    let error = tx.write(event("TicketMinted", &elsewhere)).expect_err("another slot");
+    assert!(error.to_string().contains("one transaction for each aggregate"), "{error}");
+
+    let mut tx = writer.begin();
+    tx.set(format!("{}:mine", store.tag(&elsewhere)), "minted");
+    tx.write(event("TicketMinted", "17")).expect("a good event");
+    let error = tx.commit(&mut connection).await.expect_err("another slot");
+    assert!(matches!(error, RedisCommitError::RolledBack(_)), "{error:?}");
+    assert!(format!("{:?}", std::error::Error::source(&error)).contains("CrossSlot"), "{error:?}");
+    outbox.shutdown().await;
+    support::remove(&mut connection, &name, 6).await;
+}
