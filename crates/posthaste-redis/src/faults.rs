@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use posthaste::admin::{Admin as _, Filter, Replay};
 use posthaste::store::{
-    Backoff, Claim, ClaimOrder, Claimed, Lease, LeaseToken, OnDone, Owner, Park, Purge, Purgeable, Release, Renew,
-    Settle, Settlement, Store as _, Unpark, Verdict,
+    Backoff, Claim, ClaimOrder, Claimed, Lease, LeaseToken, OnDone, Owner, Park, Purge, Purgeable, Release,
+    Renew, Settle, Settlement, Store as _, Unpark, Verdict,
 };
 use posthaste::writer::{NewLease, NewRow};
 use posthaste::{Event, EventId, Outbox, StoreError, Timestamp};
@@ -44,8 +44,10 @@ impl RedisStore {
 
 /// An outbox of its own on the shared server.
 pub(crate) async fn fresh() -> RedisStore {
-    let url = std::env::var("POSTHASTE_TEST_REDIS_URL").expect("POSTHASTE_TEST_REDIS_URL: run `cargo xtask test`");
-    let name = OutboxName::new(&format!("f{}", EventId::uuid_v7().as_str().replace('-', ""))).expect("a good name");
+    let url =
+        std::env::var("POSTHASTE_TEST_REDIS_URL").expect("POSTHASTE_TEST_REDIS_URL: run `cargo xtask test`");
+    let name =
+        OutboxName::new(&format!("f{}", EventId::uuid_v7().as_str().replace('-', ""))).expect("a good name");
     RedisStore::builder(&url).expect("a good URL").name(name).connect().await.expect("the store opens")
 }
 
@@ -74,7 +76,8 @@ impl Scene {
     async fn new() -> Self {
         let store = fresh().await;
         let owner = Owner::from("me");
-        let mut scene = Self { store, owner, now: Timestamp::now(), held: vec![], born: vec![], ids: BTreeSet::new() };
+        let mut scene =
+            Self { store, owner, now: Timestamp::now(), held: vec![], born: vec![], ids: BTreeSet::new() };
         // Ended: done, dead, archived.
         for (verdict, on_done) in [
             (Verdict::Done, OnDone::Keep),

@@ -165,7 +165,9 @@ impl Scan {
         match self.next_page(store, page).await {
             Ok(Some(_)) => {}
             Ok(None) => *self = Self::default(),
-            Err(error) => tracing::warn!(%error, "the outbox could not be looked at for repair; trying again"),
+            Err(error) => {
+                tracing::warn!(%error, "the outbox could not be looked at for repair; trying again")
+            }
         }
     }
 
@@ -189,7 +191,8 @@ impl Scan {
         page: usize,
     ) -> Result<(String, Repaired), StoreError> {
         loop {
-            let call = store.scripts().repair.on(shard).arg("").arg(SCANS[self.what]).arg(&self.cursor).arg(page);
+            let call =
+                store.scripts().repair.on(shard).arg("").arg(SCANS[self.what]).arg(&self.cursor).arg(page);
             let (is_ready, cursor, bodies, members, rows): (bool, String, u64, u64, u64) =
                 call.run(store.link()).await?;
             if is_ready {

@@ -1,6 +1,10 @@
 //! The Redis store on real servers. One program for all of them: linking it is most of the work.
 
 mod conformance;
+mod crash;
 mod server;
+#[path = "../../../posthaste-sqlx/tests/postgres_support/silence.rs"]
+mod silence;
 mod support;
+mod trouble;
 mod writer;

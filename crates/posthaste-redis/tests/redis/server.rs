@@ -60,7 +60,8 @@ impl OwnServer {
 
     /// It ends when we do.
     fn spawn(&self) -> Child {
-        let bin = std::env::var("POSTHASTE_TEST_REDIS_BIN").expect("POSTHASTE_TEST_REDIS_BIN: run `cargo xtask test`");
+        let bin = std::env::var("POSTHASTE_TEST_REDIS_BIN")
+            .expect("POSTHASTE_TEST_REDIS_BIN: run `cargo xtask test`");
         Command::new("setpriv")
             .args(["--pdeathsig=KILL", "--", &bin, "--bind", "127.0.0.1", "--save", "", "--port"])
             .arg(self.port.to_string())

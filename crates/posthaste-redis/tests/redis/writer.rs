@@ -62,7 +62,8 @@ async fn mint_and_event_are_stored_together_and_delivered_hot() {
     let mut tx = writer.begin();
     tx.set(&ticket, "minted").incr(key(&name, "minted"), 1);
     let id = tx.write(event("TicketMinted", "17")).expect("a good event").expect("not suppressed");
-    let (_set, minted): ((), u64) = tx.commit(&mut connection).await.expect("it commits").read().expect("two replies");
+    let (_set, minted): ((), u64) =
+        tx.commit(&mut connection).await.expect("it commits").read().expect("two replies");
 
     assert_eq!(minted, 1);
     assert_eq!(connection.get::<_, String>(&ticket).await.expect("GET"), "minted");
@@ -187,7 +188,8 @@ async fn enqueue_alone_is_the_documents_script() {
     let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
     let mut connection = support::connect(&support::server_url()).await;
     let before = support::now(&mut connection).await.as_micros();
-    let id = store.writer(&outbox).write(event("TicketMinted", "17")).await.expect("it is stored").expect("an id");
+    let id =
+        store.writer(&outbox).write(event("TicketMinted", "17")).await.expect("it is stored").expect("an id");
     let after = support::now(&mut connection).await.as_micros();
     let body: String = connection.hget(key(&name, "entries"), id.as_str()).await.expect("HGET");
     assert!(body.contains(r#""event_type":"TicketMinted""#), "{body}");
@@ -288,13 +290,16 @@ async fn write_wakes_the_engine_of_another_process() {
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
     let relay = Outbox::single_node(elsewhere, routes).poll_interval(std::time::Duration::from_secs(3600));
     let relay = relay.start().expect("a good configuration");
-    soon("it listens", support::until("one subscriber", async || {
-        let mut connection = support::connect(&support::server_url()).await;
-        let mut count = redis::cmd("PUBSUB");
-        count.arg("NUMSUB").arg(format!("{name}:wake"));
-        let (_, n): (String, u64) = count.query_async(&mut connection).await.expect("PUBSUB");
-        n == 1
-    }))
+    soon(
+        "it listens",
+        support::until("one subscriber", async || {
+            let mut connection = support::connect(&support::server_url()).await;
+            let mut count = redis::cmd("PUBSUB");
+            count.arg("NUMSUB").arg(format!("{name}:wake"));
+            let (_, n): (String, u64) = count.query_async(&mut connection).await.expect("PUBSUB");
+            n == 1
+        }),
+    )
     .await;
     soon("it has nothing to do", relay.idle()).await.expect("the store answers");
     let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
@@ -322,7 +327,8 @@ async fn cluster_takes_a_mint_and_its_event_of_one_slot_and_refuses_others() {
     }
     soon("all are delivered", recorder.wait_for(20)).await;
 
-    let elsewhere = (0..).map(|n| n.to_string()).find(|other| store.tag(other) != store.tag("17")).expect("another");
+    let elsewhere =
+        (0..).map(|n| n.to_string()).find(|other| store.tag(other) != store.tag("17")).expect("another");
     let mut tx = writer.begin();
     tx.write(event("TicketMinted", "17")).expect("a good event");
     let error = tx.write(event("TicketMinted", &elsewhere)).expect_err("another slot");

@@ -1,0 +1,211 @@
+//! Servers that die, forget or fall silent, under load.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use posthaste::admin::{Admin as _, Filter, PageRequest};
+use posthaste::store::Store as _;
+use posthaste::{Event, Outbox, Recorder, Route, Routes, Status};
+use posthaste_redis::{RedisCommitError, RedisStore, RedisWriter};
+use redis::AsyncCommands as _;
+
+use crate::server::OwnServer;
+use crate::silence::Proxy;
+use crate::support::{self, event, soon, until, url_of};
+
+/// How soon after a server is back the first delivery has to come.
+const RECOVERY: Duration = Duration::from_secs(5);
+
+/// What a service knows of its mints.
+#[derive(Default)]
+struct Journal {
+    acknowledged: BTreeSet<String>,
+    refused: BTreeSet<String>,
+    unknown: BTreeSet<String>,
+}
+
+/// One service that mints tickets until it has so many acknowledged.
+async fn mint_until(url: String, writer: RedisWriter, journal: Arc<Mutex<Journal>>, enough: usize) {
+    let client = redis::Client::open(url).expect("a good URL");
+    let lock = || journal.lock().expect("no panic");
+    let mut connection = None;
+    while lock().acknowledged.len() < enough {
+        if connection.is_none() {
+            connection = client.get_multiplexed_async_connection().await.ok();
+        }
+        let Some(open) = &mut connection else {
+            tokio::task::yield_now().await;
+            continue;
+        };
+        let mut tx = writer.begin();
+        let mint = Event::builder("TicketMinted").json_text("{}").build().expect("a good event");
+        let id = mint.id().to_string();
+        tx.set(format!("{{outbox:0}}:mint:{id}"), "minted");
+        tx.write(mint).expect("a good event");
+        match tx.commit(open).await {
+            Ok(_) => _ = lock().acknowledged.insert(id),
+            Err(RedisCommitError::Unknown(_)) => {
+                lock().unknown.insert(id);
+                connection = None;
+            }
+            Err(RedisCommitError::RolledBack(_)) => {
+                lock().refused.insert(id);
+                connection = None;
+            }
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+}
+
+fn engine(store: &RedisStore) -> (Outbox, Recorder) {
+    let recorder = Recorder::new();
+    let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
+    let outbox = Outbox::multi_node(store.clone(), routes, Duration::from_secs(2));
+    let outbox = outbox.poll_interval(Duration::from_millis(100)).hot_lease(Duration::from_secs(2));
+    (outbox.start().expect("a good configuration"), recorder)
+}
+
+async fn pending(store: &RedisStore) -> Option<u64> {
+    let stats = store.stats().await.ok()?;
+    Some(stats.new + stats.retry)
+}
+
+async fn with_status(store: &RedisStore, status: Option<Status>) -> BTreeMap<String, Status> {
+    let filter = Filter { status, ..Filter::default() };
+    let (mut rows, mut page) = (BTreeMap::new(), PageRequest::first(1000));
+    loop {
+        let answer = store.list(&filter, &page).await.expect("the store answers");
+        rows.extend(answer.items.iter().map(|row| (row.id.to_string(), row.status)));
+        match answer.next {
+            Some(next) => page = PageRequest::after(next, 1000),
+            None => return rows,
+        }
+    }
+}
+
+// T-KILLREDIS, F42
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn server_killed_ten_times_during_5000_mints_loses_and_invents_nothing() {
+    const MINTS: usize = 5000;
+    let mut server = OwnServer::durable().await;
+    let url = server.url();
+    let (store, elsewhere) = (
+        RedisStore::connect(&url).await.expect("it opens"),
+        RedisStore::connect(&url).await.expect("it opens"),
+    );
+    let engines = [engine(&store), engine(&elsewhere)];
+    let nobody = Outbox::writer_only(elsewhere.clone()).build().expect("a good configuration");
+    let journal = Arc::new(Mutex::new(Journal::default()));
+    let writers = [store.writer(&engines[0].0), store.writer(&engines[0].0), elsewhere.writer(&nobody)];
+    let minters: Vec<_> = writers
+        .map(|writer| tokio::spawn(mint_until(url.clone(), writer, Arc::clone(&journal), MINTS)))
+        .into_iter()
+        .collect();
+
+    let acknowledged = || journal.lock().expect("no panic").acknowledged.len();
+    let delivered = || engines.iter().map(|(_, recorder)| recorder.count()).sum::<usize>();
+    let mut longest = Duration::ZERO;
+    for round in 1..=10 {
+        until("mints go on", async || acknowledged() >= round * MINTS / 11).await;
+        server.restart().await;
+        let (back, before) = (Instant::now(), delivered());
+        until("deliveries go on", async || delivered() > before).await;
+        longest = longest.max(back.elapsed());
+    }
+    for minter in minters {
+        soon("the last mints are acknowledged", minter).await.expect("no minter panics");
+    }
+    until("everything is settled", async || pending(&store).await == Some(0)).await;
+    for (outbox, _) in &engines {
+        outbox.shutdown().await;
+    }
+
+    let delivered: Vec<String> =
+        engines.iter().flat_map(|(_, recorder)| recorder.ids()).map(|id| id.to_string()).collect();
+    let once: BTreeSet<String> = delivered.iter().cloned().collect();
+    let journal = journal.lock().expect("no panic");
+    println!(
+        "{} acknowledged, {} refused, {} unknown; {} delivered, {} of them again; recovered within {longest:?}",
+        journal.acknowledged.len(),
+        journal.refused.len(),
+        journal.unknown.len(),
+        once.len(),
+        delivered.len() - once.len(),
+    );
+    let lost: Vec<_> = journal.acknowledged.difference(&once).collect();
+    assert!(lost.is_empty(), "acknowledged and never delivered: {lost:?}");
+    let invented: Vec<_> = once.intersection(&journal.refused).collect();
+    assert!(invented.is_empty(), "refused and delivered: {invented:?}");
+    let rows = with_status(&store, None).await;
+    assert!(rows.values().all(|status| *status == Status::Done));
+    assert_eq!(
+        rows.into_keys().collect::<BTreeSet<_>>(),
+        once,
+        "what is there was delivered, and nothing else"
+    );
+    // A mint without its event, or an event without its mint, is what this crate exists to prevent.
+    let mut connection = support::connect(&url).await;
+    let minted: Vec<String> = connection.keys("{outbox:0}:mint:*").await.expect("KEYS");
+    let minted: BTreeSet<String> =
+        minted.iter().map(|key| key["{outbox:0}:mint:".len()..].to_owned()).collect();
+    assert_eq!(minted, once, "every mint has its event");
+    assert!(longest < RECOVERY, "{longest:?}");
+}
+
+// S1-05: scripts are taught again to a server that forgot them.
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn forgotten_scripts_and_a_restart_between_two_mints_lose_nothing() {
+    let mut server = OwnServer::durable().await;
+    let store = RedisStore::connect(&server.url()).await.expect("it opens");
+    let (outbox, recorder) = engine(&store);
+    let writer = store.writer(&outbox);
+    let mut minted = 0;
+    for round in 0..6 {
+        let mut connection = support::connect(&server.url()).await;
+        let mut tx = writer.begin();
+        tx.set("{outbox:0}:ticket", round);
+        tx.write(event("TicketMinted", "17")).expect("a good event");
+        tx.commit(&mut connection).await.expect("it commits");
+        let _: () =
+            redis::cmd("SCRIPT").arg("FLUSH").query_async(&mut connection).await.expect("SCRIPT FLUSH");
+        // On its own an enqueue is a script, which the server does not know any more.
+        writer.write(event("TicketSeen", "17")).await.expect("it is stored");
+        minted += 2;
+        if round % 2 == 1 {
+            server.restart().await;
+            let claims = async || store.oldest_pending(None).await.is_ok();
+            until("the store has found its server again", claims).await;
+        }
+    }
+    soon("all are delivered", recorder.wait_for(minted)).await;
+    until("all are settled", async || pending(&store).await == Some(0)).await;
+    assert_eq!(with_status(&store, Some(Status::Done)).await.len(), minted);
+    outbox.shutdown().await;
+}
+
+// F42: a connection that says nothing any more is not waited for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn connections_that_fall_silent_are_replaced() {
+    let server = OwnServer::durable().await;
+    let proxy = Proxy::start(server.port()).await;
+    let store = RedisStore::connect(&url_of(proxy.port())).await.expect("it opens");
+    let (outbox, recorder) = engine(&store);
+    let behind = RedisStore::connect(&server.url()).await.expect("it opens");
+    let nobody = Outbox::writer_only(behind.clone()).build().expect("a good configuration");
+    let writer = behind.writer(&nobody);
+    writer.write(event("Before", "1")).await.expect("it is stored");
+    soon("it is delivered", recorder.wait_for(1)).await;
+
+    proxy.swallow();
+    let since = Instant::now();
+    writer.write(event("After", "1")).await.expect("it is stored");
+    soon("it is delivered on new connections", recorder.wait_for(2)).await;
+    let took = since.elapsed();
+    println!("recovered within {took:?}");
+    assert!(took < RECOVERY, "{took:?}");
+    outbox.shutdown().await;
+}
