@@ -5,14 +5,14 @@ local what, forget_progress, actor, target = ARGV[2], ARGV[3] == '1', ARGV[4], A
 
 local ids = {}
 for i = 6, #ARGV do ids[#ids + 1] = ARGV[i] end
-local states = fields_of(STATE, ids)
+local states = fields_of(STATES, ids)
 
 local out, count = batch(), 0
 for i, id in ipairs(ids) do
   local row = states[i] and read_state(states[i])
   if row and row.status == '3' then
     count = count + 1
-    out.forget_ended(id, row, DEAD, DEAD_SEQ)
+    out.forget_ended(id, row.place, DEAD)
     if what == 'discard' then
       out.delete(id)
     else
@@ -20,9 +20,9 @@ for i, id in ipairs(ids) do
       row.status, row.attempts, row.deferrals, row.lost = '0', '0', '0', '0'
       row.done_at, row.error, row.replays = '', '', int(tonumber(row.replays) + 1)
       if forget_progress then row.progress = '' end
-      out.state(id, row)
-      out.due(id, now)
-      out.wait(id, row)
+      out.state(id, state_text(row))
+      out.due(id, NOW)
+      out.wait(id, row.place)
     end
   end
 end

@@ -1,154 +1,204 @@
 -- Leases due rows to one owner.
 -- ARGV: now, owner, token, lease, limit, skip_recent, order (due | seq), max_lost_leases.
--- Answers: now; a list of id, due, state, body for each; the ids that died; how many orphans were skipped;
--- the routes that are paused.
+-- Answers: now; id, due time, state and body of each row, one after another; the ids that died; how many
+-- orphans were skipped; the routes that are paused.
 
 local owner, token, lease, limit = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local skip_recent, order, max_lost = tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[8])
 local LOOK = 10000
 
-local reply, died, orphans = {}, {}, 0
-local paused = redis.call('SMEMBERS', CONTROL)
-if limit == 0 then return { int(now), reply, died, orphans, paused } end
+local reply, died, orphans, paused = {}, {}, 0, redis.call('SMEMBERS', CONTROL)
+if limit == 0 then return { NOW, reply, died, orphans, paused } end
 
+local LEASE, LEASE_END = lease_text(token, owner, NOW), int(now + lease)
 local newest_ms = math.floor((now - skip_recent) / 1000)
-local function is_settled_in(sid)
-  return skip_recent == 0 or inserted_ms(sid) <= newest_ms
-end
-
--- Members of the index of due times, as candidates. One without a state was written by a foreign
--- program with the two commands of the document: it gets its place in the order now.
-local function candidates_of(list)
-  local ids = {}
-  for i = 1, #list, 2 do ids[#ids + 1] = list[i] end
-  local states, found = fields_of(STATE, ids), {}
-  for i, id in ipairs(ids) do
-    found[i] = { id = id, due = tonumber(list[2 * i]), row = states[i] and read_state(states[i]) }
-  end
-  return found
-end
-
 local out = batch()
 
-local function stamp(candidate)
-  local sid = redis.call('XADD', ARRIVALS, '*', 'i', candidate.id)
-  candidate.row = {
-    status = '0', attempts = '0', deferrals = '0', lost = '0', replays = '0', sid = sid, done_at = '',
-    token = '', locked_at = '', owner = '', parked = '', progress = '', error = '',
-  }
-  out.wait(candidate.id, candidate.row)
-  out.forget_arrival(sid)
+-- Due rows among those that wait, as lists side by side: a table for each would cost more than all the rest.
+local ids, dues, states, n = {}, {}, {}, 0
+
+local function add(id, due, state)
+  n = n + 1
+  ids[n], dues[n], states[n] = id, due, state
 end
 
--- By due time: what is due among the rows that wait, and among those that have just arrived.
-local function by_due()
-  local fresh, _, forget = arrivals(math.max(limit, 100), skip_recent > 0 and int(newest_ms) or nil)
-  local arrived = {}
-  for _, arrival in ipairs(fresh) do
-    arrival.is_new = true
-    arrived[arrival.id] = arrival
-  end
-  local found, offset = {}, 0
-  while #found < limit and offset < LOOK do
-    local list = redis.call('ZRANGEBYSCORE', PENDING, '-inf', int(now), 'WITHSCORES', 'LIMIT', offset, limit)
-    for _, candidate in ipairs(candidates_of(list)) do
+local function is_settled_in(place)
+  return skip_recent == 0 or inserted_ms(place) <= newest_ms
+end
+
+-- A member without a state was written by a foreign program with the two commands of the document: it gets
+-- its place in the order now.
+local function stamp(id)
+  local place = place_of(redis.call('XADD', ARRIVALS, '*', 'i', id))
+  local state = new_state(place, '')
+  out.state(id, state)
+  out.wait(id, place)
+  out.forget_arrival(place)
+  return state
+end
+
+local function add_due(arrived)
+  local offset = 0
+  while n < limit and offset < LOOK do
+    local list = redis.call('ZRANGEBYSCORE', PENDING, '-inf', NOW, 'WITHSCORES', 'LIMIT', offset, limit)
+    local members = {}
+    for i = 1, #list, 2 do members[#members + 1] = list[i] end
+    local found = fields_of(STATES, members)
+    for i, id in ipairs(members) do
       -- An arrival may be in the index already; then it says more.
-      if candidate.row then
-        if is_terminal(candidate.row) then
-          out.forget_pending(candidate.id, candidate.row)
-        elseif is_settled_in(candidate.row.sid) then
-          found[#found + 1] = candidate
-        end
-      elseif not arrived[candidate.id] then
-        stamp(candidate)
-        if is_settled_in(candidate.row.sid) then
-          found[#found + 1] = candidate
-        else
-          out.state(candidate.id, candidate.row)
+      if found[i] or not arrived[id] then
+        local state = found[i] or stamp(id)
+        local status, place = split_state(state)
+        if ends(status) then
+          out.forget_pending(id, place)
+        elseif is_settled_in(place) then
+          add(id, tonumber(list[2 * i]), state)
         end
       end
     end
-    if #list < 2 * limit then break end
+    if #members < limit then return end
     offset = offset + limit
   end
-  for _, arrival in ipairs(fresh) do
-    if arrival.due <= now then
-      found[#found + 1] = arrival
-    else
-      out.state(arrival.id, arrival.row)
-      out.due(arrival.id, arrival.due)
-      out.wait(arrival.id, arrival.row)
-    end
-  end
-  for _, candidate in ipairs(found) do candidate.key = seq_key(candidate.row.sid, '') end
-  table.sort(found, function(a, b)
-    if a.due ~= b.due then return a.due < b.due end
-    return a.key < b.key
-  end)
-  return found, forget
 end
 
 -- By insertion, and never past a row that is on lease.
-local function by_seq()
+local function add_in_order()
   promote(math.max(limit, CHUNK))
-  local found, start, looked = {}, '-', 0
+  local start, looked = '-', 0
   while looked < LOOK do
     local keys = redis.call('ZRANGEBYLEX', WAITING, start, '+', 'LIMIT', 0, 100)
-    if #keys == 0 then break end
-    local ids = {}
-    for i, key in ipairs(keys) do ids[i] = id_of(key) end
-    local states = fields_of(STATE, ids)
-    local scores = redis.call('ZMSCORE', PENDING, unpack(ids))
-    for i, id in ipairs(ids) do
-      local row, due = states[i] and read_state(states[i]), tonumber(scores[i] or nil)
-      if row and due then
+    if #keys == 0 then return end
+    local page = {}
+    for i, key in ipairs(keys) do page[i] = id_of(key) end
+    local found, scores = fields_of(STATES, page), redis.call('ZMSCORE', PENDING, unpack(page))
+    for i, id in ipairs(page) do
+      local state, due = found[i], tonumber(scores[i] or nil)
+      if state and due then
+        local _, place, held = split_state(state)
         if due > now then
-          if row.token ~= '' then return found end
-        elseif is_settled_in(row.sid) then
-          found[#found + 1] = { id = id, due = due, row = row }
-          if #found == limit then return found end
+          if held ~= '' then return end
+        elseif is_settled_in(place) then
+          add(id, due, state)
+          if n == limit then return end
         end
       end
     end
     start, looked = '(' .. keys[#keys], looked + #keys
   end
-  return found
 end
 
-local found, forget
-if order == 'seq' then found = by_seq() else found, forget = by_due() end
+-- What is leased: places in the lists of due rows, and behind them in those of arrivals.
+local fresh, forget = { ids = {}, dues = {}, places = {}, leases = {}, set = {} }, nil
 
-local ids = {}
-for i = 1, math.min(#found, limit) do ids[i] = found[i].id end
-local bodies = fields_of(ENTRIES, ids)
+local function due_at(i)
+  return i <= n and dues[i] or fresh.dues[i - n]
+end
 
-for i, candidate in ipairs(found) do
-  local id, row = candidate.id, candidate.row
-  local is_chosen = i <= limit
-  if is_chosen and not bodies[i] then
+local function id_at(i)
+  return i <= n and ids[i] or fresh.ids[i - n]
+end
+
+-- The order in which rows are leased: nearly always the one they have.
+local function turns()
+  local turn, is_sorted, before = {}, true, 0
+  for i = 1, n + #fresh.ids do
+    local due = due_at(i)
+    if due < before then is_sorted = false end
+    turn[i], before = i, due
+  end
+  if order == 'due' and not is_sorted then
+    table.sort(turn, function(a, b)
+      local due_a, due_b = due_at(a), due_at(b)
+      if due_a ~= due_b then return due_a < due_b end
+      -- Of two that are due together, the one in the index is older.
+      return a < b
+    end)
+  end
+  return turn
+end
+
+local function answer(id, due, state, body)
+  local last = #reply
+  reply[last + 1], reply[last + 2], reply[last + 3], reply[last + 4] = id, due, state, body
+end
+
+local function lease_arrival(i, id, body)
+  local place = fresh.places[i]
+  local held = fresh.leases[i]
+  if held ~= '' and owner_of(held) ~= owner then
+    -- Its first owner died before any script had seen it.
+    local row = read_state(new_state(place, ''))
+    row.lost, row.lease = '1', LEASE
+    out.state(id, state_text(row))
+    answer(id, fresh.dues[i], state_text(row), body)
+  else
+    local state = new_state(place, LEASE)
+    out.state(id, state)
+    answer(id, fresh.dues[i], state, body)
+  end
+  out.wait(id, place)
+  out.due(id, LEASE_END)
+end
+
+local function lease_waiting(i, id, body)
+  local status, place, held, rest = split_state(states[i])
+  local is_lost = held ~= '' and owner_of(held) ~= owner
+  local state
+  if rest == UNTOUCHED and not is_lost then
+    state = status .. '\t' .. place .. '\t' .. LEASE .. '\t' .. rest
+  else
+    local row = read_state(states[i])
+    if is_lost then row.lost = int(tonumber(row.lost) + 1) end
+    if tonumber(row.lost) >= max_lost then
+      died[#died + 1] = id
+      return finish(out, id, row, '3', 'its owner died ' .. row.lost .. ' times')
+    end
+    out.unpark(id, row)
+    row.lease = LEASE
+    state = state_text(row)
+  end
+  out.state(id, state)
+  out.due(id, LEASE_END)
+  answer(id, dues[i], state, body)
+end
+
+local function leave_arrival(i)
+  local id, place = fresh.ids[i], fresh.places[i]
+  out.state(id, new_state(place, fresh.leases[i]))
+  out.due(id, int(fresh.dues[i]))
+  out.wait(id, place)
+end
+
+if order == 'seq' then
+  add_in_order()
+else
+  local _
+  fresh, _, forget = arrivals(math.max(limit, 100), skip_recent > 0 and int(newest_ms) or nil)
+  add_due(fresh.set)
+end
+
+local chosen, wanted = {}, {}
+for _, i in ipairs(turns()) do
+  if #chosen < limit and due_at(i) <= now then
+    chosen[#chosen + 1], wanted[#wanted + 1] = i, id_at(i)
+  elseif i > n then
+    leave_arrival(i - n)
+  end
+end
+local bodies = fields_of(ENTRIES, wanted)
+for at, i in ipairs(chosen) do
+  local id, body = wanted[at], bodies[at]
+  if not body then
     -- Nothing to deliver. The repair worker removes it; until then it is out of the claims' way.
     orphans = orphans + 1
-    if not candidate.is_new then out.due(id, now + lease) end
-  elseif is_chosen then
-    if row.token ~= '' and row.owner ~= owner then row.lost = int(tonumber(row.lost) + 1) end
-    if tonumber(row.lost) >= max_lost then
-      finish(out, id, row, '3', 'its owner died ' .. row.lost .. ' times')
-      died[#died + 1] = id
-    else
-      out.unpark(id, row)
-      row.token, row.locked_at, row.owner = token, int(now), owner
-      out.state(id, row)
-      out.due(id, now + lease)
-      if candidate.is_new then out.wait(id, row) end
-      reply[#reply + 1] = { id, int(candidate.due), state_text(row), bodies[i] }
-    end
-  elseif candidate.is_new then
-    out.state(id, row)
-    out.due(id, candidate.due)
-    out.wait(id, row)
+    if i <= n then out.due(id, LEASE_END) end
+  elseif i <= n then
+    lease_waiting(i, id, body)
+  else
+    lease_arrival(i - n, id, body)
   end
 end
 
 out.write()
 if forget then forget() end
-return { int(now), reply, died, orphans, paused }
+return { NOW, reply, died, orphans, paused }

@@ -9,13 +9,13 @@ local new, retry, due, leased, parked, scheduled = 0, 0, 0, 0, 0, 0
 for first = 1, #keys, CHUNK do
   local ids = {}
   for i = first, math.min(first + CHUNK - 1, #keys) do ids[#ids + 1] = id_of(keys[i]) end
-  local states, scores = fields_of(STATE, ids), redis.call('ZMSCORE', PENDING, unpack(ids))
+  local states, scores = fields_of(STATES, ids), redis.call('ZMSCORE', PENDING, unpack(ids))
   for i = 1, #ids do
     local row, score = read_state(states[i] or ''), tonumber(scores[i] or 0)
     if row.status == '2' then retry = retry + 1 else new = new + 1 end
     if score <= now then
       due = due + 1
-    elseif row.token ~= '' then
+    elseif row.lease ~= '' then
       leased = leased + 1
     elseif row.parked ~= '' then
       parked = parked + 1

@@ -3,12 +3,12 @@
 local LOOK, PAGE = 1000, 50
 
 local function has_been_due(row, due)
-  return due <= now or row.token ~= '' or row.parked ~= '' or row.error ~= ''
+  return due <= now or row.lease ~= '' or row.parked ~= '' or row.error ~= ''
     or row.attempts ~= '0' or row.deferrals ~= '0' or row.lost ~= '0'
 end
 
-local function age(sid)
-  return int(math.max(now - inserted_ms(sid) * 1000, 0))
+local function age(place)
+  return int(math.max(now - inserted_ms(place) * 1000, 0))
 end
 
 local start, looked = '-', 0
@@ -17,16 +17,16 @@ while looked < LOOK do
   if #keys == 0 then break end
   local ids = {}
   for i, key in ipairs(keys) do ids[i] = id_of(key) end
-  local states, scores = fields_of(STATE, ids), redis.call('ZMSCORE', PENDING, unpack(ids))
+  local states, scores = fields_of(STATES, ids), redis.call('ZMSCORE', PENDING, unpack(ids))
   for i = 1, #ids do
     local row = states[i] and read_state(states[i])
-    if row and has_been_due(row, tonumber(scores[i] or 0)) then return age(row.sid) end
+    if row and has_been_due(row, tonumber(scores[i] or 0)) then return age(row.place) end
   end
   start, looked = '(' .. keys[#keys], looked + #keys
 end
 
 for _, arrival in ipairs(redis.call('XRANGE', ARRIVALS, '-', '+', 'COUNT', LOOK)) do
-  local id, row, due = read_arrival(arrival)
-  if id and has_been_due(row, due) then return age(row.sid) end
+  local id, place, due, lease = read_arrival(arrival)
+  if id and (due <= now or lease ~= '') then return age(place) end
 end
 return false

@@ -3,7 +3,7 @@
 -- waiting, done, dead, archived. Answers id, state, due time and the head of the body for each.
 
 local after, limit, is_reverse = ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1'
-local INDEXES = { waiting = WAITING, done = DONE_SEQ, dead = DEAD_SEQ, archived = ARCHIVED_SEQ }
+local INDEXES = { waiting = WAITING, done = DONE, dead = DEAD, archived = ARCHIVED }
 
 local keys = {}
 for i = 5, #ARGV do

@@ -4,14 +4,11 @@
 -- keys before its first write, and writes in an order that the repair script can finish from any point:
 -- first the body, then the state, then the indexes; and when a row goes, the body first.
 
-local ENTRIES, STATE, ARRIVALS, PENDING, WAITING = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local DONE, DONE_SEQ, DEAD, DEAD_SEQ = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
-local ARCHIVED, ARCHIVED_SEQ, PARKED = KEYS[10], KEYS[11], KEYS[12]
-local CONTROL, AUDIT = KEYS[13], KEYS[14]
+local ENTRIES, STATES, ARRIVALS, PENDING, WAITING = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local DONE, DEAD, ARCHIVED, PARKED = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local CONTROL, AUDIT = KEYS[10], KEYS[11]
 
-local TYPES = {
-  'hash', 'hash', 'stream', 'zset', 'zset', 'zset', 'zset', 'zset', 'zset', 'zset', 'zset', 'zset', 'set', 'stream',
-}
+local TYPES = { 'hash', 'hash', 'stream', 'zset', 'zset', 'zset', 'zset', 'zset', 'zset', 'set', 'stream' }
 for i, expected in ipairs(TYPES) do
   local found = redis.call('TYPE', KEYS[i]).ok
   if found ~= 'none' and found ~= expected then
@@ -32,103 +29,143 @@ local function int(number)
   return string.format('%.0f', number)
 end
 
+local NOW = int(now)
+
 -- Lua's stack holds a few thousand values, so lists are handed to a command in pieces.
 local CHUNK = 1000
 
-local function in_chunks(list, step, run)
-  for first = 1, #list, step do
-    run(unpack(list, first, math.min(first + step - 1, #list)))
+local function in_chunks(list, run)
+  for first = 1, #list, CHUNK do
+    run(unpack(list, first, math.min(first + CHUNK - 1, #list)))
   end
 end
 
 -- Writes `list`, if there is anything in it; pairs are never torn apart.
 local function write(command, key, list)
-  in_chunks(list, CHUNK, function(...) redis.call(command, key, ...) end)
+  in_chunks(list, function(...) redis.call(command, key, ...) end)
 end
 
 local function fields_of(key, ids)
+  if #ids <= CHUNK then
+    return #ids == 0 and {} or redis.call('HMGET', key, unpack(ids))
+  end
   local values, n = {}, 0
-  in_chunks(ids, CHUNK, function(...)
-    local part = redis.call('HMGET', key, ...)
-    for i = 1, #part do
+  in_chunks(ids, function(...)
+    for _, value in ipairs(redis.call('HMGET', key, ...)) do
       n = n + 1
-      values[n] = part[i]
+      values[n] = value
     end
   end)
   return values
 end
 
--- A row is the text of its state, and this table while a script works on it. `sid` is the id that the
--- stream of arrivals gave it: when it was inserted, in milliseconds, and a number within them.
-local STATE_PATTERN = '^([^\t]*)' .. string.rep('\t([^\t]*)', 11) .. '\t(.*)$'
+-- The state of a row is one text: status, place, lease, and the rest. The place is its place in the order of
+-- insertion: the stream id of its arrival, with the length of the second number before it, so that texts
+-- sort as the numbers do. The lease is token, owner and time, or nothing. Most rows never see more than
+-- that: their rest is this one.
+local UNTOUCHED = '0\t0\t0\t0\t\t\t\t'
+local STATE = '^([^\t]*)\t([^\t]*)\t([^\t]*)\t(.*)$'
+local REST = '^([^\t]*)' .. string.rep('\t([^\t]*)', 6) .. '\t(.*)$'
+
+local function split_state(text)
+  local status, place, lease, rest = string.match(text, STATE)
+  -- Somebody edited it. The row stays pending, so that an engine sees it and says so.
+  if not status then return '?', '0-10', '', UNTOUCHED end
+  return status, place, lease, rest
+end
 
 local function read_state(text)
-  local status, attempts, deferrals, lost, replays, sid, done_at, token, locked_at, owner, parked, progress, error =
-    string.match(text, STATE_PATTERN)
-  if not status then
-    -- Somebody edited it. The row stays pending, so that an engine sees it and says so.
-    return {
-      status = '?', attempts = '0', deferrals = '0', lost = '0', replays = '0', sid = '0-0', done_at = '',
-      token = '', locked_at = '', owner = '', parked = '', progress = '', error = '',
-    }
-  end
+  local status, place, lease, rest = split_state(text)
+  local attempts, deferrals, lost, replays, done_at, parked, progress, error = string.match(rest, REST)
+  if not attempts then return read_state('?\t' .. place .. '\t\t' .. UNTOUCHED) end
   return {
-    status = status, attempts = attempts, deferrals = deferrals, lost = lost, replays = replays, sid = sid,
-    done_at = done_at, token = token, locked_at = locked_at, owner = owner, parked = parked,
-    progress = progress, error = error,
+    status = status, place = place, lease = lease, attempts = attempts, deferrals = deferrals, lost = lost,
+    replays = replays, done_at = done_at, parked = parked, progress = progress, error = error,
   }
 end
 
 local function state_text(row)
   return table.concat({
-    row.status, row.attempts, row.deferrals, row.lost, row.replays, row.sid, row.done_at, row.token,
-    row.locked_at, row.owner, row.parked, row.progress, row.error,
+    row.status, row.place, row.lease, row.attempts, row.deferrals, row.lost, row.replays, row.done_at,
+    row.parked, row.progress, row.error,
   }, '\t')
 end
 
--- A code that nobody knows counts as pending, so that somebody claims the row and sees.
-local function is_terminal(row)
-  return row.status == '1' or row.status == '3' or row.status == '4'
+-- The indexes of rows that have ended: DONE, which the document calls SENT, DEAD, which it calls FAILED, and
+-- ARCHIVED. A code that nobody knows counts as pending, so that somebody claims the row and sees.
+local ENDED = { ['1'] = DONE, ['3'] = DEAD, ['4'] = ARCHIVED }
+
+local function ends(status)
+  return ENDED[status] ~= nil
 end
 
-local function inserted_ms(sid)
-  return tonumber(string.match(sid, '^(%d+)')) or 0
+local function lease_text(token, owner, at)
+  return token .. ' ' .. owner .. ' ' .. at
 end
 
--- The row's place in the order of insertion, as text that sorts like it.
-local function seq_key(sid, id)
-  local ms, n = string.match(sid, '^(%d+)-(%d+)$')
-  return string.format('%014.0f-%08.0f:', tonumber(ms) or 0, tonumber(n) or 0) .. id
+local function is_held(row, owner, token)
+  local prefix = lease_text(token, owner, '')
+  return not ends(row.status) and string.sub(row.lease, 1, #prefix) == prefix
 end
 
-local function id_of(seq_key_text)
-  return string.sub(seq_key_text, 25)
+local function owner_of(lease)
+  return string.match(lease, '^[^ ]* ([^ ]*)')
+end
+
+local function place_of(sid)
+  local dash = string.find(sid, '-', 1, true)
+  local n = string.sub(sid, dash + 1)
+  return string.sub(sid, 1, dash) .. #n .. n
+end
+
+local function sid_of(place)
+  local dash = string.find(place, '-', 1, true) or 0
+  return string.sub(place, 1, dash) .. string.sub(place, dash + 2)
+end
+
+local function inserted_ms(place)
+  return tonumber(string.match(place, '^%d+')) or 0
+end
+
+-- A member of an index in the order of insertion.
+local function seq_key(place, id)
+  return place .. ':' .. id
+end
+
+local function id_of(key)
+  return string.sub(key, string.find(key, ':', 1, true) + 1)
 end
 
 local function parked_key(row, id)
-  return row.parked .. '\t' .. seq_key(row.sid, id)
+  return row.parked .. '\t' .. seq_key(row.place, id)
 end
 
--- What an entry of the stream of arrivals says about its event: whose lease it was born with, or how
--- long it waits first.
+-- What an entry of the stream of arrivals says: id, place, due time, and the lease that the row was born with.
+-- An entry that no Writer of ours made answers nothing. Neighbours share their millisecond, so that reading
+-- it once is enough.
+local last_ms, last_inserted = '', 0
+
 local function read_arrival(arrival)
-  local sid, list, fields = arrival[1], arrival[2], {}
-  for i = 1, #list, 2 do
-    fields[list[i]] = list[i + 1]
+  local sid, fields = arrival[1], arrival[2]
+  if fields[1] ~= 'i' then return nil end
+  local dash = string.find(sid, '-', 1, true)
+  local ms, number = string.sub(sid, 1, dash), string.sub(sid, dash + 1)
+  if ms ~= last_ms then last_ms, last_inserted = ms, inserted_ms(ms) * 1000 end
+  local place, kind = ms .. #number .. number, fields[3]
+  if not kind then return fields[2], place, last_inserted, '' end
+  if kind == 'o' then
+    local lease = lease_text(fields[6], fields[4], int(last_inserted))
+    return fields[2], place, last_inserted + (tonumber(fields[8]) or 0), lease
   end
-  local id = fields.i
-  if not id then return nil end
-  local row = {
-    status = '0', attempts = '0', deferrals = '0', lost = '0', replays = '0', sid = sid, done_at = '',
-    token = fields.t or '', locked_at = '', owner = fields.o or '', parked = '', progress = '', error = '',
-  }
-  local inserted = inserted_ms(sid) * 1000
-  if row.token ~= '' then row.locked_at = int(inserted) end
-  return id, row, inserted + (tonumber(fields.l or fields.d) or 0)
+  return fields[2], place, last_inserted + (tonumber(fields[4]) or 0), ''
 end
 
--- Stores a new event: first its body, then its arrival, then its due time. Answers its sid, or false where
--- the id existed already.
+local function new_state(place, lease)
+  return '0\t' .. place .. '\t' .. lease .. '\t' .. UNTOUCHED
+end
+
+-- Stores a new event: first its body, then its arrival, then its due time. Answers its stream id, or false
+-- where the id existed already.
 local function enqueue(id, body, wait, owner, token)
   if redis.call('HSETNX', ENTRIES, id, body) == 0 then return false end
   local sid
@@ -141,112 +178,111 @@ local function enqueue(id, body, wait, owner, token)
   return sid
 end
 
--- Arrivals that nobody has looked at yet, oldest first, at most `count`, none later than `last`; the
--- second answer is whether there may be more. They leave the stream with `forget`, after their states
--- are written.
+-- Arrivals that nobody has looked at yet, oldest first, at most `count`, none later than `last`: lists of
+-- ids, due times, places and leases side by side, and the set of the ids. Then whether there may be more, and
+-- what makes them leave the stream, to be called after their states are written.
 local function arrivals(count, last)
   local list = redis.call('XRANGE', ARRIVALS, '-', last or '+', 'COUNT', count)
-  local ids, rows, dues = {}, {}, {}
-  for i, arrival in ipairs(list) do
-    local id, row, due = read_arrival(arrival)
-    -- An entry without an id is not ours, and is dropped with the others.
+  local ids, dues, places, leases, n = {}, {}, {}, {}, 0
+  for i = 1, #list do
+    local id, place, due, lease = read_arrival(list[i])
     if id then
-      ids[#ids + 1], rows[#rows + 1], dues[#dues + 1] = id, row, due
+      n = n + 1
+      ids[n], dues[n], places[n], leases[n] = id, due, place, lease
     end
   end
-  local known, seen, found = fields_of(STATE, ids), {}, {}
-  for i, id in ipairs(ids) do
-    -- An id that was written twice is the row that is there already.
-    if not known[i] and not seen[id] then
-      seen[id] = true
-      found[#found + 1] = { id = id, row = rows[i], due = dues[i] }
+  -- An id that was written twice is the row that is there already.
+  local known, set, kept = fields_of(STATES, ids), {}, 0
+  for i = 1, n do
+    local id = ids[i]
+    if not known[i] and not set[id] then
+      set[id], kept = true, kept + 1
+      if kept < i then
+        ids[kept], dues[kept], places[kept], leases[kept] = id, dues[i], places[i], leases[i]
+      end
     end
   end
+  for i = kept + 1, n do ids[i], dues[i], places[i], leases[i] = nil, nil, nil, nil end
   local function forget()
     if #list == 0 then return end
-    local ms, n = string.match(list[#list][1], '^(%d+)-(%d+)$')
-    redis.call('XTRIM', ARRIVALS, 'MINID', ms .. '-' .. int(n + 1))
+    local ms, number = string.match(list[#list][1], '^(%d+)-(%d+)$')
+    redis.call('XTRIM', ARRIVALS, 'MINID', ms .. '-' .. int(number + 1))
   end
-  return found, #list == count, forget
+  return { ids = ids, dues = dues, places = places, leases = leases, set = set }, #list == count, forget
 end
 
--- Rows of one batch, with all that has to be written for them, in the order that can be repaired.
+-- All that has to be written for the rows of one call, in the order that can be repaired.
+local SORTED_SETS = { PENDING, WAITING, DONE, DEAD, ARCHIVED, PARKED }
+
 local function batch()
-  local add = {}
-  local remove = {}
-  local self = {}
+  local self, states, bodies, gone, arrived = {}, {}, {}, {}, {}
+  local add, remove = {}, {}
+  for _, key in ipairs(SORTED_SETS) do add[key], remove[key] = {}, {} end
 
-  local function put(list, key, a, b)
-    local items = list[key]
-    if not items then
-      items = {}
-      list[key] = items
-    end
-    items[#items + 1] = a
-    if b then items[#items + 1] = b end
+  local function append(list, item)
+    list[#list + 1] = item
   end
 
-  function self.state(id, row)
-    put(add, STATE, id, state_text(row))
+  local function append_pair(list, a, b)
+    local n = #list
+    list[n + 1], list[n + 2] = a, b
   end
 
-  -- Pending, and due then.
-  function self.due(id, score)
-    put(add, PENDING, int(score), id)
+  function self.state(id, text)
+    append_pair(states, id, text)
+  end
+
+  -- Pending, and due at this time, which is a text.
+  function self.due(id, at)
+    append_pair(add[PENDING], at, id)
   end
 
   -- Pending for the first time, or again.
-  function self.wait(id, row)
-    put(add, WAITING, 0, seq_key(row.sid, id))
+  function self.wait(id, place)
+    append_pair(add[WAITING], 0, seq_key(place, id))
   end
 
   function self.park(id, row)
-    put(add, PARKED, 0, parked_key(row, id))
+    append_pair(add[PARKED], 0, parked_key(row, id))
   end
 
   function self.unpark(id, row)
     if row.parked ~= '' then
-      put(remove, PARKED, parked_key(row, id))
+      append(remove[PARKED], parked_key(row, id))
       row.parked = ''
     end
   end
 
-  -- Into the two indexes of the rows that ended like this.
-  function self.ended(id, row, by_time, by_seq)
-    put(add, by_time, row.done_at, id)
-    put(add, by_seq, 0, seq_key(row.sid, id))
+  -- Into the index of the rows that ended like this.
+  function self.ended(id, place, index)
+    append_pair(add[index], 0, seq_key(place, id))
   end
 
-  function self.forget_pending(id, row)
-    put(remove, PENDING, id)
-    put(remove, WAITING, seq_key(row.sid, id))
+  function self.forget_pending(id, place)
+    append(remove[PENDING], id)
+    append(remove[WAITING], seq_key(place, id))
   end
 
-  function self.forget_ended(id, row, by_time, by_seq)
-    put(remove, by_time, id)
-    put(remove, by_seq, seq_key(row.sid, id))
+  function self.forget_ended(id, place, index)
+    append(remove[index], seq_key(place, id))
   end
 
-  function self.forget_arrival(sid)
-    put(remove, ARRIVALS, sid)
+  function self.forget_arrival(place)
+    append(arrived, sid_of(place))
   end
 
   function self.delete(id)
-    put(remove, ENTRIES, id)
-    put(remove, STATE, id)
+    append(bodies, id)
+    append(gone, id)
   end
 
   function self.write()
-    write('HDEL', ENTRIES, remove[ENTRIES] or {})
-    write('HSET', STATE, add[STATE] or {})
-    for _, key in ipairs({ PENDING, WAITING, DONE, DONE_SEQ, DEAD, DEAD_SEQ, ARCHIVED, ARCHIVED_SEQ, PARKED }) do
-      write('ZADD', key, add[key] or {})
-    end
-    for _, key in ipairs({ PENDING, WAITING, DONE, DONE_SEQ, DEAD, DEAD_SEQ, ARCHIVED, ARCHIVED_SEQ, PARKED }) do
-      write('ZREM', key, remove[key] or {})
-    end
-    write('HDEL', STATE, remove[STATE] or {})
-    write('XDEL', ARRIVALS, remove[ARRIVALS] or {})
+    write('HDEL', ENTRIES, bodies)
+    write('HSET', STATES, states)
+    for _, key in ipairs(SORTED_SETS) do write('ZADD', key, add[key]) end
+    for _, key in ipairs(SORTED_SETS) do write('ZREM', key, remove[key]) end
+    write('HDEL', STATES, gone)
+    write('XDEL', ARRIVALS, arrived)
   end
 
   return self
@@ -255,57 +291,46 @@ end
 -- Ends a row's way: terminal, with nothing left of its lease.
 local function finish(out, id, row, status, error)
   out.unpark(id, row)
-  row.status, row.error, row.done_at = status, error, int(now)
-  row.token, row.locked_at, row.owner = '', '', ''
-  if status == '1' then
-    out.ended(id, row, DONE, DONE_SEQ)
-  elseif status == '3' then
-    out.ended(id, row, DEAD, DEAD_SEQ)
-  else
-    out.ended(id, row, ARCHIVED, ARCHIVED_SEQ)
-  end
-  out.forget_pending(id, row)
-  out.state(id, row)
+  row.status, row.error, row.done_at, row.lease = status, error, NOW, ''
+  out.ended(id, row.place, ENDED[status])
+  out.forget_pending(id, row.place)
+  out.state(id, state_text(row))
 end
 
 -- Gives a row back, due then.
 local function let_go(out, id, row, due)
   out.unpark(id, row)
-  row.token, row.locked_at, row.owner = '', '', ''
-  out.due(id, due)
+  row.lease = ''
+  out.due(id, int(due))
 end
 
--- Makes arrivals rows of the waiting kind; answers how many it looked at and whether there may be more.
+-- Makes arrivals rows that wait; answers whether there may be more.
 local function promote(count)
   local found, more, forget = arrivals(count)
-  local out, promoted = batch(), 0
-  for _, arrival in ipairs(found) do
+  local out = batch()
+  for i, id in ipairs(found.ids) do
     -- The body of an id that was written twice may be gone with the first.
-    if redis.call('HEXISTS', ENTRIES, arrival.id) == 1 then
-      out.state(arrival.id, arrival.row)
-      out.due(arrival.id, arrival.due)
-      out.wait(arrival.id, arrival.row)
-      promoted = promoted + 1
+    if redis.call('HEXISTS', ENTRIES, id) == 1 then
+      out.state(id, new_state(found.places[i], found.leases[i]))
+      out.due(id, int(found.dues[i]))
+      out.wait(id, found.places[i])
     end
   end
   out.write()
   forget()
-  return promoted, more
+  return more
 end
 
--- The row of a lease: its state, or while no script has seen it, what its arrival says. The third
+-- The state of a lease's row: what it is, or while no script has seen it, what its arrival says. The second
 -- answer is whether it is such an arrival.
-local function row_of(id, sid, text)
-  if text then return read_state(text), false end
+local function state_of(id, place, text)
+  if text then return text, false end
+  local sid = sid_of(place)
   local arrival = redis.call('XRANGE', ARRIVALS, sid, sid)[1]
   if not arrival then return nil end
-  local arrived, row, due = read_arrival(arrival)
+  local arrived, at, _, lease = read_arrival(arrival)
   if arrived ~= id or redis.call('HEXISTS', ENTRIES, id) == 0 then return nil end
-  return row, true, due
-end
-
-local function is_held(row, owner, token)
-  return row.token == token and row.owner == owner and not is_terminal(row)
+  return new_state(at, lease), true
 end
 
 local AUDIT_LENGTH = 100000
@@ -324,7 +349,7 @@ end
 
 -- What a person sees of a row: id, state, due time, body.
 local function shown(ids, is_full)
-  local states, bodies, rows = fields_of(STATE, ids), fields_of(ENTRIES, ids), {}
+  local states, bodies, rows = fields_of(STATES, ids), fields_of(ENTRIES, ids), {}
   for i, id in ipairs(ids) do
     local body = bodies[i]
     if body or states[i] then

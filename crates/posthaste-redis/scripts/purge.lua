@@ -1,54 +1,58 @@
--- Removes or archives old rows.
--- ARGV: now, what (done | dead | archived | any), older_than, archive (1 | 0), limit, actor, target.
--- Answers how many.
+-- Removes or archives old rows, one page in the order of insertion.
+-- ARGV: now, what (done | dead | archived | any), older_than, archive (1 | 0), limit, actor, target, after.
+-- Answers how many, and where to go on, or nothing at the end.
 
 local what, before = ARGV[2], now - tonumber(ARGV[3])
-local archive, limit = ARGV[4] == '1', tonumber(ARGV[5])
+local archive, limit, after = ARGV[4] == '1', tonumber(ARGV[5]), ARGV[8]
+local KINDS = { done = { DONE }, dead = { DEAD }, archived = { ARCHIVED }, any = { WAITING, DONE, DEAD } }
+local LOOK = 1000
 
-local INDEXES = { ['1'] = { DONE, DONE_SEQ }, ['3'] = { DEAD, DEAD_SEQ }, ['4'] = { ARCHIVED, ARCHIVED_SEQ } }
-local BY_TIME = { done = DONE, dead = DEAD, archived = ARCHIVED }
+if limit == 0 then return { 0, '' } end
+if what == 'any' then promote(LOOK) end
 
--- The oldest by insertion, whatever became of them.
-local function by_insertion()
-  promote(math.max(limit, CHUNK))
-  local ids = {}
-  local last = '(' .. string.format('%014.0f-', math.floor(before / 1000) + 1)
-  for _, index in ipairs({ WAITING, DONE_SEQ, DEAD_SEQ }) do
-    for _, key in ipairs(redis.call('ZRANGEBYLEX', index, '-', last, 'LIMIT', 0, limit - #ids)) do
-      ids[#ids + 1] = id_of(key)
-    end
-  end
-  return ids
+-- A row ends after it was inserted: what was inserted later is not old enough.
+local last = '(' .. int(math.floor(before / 1000) + 1) .. '-'
+local keys = {}
+for _, index in ipairs(KINDS[what]) do
+  local part = redis.call('ZRANGEBYLEX', index, after == '' and '-' or '(' .. after, last, 'LIMIT', 0, LOOK)
+  for _, key in ipairs(part) do keys[#keys + 1] = key end
 end
+table.sort(keys)
 
-local ids
-if limit == 0 then
-  ids = {}
-elseif what == 'any' then
-  ids = by_insertion()
-else
-  ids = redis.call('ZRANGEBYSCORE', BY_TIME[what], '-inf', int(before), 'LIMIT', 0, limit)
-end
-
-local states, out = fields_of(STATE, ids), batch()
+local ids = {}
+for i = 1, math.min(#keys, LOOK) do ids[i] = id_of(keys[i]) end
+local states, old = fields_of(STATES, ids), {}
 for i, id in ipairs(ids) do
   local row = read_state(states[i] or '')
-  local ended = INDEXES[row.status]
-  if ended then out.forget_ended(id, row, ended[1], ended[2]) end
-  if not is_terminal(row) then
+  local inserted = inserted_ms(row.place) * 1000
+  local age_from = what == 'any' and inserted or tonumber(row.done_at) or inserted
+  if age_from <= before then old[#old + 1] = { id = id, row = row, at = age_from, turn = i } end
+end
+table.sort(old, function(a, b)
+  if a.at ~= b.at then return a.at < b.at end
+  return a.turn < b.turn
+end)
+
+local out, count = batch(), math.min(#old, limit)
+for i = 1, count do
+  local id, row = old[i].id, old[i].row
+  local index = ENDED[row.status]
+  if index then
+    out.forget_ended(id, row.place, index)
+  else
     out.unpark(id, row)
-    out.forget_pending(id, row)
+    out.forget_pending(id, row.place)
   end
   if archive and what ~= 'archived' then
-    if row.done_at == '' then row.done_at = int(now) end
-    row.status, row.token, row.locked_at, row.owner = '4', '', '', ''
-    out.ended(id, row, ARCHIVED, ARCHIVED_SEQ)
-    out.state(id, row)
+    if row.done_at == '' then row.done_at = NOW end
+    row.status, row.lease = '4', ''
+    out.ended(id, row.place, ARCHIVED)
+    out.state(id, state_text(row))
   else
     out.delete(id)
   end
 end
 
 out.write()
-note(ARGV[6], 'purge', ARGV[7], #ids)
-return #ids
+note(ARGV[6], 'purge', ARGV[7], count)
+return { count, #ids == LOOK and keys[LOOK] or '' }

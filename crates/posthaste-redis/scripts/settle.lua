@@ -1,10 +1,32 @@
 -- Writes outcomes back.
--- ARGV: now, owner, on_done (keep | delete | archive), then for each: id, sid, token, verdict, the
--- destinations that have it, text, number, list. What the last three mean stands with each verdict.
--- Answers one text for each: `stale`, `done`, `retry attempts delay`, `wait delay` or `dead attempts`.
+-- ARGV: now, owner, on_done (keep | delete | archive), how many rows were simply delivered, id and place of
+-- each of these; then for each other row: id, place, token, verdict, the destinations that have it, text,
+-- number, list. What the last three mean stands with each verdict.
+-- Answers 1 or 0 for each delivered row, 0 where nothing changed, and one text for each other row: `stale`,
+-- `done`, `retry attempts delay`, `wait delay` or `dead attempts`.
 
-local owner, on_done = ARGV[2], ARGV[3]
+local owner, on_done, delivered_rows = ARGV[2], ARGV[3], tonumber(ARGV[4])
 local MAX_ATTEMPTS = 4294967295
+
+local out = batch()
+
+local DONE_STATUS = on_done == 'archive' and '4' or '1'
+-- What is left of a row to which nothing happened but its delivery.
+local DELIVERED = '0\t0\t0\t0\t' .. NOW .. '\t\t\t'
+
+local function done(id, text, place, rest)
+  if on_done == 'delete' then
+    if rest ~= UNTOUCHED then out.unpark(id, read_state(text)) end
+    out.forget_pending(id, place)
+    out.delete(id)
+  elseif rest ~= UNTOUCHED then
+    finish(out, id, read_state(text), DONE_STATUS, '')
+  else
+    out.state(id, DONE_STATUS .. '\t' .. place .. '\t\t' .. DELIVERED)
+    out.ended(id, place, ENDED[DONE_STATUS])
+    out.forget_pending(id, place)
+  end
+end
 
 -- The delay after this many failed attempts; the last one serves all further attempts.
 local function pick(delays, attempts)
@@ -26,24 +48,18 @@ local function with_progress(progress, delivered)
   return progress
 end
 
-local out = batch()
-
-local function done(id, row)
-  if on_done == 'delete' then
-    out.unpark(id, row)
-    out.forget_pending(id, row)
-    out.delete(id)
-  else
-    finish(out, id, row, on_done == 'archive' and '4' or '1', '')
-  end
-  return 'done'
-end
-
 local function attempts_of(row)
   return math.max(tonumber(row.attempts) or 0, 0)
 end
 
 local verdicts = {}
+
+function verdicts.done(id, row)
+  local text = state_text(row)
+  local _, place, _, rest = split_state(text)
+  done(id, text, place, rest)
+  return 'done'
+end
 
 -- text: the error. number: the attempt at which the row dies. list: the delays.
 function verdicts.failed(id, row, text, number, list)
@@ -56,7 +72,7 @@ function verdicts.failed(id, row, text, number, list)
   local delay = pick(list, attempts)
   let_go(out, id, row, now + tonumber(delay))
   row.status, row.error = '2', text
-  out.state(id, row)
+  out.state(id, state_text(row))
   return 'retry ' .. row.attempts .. ' ' .. delay
 end
 
@@ -64,7 +80,7 @@ end
 function verdicts.deferred(id, row, _, number)
   let_go(out, id, row, now + tonumber(number))
   row.status, row.deferrals = '0', int(math.min(tonumber(row.deferrals) + 1, MAX_ATTEMPTS))
-  out.state(id, row)
+  out.state(id, state_text(row))
   return 'wait ' .. number
 end
 
@@ -79,35 +95,51 @@ function verdicts.unreachable(id, row, text, number, list)
   let_go(out, id, row, now + tonumber(number))
   row.error, row.parked = text, list
   if list ~= '' then out.park(id, row) end
-  out.state(id, row)
+  out.state(id, state_text(row))
   return 'wait ' .. number
 end
 
-local ids = {}
-for i = 4, #ARGV, 8 do ids[#ids + 1] = ARGV[i] end
-local states = fields_of(STATE, ids)
-
-local answers = {}
-for i, id in ipairs(ids) do
-  local at = 8 * i - 4
-  local sid, token, verdict, delivered = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
-  local row, is_arrival = row_of(id, sid, states[i])
-  local answer = 'stale'
-  -- "Delivered" is a fact, whoever brings it, as long as the row is pending.
-  if row and not is_terminal(row) and (verdict == 'done' or is_held(row, owner, token)) then
-    if is_arrival then
-      out.forget_arrival(sid)
-      if verdict ~= 'done' then out.wait(id, row) end
-    end
-    if delivered ~= '' then row.progress = with_progress(row.progress, delivered) end
-    if verdict == 'done' then
-      answer = done(id, row)
-    else
-      answer = verdicts[verdict](id, row, ARGV[at + 5], ARGV[at + 6], ARGV[at + 7])
+-- "Delivered" is a fact, whoever brings it, as long as the row is pending.
+local function settle_delivered()
+  local ids, answers = {}, {}
+  for i = 1, delivered_rows do ids[i] = ARGV[2 * i + 3] end
+  local states = fields_of(STATES, ids)
+  for i, id in ipairs(ids) do
+    local place = ARGV[2 * i + 4]
+    local text, is_arrival = state_of(id, place, states[i])
+    local status, own_place, _, rest = split_state(text or '1\t\t\t')
+    answers[i] = ends(status) and 0 or 1
+    if answers[i] == 1 then
+      if is_arrival then out.forget_arrival(place) end
+      done(id, text, own_place, rest)
     end
   end
-  answers[i] = answer
+  return answers
 end
 
+local function settle_others()
+  local first, ids, answers = 5 + 2 * delivered_rows, {}, {}
+  for i = first, #ARGV, 8 do ids[#ids + 1] = ARGV[i] end
+  local states = fields_of(STATES, ids)
+  for i, id in ipairs(ids) do
+    local at = first + 8 * (i - 1)
+    local place, token, verdict, delivered = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
+    local text, is_arrival = state_of(id, place, states[i])
+    local row, answer = text and read_state(text), 'stale'
+    if row and not ends(row.status) and (verdict == 'done' or is_held(row, owner, token)) then
+      if is_arrival then
+        out.forget_arrival(place)
+        -- One that is delivered never waits, or a fault would leave it in the index without a state.
+        if verdict ~= 'done' then out.wait(id, place) end
+      end
+      row.progress = with_progress(row.progress, delivered)
+      answer = verdicts[verdict](id, row, ARGV[at + 5], ARGV[at + 6], ARGV[at + 7])
+    end
+    answers[i] = answer
+  end
+  return answers
+end
+
+local answers = { settle_delivered(), settle_others() }
 out.write()
 return answers

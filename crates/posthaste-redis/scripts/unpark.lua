@@ -6,14 +6,14 @@ local keys = redis.call('ZRANGEBYLEX', PARKED, '[' .. route .. '\t', '(' .. rout
 
 local ids = {}
 for i, key in ipairs(keys) do ids[i] = id_of(string.sub(key, #route + 2)) end
-local states = fields_of(STATE, ids)
+local states = fields_of(STATES, ids)
 
 local out, count, stale = batch(), 0, {}
 for i, id in ipairs(ids) do
   local row = states[i] and read_state(states[i])
-  if row and row.parked == route and not is_terminal(row) then
+  if row and row.parked == route and not ends(row.status) then
     let_go(out, id, row, now)
-    out.state(id, row)
+    out.state(id, state_text(row))
     count = count + 1
   else
     stale[#stale + 1] = keys[i]

@@ -8,6 +8,9 @@ use posthaste::Event;
 /// How many bits of a `seq` number the rows of one millisecond.
 const ROW_BITS: u32 = 20;
 
+/// A row that no millisecond has.
+const LAST_ROW: i64 = 99_999_999;
+
 /// The most shards: each still has room for thousands of events in one millisecond.
 const MAX_SHARDS: u16 = 256;
 
@@ -70,20 +73,8 @@ pub(crate) struct Shard {
 }
 
 /// What follows the tag. Scripts know the keys by their places in this list.
-const KEYS: [&str; 14] = [
-    "entries",
-    "state",
-    "arrivals",
-    "pending",
-    "waiting",
-    "done",
-    "done-seq",
-    "dead",
-    "dead-seq",
-    "archived",
-    "archived-seq",
-    "parked",
-    "control",
+const KEYS: [&str; 11] = [
+    "entries", "state", "arrivals", "pending", "waiting", "done", "dead", "archived", "parked", "control",
     "audit",
 ];
 
@@ -136,10 +127,10 @@ impl Keys {
     pub(crate) fn place(&self, seq: i64, shard: u16) -> String {
         let before = low_bits(seq) - i64::from(shard);
         let sid = match before < 0 {
-            true => Sid { ms: (seq >> ROW_BITS) - 1, n: 99_999_999 },
+            true => Sid { ms: (seq >> ROW_BITS) - 1, n: LAST_ROW },
             false => Sid { ms: seq >> ROW_BITS, n: before / i64::from(self.count()) },
         };
-        format!("{:014}-{:08}:", sid.ms.max(0), sid.n)
+        format!("{}:", sid.place())
     }
 
     /// The settings of the outbox, which nobody but `open` reads or writes.
@@ -199,6 +190,20 @@ impl Sid {
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (ms, n) = text.split_once('-')?;
         Some(Self { ms: ms.parse().ok()?, n: n.parse().ok()? })
+    }
+}
+
+impl Sid {
+    /// The stream id as it stands in a state, and in the indexes in the order of insertion: the length of the
+    /// second number stands before it, so that texts sort as the numbers do.
+    pub(crate) fn place(self) -> String {
+        let n = self.n.to_string();
+        format!("{}-{}{n}", self.ms.max(0), n.len())
+    }
+
+    pub(crate) fn from_place(text: &str) -> Option<Self> {
+        let (ms, n) = text.split_once('-')?;
+        Some(Self { ms: ms.parse().ok()?, n: n.get(1..)?.parse().ok()? })
     }
 }
 
@@ -279,10 +284,10 @@ mod tests {
     fn place_is_where_a_page_of_another_shard_goes_on() {
         let keys = keys(4);
         let seq = keys.seq(Sid { ms: 5, n: 2 }, 1);
-        assert_eq!(keys.place(seq, 1), "00000000000005-00000002:");
-        assert_eq!(keys.place(seq, 0), "00000000000005-00000002:", "shard 0 comes before it");
-        assert_eq!(keys.place(seq, 3), "00000000000005-00000001:", "shard 3 comes after it");
-        assert_eq!(keys.place(keys.seq(Sid { ms: 5, n: 0 }, 0), 2), "00000000000004-99999999:");
+        assert_eq!(keys.place(seq, 1), "5-12:");
+        assert_eq!(keys.place(seq, 0), "5-12:", "shard 0 comes before it");
+        assert_eq!(keys.place(seq, 3), "5-11:", "shard 3 comes after it");
+        assert_eq!(keys.place(keys.seq(Sid { ms: 5, n: 0 }, 0), 2), "4-899999999:");
     }
 
     #[test]

@@ -23,10 +23,8 @@ const OLDEST: &str = "6.2";
 const LAYOUT: u32 = 1;
 
 /// What each key of a shard holds, in the order of the keys.
-const TYPES: [&str; 14] = [
-    "hash", "hash", "stream", "zset", "zset", "zset", "zset", "zset", "zset", "zset", "zset", "zset", "set",
-    "stream",
-];
+const TYPES: [&str; 11] =
+    ["hash", "hash", "stream", "zset", "zset", "zset", "zset", "zset", "zset", "set", "stream"];
 
 /// Opens a [`RedisStore`].
 #[derive(Clone)]

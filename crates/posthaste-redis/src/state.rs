@@ -1,4 +1,4 @@
-//! The state of a row: one text of thirteen fields, as the scripts write it.
+//! The state of a row: one text of eleven fields, as the scripts write it.
 
 use std::collections::BTreeSet;
 
@@ -28,20 +28,21 @@ pub(crate) struct State {
 impl State {
     /// What the text says; a text that somebody edited says little.
     pub(crate) fn parse(text: &str) -> Self {
-        let mut fields = text.splitn(13, '\t');
+        let mut fields = text.splitn(11, '\t');
         let mut next = || fields.next().unwrap_or_default();
         let count = |text: &str| text.parse::<u64>().map_or(0, |n| u32::try_from(n).unwrap_or(u32::MAX));
         let time = |text: &str| text.parse().ok().map(Timestamp::from_micros);
-        let named = |text: &str| (!text.is_empty()).then(|| unescape(text));
-        let (status, attempts) = (next().parse().ok(), next().parse().ok());
+        let status = next().parse().ok();
+        let sid = Sid::from_place(next()).unwrap_or_default();
+        let mut lease = next().split(' ').skip(1);
+        let owner = lease.next().map(unescape);
+        let locked_at = lease.next().and_then(time);
+        let attempts = next().parse().ok();
         let (deferrals, lost, replays) = (count(next()), count(next()), count(next()));
-        let sid = Sid::parse(next()).unwrap_or_default();
         let done_at = time(next());
-        let _token = next();
-        let (locked_at, owner, parked) = (time(next()), named(next()), named(next()));
+        let parked = Some(next()).filter(|route| !route.is_empty()).map(unescape);
         let progress = next().split(',').filter(|name| !name.is_empty()).map(unescape).collect();
         let error = Some(next()).filter(|error| !error.is_empty()).map(str::to_owned);
-        let (locked_at, owner) = (locked_at.filter(|_| owner.is_some()), owner);
         Self {
             status,
             attempts,
@@ -96,7 +97,7 @@ pub(crate) struct Shown {
 
 impl Shown {
     pub(crate) fn detail(&self, keys: &Keys, extent: Extent) -> EventDetail {
-        let state = State::parse(self.state.as_deref().unwrap_or("0\t0"));
+        let state = State::parse(self.state.as_deref().unwrap_or("0"));
         let Decoded { event, payload_bytes, defect } =
             body::decode(&self.id, self.body.as_deref(), state.inserted_at(), extent);
         let row = EventRow {
@@ -138,7 +139,7 @@ mod tests {
     #[test]
     fn state_is_read_field_by_field() {
         let state = State::parse(
-            "2\t3\t1\t4\t5\t1700000000000-7\t\t99\t1700000000000001\tme%2C you\tmail\ta,b%2Cc\tno\tway",
+            "2\t1700000000000-17\t99 me%2C%20you 1700000000000001\t3\t1\t4\t5\t\tmail\ta,b%2Cc\tno\tway",
         );
         assert_eq!((state.status(), state.attempts(), state.deferrals), (Status::Retry, 3, 1));
         assert_eq!((state.lost, state.replays), (4, 5));
@@ -154,8 +155,8 @@ mod tests {
         for (text, defect) in [
             ("", "the state of the row cannot be read"),
             ("?", "the state of the row cannot be read"),
-            ("77\t0", "unknown status code 77"),
-            ("0\t-1", "negative attempts: -1"),
+            ("77", "unknown status code 77"),
+            ("0\t\t\t-1", "negative attempts: -1"),
         ] {
             assert_eq!(State::parse(text).defect().as_deref(), Some(defect), "{text:?}");
         }

@@ -10,6 +10,7 @@ use posthaste::store::{
     Release, Renew, Settle, Settled, Settlement, Store, Unpark, Verdict, Wake,
 };
 use posthaste::{EventId, StoreError, Timestamp};
+use redis::Value;
 
 use crate::RedisStore;
 use crate::body::{self, Extent};
@@ -19,11 +20,12 @@ use crate::scripts::Call;
 use crate::state::State;
 use crate::text::escape;
 
-/// What a claim answers about one row: id, due time, state, body.
-type ClaimedRow = (String, i64, String, Vec<u8>);
+/// What a claim answers: the clock; id, due time, state and body of each row, one after another; the ids that
+/// died; how many orphans it met; paused routes.
+type ClaimAnswer = (i64, Vec<Value>, Vec<String>, u64, Vec<String>);
 
-/// What a claim answers: the clock, rows, ids that died, how many orphans it met, paused routes.
-type ClaimAnswer = (i64, Vec<ClaimedRow>, Vec<String>, u64, Vec<String>);
+/// How many values a claim answers for each row.
+const ROW: usize = 4;
 
 #[async_trait]
 impl Store for RedisStore {
@@ -58,13 +60,8 @@ impl Store for RedisStore {
         let mut settled = vec![Settled::Stale; settle.settlements.len()];
         let shards = self.by_shard(settle.settlements.iter().map(|settlement| settlement.lease.seq));
         let answers = shards.iter().map(|(shard, places)| self.settle_in(shard, settle, places));
-        for ((_, places), answers) in shards.iter().zip(try_join_all(answers).await?) {
-            if answers.len() != places.len() {
-                return Err(unexpected("settle"));
-            }
-            for (&place, answer) in places.iter().zip(&answers) {
-                settled[place] = read_settled(answer).ok_or_else(|| unexpected("settle"))?;
-            }
+        for (place, answer) in try_join_all(answers).await?.into_iter().flatten() {
+            settled[place] = answer;
         }
         self.count_dead(&settled);
         Ok(settled)
@@ -163,10 +160,10 @@ impl RedisStore {
                     continue;
                 }
             };
-            if rows.len() + died.len() < *share {
+            if rows.len() / ROW + died.len() < *share {
                 empty.push(shard.number);
             }
-            for row in rows {
+            for row in rows.chunks_exact(ROW) {
                 match self.leased(claim, shard, row, Timestamp::from_micros(now)) {
                     (at, Ok(leased)) => due.push((at, leased)),
                     (_, Err(malformed)) => claimed.malformed.push(malformed),
@@ -192,11 +189,13 @@ impl RedisStore {
         &self,
         claim: &Claim<'_>,
         shard: &Shard,
-        (id, due, state, body): ClaimedRow,
+        row: &[Value],
         now: Timestamp,
     ) -> (i64, Result<Leased, Malformed>) {
-        let state = State::parse(&state);
-        let decoded = body::decode(&id, Some(&body), state.inserted_at(), Extent::Whole);
+        let [id, _, state, body] = [0, 1, 2, 3].map(|column| bytes(&row[column]));
+        let (id, state) = (String::from_utf8_lossy(id), State::parse(&String::from_utf8_lossy(state)));
+        let due = if let Value::Int(due) = row[1] { due } else { 0 };
+        let decoded = body::decode(&id, Some(body), state.inserted_at(), Extent::Whole);
         let lease = Lease {
             id: decoded.event.id().clone(),
             seq: self.keys().seq(state.sid, shard.number),
@@ -216,23 +215,37 @@ impl RedisStore {
         (due, leased)
     }
 
+    /// Settles the rows of one shard; answers the place of each in the request, and what became of it.
     async fn settle_in(
         &self,
         shard: &Shard,
         settle: &Settle<'_>,
         places: &[usize],
-    ) -> Result<Vec<String>, StoreError> {
+    ) -> Result<Vec<(usize, Settled)>, StoreError> {
         let on_done = match settle.on_done {
             OnDone::Keep => "keep",
             OnDone::Delete => "delete",
             OnDone::Archive => "archive",
         };
-        let call = self.scripts().settle.on(shard);
-        let mut call = call.arg(clock(settle.now)).arg(&*escape(settle.owner.as_str())).arg(on_done);
-        for &place in places {
-            self.push_settlement(&mut call, &settle.settlements[place]);
+        let (delivered, others): (Vec<usize>, Vec<usize>) =
+            places.iter().partition(|&&place| is_simply_delivered(&settle.settlements[place]));
+        let call =
+            self.scripts().settle.on(shard).arg(clock(settle.now)).arg(&*escape(settle.owner.as_str()));
+        let mut call = call.arg(on_done).arg(delivered.len());
+        for &place in &delivered {
+            let lease = &settle.settlements[place].lease;
+            call.push(lease.id.as_str());
+            call.push(self.keys().sid(lease.seq).place());
         }
-        call.run(self.link()).await
+        others.iter().for_each(|&place| self.push_settlement(&mut call, &settle.settlements[place]));
+        let (done, rest): (Vec<bool>, Vec<String>) = call.run(self.link()).await?;
+        if done.len() != delivered.len() || rest.len() != others.len() {
+            return Err(unexpected("settle"));
+        }
+        let done = done.into_iter().map(|done| if done { Settled::Done } else { Settled::Stale });
+        let rest: Option<Vec<Settled>> = rest.iter().map(|answer| read_settled(answer)).collect();
+        let answers = done.chain(rest.ok_or_else(|| unexpected("settle"))?);
+        Ok(delivered.into_iter().chain(others).zip(answers).collect())
     }
 
     fn push_settlement(&self, call: &mut Call<'_>, settlement: &Settlement) {
@@ -262,7 +275,7 @@ impl RedisStore {
 
     fn push_lease(&self, call: &mut Call<'_>, lease: &Lease) {
         call.push(lease.id.as_str());
-        call.push(self.keys().sid(lease.seq).to_string());
+        call.push(self.keys().sid(lease.seq).place());
         call.push(lease.token.as_i64());
     }
 
@@ -293,18 +306,20 @@ impl RedisStore {
         };
         // More in one call would keep others waiting.
         const BATCH: u64 = 1000;
-        let target = purge.to_string();
+        let (target, limit) = (purge.to_string(), purge.limit as u64);
         let mut count = 0;
         for shard in self.keys().shards() {
+            let mut after = String::new();
             loop {
-                let limit = (purge.limit as u64).saturating_sub(count).min(BATCH);
                 let call = self.scripts().purge.on(shard).arg(clock(purge.now)).arg(what);
-                let call = call.arg(micros(purge.older_than)).arg(u8::from(purge.archive)).arg(limit);
-                let gone: u64 = call.arg(self.audited_inside(actor)).arg(&target).run(self.link()).await?;
+                let call = call.arg(micros(purge.older_than)).arg(u8::from(purge.archive));
+                let call = call.arg((limit - count).min(BATCH)).arg(self.audited_inside(actor)).arg(&target);
+                let (gone, next): (u64, String) = call.arg(after).run(self.link()).await?;
                 count += gone;
-                if gone < BATCH {
+                if next.is_empty() || count >= limit {
                     break;
                 }
+                after = next;
             }
         }
         self.note(actor, "purge", &target, count).await?;
@@ -321,6 +336,19 @@ impl RedisStore {
         shards.retain(|(_, places)| !places.is_empty());
         shards
     }
+}
+
+/// A text of an answer, as it came.
+fn bytes(value: &Value) -> &[u8] {
+    match value {
+        Value::BulkString(bytes) => bytes,
+        _ => &[],
+    }
+}
+
+/// Most rows are, and two values are enough to say so.
+fn is_simply_delivered(settlement: &Settlement) -> bool {
+    settlement.verdict == Verdict::Done && settlement.delivered.is_empty()
 }
 
 /// What to do with rows that are held.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// The characters that mean something in a state, and `%` itself.
-const SPECIAL: [char; 4] = ['%', ',', '\t', '\n'];
+const SPECIAL: [char; 5] = ['%', ',', ' ', '\t', '\n'];
 
 pub(crate) fn escape(name: &str) -> Cow<'_, str> {
     if !name.contains(SPECIAL) {
@@ -14,6 +14,7 @@ pub(crate) fn escape(name: &str) -> Cow<'_, str> {
         match c {
             '%' => escaped.push_str("%25"),
             ',' => escaped.push_str("%2C"),
+            ' ' => escaped.push_str("%20"),
             '\t' => escaped.push_str("%09"),
             '\n' => escaped.push_str("%0A"),
             _ => escaped.push(c),
@@ -27,7 +28,7 @@ pub(crate) fn unescape(text: &str) -> String {
         return text.to_owned();
     }
     // The percent sign last, or it would make new escapes.
-    text.replace("%2C", ",").replace("%09", "\t").replace("%0A", "\n").replace("%25", "%")
+    text.replace("%2C", ",").replace("%20", " ").replace("%09", "\t").replace("%0A", "\n").replace("%25", "%")
 }
 
 #[cfg(test)]
@@ -40,7 +41,7 @@ mod tests {
         #[test]
         fn every_name_comes_back(name in "[%,\t\n0-9A-Ca-c é]{0,20}") {
             let escaped = escape(&name);
-            prop_assert!(!escaped.contains([',', '\t', '\n']));
+            prop_assert!(!escaped.contains([',', ' ', '\t', '\n']));
             prop_assert_eq!(unescape(&escaped), name);
         }
     }

@@ -52,10 +52,10 @@ impl<C: redis::aio::ConnectionLike + Clone + Send + Sync> OnRedis<C> {
 
     /// A row that somebody edited.
     async fn edit(&self, id: &str, status: &str, attempts: &str) {
-        let state = format!("{status}\t{attempts}\t0\t0\t0\t1700000000000-0\t\t\t\t\t\t\t");
+        let state = format!("{status}\t1700000000000-10\t\t{attempts}\t0\t0\t0\t\t\t\t");
         self.run("HSETNX", "entries", &[id, GOOD]).await;
         self.run("HSET", "state", &[id, &state]).await;
-        self.run("ZADD", "waiting", &["0", &format!("01700000000000-00000000:{id}")]).await;
+        self.run("ZADD", "waiting", &["0", &format!("1700000000000-10:{id}")]).await;
         self.run("ZADD", "pending", &["0", id]).await;
     }
 }

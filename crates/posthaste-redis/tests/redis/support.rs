@@ -55,21 +55,8 @@ pub(crate) async fn now(connection: &mut impl redis::aio::ConnectionLike) -> Tim
 pub(crate) async fn remove(connection: &mut impl redis::aio::ConnectionLike, name: &OutboxName, shards: u16) {
     for shard in 0..shards {
         for key in [
-            "entries",
-            "state",
-            "arrivals",
-            "pending",
-            "waiting",
-            "done",
-            "done-seq",
-            "dead",
-            "dead-seq",
-            "archived",
-            "archived-seq",
-            "parked",
-            "control",
-            "audit",
-            "settings",
+            "entries", "state", "arrivals", "pending", "waiting", "done", "dead", "archived", "parked",
+            "control", "audit", "settings",
         ] {
             let mut unlink = redis::cmd("UNLINK");
             unlink.arg(format!("{{{name}:{shard}}}:{key}"));

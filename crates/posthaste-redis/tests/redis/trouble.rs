@@ -37,20 +37,8 @@ async fn claim(store: &RedisStore) -> Result<posthaste::store::Claimed, StoreErr
     store.claim(&claim).await
 }
 
-const KEYS: [&str; 14] = [
-    "entries",
-    "state",
-    "arrivals",
-    "pending",
-    "waiting",
-    "done",
-    "done-seq",
-    "dead",
-    "dead-seq",
-    "archived",
-    "archived-seq",
-    "parked",
-    "control",
+const KEYS: [&str; 11] = [
+    "entries", "state", "arrivals", "pending", "waiting", "done", "dead", "archived", "parked", "control",
     "audit",
 ];
 
