@@ -44,8 +44,8 @@ impl Link {
     }
 
     #[cfg(feature = "cluster")]
-    pub(crate) async fn to_cluster(nodes: &[redis::ConnectionInfo]) -> RedisResult<Self> {
-        let client = redis::cluster::ClusterClient::builder(nodes.iter().cloned())
+    pub(crate) async fn to_cluster(client: redis::cluster::ClusterClientBuilder) -> RedisResult<Self> {
+        let client = client
             .response_timeout(ANSWER)
             .connection_timeout(CONNECT)
             // Who calls repeats, so that nobody waits for long.

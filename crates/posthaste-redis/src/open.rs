@@ -36,6 +36,8 @@ pub struct RedisStoreBuilder {
     shards: Option<u16>,
     read_only: bool,
     repair_every: Duration,
+    #[cfg(feature = "tls")]
+    certificates: Option<redis::TlsCertificates>,
 }
 
 impl RedisStoreBuilder {
@@ -51,8 +53,16 @@ impl RedisStoreBuilder {
     fn new<'u>(urls: impl IntoIterator<Item = &'u str>, is_cluster: bool) -> Result<Self, OpenError> {
         let servers: Result<Vec<_>, _> = urls.into_iter().map(|url| url.into_connection_info()).collect();
         let servers = servers.map_err(OpenError::Url)?;
-        let (name, repair_every) = (OutboxName::default(), repair::INTERVAL);
-        Ok(Self { servers, is_cluster, name, shards: None, read_only: false, repair_every })
+        Ok(Self {
+            servers,
+            is_cluster,
+            name: OutboxName::default(),
+            shards: None,
+            read_only: false,
+            repair_every: repair::INTERVAL,
+            #[cfg(feature = "tls")]
+            certificates: None,
+        })
     }
 
     /// The name of the outbox, with which its keys begin. Default: `outbox`. Several outboxes live on one
@@ -85,9 +95,19 @@ impl RedisStoreBuilder {
         self
     }
 
+    /// The certificate authority, in PEM, that signed the server's certificate. Default: those that the system
+    /// trusts.
+    #[cfg(feature = "tls")]
+    pub fn root_certificate(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.certificates = Some(redis::TlsCertificates { client_tls: None, root_cert: Some(pem.into()) });
+        self
+    }
+
     /// Opens the store.
-    pub async fn connect(self) -> Result<RedisStore, OpenError> {
+    pub async fn connect(mut self) -> Result<RedisStore, OpenError> {
         let server = self.describe();
+        #[cfg(feature = "tls")]
+        self.prepare_tls().map_err(OpenError::Url)?;
         let link = self.link().await.map_err(|error| opening(&server, error))?;
         self.check_server(&link, &server).await?;
         let shards = self.agree_on_shards(&link).await?;
@@ -108,10 +128,32 @@ impl RedisStoreBuilder {
         })))
     }
 
+    /// Gives every connection the certificates that were named, and the process a provider of cryptography,
+    /// without which rustls would panic.
+    #[cfg(feature = "tls")]
+    fn prepare_tls(&mut self) -> Result<(), RedisError> {
+        if rustls::crypto::CryptoProvider::get_default().is_none() {
+            // Another thread may have been faster, which is as good.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+        }
+        let Some(certificates) = &self.certificates else { return Ok(()) };
+        for server in &mut self.servers {
+            let client = Client::build_with_tls(server.clone(), certificates.clone())?;
+            *server = client.get_connection_info().clone();
+        }
+        Ok(())
+    }
+
     async fn link(&self) -> Result<Link, RedisError> {
         #[cfg(feature = "cluster")]
         if self.is_cluster {
-            return Link::to_cluster(&self.servers).await;
+            let client = redis::cluster::ClusterClient::builder(self.servers.iter().cloned());
+            #[cfg(feature = "tls")]
+            let client = match &self.certificates {
+                Some(certificates) => client.certs(certificates.clone()),
+                None => client,
+            };
+            return Link::to_cluster(client).await;
         }
         let server = self.servers.first().cloned();
         let server =

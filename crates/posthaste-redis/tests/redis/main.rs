@@ -3,6 +3,7 @@
 mod conformance;
 mod crash;
 mod server;
+#[allow(unreachable_pub, reason = "also a module of tests that are crates of their own")]
 #[path = "../../../posthaste-sqlx/tests/postgres_support/silence.rs"]
 mod silence;
 mod support;

@@ -22,13 +22,47 @@ impl OwnServer {
 
     /// A server with these settings.
     pub(crate) async fn start(settings: &[&str]) -> Self {
+        let mut server = Self::prepare(settings);
+        server.run().await;
+        server
+    }
+
+    fn prepare(settings: &[&str]) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
         let port = port.expect("a free port").port();
         let dir = tempfile::tempdir().expect("a folder");
         let settings = settings.iter().map(ToString::to_string).collect();
-        let mut server = Self { port, dir, settings, process: None };
-        server.run().await;
-        server
+        Self { port, dir, settings, process: None }
+    }
+
+    /// A server that speaks TLS alone, with a certificate for `localhost`; and the authority that signed it.
+    pub(crate) async fn with_tls() -> (Self, String) {
+        let authority_key = rcgen::KeyPair::generate().expect("a key");
+        let mut authority = rcgen::CertificateParams::default();
+        authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let root = authority.self_signed(&authority_key).expect("an authority").pem();
+        let issuer = rcgen::Issuer::new(authority, authority_key);
+        let key = rcgen::KeyPair::generate().expect("a key");
+        let certificate = rcgen::CertificateParams::new(["localhost".to_owned()]).expect("a name");
+        let certificate = certificate.signed_by(&key, &issuer).expect("a certificate").pem();
+        let mut server = Self::prepare(&[]);
+        let file = |name: &str, text: &str| {
+            let path = server.dir.path().join(name);
+            std::fs::write(&path, text).expect("a file");
+            path.display().to_string()
+        };
+        let files = [file("cert", &certificate), file("key", &key.serialize_pem()), file("root", &root)];
+        let port = server.port.to_string();
+        let settings = ["--port", "0", "--tls-port", &port, "--tls-auth-clients", "no", "--tls-cert-file", &files[0]];
+        let rest = ["--tls-key-file", &files[1], "--tls-ca-cert-file", &files[2]];
+        server.settings = settings.iter().chain(&rest).map(ToString::to_string).collect();
+        server.process = Some(server.spawn());
+        until("the server listens", async || server.listens().await).await;
+        (server, root)
+    }
+
+    async fn listens(&self) -> bool {
+        tokio::net::TcpStream::connect(("127.0.0.1", self.port)).await.is_ok()
     }
 
     pub(crate) fn port(&self) -> u16 {

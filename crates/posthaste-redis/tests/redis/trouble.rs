@@ -280,3 +280,24 @@ async fn number_of_shards_stays_with_the_outbox() {
     let error = support::builder(&name).shards(8).connect().await.expect_err("another number");
     assert!(matches!(error, OpenError::Shards { found: 4, asked: 8, .. }), "{error:?}");
 }
+
+// S9
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn tls_is_spoken_to_those_whose_certificate_is_right() {
+    let (server, root) = OwnServer::with_tls().await;
+    let (_other, other_root) = OwnServer::with_tls().await;
+    let url = |host: &str| format!("rediss://{host}:{}/", server.port());
+    let open = async |host: &str, root: &str| {
+        RedisStore::builder(&url(host)).expect("a good URL").root_certificate(root).connect().await
+    };
+    let store = open("localhost", &root).await.expect("it opens");
+    let (outbox, recorder) = engine(&store);
+    store.writer(&outbox).write(event("A", "1")).await.expect("it is stored");
+    soon("it is delivered", recorder.wait_for(1)).await;
+    outbox.shutdown().await;
+    assert!(open("localhost", &other_root).await.is_err(), "another authority");
+    assert!(open("127.0.0.1", &root).await.is_err(), "another name");
+    assert!(RedisStore::connect(&url("localhost")).await.is_err(), "an authority that the system does not know");
+    assert!(RedisStore::connect(&server.url()).await.is_err(), "no TLS at all");
+}
