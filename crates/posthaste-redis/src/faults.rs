@@ -55,7 +55,7 @@ pub(crate) async fn fresh() -> RedisStore {
 pub(crate) async fn remove(store: &RedisStore) {
     for shard in store.keys().shards() {
         let mut unlink = redis::cmd("UNLINK");
-        unlink.arg(shard.keys()).arg(shard.key("settings"));
+        unlink.arg(shard.keys()).arg(shard.expiry_keys()).arg(shard.key("settings"));
         let _: i64 = store.link().query(&unlink).await.expect("UNLINK");
     }
 }

@@ -70,6 +70,8 @@ pub(crate) struct Shard {
     tag: String,
     /// In the order in which the scripts name them.
     keys: [String; KEYS.len()],
+    /// Those of tickets that expire, in the same way.
+    expiry_keys: [String; EXPIRY_KEYS.len()],
 }
 
 /// What follows the tag. Scripts know the keys by their places in this list.
@@ -77,6 +79,10 @@ const KEYS: [&str; 11] = [
     "entries", "state", "arrivals", "pending", "waiting", "done", "dead", "archived", "parked", "control",
     "audit",
 ];
+
+/// The same for scripts about tickets that expire, which have these behind the others.
+const EXPIRY_KEYS: [&str; 6] =
+    ["expiry-due", "expiry-leases", "expiry-begun", "revoked", "expired", "expired-at"];
 
 impl Keys {
     pub(crate) fn new(name: OutboxName, shards: u16) -> Self {
@@ -152,7 +158,8 @@ impl Shard {
     fn new(name: &OutboxName, number: u16) -> Self {
         let tag = format!("{{{name}:{number}}}");
         let keys = KEYS.map(|key| format!("{tag}:{key}"));
-        Self { number, tag, keys }
+        let expiry_keys = EXPIRY_KEYS.map(|key| format!("{tag}:{key}"));
+        Self { number, tag, keys, expiry_keys }
     }
 
     /// What the service's own keys have to contain to be in this shard.
@@ -168,6 +175,10 @@ impl Shard {
         &self.keys
     }
 
+    pub(crate) fn expiry_keys(&self) -> &[String] {
+        &self.expiry_keys
+    }
+
     /// Where the bodies are.
     pub(crate) fn entries(&self) -> &str {
         &self.keys[0]
@@ -176,6 +187,11 @@ impl Shard {
     /// Where events arrive.
     pub(crate) fn arrivals(&self) -> &str {
         &self.keys[2]
+    }
+
+    /// When each ticket expires.
+    pub(crate) fn expiry_due(&self) -> &str {
+        &self.expiry_keys[0]
     }
 }
 
@@ -241,13 +257,13 @@ mod tests {
         Keys::new(OutboxName::default(), shards)
     }
 
-    // S1-04, T14
+    // S1-04, S1-33, T14
     #[test]
     fn every_key_of_a_shard_has_its_tag() {
         for shard in keys(3).shards() {
             let tag = format!("{{outbox:{}}}", shard.number);
             assert_eq!(shard.tag(), tag);
-            assert!(shard.keys().iter().all(|key| key.starts_with(&tag)));
+            assert!(shard.keys().iter().chain(shard.expiry_keys()).all(|key| key.starts_with(&tag)));
         }
     }
 

@@ -26,6 +26,9 @@ const LAYOUT: u32 = 1;
 const TYPES: [&str; 11] =
     ["hash", "hash", "stream", "zset", "zset", "zset", "zset", "zset", "zset", "set", "stream"];
 
+/// The same for the keys of tickets that expire.
+const EXPIRY_TYPES: [&str; 6] = ["zset", "zset", "hash", "zset", "hash", "zset"];
+
 /// Opens a [`RedisStore`].
 #[derive(Clone)]
 #[must_use = "call `connect`"]
@@ -224,7 +227,9 @@ fn shown(address: &ConnectionAddr) -> String {
 /// A key under one of our names that is not ours is named before anything is written.
 // S1-07
 async fn check_types(link: &Link, keys: &Keys) -> Result<(), OpenError> {
-    let named = keys.shards().iter().flat_map(|shard| shard.keys().iter().zip(TYPES));
+    let of_events = keys.shards().iter().flat_map(|shard| shard.keys().iter().zip(TYPES));
+    let of_tickets = keys.shards().iter().flat_map(|shard| shard.expiry_keys().iter().zip(EXPIRY_TYPES));
+    let named = of_events.chain(of_tickets);
     try_join_all(named.map(async |(key, needed)| {
         let mut cmd = redis::cmd("TYPE");
         cmd.arg(key);

@@ -7,57 +7,75 @@ use crate::connection::Link;
 use crate::error::failed;
 use crate::keys::Shard;
 
-/// One script with what stands before all of them.
+/// One script with what stands before all of its kind.
 #[derive(Debug)]
 pub(crate) struct Script {
+    kind: Kind,
     text: String,
     sha: String,
 }
 
-impl Script {
-    pub(crate) fn new(body: &str) -> Self {
-        Self::from_text(format!("{PRELUDE}\n{body}"))
+/// What a script is about.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Events,
+    /// Tickets that expire, and the events about that.
+    Expiry,
+}
+
+impl Kind {
+    /// What stands before a script.
+    fn prelude(self) -> &'static str {
+        match self {
+            Self::Events => include_str!("../scripts/prelude.lua"),
+            Self::Expiry => {
+                concat!(include_str!("../scripts/prelude.lua"), "\n", include_str!("../scripts/expiry.lua"))
+            }
+        }
     }
 
-    fn from_text(text: String) -> Self {
+    /// What its scripts have behind the keys that all have.
+    fn more_keys(self, shard: &Shard) -> &[String] {
+        match self {
+            Self::Events => &[],
+            Self::Expiry => shard.expiry_keys(),
+        }
+    }
+}
+
+impl Script {
+    /// `before` stands in front of everything.
+    fn new(kind: Kind, before: &str, body: &str) -> Self {
+        let text = format!("{before}{}\n{body}", kind.prelude());
         let sha = redis::Script::new(&text).get_hash().to_owned();
-        Self { text, sha }
+        Self { kind, text, sha }
     }
 
     /// Begins a call on the keys of one shard.
     pub(crate) fn on<'s>(&'s self, shard: &Shard) -> Call<'s> {
+        let (keys, more) = (shard.keys(), self.kind.more_keys(shard));
         let mut cmd = redis::cmd("EVALSHA");
-        cmd.arg(&self.sha).arg(shard.keys().len()).arg(shard.keys());
+        cmd.arg(&self.sha).arg(keys.len() + more.len()).arg(keys).arg(more);
         Call { script: self, cmd }
     }
 }
 
-const PRELUDE: &str = include_str!("../scripts/prelude.lua");
-
 macro_rules! scripts {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
+    ($($kind:ident: $($name:ident,)*;)*) => {
         /// Every script of the store.
         #[derive(Debug)]
         pub(crate) struct Scripts {
-            $($(#[$doc])* pub(crate) $name: Script,)*
+            $($(pub(crate) $name: Script,)*)*
         }
 
-        impl Default for Scripts {
-            fn default() -> Self {
-                Self { $($name: Script::new(include_str!(concat!("../scripts/", stringify!($name), ".lua"))),)* }
-            }
-        }
-
-        #[cfg(test)]
         impl Scripts {
-            /// The same scripts, each of which fails when it is about to send its command number `n`.
-            pub(crate) fn failing_at(n: usize) -> Self {
-                let fault = fault(n);
+            fn after(before: &str) -> Self {
+                let new = |kind, body| Script::new(kind, before, body);
                 Self {
-                    $($name: Script::from_text(format!(
-                        "{fault}\n{PRELUDE}\n{}",
-                        include_str!(concat!("../scripts/", stringify!($name), ".lua"))
-                    )),)*
+                    $($($name: new(
+                        Kind::$kind,
+                        include_str!(concat!("../scripts/", stringify!($name), ".lua")),
+                    ),)*)*
                 }
             }
         }
@@ -65,22 +83,45 @@ macro_rules! scripts {
 }
 
 scripts! {
-    audit,
-    change,
-    claim,
-    control,
-    count,
-    enqueue,
-    get,
-    lease,
-    note,
-    oldest,
-    page,
-    promote,
-    purge,
-    repair,
-    settle,
-    unpark,
+    Events:
+        audit,
+        change,
+        claim,
+        control,
+        count,
+        enqueue,
+        get,
+        lease,
+        note,
+        oldest,
+        page,
+        promote,
+        purge,
+        repair,
+        settle,
+        unpark,
+    ;
+    Expiry:
+        expiry_claim,
+        expiry_decide,
+        expiry_find,
+        expiry_prune,
+        expiry_revoke,
+    ;
+}
+
+impl Default for Scripts {
+    fn default() -> Self {
+        Self::after("")
+    }
+}
+
+#[cfg(test)]
+impl Scripts {
+    /// The same scripts, each of which fails when it is about to send its command number `n`.
+    pub(crate) fn failing_at(n: usize) -> Self {
+        Self::after(&fault(n))
+    }
 }
 
 /// A script on its way, to which arguments are added.
@@ -132,6 +173,6 @@ fn fault(n: usize) -> String {
            sent = sent + 1\n\
            if sent == {n} then error('FAULT injected') end\n\
            return server.call(...)\n\
-         end }}, {{ __index = server }})"
+         end }}, {{ __index = server }})\n"
     )
 }
