@@ -31,6 +31,7 @@ mod admin;
 mod body;
 mod connection;
 mod error;
+mod expiry;
 #[cfg(test)]
 mod faults;
 mod filter;
@@ -55,6 +56,10 @@ use posthaste::writer::NewRow;
 use posthaste::{Outbox, StoreError};
 
 pub use error::OpenError;
+pub use expiry::{
+    DueExpiry, ExpiryDecision, ExpiryHandle, ExpiryReport, ExpiryWorker, RedisExpiry, Revocation,
+    expired_event_id,
+};
 pub use keys::{InvalidName, OutboxName};
 pub use open::RedisStoreBuilder;
 pub use repair::{RepairHandle, RepairWorker, Repaired};

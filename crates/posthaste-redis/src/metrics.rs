@@ -5,6 +5,7 @@
 use posthaste::store::Settled;
 
 use crate::RedisStore;
+use crate::expiry::ExpiryDecision;
 use crate::repair::Repaired;
 
 /// The label of every series.
@@ -41,6 +42,13 @@ impl RedisStore {
     /// Members without a body, which the repair worker removes.
     pub(crate) fn count_orphans_met(&self, orphans: u64) {
         self.0.metrics.count("outbox.redis.orphans.met", orphans);
+    }
+
+    /// A decision about a ticket whose time had come.
+    pub(crate) fn count_expiry(&self, decision: ExpiryDecision) {
+        let outbox = self.0.metrics.outbox.clone();
+        metrics::counter!("outbox.redis.expiries", "outbox" => outbox, "decision" => decision.as_str())
+            .increment(1);
     }
 
     /// What the repair worker mended.

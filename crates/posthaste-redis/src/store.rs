@@ -119,7 +119,7 @@ impl Store for RedisStore {
 
 impl RedisStore {
     /// The shards, beginning with another one each time, or a small limit would starve the last ones.
-    fn in_turn(&self) -> Vec<&Shard> {
+    pub(crate) fn in_turn(&self) -> Vec<&Shard> {
         let shards = self.keys().shards();
         let (behind, first) = shards.split_at(self.next_turn() % shards.len());
         first.iter().chain(behind).collect()
@@ -360,7 +360,7 @@ struct Held<'a> {
 }
 
 /// How many rows to ask each shard for. The first shard is always asked: it knows the paused routes.
-fn shares<'k>(shards: &[&'k Shard], limit: usize) -> Vec<(&'k Shard, usize)> {
+pub(crate) fn shares<'k>(shards: &[&'k Shard], limit: usize) -> Vec<(&'k Shard, usize)> {
     let (each, rest) = (limit / shards.len(), limit % shards.len());
     let share = |(place, shard): (usize, &&'k Shard)| (*shard, each + usize::from(place < rest));
     let is_asked = |(shard, share): &(&Shard, usize)| *share > 0 || shard.number == 0;

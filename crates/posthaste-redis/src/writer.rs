@@ -145,7 +145,7 @@ impl<'r> Birth<'r> {
     }
 
     /// Lease or delay in microseconds, owner, token; the last two empty without a lease.
-    fn args(&self) -> [String; 3] {
+    pub(crate) fn args(&self) -> [String; 3] {
         match (&self.0.lease, self.0.delay) {
             (Some(lease), _) => [
                 micros(lease.duration).to_string(),
