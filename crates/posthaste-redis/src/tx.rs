@@ -8,13 +8,14 @@
 use std::ops::{Deref, DerefMut};
 
 use posthaste::writer::{Ledger, NewRow, Prepared};
-use posthaste::{Event, EventId, StoreError, WriteError};
+use posthaste::{Event, EventId, StoreError, Timestamp, WriteError};
 use redis::aio::ConnectionLike;
 use redis::{ErrorKind, FromRedisValue, Pipeline, RedisError, ServerErrorKind, Value};
 
 use crate::RedisStore;
 use crate::body;
 use crate::error::{failed, unexpected};
+use crate::expiry;
 use crate::keys::{Keys, Sid};
 use crate::writer::{Birth, RedisWriter, commit, ids_of};
 
@@ -28,6 +29,14 @@ pub struct RedisTx {
     writer: RedisWriter,
     pipeline: Pipeline,
     writes: Vec<Write>,
+    expiries: Vec<Expiry>,
+}
+
+/// A ticket whose expiry is recorded, and the place of the command in the pipeline.
+#[derive(Debug)]
+struct Expiry {
+    ticket_id: String,
+    place: usize,
 }
 
 /// Events of one write, and the places of their commands in the pipeline.
@@ -41,7 +50,7 @@ impl RedisTx {
     pub(crate) fn new(writer: RedisWriter) -> Self {
         let mut pipeline = Pipeline::new();
         pipeline.atomic();
-        Self { writer, pipeline, writes: Vec::new() }
+        Self { writer, pipeline, writes: Vec::new(), expiries: Vec::new() }
     }
 
     /// Adds one event and answers its id; none if a hook suppressed it. Nothing is sent yet.
@@ -54,7 +63,8 @@ impl RedisTx {
     /// On a cluster all events of a transaction must have the same [`tag`](RedisStore::tag).
     pub fn write_all(&mut self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
         let prepared = self.writer.prepare(events)?;
-        self.refuse_other_slots(prepared.rows())?;
+        let keys = self.writer.store().keys();
+        self.refuse_other_slots(prepared.rows().iter().map(|row| keys.of_event(&row.event).number))?;
         let ids = ids_of(&prepared);
         let places =
             prepared.rows().iter().map(|row| enqueue(self.writer.store().keys(), &mut self.pipeline, row));
@@ -63,14 +73,31 @@ impl RedisTx {
         Ok(ids)
     }
 
-    fn refuse_other_slots(&self, rows: &[NewRow]) -> Result<(), StoreError> {
+    /// Records when a ticket expires, as
+    /// [`RedisExpiry::record_expiry_due`](crate::RedisExpiry::record_expiry_due) does, together with its mint.
+    /// Nothing is sent yet, and its answer is not among the [`Replies`].
+    ///
+    /// On a cluster the ticket must have the same [`tag`](RedisStore::tag) as the events.
+    // S1-32
+    pub fn record_expiry_due(&mut self, ticket_id: &str, expires_at: Timestamp) -> Result<(), StoreError> {
         let keys = self.writer.store().keys();
-        let before = self.writes.iter().flat_map(|write| write.prepared.rows());
-        let mut shards = before.chain(rows).map(|row| keys.of_event(&row.event).number);
+        self.refuse_other_slots([keys.of_aggregate(ticket_id).number])?;
+        let place = self.pipeline.len();
+        self.pipeline.add_command(expiry::record(keys, ticket_id, expires_at));
+        self.expiries.push(Expiry { ticket_id: ticket_id.to_owned(), place });
+        Ok(())
+    }
+
+    fn refuse_other_slots(&self, added: impl IntoIterator<Item = u16>) -> Result<(), StoreError> {
+        let keys = self.writer.store().keys();
+        let rows = self.writes.iter().flat_map(|write| write.prepared.rows());
+        let events = rows.map(|row| keys.of_event(&row.event).number);
+        let tickets = self.expiries.iter().map(|expiry| keys.of_aggregate(&expiry.ticket_id).number);
+        let mut shards = events.chain(tickets).chain(added);
         let first = shards.next();
         if self.writer.store().link().is_cluster() && shards.any(|shard| Some(shard) != first) {
-            let operation = "store events of different shards in one transaction of a cluster: use one \
-                             transaction for each aggregate";
+            let operation = "store events or tickets of different shards in one transaction of a cluster: use \
+                             one transaction for each aggregate";
             return Err(StoreError::Unsupported { store: "Redis", operation });
         }
         Ok(())
@@ -121,9 +148,16 @@ impl RedisTx {
             }
         }
         commit(ledger);
+        let mut expiries = Vec::new();
+        for Expiry { ticket_id, place } in &self.expiries {
+            if let Err(error) = take(&mut answers, *place) {
+                expiries.push(ticket_id.clone());
+                cause.get_or_insert(error);
+            }
+        }
         let replies = Replies(answers.into_iter().flatten().collect());
         if let Some(source) = cause {
-            return Err(RedisCommitError::EventsNotStored { events: missing, replies, source });
+            return Err(RedisCommitError::EventsNotStored { events: missing, expiries, replies, source });
         }
         match replies.first_error() {
             Some((place, source)) => Err(RedisCommitError::PartlyApplied { place, replies, source }),
@@ -173,14 +207,16 @@ fn enqueue(keys: &Keys, pipeline: &mut Pipeline, row: &NewRow) -> usize {
 
 /// What the two commands answered: the stream id, or none for an id that existed already.
 fn read_enqueue(answers: &mut [Option<Value>], place: usize) -> Result<Option<String>, StoreError> {
-    let mut take = |place: usize| {
-        let value = answers.get_mut(place).and_then(Option::take).ok_or_else(|| unexpected("EXEC"))?;
-        value.extract_error().map_err(failed)
-    };
-    let (stored, sid) = (take(place), take(place + 1));
+    let (stored, sid) = (take(answers, place), take(answers, place + 1));
     let is_new = bool::from_redis_value(stored?).map_err(|_| unexpected("HSETNX"))?;
     let sid = String::from_redis_value(sid?).map_err(|_| unexpected("XADD"))?;
     Ok(is_new.then_some(sid))
+}
+
+/// What one of our own commands answered.
+fn take(answers: &mut [Option<Value>], place: usize) -> Result<Value, StoreError> {
+    let value = answers.get_mut(place).and_then(Option::take).ok_or_else(|| unexpected("EXEC"))?;
+    value.extract_error().map_err(failed)
 }
 
 /// Sends MULTI, the commands and EXEC, and answers what every command answered.
@@ -266,17 +302,21 @@ pub enum RedisCommitError {
     )]
     Unknown(#[source] StoreError),
 
-    /// The service's own commands were applied, and these events were not stored, because a key of the
-    /// outbox holds something else. Rename or delete that key, then store the events again with
-    /// [`RedisWriter::write`]: with the same ids that is safe, whatever part of them is there.
+    /// The service's own commands were applied, and these events were not stored, or these tickets not
+    /// recorded to expire, because a key of the outbox holds something else. Rename or delete that key, then
+    /// store the events again with [`RedisWriter::write`], and record the tickets with
+    /// [`RedisExpiry::record_expiry_due`](crate::RedisExpiry::record_expiry_due): with the same ids that is
+    /// safe, whatever part of them is there.
     #[error(
-        "the transaction was applied without {} of its events: rename or delete the key that is not the outbox's, \
-         then store these events again with the same ids",
-        .events.len()
+        "the transaction was applied without {} of its events and {} of its expiries: rename or delete the key that \
+         is not the outbox's, then store these events again with the same ids, and record these expiries again",
+        .events.len(), .expiries.len()
     )]
     EventsNotStored {
         /// The events that are missing.
         events: Vec<EventId>,
+        /// The tickets that are not recorded to expire.
+        expiries: Vec<String>,
         /// What the service's own commands answered.
         replies: Replies,
         /// What the server said.
