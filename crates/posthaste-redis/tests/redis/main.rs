@@ -1,6 +1,7 @@
 //! The Redis store on real servers. One program for all of them: linking it is most of the work.
 
 mod conformance;
+mod expiry;
 mod crash;
 mod server;
 #[allow(unreachable_pub, reason = "also a module of tests that are crates of their own")]

@@ -56,7 +56,8 @@ pub(crate) async fn remove(connection: &mut impl redis::aio::ConnectionLike, nam
     for shard in 0..shards {
         for key in [
             "entries", "state", "arrivals", "pending", "waiting", "done", "dead", "archived", "parked",
-            "control", "audit", "settings",
+            "control", "audit", "expiry-due", "expiry-leases", "expiry-begun", "revoked", "expired", "expired-at",
+            "settings",
         ] {
             let mut unlink = redis::cmd("UNLINK");
             unlink.arg(format!("{{{name}:{shard}}}:{key}"));
