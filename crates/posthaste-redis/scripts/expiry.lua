@@ -15,7 +15,6 @@ for i, expected in ipairs(EXPIRY_TYPES) do
 end
 
 local EXPIRY_DUE, EXPIRY_LEASES, BEGUN, REVOKED, EXPIRED, EXPIRED_AT = unpack(KEYS, BEFORE + 1)
-local ROW_STATES = KEYS[2]
 
 local now_ms = math.floor(now / 1000)
 
@@ -39,7 +38,7 @@ end
 -- existed already.
 local function carry_out(ticket, decision, expires_at, id, body, wait, owner, token)
   local sid = enqueue(id, body, wait, owner, token)
-  if not sid and redis.call('HEXISTS', ROW_STATES, id) == 0 then
+  if not sid and redis.call('HEXISTS', STATES, id) == 0 then
     -- Half of an enqueue may have failed too.
     redis.call('ZADD', PENDING, 'NX', int(now), id)
   end
