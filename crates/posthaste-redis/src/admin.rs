@@ -201,15 +201,20 @@ struct Change<'a> {
 }
 
 impl RedisStore {
-    /// Gives everything that has arrived its place in the indexes. On a server that cannot be written,
-    /// what no engine has seen yet is not shown.
+    /// Gives everything that has arrived its place in the indexes. Where a store that only looks cannot
+    /// write, on a replica for example, what no engine has seen yet is not shown.
     pub(crate) async fn promote_all(&self) -> Result<(), StoreError> {
-        if self.0.read_only {
-            return Ok(());
-        }
         for shard in self.keys().shards() {
             let call = self.scripts().promote.on(shard).arg("").arg(1000);
-            while call.run::<u8>(self.link()).await? == 1 {}
+            loop {
+                match call.run::<u8>(self.link()).await {
+                    Ok(1) => {}
+                    Ok(_) => break,
+                    // A server that is gone fails the next call too.
+                    Err(_) if self.0.read_only => break,
+                    Err(error) => return Err(error),
+                }
+            }
         }
         Ok(())
     }
