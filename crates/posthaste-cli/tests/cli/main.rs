@@ -12,6 +12,7 @@ mod mysql_trouble;
 mod postgres;
 mod postgres_kit;
 mod postgres_trouble;
+mod servers;
 mod terminal;
 mod trouble;
 mod usage;

@@ -1,13 +1,12 @@
 //! A database of one's own on the server of this test run, and the binary to look at it with.
 
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::process::Command;
 
 use sqlx::mysql::MySqlConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, MySqlConnection};
 
 use crate::kit::{Said, block_on};
+use crate::servers::{command_on, fresh_name};
 
 /// Rows in every state, as in `kit.rs`.
 const SEED: &str = r#"
@@ -40,10 +39,7 @@ pub(crate) struct MySqlShop {
 impl MySqlShop {
     /// A database with nothing in it, under a name that nobody else uses.
     pub(crate) fn bare() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_micros();
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let database = format!("cli{now}_{}_{number}", std::process::id());
+        let database = fresh_name();
         let url = std::env::var("POSTHASTE_TEST_MYSQL_URL").expect("run `cargo xtask services up`");
         let (place, parameters) = url.split_once('?').unwrap_or((&url, ""));
         let (server, _) = place.rsplit_once('/').expect("the URL names a database");
@@ -140,10 +136,7 @@ impl MySqlShop {
     }
 
     pub(crate) fn command(&self, words: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_posthaste"));
-        command.args(words.split_whitespace()).stdin(Stdio::null());
-        command.env_remove("RUST_LOG").env("POSTHASTE_STORE", &self.url).env("USER", "ann");
-        command
+        command_on(&self.url, words)
     }
 
     /// Takes the database away.

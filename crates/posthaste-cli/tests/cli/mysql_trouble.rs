@@ -6,6 +6,7 @@ use insta::assert_snapshot;
 
 use crate::mysql_kit::MySqlShop;
 use crate::mysql_server::OwnServer;
+use crate::servers::assert_kept;
 
 /// Whatever is said, this is not in it.
 const SENTINEL: &str = "sEnt1nel";
@@ -13,33 +14,8 @@ const SENTINEL: &str = "sEnt1nel";
 /// Nor this, which is the password of `with_password`.
 const RIGHT: &str = "the-right-one";
 
-/// Every command that opens a store.
-const COMMANDS: [&str; 8] = [
-    "status",
-    "event show x",
-    "dead list",
-    "dead replay --all --yes",
-    "purge --done --older-than 1d --yes",
-    "migrate apply",
-    "migrate check",
-    "migrate print",
-];
-
 fn assert_password_is_kept(shop: &MySqlShop) {
-    for words in COMMANDS {
-        for format in ["text", "json"] {
-            let mut command = shop.command(words);
-            let output = command
-                .args(["--output", format])
-                .env("RUST_LOG", "trace")
-                .output()
-                .expect("the binary starts");
-            let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-            for password in [SENTINEL, RIGHT] {
-                assert!(!said.contains(password), "{words} {format}: {said}");
-            }
-        }
-    }
+    assert_kept(&[SENTINEL, RIGHT], |words| shop.command(words));
 }
 
 #[test]

@@ -1,13 +1,12 @@
 //! A schema of one's own on the server of this test run, and the binary to look at it with.
 
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::process::Command;
 
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, PgConnection};
 
 use crate::kit::{Said, block_on};
+use crate::servers::{command_on, fresh_name};
 
 /// Rows in every state, as in `kit.rs`.
 const SEED: &str = r#"
@@ -38,11 +37,8 @@ pub(crate) struct PgShop {
 impl PgShop {
     /// A schema with nothing in it, under a name that nobody else uses.
     pub(crate) fn bare() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_micros();
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let url = std::env::var("POSTHASTE_TEST_POSTGRES_URL").expect("run `cargo xtask services up`");
-        let shop = Self { schema: format!("cli{now}_{}_{number}", std::process::id()), url };
+        let shop = Self { schema: fresh_name(), url };
         shop.sql(&format!("CREATE SCHEMA {}", shop.schema));
         shop
     }
@@ -131,9 +127,8 @@ impl PgShop {
     }
 
     pub(crate) fn command(&self, words: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_posthaste"));
-        command.args(words.split_whitespace()).args(["--schema", &self.schema]).stdin(Stdio::null());
-        command.env_remove("RUST_LOG").env("POSTHASTE_STORE", &self.url).env("USER", "ann");
+        let mut command = command_on(&self.url, words);
+        command.args(["--schema", &self.schema]);
         command
     }
 

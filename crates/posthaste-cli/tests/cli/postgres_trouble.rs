@@ -5,35 +5,13 @@ use std::net::TcpListener;
 use insta::assert_snapshot;
 
 use crate::postgres_kit::PgShop;
+use crate::servers::assert_kept;
 
 /// Whatever is said, this is not in it.
 const SENTINEL: &str = "sEnt1nel";
 
-/// Every command that opens a store.
-const COMMANDS: [&str; 8] = [
-    "status",
-    "event show x",
-    "dead list",
-    "dead replay --all --yes",
-    "purge --done --older-than 1d --yes",
-    "migrate apply",
-    "migrate check",
-    "migrate print",
-];
-
 fn assert_password_is_kept(shop: &PgShop) {
-    for words in COMMANDS {
-        for format in ["text", "json"] {
-            let mut command = shop.command(words);
-            let output = command
-                .args(["--output", format])
-                .env("RUST_LOG", "trace")
-                .output()
-                .expect("the binary starts");
-            let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-            assert!(!said.contains(SENTINEL), "{words} {format}: {said}");
-        }
-    }
+    assert_kept(&[SENTINEL], |words| shop.command(words));
 }
 
 #[test]

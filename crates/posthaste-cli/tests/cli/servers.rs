@@ -1,0 +1,50 @@
+//! What the tests on every kind of server share.
+
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Every command that opens a store.
+const COMMANDS: [&str; 8] = [
+    "status",
+    "event show x",
+    "dead list",
+    "dead replay --all --yes",
+    "purge --done --older-than 1d --yes",
+    "migrate apply",
+    "migrate check",
+    "migrate print",
+];
+
+/// A name that nobody else uses.
+pub(crate) fn fresh_name() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_micros();
+    format!("cli{now}_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// `posthaste` with these words on the store at this URL, with nobody at the keyboard.
+pub(crate) fn command_on(url: &str, words: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_posthaste"));
+    command.args(words.split_whitespace()).stdin(Stdio::null());
+    command.env_remove("RUST_LOG").env("POSTHASTE_STORE", url).env("USER", "ann");
+    command
+}
+
+/// Whatever the program is asked, and however much it logs, it says none of these passwords.
+pub(crate) fn assert_kept(passwords: &[&str], command: impl Fn(&str) -> Command) {
+    for words in COMMANDS {
+        for format in ["text", "json"] {
+            let mut command = command(words);
+            let output = command
+                .args(["--output", format])
+                .env("RUST_LOG", "trace")
+                .output()
+                .expect("the binary starts");
+            let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+            for password in passwords {
+                assert!(!said.contains(password), "{words} {format}: {said}");
+            }
+        }
+    }
+}
