@@ -5,10 +5,12 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use posthaste::EventId;
 use posthaste::admin::{Filter, PageRequest};
+use posthaste_redis::OutboxName;
 use posthaste_sqlx::{SchemaName, TableName};
 
 use crate::commands::bench::BenchArgs;
 use crate::commands::demo::DemoArgs;
+use crate::failure::Usage;
 use crate::output::Output;
 use crate::place::Place;
 use crate::redact::TypedUrl;
@@ -60,14 +62,15 @@ pub(crate) enum Command {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Store")]
 pub(crate) struct StoreArgs {
-    /// The store, such as postgres://shop@db.example/shop, mysql://shop@db.example/shop or
-    /// sqlite:///var/lib/shop/shop.db
+    /// The store, such as postgres://shop@db.example/shop, mysql://shop@db.example/shop,
+    /// redis://db.example/, redis+cluster://a.example:6379,b.example:6379/ or sqlite:///var/lib/shop/shop.db
     #[arg(long = "store", value_name = "URL", env = "POSTHASTE_STORE", hide_env_values = true)]
     pub(crate) url: TypedUrl,
 
-    /// The outbox table
-    #[arg(long, value_name = "NAME", default_value_t = TableName::default())]
-    pub(crate) table: TableName,
+    /// The outbox table; on Redis, the name of the outbox [default: outbox_event; on Redis: outbox]
+    // What a good name is, the store decides.
+    #[arg(long, value_name = "NAME")]
+    table: Option<String>,
 
     /// The schema that the table stands in, on PostgreSQL [default: public]
     #[arg(long, value_name = "NAME")]
@@ -80,7 +83,21 @@ pub(crate) struct StoreArgs {
 
 impl StoreArgs {
     pub(crate) fn place(&self) -> Place {
-        Place { table: self.table.clone(), schema: self.schema.clone() }
+        let usual = || match self.url.is_redis() {
+            true => OutboxName::default().to_string(),
+            false => TableName::default().to_string(),
+        };
+        Place { table: self.table.clone().unwrap_or_else(usual), schema: self.schema.clone() }
+    }
+
+    /// The outbox, where it is a table.
+    pub(crate) fn table(&self) -> Result<TableName, Usage> {
+        self.place().table.parse().map_err(|error| Usage::new(format!("--table: {error}")))
+    }
+
+    /// The outbox, where it is keys in Redis.
+    pub(crate) fn outbox(&self) -> Result<OutboxName, Usage> {
+        OutboxName::new(&self.place().table).map_err(|error| Usage::new(format!("--table: {error}")))
     }
 }
 
@@ -245,7 +262,7 @@ pub(crate) struct PurgeWhat {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum MigrateCommand {
-    /// Create the outbox table, or bring it up to date; a missing SQLite file is created
+    /// Create the outbox table, or bring it up to date; a missing SQLite file is created, and Redis has none
     ///
     /// JSON: {"table", "applied": [{"version", "name"}]}
     Apply(MigrateArgs),

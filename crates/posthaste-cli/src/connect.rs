@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use posthaste::Admin;
+use posthaste_redis::{RedisStore, RedisStoreBuilder};
 use posthaste_sqlx::mysql::MySqlMigrations;
 use posthaste_sqlx::postgres::{PgMigrations, PgStoreBuilder};
 use posthaste_sqlx::sqlite::SqliteMigrations;
@@ -20,27 +21,30 @@ pub(crate) async fn with_admin<T>(
     args: &StoreArgs,
     work: impl AsyncFnOnce(&dyn Admin) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
-    let cannot = || format!("the outbox in {} cannot be opened", args.url);
+    let cannot = || cannot_be_opened(args);
     match resolve(args)? {
         StoreUrl::Postgres(options) => {
-            let store = postgres_store(&options, args).read_only().connect().await.with_context(cannot)?;
+            let store = postgres_store(&options, args)?.read_only().connect().await.with_context(cannot)?;
             let answer = work(&store).await;
             store.close().await;
             answer
         }
         StoreUrl::MySql(options) => {
-            let store = MySqlStore::builder(&options).table(args.table.clone()).read_only();
+            let store = MySqlStore::builder(&options).table(args.table()?).read_only();
             let store = store.connect().await.with_context(cannot)?;
             let answer = work(&store).await;
             store.close().await;
             answer
         }
         StoreUrl::Sqlite(options) => {
-            let store = SqliteStore::builder(&options).table(args.table.clone()).read_only();
+            let store = SqliteStore::builder(&options).table(args.table()?).read_only();
             let store = store.connect().await.with_context(cannot)?;
             let answer = work(&store).await;
             store.close().await;
             answer
+        }
+        StoreUrl::Redis(builder) | StoreUrl::RedisCluster(builder) => {
+            work(&redis_store(*builder, args).await?).await
         }
         StoreUrl::Memory => Err(no_memory().into()),
     }
@@ -54,22 +58,24 @@ pub(crate) enum Migrations {
 }
 
 impl Migrations {
-    /// The schema's door, which opens also where there is no outbox table yet.
-    pub(crate) fn of(args: &StoreArgs) -> anyhow::Result<Self> {
-        match resolve(args)? {
-            StoreUrl::Postgres(options) => Ok(Self::Postgres(postgres_store(&options, args).migrations())),
+    /// The schema's door, which opens also where there is no outbox table yet. None where there is no
+    /// schema.
+    pub(crate) fn of(args: &StoreArgs) -> anyhow::Result<Option<Self>> {
+        Ok(Some(match resolve(args)? {
+            StoreUrl::Postgres(options) => Self::Postgres(postgres_store(&options, args)?.migrations()),
             StoreUrl::MySql(options) => {
-                Ok(Self::MySql(MySqlStore::builder(&options).table(args.table.clone()).migrations()))
+                Self::MySql(MySqlStore::builder(&options).table(args.table()?).migrations())
             }
             StoreUrl::Sqlite(options) => {
-                Ok(Self::Sqlite(SqliteStore::builder(&options).table(args.table.clone()).migrations()))
+                Self::Sqlite(SqliteStore::builder(&options).table(args.table()?).migrations())
             }
-            StoreUrl::Memory => Err(no_memory().into()),
-        }
+            StoreUrl::Redis(_) | StoreUrl::RedisCluster(_) => return Ok(None),
+            StoreUrl::Memory => return Err(no_memory().into()),
+        }))
     }
 
     /// The same, also where there is no SQLite file yet.
-    pub(crate) fn that_create(args: &StoreArgs) -> anyhow::Result<Self> {
+    pub(crate) fn that_create(args: &StoreArgs) -> anyhow::Result<Option<Self>> {
         let StoreUrl::Sqlite(options) = resolve(args)? else { return Self::of(args) };
         if args.url.secret().contains("mode=ro") {
             let text = "a migration writes, and the store URL says mode=ro: leave that out";
@@ -77,7 +83,7 @@ impl Migrations {
         }
         expect_folder_of(options.get_filename())?;
         let options = options.create_if_missing(true);
-        Ok(Self::Sqlite(SqliteStore::builder(&options).table(args.table.clone()).migrations()))
+        Ok(Some(Self::Sqlite(SqliteStore::builder(&options).table(args.table()?).migrations())))
     }
 
     pub(crate) fn sql(&self) -> String {
@@ -139,10 +145,20 @@ fn resolve(args: &StoreArgs) -> Result<StoreUrl, Usage> {
     }
 }
 
-fn postgres_store(options: &PgConnectOptions, args: &StoreArgs) -> PgStoreBuilder {
-    let builder = PgStore::builder(options).table(args.table.clone());
+fn postgres_store(options: &PgConnectOptions, args: &StoreArgs) -> Result<PgStoreBuilder, Usage> {
+    let builder = PgStore::builder(options).table(args.table()?);
     let builder = builder.schema(args.schema.clone().unwrap_or_default());
-    if args.pgbouncer { builder.pgbouncer() } else { builder }
+    Ok(if args.pgbouncer { builder.pgbouncer() } else { builder })
+}
+
+/// It is never told how many shards there are: the outbox knows, and who only looks decides nothing.
+async fn redis_store(builder: RedisStoreBuilder, args: &StoreArgs) -> anyhow::Result<RedisStore> {
+    let builder = builder.name(args.outbox()?).read_only();
+    builder.connect().await.with_context(|| cannot_be_opened(args))
+}
+
+fn cannot_be_opened(args: &StoreArgs) -> String {
+    format!("the outbox in {} cannot be opened", args.url)
 }
 
 /// SQLite creates files but no folders, and would only say that it cannot open the file.

@@ -13,6 +13,11 @@ impl TypedUrl {
     pub(crate) fn secret(&self) -> &str {
         &self.0
     }
+
+    /// Whether it leads to a Redis server or cluster.
+    pub(crate) fn is_redis(&self) -> bool {
+        self.0.starts_with("redis")
+    }
 }
 
 impl FromStr for TypedUrl {
@@ -94,6 +99,9 @@ mod tests {
             ("postgres://ann:x?sEcret@db.example/shop", "postgres://***"),
             ("ann:sEcret@db.example", "ann://***@db.example"),
             ("sEcret@db.example", "//***@db.example"),
+            ("redis://:sEcret@db.example:6379/1", "redis://***@db.example:6379/1"),
+            ("redis+cluster://ann:sEcret@a:1,b:2/", "redis+cluster://***@a:1,b:2/"),
+            ("redis+cluster://ann:x@a:1,ann:sEcret@b:2/", "redis+cluster://***@b:2/"),
             ("sqlite:///var/a@b/x.db", "sqlite:///var/a@b/x.db"),
         ] {
             assert_eq!(redact(url), shown);

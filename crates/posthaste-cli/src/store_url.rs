@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use posthaste_redis::{RedisStore, RedisStoreBuilder};
 use sqlx::mysql::MySqlConnectOptions;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
@@ -12,6 +13,7 @@ use crate::redact::redact;
 
 /// What a URL may begin with, for messages.
 pub(crate) const KNOWN: &str = "postgres://user@host/database, mysql://user@host/database, \
+                                redis://host:port/0, redis+cluster://host:port,host:port/, \
                                 sqlite:///path/to/file.db or sqlite:file.db";
 
 /// A store that a URL names.
@@ -21,6 +23,8 @@ pub(crate) enum StoreUrl {
     /// MySQL or MariaDB: the server says which.
     MySql(Box<MySqlConnectOptions>),
     Sqlite(Box<SqliteConnectOptions>),
+    Redis(Box<RedisStoreBuilder>),
+    RedisCluster(Box<RedisStoreBuilder>),
     /// Lives in this process alone: of use to what runs an engine here, of none to operators.
     Memory,
 }
@@ -32,6 +36,8 @@ impl fmt::Debug for StoreUrl {
             Self::Postgres(_) => "Postgres",
             Self::MySql(_) => "MySql",
             Self::Sqlite(_) => "Sqlite",
+            Self::Redis(_) => "Redis",
+            Self::RedisCluster(_) => "RedisCluster",
             Self::Memory => "Memory",
         })
     }
@@ -48,6 +54,8 @@ impl FromStr for StoreUrl {
             "postgres" | "postgresql" => postgres(url, rest),
             "mysql" | "mariadb" => mysql(url, rest),
             "sqlite" => sqlite(url),
+            "redis" | "rediss" => redis(url, rest),
+            "redis+cluster" | "rediss+cluster" => redis_cluster(scheme, rest),
             "memory" => Ok(Self::Memory),
             scheme => Err(Usage::new(format!(
                 "this build of Posthaste knows no store {:?}: write {KNOWN}",
@@ -57,7 +65,7 @@ impl FromStr for StoreUrl {
     }
 }
 
-fn unreadable(error: &sqlx::Error) -> Usage {
+fn unreadable(error: &dyn fmt::Display) -> Usage {
     Usage::new(format!("the store URL cannot be read: {error}"))
 }
 
@@ -73,6 +81,34 @@ fn mysql(url: &str, rest: &str) -> Result<StoreUrl, Usage> {
         return Err(Usage::new(format!("the store URL names no database: write {KNOWN}")));
     }
     Ok(StoreUrl::MySql(Box::new(options)))
+}
+
+fn redis(url: &str, rest: &str) -> Result<StoreUrl, Usage> {
+    REDIS.check(rest)?;
+    Ok(StoreUrl::Redis(Box::new(RedisStore::builder(url).map_err(|error| unreadable(&error))?)))
+}
+
+/// `redis+cluster://user:password@host:port,host:port/`: some nodes of one cluster, which all know the user.
+fn redis_cluster(scheme: &str, rest: &str) -> Result<StoreUrl, Usage> {
+    REDIS.check(rest)?;
+    let place = rest.trim_start_matches('/').split('?').next().unwrap_or_default();
+    let (nodes, database) = place.split_once('/').unwrap_or((place, ""));
+    if !["", "0"].contains(&database) {
+        return Err(Usage::new(
+            "the store URL names a database, and a Redis Cluster has only one: leave out what follows its nodes",
+        ));
+    }
+    let (user, nodes) = match nodes.rsplit_once('@') {
+        Some((user, nodes)) => (format!("{user}@"), nodes),
+        None => (String::new(), nodes),
+    };
+    let server = scheme.trim_end_matches("+cluster");
+    let query = rest.split_once('?').map(|(_, query)| format!("?{query}")).unwrap_or_default();
+    let nodes: Vec<String> =
+        nodes.split(',').map(|node| format!("{server}://{user}{node}/{query}")).collect();
+    let builder =
+        RedisStore::cluster(nodes.iter().map(String::as_str)).map_err(|error| unreadable(&error))?;
+    Ok(StoreUrl::RedisCluster(Box::new(builder)))
 }
 
 /// What is known of the URLs of a kind of server.
@@ -109,6 +145,8 @@ const MYSQL: ServerUrls = ServerUrls {
     parameters: &["ssl-mode", "ssl-ca", "ssl-cert", "ssl-key", "socket"],
     is_synonym: |name| ["sslmode", "sslca", "sslcert", "sslkey"].contains(&name),
 };
+
+const REDIS: ServerUrls = ServerUrls { name: "Redis", parameters: &["protocol"], is_synonym: |_| false };
 
 impl ServerUrls {
     /// `rest` stands behind the scheme and its colon.
@@ -182,6 +220,19 @@ mod tests {
             "mysql://ann:sEcret@db/shop?ssl-mode=odd",
             "mysql://ann:sEcret@db/shop?timezone=%2B01:00",
             "mariadb://ann:sEcret@db/shop?charset=latin1",
+            "redis:ann:sEcret@db",
+            "redis://ann:12#sEcret@db/",
+            "redis://ann:12/sEcret@db/0",
+            "redis://ann:12?sEcret@db/",
+            "redis://ann:sEcret@db:port/",
+            "redis://ann:sEcret@db/shop",
+            "redis://db/?password=sEcret",
+            "rediss://ann:sEcret@db/#insecure",
+            "redis+cluster://ann:sEcret@/",
+            "redis+cluster://ann:sEcret@a:1,b:port/",
+            "redis+cluster://ann:sEcret@a:1,,b:2/",
+            "redis+cluster://ann:sEcret@a:1/5",
+            "redis+odd://ann:sEcret@db/",
         ] {
             let said = url.parse::<StoreUrl>().unwrap_err().to_string();
             assert!(!said.contains("sEcret"), "{said}");
@@ -212,6 +263,24 @@ mod tests {
             let url: StoreUrl = url.parse().unwrap();
             assert!(matches!(&url, StoreUrl::MySql(options) if options.get_database() == Some("shop")));
             assert!(!format!("{url:?}").contains("sEcret"));
+        }
+    }
+
+    #[test]
+    fn redis_urls_are_read_and_never_shown() {
+        for (url, is_cluster) in [
+            ("redis://db.example", false),
+            ("redis://:sEcret@db.example:6380/3?protocol=resp3", false),
+            ("rediss://ann:sEcret@db.example/", false),
+            ("redis+cluster://a.example:6379,b.example,[::1]:6381", true),
+            ("rediss+cluster://ann:sEcret@a.example:6379,b.example:6380/0?protocol=resp3", true),
+        ] {
+            let url: StoreUrl = url.parse().unwrap();
+            assert_eq!(matches!(url, StoreUrl::RedisCluster(_)), is_cluster);
+            let (StoreUrl::Redis(builder) | StoreUrl::RedisCluster(builder)) = &url else {
+                panic!("{url:?}")
+            };
+            assert!(!format!("{url:?} {builder:?}").contains("sEcret"));
         }
     }
 

@@ -1,4 +1,4 @@
-//! `posthaste migrate`: creates, upgrades and checks the outbox table.
+//! `posthaste migrate`: creates, upgrades and checks the outbox table. Redis has none, and is told so.
 
 use std::process::ExitCode;
 
@@ -7,7 +7,7 @@ use posthaste_sqlx::{Migration, SchemaState};
 use serde::Serialize;
 
 use crate::args::{CheckArgs, MigrateArgs, MigrateCommand, StoreArgs};
-use crate::connect::Migrations;
+use crate::connect::{self, Migrations};
 use crate::escape;
 use crate::failure::say;
 use crate::output::{Output, Report};
@@ -22,7 +22,10 @@ pub(crate) async fn run(command: MigrateCommand, output: Output) -> anyhow::Resu
 }
 
 async fn apply(args: MigrateArgs, output: Output) -> anyhow::Result<ExitCode> {
-    let migrations = Migrations::that_create(&args.store)?;
+    let Some(migrations) = Migrations::that_create(&args.store)? else {
+        open(&args.store).await?;
+        return nothing_to_migrate(Applied::new(args.store.place(), &[]), output);
+    };
     let failed = || failure(&args.store, "migrated");
     let applied = if args.adopt {
         let state = migrations.check().await.with_context(failed)?;
@@ -52,7 +55,9 @@ fn show_first(sql: &str, output: Output) -> anyhow::Result<()> {
 }
 
 async fn print(args: MigrateArgs, output: Output) -> anyhow::Result<ExitCode> {
-    let migrations = Migrations::of(&args.store)?;
+    let Some(migrations) = Migrations::of(&args.store)? else {
+        return nothing_to_migrate(Sql { sql: "" }, output);
+    };
     let sql = match args.adopt {
         true => migrations.adoption_sql(),
         false => migrations.sql(),
@@ -62,11 +67,35 @@ async fn print(args: MigrateArgs, output: Output) -> anyhow::Result<ExitCode> {
 }
 
 async fn check(args: CheckArgs, output: Output) -> anyhow::Result<ExitCode> {
-    let migrations = Migrations::of(&args.store)?;
+    let Some(migrations) = Migrations::of(&args.store)? else {
+        open(&args.store).await?;
+        return nothing_to_migrate(Checked::without_schema(args.store.place()), output);
+    };
     let state = migrations.check().await.with_context(|| failure(&args.store, "read"))?;
     let checked = Checked::new(args.store.place(), &state);
     output.print(&checked)?;
     Ok(if checked.advice.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Without a schema, what can be wrong with an outbox shows when it is opened.
+async fn open(store: &StoreArgs) -> anyhow::Result<()> {
+    connect::with_admin(store, async |_| Ok(())).await
+}
+
+fn nothing_to_migrate(report: impl Report, output: Output) -> anyhow::Result<ExitCode> {
+    output.print(&WithoutSchema(report))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The same for programs as where there is a schema, and another text for people.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+struct WithoutSchema<R>(R);
+
+impl<R: Report> Report for WithoutSchema<R> {
+    fn text(&self) -> String {
+        "nothing to migrate: an outbox in Redis has no schema".to_owned()
+    }
 }
 
 fn failure(store: &StoreArgs, what: &str) -> String {
@@ -126,6 +155,10 @@ struct Checked {
 }
 
 impl Checked {
+    fn without_schema(place: Place) -> Self {
+        Self { place, state: "current", version: None, latest: None, advice: None }
+    }
+
     fn new(place: Place, state: &SchemaState) -> Self {
         let option = place.options();
         let (name, version, latest, advice) = match state {

@@ -1,5 +1,5 @@
 //! The command line as a person or a script drives it: the real binary on real SQLite files, on a real
-//! PostgreSQL, and on a real MariaDB or MySQL.
+//! PostgreSQL, on a real MariaDB or MySQL, and on a real Redis.
 
 mod change;
 mod kit;
@@ -12,6 +12,9 @@ mod mysql_trouble;
 mod postgres;
 mod postgres_kit;
 mod postgres_trouble;
+mod redis;
+mod redis_kit;
+mod redis_trouble;
 mod servers;
 mod terminal;
 mod trouble;

@@ -21,6 +21,7 @@ mod text;
 
 use std::process::ExitCode;
 
+use crate::failure::Usage;
 use crate::output::Output;
 use crate::redact::TypedUrl;
 use crate::store_url::StoreUrl;
@@ -121,6 +122,9 @@ pub(crate) async fn run(args: BenchArgs, output: Output) -> anyhow::Result<ExitC
         }
         StoreUrl::MySql(options) => {
             bench(&MySql::open(*options, args.writers()).await?, &args, output).await?
+        }
+        StoreUrl::Redis(_) | StoreUrl::RedisCluster(_) => {
+            return Err(Usage::new("the benchmark does not measure Redis").into());
         }
         StoreUrl::Memory => bench(&Memory, &args, output).await?,
         StoreUrl::Sqlite(options) => {

@@ -1,0 +1,99 @@
+//! A Redis that is not there, refuses, or holds something else: exit code 1, a way out, and no password.
+
+use std::net::TcpListener;
+
+use insta::assert_snapshot;
+use redis::cmd;
+
+use crate::redis_kit::{OwnServer, RedisShop};
+use crate::servers::assert_kept;
+
+/// Whatever is said, this is not in it.
+const SENTINEL: &str = "sEnt1nel";
+
+/// Nor this, which is the password of the server.
+const RIGHT: &str = "the-right-one";
+
+fn assert_password_is_kept(shop: &RedisShop) {
+    assert_kept(&[SENTINEL, RIGHT], |words| shop.command(words));
+}
+
+#[test]
+#[ignore = "needs Redis: cargo xtask test"]
+fn wrong_password() {
+    let server = OwnServer::with_password(RIGHT);
+    let refused = RedisShop::empty().through(format!("redis://:{SENTINEL}@{}", server.host()));
+    assert_snapshot!(refused.run("status"), @"
+    --- stderr
+    error: the outbox in redis://***@db.example cannot be opened
+      because: the Redis server db.example refused the user or the password: correct them in the URL
+      because: Password authentication failed - AuthenticationFailed
+    --- exit code 1
+    ");
+    assert_snapshot!(refused.run("migrate apply"), @"
+    --- stderr
+    error: the outbox in redis://***@db.example cannot be opened
+      because: the Redis server db.example refused the user or the password: correct them in the URL
+      because: Password authentication failed - AuthenticationFailed
+    --- exit code 1
+    ");
+    assert_password_is_kept(&refused);
+    let known = refused.through(format!("redis://:{RIGHT}@{}", server.host()));
+    assert_eq!(known.run("status").code, 0);
+    assert_password_is_kept(&known);
+}
+
+#[test]
+#[ignore = "needs Redis: cargo xtask test"]
+fn server_is_down() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for scheme in ["redis", "rediss"] {
+        let nobody = RedisShop::empty().through(format!("{scheme}://ann:{SENTINEL}@{free}"));
+        let said = nobody.run("status");
+        assert_eq!((said.code, said.stdout.as_str()), (1, ""), "{said}");
+        let way_out = "cannot be reached: see that it runs, and that host and port are right";
+        assert!(said.stderr.contains(way_out), "{said}");
+        assert_password_is_kept(&nobody);
+    }
+}
+
+#[test]
+#[ignore = "needs Redis: cargo xtask test"]
+fn cluster_is_down() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = RedisShop::empty().through(format!("redis+cluster://ann:{SENTINEL}@{free}"));
+    assert_snapshot!(nobody.run("status"), @"
+    --- stderr
+    error: the outbox in redis+cluster://***@db.example cannot be opened
+      because: the Redis server db.example cannot be reached: see that it runs, and that host and port are right
+      because: Failed to create initial connections - Io: Connection refused (os error 111)
+    --- exit code 1
+    ");
+    assert_password_is_kept(&nobody);
+}
+
+#[test]
+#[ignore = "needs Redis: cargo xtask test"]
+fn key_of_somebody_else() {
+    let shop = RedisShop::empty();
+    shop.ask::<String>(cmd("SET").arg(shop.key("entries")).arg("mine"));
+    assert_snapshot!(shop.run("status"), @"
+    --- stderr
+    error: the outbox in redis://db.example/ cannot be opened
+      because: the key {shop:0}:entries holds a string, Posthaste needs a hash there: rename or delete it, or choose another name for the outbox
+    --- exit code 1
+    ");
+    assert_eq!(shop.run("migrate check").stderr, shop.run("status").stderr);
+    assert_eq!(shop.run("migrate check").code, 1);
+    shop.end();
+}
+
+#[test]
+#[ignore = "needs Redis: cargo xtask test"]
+fn options_of_other_stores_are_refused() {
+    let shop = RedisShop::empty();
+    for words in ["status --schema billing", "status --pgbouncer"] {
+        let said = shop.run(words);
+        assert_eq!(said.code, 2, "{said}");
+    }
+}
