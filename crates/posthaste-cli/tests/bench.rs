@@ -60,6 +60,13 @@ fn assert_complete(report: &Value) {
     for name in ["kept", "deleted"] {
         assert!(report["settle_rows_per_s"][name].as_f64() > Some(0.0), "{name} in {report}");
     }
+    for end in ["kept", "deleted"] {
+        let rates = &report["claim_and_settle_events_per_s"][end];
+        for size in ["one", "hundred", "thousand"] {
+            assert!(rates[size].as_f64() > Some(0.0), "{end} {size} in {report}");
+        }
+        assert_ratio(&rates["hundred_to_one"], end);
+    }
     for name in ["live_single", "live_batch", "backlog"] {
         assert!(report["settle_batch_mean"][name].as_f64() >= Some(1.0), "{name} in {report}");
     }
@@ -164,5 +171,29 @@ async fn mysql_gives_every_figure_and_its_tables_are_dropped() -> Result<(), sql
         assert!(report["snapshot"][name]["p50"].as_u64().is_some(), "{name} in {report}");
     }
     assert_eq!(bench_tables(&url).await?, before);
+    Ok(())
+}
+
+/// Keys of benchmarks that this server has.
+fn bench_keys(url: &str) -> redis::RedisResult<Vec<String>> {
+    let mut connection = redis::Client::open(url)?.get_connection()?;
+    redis::cmd("KEYS").arg("*posthaste_bench*").query(&mut connection)
+}
+
+#[test]
+#[ignore = "needs Redis: cargo xtask test"]
+fn redis_gives_every_figure_and_its_keys_are_removed() -> redis::RedisResult<()> {
+    let url = std::env::var("POSTHASTE_TEST_REDIS_URL").expect("run `cargo xtask services up`");
+    let before = bench_keys(&url)?;
+    let report = bench(&url, &["--snapshot-rows", "200"]);
+    assert_complete(&report);
+    for name in ["backlog_to_drain", "backlog_to_one_by_one"] {
+        assert_ratio(&report["by_hand"][name], name);
+    }
+    assert!(report["by_hand"]["proved_tx_per_s"].is_null(), "{report}");
+    assert_ratio(&report["settle_rows_per_s"]["kept_to_one_by_one"], "kept_to_one_by_one");
+    assert!(report["between_processes_us"]["p50"].as_u64().is_some(), "{report}");
+    assert!(report["snapshot"].is_null(), "{report}");
+    assert_eq!(bench_keys(&url)?, before);
     Ok(())
 }

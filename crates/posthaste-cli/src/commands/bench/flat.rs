@@ -145,7 +145,13 @@ impl<T: Tables> Table<T> {
             self.turn_over(rows, &failed, OnDone::Keep).await?;
             progress.filled(self.future_rows, rows);
         }
-        self.writer.events(self.load.events(full.pending_rows)?).await
+        let mut left = full.pending_rows;
+        while left > 0 {
+            let rows = FILL.min(left);
+            self.writer.events(self.load.events(rows)?).await?;
+            left -= rows;
+        }
+        Ok(())
     }
 
     /// Measures once, and leaves the table as full as it was.
@@ -212,7 +218,7 @@ impl<T: Tables> Table<T> {
         Ok((claim, started.elapsed()))
     }
 
-    async fn settle(&self, settlements: &[Settlement], on_done: OnDone) -> anyhow::Result<()> {
+    pub(super) async fn settle(&self, settlements: &[Settlement], on_done: OnDone) -> anyhow::Result<()> {
         let settle = Settle { owner: &self.owner, settlements, on_done, now: None };
         let settled = self.store.settle(&settle).await?;
         let (settled, all) = (settled.len(), settlements.len());
@@ -220,7 +226,7 @@ impl<T: Tables> Table<T> {
         Ok(())
     }
 
-    async fn claim(&self, rows: u64, verdict: &Verdict) -> anyhow::Result<Vec<Settlement>> {
+    pub(super) async fn claim(&self, rows: u64, verdict: &Verdict) -> anyhow::Result<Vec<Settlement>> {
         let claim = Claim {
             owner: &self.owner,
             token: LeaseToken::random(),

@@ -1,6 +1,7 @@
 //! `posthaste bench`: how fast a store is on this machine.
 
 mod between;
+mod calls;
 mod engine;
 mod flat;
 mod load;
@@ -10,6 +11,7 @@ mod mysql;
 mod postgres;
 mod progress;
 mod ratio;
+mod redis;
 mod report;
 mod rounds;
 mod settle;
@@ -31,6 +33,7 @@ use memory::Memory;
 use mysql::MySql;
 use postgres::Postgres;
 use progress::Progress;
+use redis::Redis;
 use report::{Once, Report};
 use sqlite::Sqlite;
 use target::BenchStore;
@@ -39,18 +42,20 @@ use target::BenchStore;
 ///
 /// It works in tables of its own and drops them at the end. On PostgreSQL they stand in a schema of
 /// their own, so the user needs the right to create one; on MySQL and MariaDB they stand in the database
-/// of the URL. A SQLite file is turned to WAL, as every store
-/// on it is. Each round measures all variants one after the other; rates are medians.
+/// of the URL. On Redis they are keys that begin with {posthaste_bench_. A SQLite file is turned to WAL, as
+/// every store on it is. Each round measures all variants one after the other; rates are medians.
 ///
 /// JSON: {"store", "events", "rounds", "writers", "workers", "payload_bytes", "business_tx_per_s",
 /// "outbox_tx_per_s", "hand_written_tx_per_s", "outbox_to_business" and other ratios: {"median",
 /// "lowest", "highest"}, "outbox_to_hand_written", "few_together_events_per_s",
 /// "few_singly_events_per_s", "few_together_to_singly", "live_single_events_per_s",
 /// "live_single_to_business", "live_single_lag_events", "live_batch_events_per_s",
-/// "backlog_events_per_s", "write_and_drain_events_per_s", "by_hand": null or {"proved_tx_per_s",
-/// "proved_to_hand_written", "outbox_to_proved", "drain_events_per_s", "backlog_to_drain",
+/// "backlog_events_per_s", "write_and_drain_events_per_s", "claim_and_settle_events_per_s": {"kept" and
+/// "deleted": {"one", "hundred", "thousand": by events per call, "hundred_to_one"}},
+/// "by_hand": null or {"proved_tx_per_s", "proved_to_hand_written" and "outbox_to_proved": null where
+/// nothing has to be proved, "drain_events_per_s", "backlog_to_drain",
 /// "one_by_one_events_per_s", "backlog_to_one_by_one", "ringing_tx_per_s", "silent_tx_per_s" and
-/// "ringing_to_silent": null where processes do not wake each other}, "settle_rows_per_s": {"kept",
+/// "ringing_to_silent": null where processes do not wake each other, or always}, "settle_rows_per_s": {"kept",
 /// "deleted", "one_by_one" and "kept_to_one_by_one": null or by hand}, "latency_us": {"p50", "p99", "count"},
 /// "between_processes_us": null or the same and "late", "settle_batch_mean": {"live_single",
 /// "live_batch", "backlog"}, "peak_memory_bytes": number or null, "flatness": null or {"batch", "few"
@@ -60,8 +65,8 @@ use target::BenchStore;
 /// "first_claim_us", "last_claim_us"}}
 #[derive(Debug, clap::Args)]
 pub(crate) struct BenchArgs {
-    /// What to measure: postgres://…, mysql://…, memory: or sqlite:PATH; a file that is not there is made
-    /// and removed
+    /// What to measure: postgres://…, mysql://…, redis://…, memory: or sqlite:PATH; a file that is not there
+    /// is made and removed
     // Not from the environment: nobody shall load a store that serves by forgetting an option.
     #[arg(long, value_name = "URL")]
     store: TypedUrl,
@@ -105,7 +110,10 @@ impl BenchArgs {
     }
 
     fn writers(&self) -> usize {
-        let on_server = matches!(self.store.secret().parse(), Ok(StoreUrl::Postgres(_) | StoreUrl::MySql(_)));
+        let on_server = matches!(
+            self.store.secret().parse(),
+            Ok(StoreUrl::Postgres(_) | StoreUrl::MySql(_) | StoreUrl::Redis(_))
+        );
         self.writers.unwrap_or(if on_server { 16 } else { 4 })
     }
 
@@ -123,8 +131,13 @@ pub(crate) async fn run(args: BenchArgs, output: Output) -> anyhow::Result<ExitC
         StoreUrl::MySql(options) => {
             bench(&MySql::open(*options, args.writers()).await?, &args, output).await?
         }
-        StoreUrl::Redis(_) | StoreUrl::RedisCluster(_) => {
-            return Err(Usage::new("the benchmark does not measure Redis").into());
+        StoreUrl::Redis(builder) => {
+            bench(&Redis::open(*builder, args.store.secret()).await?, &args, output).await?
+        }
+        StoreUrl::RedisCluster(_) => {
+            let text = "the benchmark measures one Redis server and no cluster: start one, and name it as \
+                        redis://host:port/0";
+            return Err(Usage::new(text).into());
         }
         StoreUrl::Memory => bench(&Memory, &args, output).await?,
         StoreUrl::Sqlite(options) => {

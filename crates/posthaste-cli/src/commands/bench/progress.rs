@@ -15,6 +15,11 @@ impl Progress {
         Self(progress::bar(output, Some(measurements + rows / ROWS_PER_STEP), "preparing"))
     }
 
+    /// For nobody.
+    pub(super) fn hidden() -> Self {
+        Self(ProgressBar::hidden())
+    }
+
     /// Names what is measured now.
     pub(super) fn begin(&self, name: &'static str) {
         self.0.set_message(name);

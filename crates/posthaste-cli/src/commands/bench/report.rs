@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::BenchArgs;
+use super::calls::CallRates;
 use super::flat::Flatness;
 use super::memory_use;
 use super::ratio::{Ratio, median, rounded};
@@ -37,6 +38,7 @@ pub(super) struct Report {
     pub(super) live_batch_events_per_s: f64,
     pub(super) backlog_events_per_s: f64,
     pub(super) write_and_drain_events_per_s: f64,
+    pub(super) claim_and_settle_events_per_s: CallRates,
     pub(super) by_hand: Option<ByHandFigures>,
     pub(super) settle_rows_per_s: SettleRates,
     pub(super) latency_us: Option<Quantiles>,
@@ -62,7 +64,7 @@ pub(super) struct Once {
 /// Beside what somebody would write without a library, and what waking others costs.
 #[derive(Debug, Serialize)]
 pub(super) struct ByHandFigures {
-    pub(super) proved_tx_per_s: f64,
+    pub(super) proved_tx_per_s: Option<f64>,
     pub(super) proved_to_hand_written: Option<Ratio>,
     pub(super) outbox_to_proved: Option<Ratio>,
     pub(super) drain_events_per_s: f64,
@@ -114,6 +116,7 @@ impl Report {
             live_batch_events_per_s: rate(&|round| round.live_batch.delivered.per_second),
             backlog_events_per_s: rate(&|round| round.backlog.per_second),
             write_and_drain_events_per_s: rate(&|round| round.write_and_drain),
+            claim_and_settle_events_per_s: CallRates::of(rounds.iter().map(|round| round.calls)),
             by_hand: ByHandFigures::of(rounds),
             settle_rows_per_s: once.settle_rows_per_s,
             latency_us: once.latency_us,
@@ -145,14 +148,17 @@ impl ByHandFigures {
         let ratio = |figure: &dyn Fn(&Round, &ByHand) -> f64| {
             Ratio::of(both.iter().map(|(round, by_hand)| figure(round, by_hand)))
         };
+        let proved: Vec<(&Round, f64)> =
+            both.iter().filter_map(|(round, by_hand)| Some((*round, by_hand.proved?))).collect();
         let bells: Vec<Bell> = both.iter().filter_map(|(_, by_hand)| by_hand.bell).collect();
         let bell_rate = |figure: &dyn Fn(&Bell) -> f64| {
             (!bells.is_empty()).then(|| median(bells.iter().map(figure).collect()).round())
         };
         Some(Self {
-            proved_tx_per_s: rate(&|by_hand| by_hand.proved),
-            proved_to_hand_written: ratio(&|round, by_hand| by_hand.proved / round.hand_written),
-            outbox_to_proved: ratio(&|round, by_hand| round.outbox / by_hand.proved),
+            proved_tx_per_s: (!proved.is_empty())
+                .then(|| median(proved.iter().map(|(_, rate)| *rate).collect()).round()),
+            proved_to_hand_written: Ratio::of(proved.iter().map(|(round, rate)| rate / round.hand_written)),
+            outbox_to_proved: Ratio::of(proved.iter().map(|(round, rate)| round.outbox / rate)),
             drain_events_per_s: rate(&|by_hand| by_hand.drain),
             backlog_to_drain: ratio(&|round, by_hand| round.backlog.per_second / by_hand.drain),
             one_by_one_events_per_s: rate(&|by_hand| by_hand.one_by_one),

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use posthaste::{Delivery, Event, Outbox, Routes, WriterHook};
 use tokio::sync::mpsc;
 
+use super::calls::{self, Calls};
 use super::engine::{self, Counting};
 use super::load::{EVENT_TYPE, Load};
 use super::progress::Progress;
@@ -20,7 +21,7 @@ pub(super) const BATCH: u64 = 1_000;
 pub(super) const FEW: u64 = 10;
 
 /// Variants per round, at the most.
-pub(super) const STEPS: u64 = 13;
+pub(super) const STEPS: u64 = 15;
 
 /// The most commits of the latency measurement, one every millisecond.
 const PACED: u64 = 2_000;
@@ -39,6 +40,7 @@ pub(super) struct Round {
     pub(super) backlog: Delivered,
     /// Backlog, its writing included.
     pub(super) write_and_drain: f64,
+    pub(super) calls: Calls,
     pub(super) by_hand: Option<ByHand>,
 }
 
@@ -77,6 +79,7 @@ pub(super) async fn measure<B: BenchStore>(
     let live_batch = live(&fresh(bench).await?, load, BATCH).await?;
     progress.begin("backlog");
     let (backlog, write_and_drain) = backlog(&fresh(bench).await?, load).await?;
+    let calls = calls::measure(bench, load, progress).await?;
     let by_hand = bench.by_hand(load, progress).await?;
     Ok(Round {
         business,
@@ -88,6 +91,7 @@ pub(super) async fn measure<B: BenchStore>(
         live_batch,
         backlog,
         write_and_drain,
+        calls,
         by_hand,
     })
 }

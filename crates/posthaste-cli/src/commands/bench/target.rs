@@ -59,8 +59,8 @@ pub(super) type Snapshot = Box<dyn std::any::Any + Send>;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ByHand {
     /// Transactions with business and event by hand, which look before COMMIT whether the event is
-    /// still there.
-    pub(super) proved: f64,
+    /// still there. None where COMMIT itself says so.
+    pub(super) proved: Option<f64>,
     /// Events drained by a loop that claims a batch, and settles it while it claims the next.
     pub(super) drain: f64,
     /// Events drained by a loop that settles them one by one.

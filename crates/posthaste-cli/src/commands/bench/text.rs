@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::calls::SizeRates;
 use super::flat::{Flatness, Sample};
 use super::ratio::Ratio;
 use super::report::{ByHandFigures, Report};
@@ -40,11 +41,12 @@ impl Report {
         let mut sections = vec![
             ("Writing", self.writing()),
             ("Delivering to a handler that does nothing", self.delivering()),
+            ("Claiming and settling, one call after the other", self.calling()),
             ("Settling 1,000 rows per statement", self.settling()),
             ("Latency from the answer to COMMIT to the handler", self.latency()),
         ];
         if let Some(by_hand) = &self.by_hand {
-            sections.push(("Beside a program without a library", by_hand.rows()));
+            sections.push(("Beside a relay by hand", by_hand.rows()));
         }
         if let Some(flatness) = &self.flatness {
             sections.push(("A table full of rows that nobody wants", flat_rows(flatness)));
@@ -63,7 +65,7 @@ impl Report {
         let mut rows = vec![
             row(per_second(self.business_tx_per_s, "tx"), "with a row of business and no event"),
             row(per_second(self.outbox_tx_per_s, "tx"), "with a row of business and an event by the Writer"),
-            row(per_second(self.hand_written_tx_per_s, "tx"), "with both rows by hand-written INSERTs"),
+            row(per_second(self.hand_written_tx_per_s, "tx"), "with both written by hand"),
         ];
         add(&mut rows, &self.outbox_to_business, "of the rate without an event");
         add(&mut rows, &self.outbox_to_hand_written, "of the rate by hand");
@@ -100,6 +102,22 @@ impl Report {
             ),
         ]);
         rows
+    }
+
+    fn calling(&self) -> Vec<Row> {
+        let of = |rates: &SizeRates, end: &str| {
+            let per_call = |rate, size: &str| row(per_second(rate, "ev"), &format!("{size} per call, {end}"));
+            let mut rows = vec![
+                per_call(rates.one, "one"),
+                per_call(rates.hundred, "100"),
+                per_call(rates.thousand, "1,000"),
+            ];
+            add(&mut rows, &rates.hundred_to_one, "of the rate of one per call with 100");
+            rows
+        };
+        let rates = &self.claim_and_settle_events_per_s;
+        let deleted = of(&rates.deleted, "deleted");
+        of(&rates.kept, "kept as DONE").into_iter().chain(deleted).collect()
     }
 
     fn settling(&self) -> Vec<Row> {
@@ -139,7 +157,10 @@ impl ByHandFigures {
         add(&mut rows, &self.backlog_to_drain, "of that is the engine's rate");
         rows.push(row(per_second(self.one_by_one_events_per_s, "ev"), "drained and settled one by one"));
         add(&mut rows, &self.backlog_to_one_by_one, "of that is the engine's rate");
-        rows.push(row(per_second(self.proved_tx_per_s, "tx"), "both INSERTs, and a look before COMMIT"));
+        rows.extend(
+            self.proved_tx_per_s
+                .map(|rate| row(per_second(rate, "tx"), "both INSERTs, and a look before COMMIT")),
+        );
         add(&mut rows, &self.proved_to_hand_written, "of the rate without that look");
         add(&mut rows, &self.outbox_to_proved, "of that is the Writer's rate");
         rows.extend(

@@ -134,7 +134,7 @@ impl BenchStore for Postgres {
         progress.begin("without an engine, waking nobody");
         let silent = bell::writing(self, load, Notify::Off).await?;
         let bell = Some(Bell { ringing, silent });
-        Ok(Some(ByHand { proved, drain, one_by_one, bell }))
+        Ok(Some(ByHand { proved: Some(proved), drain, one_by_one, bell }))
     }
 
     async fn between(&self, load: &Load) -> anyhow::Result<Option<Between>> {

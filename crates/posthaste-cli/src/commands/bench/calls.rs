@@ -1,0 +1,109 @@
+//! What a call costs beside the events in it: claims and settlements of one, of a hundred and of a thousand
+//! events per call, from one backlog, one call after the other.
+
+use std::time::Duration;
+
+use posthaste::store::{OnDone, Verdict};
+use serde::Serialize;
+
+use super::flat::{Fullness, Table};
+use super::load::Load;
+use super::progress::Progress;
+use super::ratio::{Ratio, median};
+use super::rounds::per_second;
+use super::target::{BenchStore, Tables};
+
+/// Events per call, and how many of them are measured.
+const ONE: (u64, u64) = (1, 300);
+const HUNDRED: (u64, u64) = (100, 5_000);
+const THOUSAND: (u64, u64) = (1_000, 10_000);
+
+/// Events per second in one round.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Calls {
+    kept: BySize,
+    deleted: BySize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct BySize {
+    one: f64,
+    hundred: f64,
+    thousand: f64,
+}
+
+/// Events that are claimed and settled per second: medians, and the ratio within each round.
+#[derive(Debug, Serialize)]
+pub(super) struct CallRates {
+    pub(super) kept: SizeRates,
+    pub(super) deleted: SizeRates,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct SizeRates {
+    pub(super) one: f64,
+    pub(super) hundred: f64,
+    pub(super) thousand: f64,
+    pub(super) hundred_to_one: Option<Ratio>,
+}
+
+pub(super) async fn measure<B: BenchStore>(
+    bench: &B,
+    load: &Load,
+    progress: &Progress,
+) -> anyhow::Result<Calls> {
+    progress.begin("claim and settle, kept");
+    let kept = by_size(bench, load, OnDone::Keep, progress).await?;
+    progress.begin("claim and settle, deleted");
+    let deleted = by_size(bench, load, OnDone::Delete, progress).await?;
+    Ok(Calls { kept, deleted })
+}
+
+async fn by_size<B: BenchStore>(
+    bench: &B,
+    load: &Load,
+    on_done: OnDone,
+    progress: &Progress,
+) -> anyhow::Result<BySize> {
+    bench.clear().await?;
+    let mut table = Table::new(bench.create().await?, load)?;
+    table.fill(Fullness::pending(ONE.1 + HUNDRED.1 + THOUSAND.1), progress).await?;
+    Ok(BySize {
+        one: rate(&table, ONE, on_done).await?,
+        hundred: rate(&table, HUNDRED, on_done).await?,
+        thousand: rate(&table, THOUSAND, on_done).await?,
+    })
+}
+
+async fn rate<T: Tables>(
+    table: &Table<T>,
+    (size, events): (u64, u64),
+    on_done: OnDone,
+) -> anyhow::Result<f64> {
+    let mut took = Duration::ZERO;
+    for _ in 0..events / size {
+        let (claim, settle) = table.claim_and_settle(size, &Verdict::Done, on_done).await?;
+        took += claim + settle;
+    }
+    Ok(per_second(events, took))
+}
+
+impl CallRates {
+    pub(super) fn of(rounds: impl Iterator<Item = Calls>) -> Self {
+        let (kept, deleted): (Vec<BySize>, Vec<BySize>) =
+            rounds.map(|calls| (calls.kept, calls.deleted)).unzip();
+        Self { kept: SizeRates::of(&kept), deleted: SizeRates::of(&deleted) }
+    }
+}
+
+impl SizeRates {
+    fn of(rounds: &[BySize]) -> Self {
+        let rate = |figure: &dyn Fn(&BySize) -> f64| median(rounds.iter().map(figure).collect()).round();
+        Self {
+            one: rate(&|sizes| sizes.one),
+            hundred: rate(&|sizes| sizes.hundred),
+            thousand: rate(&|sizes| sizes.thousand),
+            hundred_to_one: Ratio::of(rounds.iter().map(|sizes| sizes.hundred / sizes.one)),
+        }
+    }
+}

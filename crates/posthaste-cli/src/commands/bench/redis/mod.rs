@@ -1,0 +1,130 @@
+//! The store on Redis, in outboxes of its own whose keys are removed at the end.
+
+mod drain;
+mod tables;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use posthaste_redis::{OutboxName, RedisStore, RedisStoreBuilder};
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client};
+
+use super::between;
+use super::flat::{Fullness, Table};
+use super::load::Load;
+use super::progress::Progress;
+use super::rounds::per_second;
+use super::target::{BenchStore, Between, ByHand, Snapshot};
+use tables::RedisTables;
+
+/// Events that are settled one by one, at the most: that takes long.
+const ONE_BY_ONE: u64 = 1_000;
+
+/// How long the server may take to answer: it is overloaded on purpose.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Keys that are looked at and removed by one command.
+const KEYS: usize = 1_000;
+
+/// A server with outboxes that nobody else has.
+pub(super) struct Redis {
+    builder: RedisStoreBuilder,
+    /// All writers share it, as those of a service do. It also removes what they wrote: the server takes
+    /// that after whatever was still on its way.
+    connection: MultiplexedConnection,
+    /// What all our outboxes begin with, random so that they are nobody else's.
+    prefix: String,
+    sets: AtomicU32,
+}
+
+impl Redis {
+    pub(super) async fn open(builder: RedisStoreBuilder, url: &str) -> anyhow::Result<Self> {
+        let prefix = format!("posthaste_bench_{:08x}", fastrand::u32(..));
+        // Says what is wrong with the server, and leaves nothing there.
+        builder.clone().name(OutboxName::new(&prefix)?).read_only().connect().await?;
+        let config = AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE));
+        let connection = Client::open(url)?.get_multiplexed_async_connection_with_config(&config).await?;
+        Ok(Self { builder, connection, prefix, sets: AtomicU32::new(0) })
+    }
+
+    async fn store(&self, name: &OutboxName) -> anyhow::Result<RedisStore> {
+        Ok(self.builder.clone().name(name.clone()).connect().await?)
+    }
+
+    async fn fresh(&self) -> anyhow::Result<RedisTables> {
+        self.clear().await?;
+        self.create().await
+    }
+
+    /// An outbox with so many events that wait.
+    async fn backlog(
+        &self,
+        events: u64,
+        load: &Load,
+        progress: &Progress,
+    ) -> anyhow::Result<Table<RedisTables>> {
+        let mut table = Table::new(self.fresh().await?, load)?;
+        table.fill(Fullness::pending(events), progress).await?;
+        Ok(table)
+    }
+}
+
+impl BenchStore for Redis {
+    type Tables = RedisTables;
+
+    fn name(&self) -> &'static str {
+        "redis"
+    }
+
+    async fn create(&self) -> anyhow::Result<RedisTables> {
+        let set = self.sets.fetch_add(1, Ordering::Relaxed);
+        let name = OutboxName::new(&format!("{}_{set}", self.prefix))?;
+        let store = self.store(&name).await?;
+        Ok(RedisTables { name, store, connection: self.connection.clone() })
+    }
+
+    async fn clear(&self) -> anyhow::Result<()> {
+        let mut connection = self.connection.clone();
+        let mut cursor = 0;
+        loop {
+            let mut scan = redis::cmd("SCAN");
+            scan.arg(cursor).arg("MATCH").arg(format!("{{{}*", self.prefix)).arg("COUNT").arg(KEYS);
+            let (next, keys): (u64, Vec<String>) = scan.query_async(&mut connection).await?;
+            if !keys.is_empty() {
+                redis::cmd("UNLINK").arg(keys).query_async::<u64>(&mut connection).await?;
+            }
+            if next == 0 {
+                return Ok(());
+            }
+            cursor = next;
+        }
+    }
+
+    async fn close(&self) -> anyhow::Result<()> {
+        self.clear().await
+    }
+
+    async fn by_hand(&self, load: &Load, progress: &Progress) -> anyhow::Result<Option<ByHand>> {
+        let backlog = self.backlog(load.events, load, progress).await?;
+        progress.begin("drained by hand");
+        let drain = per_second(load.events, drain::best_case(&backlog, load.events).await?);
+        let singles = load.events.min(ONE_BY_ONE);
+        let backlog = self.backlog(singles, load, progress).await?;
+        progress.begin("drained by hand, one by one");
+        let one_by_one = per_second(singles, drain::one_by_one(&backlog, singles).await?.all);
+        // EXEC answers what was stored, so there is nothing to prove; and every write wakes others.
+        Ok(Some(ByHand { proved: None, drain, one_by_one, bell: None }))
+    }
+
+    async fn between(&self, load: &Load) -> anyhow::Result<Option<Between>> {
+        let tables = self.fresh().await?;
+        let reading = self.store(&tables.name).await?;
+        Ok(Some(between::latency(&tables, Arc::new(reading), load).await?))
+    }
+
+    async fn hold_snapshot(&self) -> anyhow::Result<Option<Snapshot>> {
+        Ok(None)
+    }
+}
