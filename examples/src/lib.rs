@@ -6,11 +6,12 @@
 //! - `two_databases`, `two_postgres_databases`: what if the service has more than one database?
 //! - `writer_only`: what if another process delivers?
 //! - `tokio_postgres`, `rusqlite`, `diesel`, `diesel_async`, `sea_orm`: what if the service does not use sqlx?
+//! - `redis_tickets`: what if the service's state is in Redis? Tickets are minted, revoked, and expire.
 //! - `bench_writers`: what does an event cost beside an INSERT by hand? (`cargo xtask bench writers`)
 //! - `service_tests`: how does a service test itself without a database?
 //!
 //! `cargo run -p posthaste-examples --bin quickstart` runs the first. Those on PostgreSQL want to know
-//! where it is, in the variable `DATABASE_URL`.
+//! where it is, in the variable `DATABASE_URL`, and the one on Redis in `REDIS_URL`.
 
 pub mod axum_postgres;
 pub mod axum_sqlite;

@@ -38,6 +38,7 @@ impl RedisStore {
             listen: inner.listen.clone(),
             bell: Default::default(),
             gone: Default::default(),
+            is_closed: Default::default(),
         }))
     }
 }

@@ -47,7 +47,7 @@ mod tx;
 mod wake;
 mod writer;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -96,6 +96,7 @@ struct Inner {
     bell: OnceLock<Wake>,
     /// Rung when the store ends, for the one who listens.
     gone: Wake,
+    is_closed: AtomicBool,
 }
 
 impl RedisStore {
@@ -146,6 +147,15 @@ impl RedisStore {
         rows: &[NewRow],
     ) -> Result<Vec<Option<i64>>, StoreError> {
         tx::insert_rows(self, connection, rows).await
+    }
+
+    /// Ends what the store does in the background. What was committed a moment ago wakes other processes first:
+    /// call it before a process that only writes ends.
+    pub async fn close(&self) {
+        if self.0.bell.get().is_some() {
+            wake::ring_once(self).await;
+        }
+        self.0.end_tasks();
     }
 
     fn keys(&self) -> &Keys {
@@ -202,12 +212,19 @@ impl RedisStore {
     }
 }
 
-impl Drop for Inner {
+impl Inner {
     /// Lets the tasks behind the bells see that the store is gone.
-    fn drop(&mut self) {
+    fn end_tasks(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
         self.gone.ring();
         if let Some(bell) = self.bell.get() {
             bell.ring();
         }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.end_tasks();
     }
 }

@@ -1,13 +1,13 @@
 //! Opening a store: is that a server we can use, and are these keys ours?
 
 use std::collections::HashMap;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use posthaste::store::Wake;
-use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _, RedisError, Value};
+use redis::{Client, ConnectionAddr, ConnectionInfo, RedisError, Value};
 
 use crate::connection::Link;
 use crate::error::opening;
@@ -54,7 +54,7 @@ impl RedisStoreBuilder {
     }
 
     fn new<'u>(urls: impl IntoIterator<Item = &'u str>, is_cluster: bool) -> Result<Self, OpenError> {
-        let servers: Result<Vec<_>, _> = urls.into_iter().map(|url| url.into_connection_info()).collect();
+        let servers: Result<Vec<_>, _> = urls.into_iter().map(redis::IntoConnectionInfo::into_connection_info).collect();
         let servers = servers.map_err(OpenError::Url)?;
         Ok(Self {
             servers,
@@ -107,10 +107,15 @@ impl RedisStoreBuilder {
     }
 
     /// Opens the store.
-    pub async fn connect(mut self) -> Result<RedisStore, OpenError> {
-        let server = self.describe();
+    pub async fn connect(self) -> Result<RedisStore, OpenError> {
         #[cfg(feature = "tls")]
-        self.prepare_tls().map_err(OpenError::Url)?;
+        return self.with_tls().map_err(OpenError::Url)?.open().await;
+        #[cfg(not(feature = "tls"))]
+        self.open().await
+    }
+
+    async fn open(self) -> Result<RedisStore, OpenError> {
+        let server = self.describe();
         let link = self.link().await.map_err(|error| opening(&server, error))?;
         self.check_server(&link, &server).await?;
         let shards = self.agree_on_shards(&link).await?;
@@ -128,23 +133,24 @@ impl RedisStoreBuilder {
             listen: self.servers,
             bell: OnceLock::new(),
             gone: Wake::new(),
+            is_closed: AtomicBool::new(false),
         })))
     }
 
     /// Gives every connection the certificates that were named, and the process a provider of cryptography,
     /// without which rustls would panic.
     #[cfg(feature = "tls")]
-    fn prepare_tls(&mut self) -> Result<(), RedisError> {
+    fn with_tls(mut self) -> Result<Self, RedisError> {
         if rustls::crypto::CryptoProvider::get_default().is_none() {
             // Another thread may have been faster, which is as good.
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
-        let Some(certificates) = &self.certificates else { return Ok(()) };
+        let Some(certificates) = &self.certificates else { return Ok(self) };
         for server in &mut self.servers {
             let client = Client::build_with_tls(server.clone(), certificates.clone())?;
             *server = client.get_connection_info().clone();
         }
-        Ok(())
+        Ok(self)
     }
 
     async fn link(&self) -> Result<Link, RedisError> {

@@ -5,6 +5,7 @@
 //! example. The scripts write in an order from which this worker can go on.
 
 use std::sync::Weak;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use posthaste::StoreError;
@@ -115,7 +116,9 @@ pub(crate) async fn repair_while_used(store: Weak<Inner>, interval: Duration) {
     let mut scan = Scan::default();
     loop {
         sleep(interval).await;
-        let Some(inner) = store.upgrade() else { return };
+        let Some(inner) = store.upgrade().filter(|inner| !inner.is_closed.load(Ordering::Relaxed)) else {
+            return;
+        };
         scan.go_on(&RedisStore(inner), PAGE).await;
     }
 }
@@ -166,7 +169,7 @@ impl Scan {
             Ok(Some(_)) => {}
             Ok(None) => *self = Self::default(),
             Err(error) => {
-                tracing::warn!(%error, "the outbox could not be looked at for repair; trying again")
+                tracing::warn!(%error, "the outbox could not be looked at for repair; trying again");
             }
         }
     }

@@ -4,6 +4,7 @@
 //! cluster a message reaches every node.
 
 use std::sync::Weak;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -30,15 +31,21 @@ pub(crate) async fn ring_for(store: Weak<Inner>, bell: Wake) {
     loop {
         bell.rung().await;
         let Some(inner) = store.upgrade() else { return };
-        let store = RedisStore(inner);
-        let mut publish = redis::cmd("PUBLISH");
-        publish.arg(store.keys().channel()).arg("");
-        if let Err(error) = store.link().query::<i64>(&publish).await {
-            // A hint: the poller alone is enough.
-            tracing::debug!(%error, "other processes could not be woken");
+        if inner.is_closed.load(Ordering::Relaxed) {
+            return;
         }
-        drop(store);
+        ring_once(&RedisStore(inner)).await;
         sleep(WINDOW).await;
+    }
+}
+
+/// Wakes other processes.
+pub(crate) async fn ring_once(store: &RedisStore) {
+    let mut publish = redis::cmd("PUBLISH");
+    publish.arg(store.keys().channel()).arg("");
+    if let Err(error) = store.link().query::<i64>(&publish).await {
+        // A hint: the poller alone is enough.
+        tracing::debug!(%error, "other processes could not be woken");
     }
 }
 

@@ -125,7 +125,7 @@ async fn server_killed_ten_times_during_5000_mints_loses_and_invents_nothing() {
     let delivered: Vec<String> =
         engines.iter().flat_map(|(_, recorder)| recorder.ids()).map(|id| id.to_string()).collect();
     let once: BTreeSet<String> = delivered.iter().cloned().collect();
-    let journal = journal.lock().expect("no panic");
+    let journal = std::mem::take(&mut *journal.lock().expect("no panic"));
     println!(
         "{} acknowledged, {} refused, {} unknown; {} delivered, {} of them again; recovered within {longest:?}",
         journal.acknowledged.len(),

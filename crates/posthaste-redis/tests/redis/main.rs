@@ -1,8 +1,8 @@
 //! The Redis store on real servers. One program for all of them: linking it is most of the work.
 
 mod conformance;
-mod expiry;
 mod crash;
+mod expiry;
 mod server;
 #[allow(unreachable_pub, reason = "also a module of tests that are crates of their own")]
 #[path = "../../../posthaste-sqlx/tests/postgres_support/silence.rs"]

@@ -53,7 +53,8 @@ impl OwnServer {
         };
         let files = [file("cert", &certificate), file("key", &key.serialize_pem()), file("root", &root)];
         let port = server.port.to_string();
-        let settings = ["--port", "0", "--tls-port", &port, "--tls-auth-clients", "no", "--tls-cert-file", &files[0]];
+        let settings =
+            ["--port", "0", "--tls-port", &port, "--tls-auth-clients", "no", "--tls-cert-file", &files[0]];
         let rest = ["--tls-key-file", &files[1], "--tls-ca-cert-file", &files[2]];
         server.settings = settings.iter().chain(&rest).map(ToString::to_string).collect();
         server.process = Some(server.spawn());

@@ -55,8 +55,23 @@ pub(crate) async fn now(connection: &mut impl redis::aio::ConnectionLike) -> Tim
 pub(crate) async fn remove(connection: &mut impl redis::aio::ConnectionLike, name: &OutboxName, shards: u16) {
     for shard in 0..shards {
         for key in [
-            "entries", "state", "arrivals", "pending", "waiting", "done", "dead", "archived", "parked",
-            "control", "audit", "expiry-due", "expiry-leases", "expiry-begun", "revoked", "expired", "expired-at",
+            "entries",
+            "state",
+            "arrivals",
+            "pending",
+            "waiting",
+            "done",
+            "dead",
+            "archived",
+            "parked",
+            "control",
+            "audit",
+            "expiry-due",
+            "expiry-leases",
+            "expiry-begun",
+            "revoked",
+            "expired",
+            "expired-at",
             "settings",
         ] {
             let mut unlink = redis::cmd("UNLINK");

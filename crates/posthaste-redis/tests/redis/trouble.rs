@@ -298,6 +298,9 @@ async fn tls_is_spoken_to_those_whose_certificate_is_right() {
     outbox.shutdown().await;
     assert!(open("localhost", &other_root).await.is_err(), "another authority");
     assert!(open("127.0.0.1", &root).await.is_err(), "another name");
-    assert!(RedisStore::connect(&url("localhost")).await.is_err(), "an authority that the system does not know");
+    assert!(
+        RedisStore::connect(&url("localhost")).await.is_err(),
+        "an authority that the system does not know"
+    );
     assert!(RedisStore::connect(&server.url()).await.is_err(), "no TLS at all");
 }

@@ -68,7 +68,7 @@ async fn mint_and_event_are_stored_together_and_delivered_hot() {
     assert_eq!(minted, 1);
     assert_eq!(connection.get::<_, String>(&ticket).await.expect("GET"), "minted");
     soon("it is delivered without a poll", recorder.wait_for(1)).await;
-    assert_eq!(recorder.ids(), [id.clone()]);
+    assert_eq!(recorder.ids(), std::slice::from_ref(&id));
     soon("it is settled", outbox.idle()).await.expect("the store answers");
     let row = store.get(&id).await.expect("the store answers").expect("it is kept").row;
     assert_eq!(row.status, Status::Done);

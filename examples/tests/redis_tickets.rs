@@ -1,0 +1,36 @@
+//! The ticket service on Redis, run as a process of its own.
+
+use std::collections::BTreeMap;
+use std::process::{Command, Output};
+
+fn run(variables: &[(&str, String)]) -> Output {
+    let variables = variables.iter().map(|(name, value)| (*name, value.as_str()));
+    Command::new(env!("CARGO_BIN_EXE_redis_tickets")).env_clear().envs(variables).output().expect("it runs")
+}
+
+#[test]
+fn program_without_a_server_says_which_variable_it_needs() {
+    let output = run(&[]);
+    assert!(!output.status.success());
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("REDIS_URL is not set: name a Redis server"), "{error}");
+}
+
+#[test]
+#[ignore = "needs Redis: cargo xtask test"]
+fn every_ticket_ends_with_one_event() {
+    let url = std::env::var("POSTHASTE_TEST_REDIS_URL").expect("POSTHASTE_TEST_REDIS_URL: run `cargo xtask test`");
+    let output = run(&[("REDIS_URL", url)]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let mut tickets: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (said, ticket) in printed.lines().filter_map(|line| line.rsplit_once(' ')) {
+        tickets.entry(ticket).or_default().push(said);
+    }
+    let mut tickets: Vec<Vec<&str>> = tickets.into_values().collect();
+    tickets.iter_mut().for_each(|said| said.sort_unstable());
+    tickets.sort();
+    let expired = vec!["TicketExpired", "TicketMinted", "too late to revoke"];
+    let revoked = vec!["TicketMinted", "TicketRevoked", "revoked"];
+    assert_eq!(tickets, [expired, revoked], "{printed}");
+}
