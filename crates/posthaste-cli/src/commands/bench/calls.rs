@@ -1,5 +1,5 @@
 //! What a call costs beside the events in it: claims and settlements of one, of a hundred and of a thousand
-//! events per call, from one backlog, one call after the other.
+//! events per call, one call after the other.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::load::Load;
 use super::progress::Progress;
 use super::ratio::{Ratio, median};
 use super::rounds::per_second;
-use super::target::{BenchStore, Tables};
+use super::target::BenchStore;
 
 /// Events per call, and how many of them are measured.
 const ONE: (u64, u64) = (1, 300);
@@ -65,21 +65,24 @@ async fn by_size<B: BenchStore>(
     on_done: OnDone,
     progress: &Progress,
 ) -> anyhow::Result<BySize> {
-    bench.clear().await?;
-    let mut table = Table::new(bench.create().await?, load)?;
-    table.fill(Fullness::pending(ONE.1 + HUNDRED.1 + THOUSAND.1), progress).await?;
     Ok(BySize {
-        one: rate(&table, ONE, on_done).await?,
-        hundred: rate(&table, HUNDRED, on_done).await?,
-        thousand: rate(&table, THOUSAND, on_done).await?,
+        one: rate(bench, load, ONE, on_done, progress).await?,
+        hundred: rate(bench, load, HUNDRED, on_done, progress).await?,
+        thousand: rate(bench, load, THOUSAND, on_done, progress).await?,
     })
 }
 
-async fn rate<T: Tables>(
-    table: &Table<T>,
+/// From a backlog of just these events: what a claim does for later ones would be paid by another size.
+async fn rate<B: BenchStore>(
+    bench: &B,
+    load: &Load,
     (size, events): (u64, u64),
     on_done: OnDone,
+    progress: &Progress,
 ) -> anyhow::Result<f64> {
+    bench.clear().await?;
+    let mut table = Table::new(bench.create().await?, load)?;
+    table.fill(Fullness::pending(events), progress).await?;
     let mut took = Duration::ZERO;
     for _ in 0..events / size {
         let (claim, settle) = table.claim_and_settle(size, &Verdict::Done, on_done).await?;
