@@ -6,6 +6,8 @@
 local owner, token, lease, limit = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local skip_recent, order, max_lost = tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[8])
 local LOOK = 10000
+-- Of what has just arrived at least so many are looked at, because some may have a delay.
+local LOOK_AHEAD = 20
 
 local reply, died, orphans, paused = {}, {}, 0, redis.call('SMEMBERS', CONTROL)
 if limit == 0 then return { NOW, reply, died, orphans, paused } end
@@ -37,10 +39,13 @@ local function stamp(id)
   return state
 end
 
-local function add_due(arrived)
-  local offset = 0
+local function due_page(offset)
+  return redis.call('ZRANGEBYSCORE', PENDING, '-inf', NOW, 'WITHSCORES', 'LIMIT', offset, limit)
+end
+
+local function add_due(first_page, arrived)
+  local offset, list = 0, first_page
   while n < limit and offset < LOOK do
-    local list = redis.call('ZRANGEBYSCORE', PENDING, '-inf', NOW, 'WITHSCORES', 'LIMIT', offset, limit)
     local members = {}
     for i = 1, #list, 2 do members[#members + 1] = list[i] end
     local found = fields_of(STATES, members)
@@ -58,7 +63,15 @@ local function add_due(arrived)
     end
     if #members < limit then return end
     offset = offset + limit
+    list = due_page(offset)
   end
+end
+
+-- Whether enough rows wait that are older than everything that has just arrived.
+local function has_older(page)
+  if #page < 2 * limit or skip_recent > 0 then return false end
+  local oldest = redis.call('XRANGE', ARRIVALS, '-', '+', 'COUNT', 1)[1]
+  return not oldest or tonumber(page[#page]) <= inserted_ms(oldest[1]) * 1000
 end
 
 -- By insertion, and never past a row that is on lease.
@@ -172,9 +185,11 @@ end
 if order == 'seq' then
   add_in_order()
 else
-  local _
-  fresh, _, forget = arrivals(math.max(limit, 100), skip_recent > 0 and int(newest_ms) or nil)
-  add_due(fresh.set)
+  local page, _ = due_page(0), nil
+  if not has_older(page) then
+    fresh, _, forget = arrivals(math.max(limit, LOOK_AHEAD), skip_recent > 0 and int(newest_ms) or nil)
+  end
+  add_due(page, fresh.set)
 end
 
 local chosen, wanted = {}, {}

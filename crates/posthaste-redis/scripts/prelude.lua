@@ -342,9 +342,9 @@ local function note(actor, action, target, rows)
     'target', target, 'rows', rows)
 end
 
--- The body without its payload, which stands last in what we write ourselves.
+-- The body without its payload, which stands last in what our own Writers make, behind its length.
 local function without_payload(body)
-  return body and (string.match(body, '^(.*),"payload":') or string.match(body, '^(.*),"payload_base64":') or false)
+  return body and string.match(body, '^(.*,"payload_bytes":.*),"payload":') or false
 end
 
 -- What a person sees of a row: id, state, due time, body.
