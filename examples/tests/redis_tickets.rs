@@ -19,7 +19,8 @@ fn program_without_a_server_says_which_variable_it_needs() {
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
 fn every_ticket_ends_with_one_event() {
-    let url = std::env::var("POSTHASTE_TEST_REDIS_URL").expect("POSTHASTE_TEST_REDIS_URL: run `cargo xtask test`");
+    let url =
+        std::env::var("POSTHASTE_TEST_REDIS_URL").expect("POSTHASTE_TEST_REDIS_URL: run `cargo xtask test`");
     let output = run(&[("REDIS_URL", url)]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let printed = String::from_utf8_lossy(&output.stdout);

@@ -25,6 +25,13 @@ while looked < LOOK do
   start, looked = '(' .. keys[#keys], looked + #keys
 end
 
+-- Behind so many that wait for their time, the first of those that are due is old enough to tell.
+if looked >= LOOK then
+  local id = redis.call('ZRANGEBYSCORE', PENDING, '-inf', NOW, 'LIMIT', 0, 1)[1]
+  local state = id and redis.call('HGET', STATES, id)
+  if state then return age(read_state(state).place) end
+end
+
 for _, arrival in ipairs(redis.call('XRANGE', ARRIVALS, '-', '+', 'COUNT', LOOK)) do
   local id, place, due, lease = read_arrival(arrival)
   if id and (due <= now or lease ~= '') then return age(place) end

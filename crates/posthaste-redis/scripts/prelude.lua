@@ -323,14 +323,23 @@ end
 
 -- The state of a lease's row: what it is, or while no script has seen it, what its arrival says. The second
 -- answer is whether it is such an arrival.
+local has_promoted = false
+
 local function state_of(id, place, text)
   if text then return text, false end
+  if redis.call('HEXISTS', ENTRIES, id) == 0 then return nil end
   local sid = sid_of(place)
   local arrival = redis.call('XRANGE', ARRIVALS, sid, sid)[1]
-  if not arrival then return nil end
-  local arrived, at, _, lease = read_arrival(arrival)
-  if arrived ~= id or redis.call('HEXISTS', ENTRIES, id) == 0 then return nil end
-  return new_state(at, lease), true
+  if arrival then
+    local arrived, at, _, lease = read_arrival(arrival)
+    if arrived == id then return new_state(at, lease), true end
+  end
+  -- The place was a guess: the answer to the write was lost, or its millisecond was crowded.
+  if not has_promoted then
+    has_promoted = true
+    promote(CHUNK)
+  end
+  return redis.call('HGET', STATES, id) or nil, false
 end
 
 local AUDIT_LENGTH = 100000

@@ -97,10 +97,10 @@ impl Admin for RedisStore {
         let ask = |shard| async move {
             let call = self.scripts().get.on(shard).arg("").arg(id.as_str());
             let rows: Vec<ShownRow> = call.run(self.link()).await?;
-            Ok::<_, StoreError>(rows.into_iter().next().map(|row| shown(row, shard)))
+            Ok::<_, StoreError>(rows.into_iter().next().map(|row| shown(row, shard.number)))
         };
         let found = try_join_all(self.keys().shards().iter().map(ask)).await?;
-        Ok(found.into_iter().flatten().next().map(|row| row.detail(self.keys(), Extent::Whole)))
+        Ok(found.into_iter().flatten().next().map(|row| row.detail(Extent::Whole)))
     }
 
     async fn dead_groups(&self, limit: usize) -> Result<Vec<DeadGroup>, StoreError> {
@@ -164,7 +164,7 @@ impl Admin for RedisStore {
     async fn audit(&self, page: &PageRequest) -> Result<Page<AuditEntry>, StoreError> {
         let keys = self.keys();
         let limit = page.limit.min(PageRequest::MAX_LIMIT);
-        let before = page.after.map(|seq| keys.sid(seq).to_string()).unwrap_or_default();
+        let before = page.after.map(|seq| Sid::of_seq(seq).to_string()).unwrap_or_default();
         // One more than asked for, to know whether there are more.
         let call = self.scripts().audit.on(keys.first()).arg("").arg(before).arg(limit + 1);
         let entries: StreamRangeReply = call.run(self.link()).await?;
@@ -173,7 +173,7 @@ impl Admin for RedisStore {
             let sid = Sid::parse(&entry.id).unwrap_or_default();
             let text = |name: &str| entry.get::<String>(name).unwrap_or_default();
             items.push(AuditEntry {
-                seq: keys.seq(sid, 0),
+                seq: sid.seq(0),
                 at: Timestamp::from_micros(sid.ms * 1000),
                 actor: text("actor"),
                 action: text("action"),
@@ -241,15 +241,13 @@ impl RedisStore {
             let number = shard.number;
             async move {
                 let rows: Vec<ShownRow> = call.run(self.link()).await?;
-                Ok::<_, StoreError>(
-                    rows.into_iter().map(move |row| shown_in(row, number)).collect::<Vec<_>>(),
-                )
+                Ok::<_, StoreError>(rows.into_iter().map(move |row| shown(row, number)).collect::<Vec<_>>())
             }
         };
         let pages = try_join_all(self.keys().shards().iter().map(ask)).await?;
         let is_last = pages.iter().all(|page| page.len() < limit);
         let mut rows: Vec<EventRow> =
-            pages.iter().flatten().map(|row| row.detail(self.keys(), Extent::Head).row).collect();
+            pages.iter().flatten().map(|row| row.detail(Extent::Head).row).collect();
         rows.sort_by_key(|row| if is_reverse { -row.seq } else { row.seq });
         let is_cut = rows.len() > limit;
         rows.truncate(limit);
@@ -492,11 +490,7 @@ fn is_meant(row: &EventRow, filter: &Filter) -> bool {
     matches(row, filter) && (row.status != Status::Archived || filter.status.is_some())
 }
 
-fn shown(row: ShownRow, shard: &Shard) -> Shown {
-    shown_in(row, shard.number)
-}
-
-fn shown_in((id, state, due, body): ShownRow, shard: u16) -> Shown {
+fn shown((id, state, due, body): ShownRow, shard: u16) -> Shown {
     Shown { id, state, due: due.map(|due| due as i64), body, shard }
 }
 

@@ -9,6 +9,7 @@ use redis::aio::MultiplexedConnection;
 use redis::cluster_async::ClusterConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, FromRedisValue, RedisError, RedisResult};
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 /// How long a server may take to answer a call, and to accept a connection.
 pub(crate) const ANSWER: Duration = Duration::from_secs(2);
@@ -34,6 +35,8 @@ struct Current {
     connection: Option<MultiplexedConnection>,
     /// Which connection it is, so that a late failure of the one before it does no harm.
     number: u64,
+    /// When connecting failed last: who waited for that attempt does not begin another one.
+    failed_at: Option<Instant>,
 }
 
 impl Link {
@@ -85,19 +88,32 @@ impl Server {
     }
 
     async fn connection(&self) -> RedisResult<(MultiplexedConnection, u64)> {
+        let asked_at = Instant::now();
         let mut current = self.current.lock().await;
-        if current.connection.is_none() {
-            let config = AsyncConnectionConfig::new()
-                .set_response_timeout(Some(ANSWER))
-                .set_connection_timeout(Some(CONNECT));
-            current.connection =
-                Some(self.client.get_multiplexed_async_connection_with_config(&config).await?);
-            current.number += 1;
+        if let Some(connection) = &current.connection {
+            return Ok((connection.clone(), current.number));
         }
-        match &current.connection {
-            Some(connection) => Ok((connection.clone(), current.number)),
-            None => Err(RedisError::from(std::io::Error::from(std::io::ErrorKind::NotConnected))),
+        if current.failed_at.is_some_and(|failed_at| failed_at >= asked_at) {
+            return Err(RedisError::from(std::io::Error::from(std::io::ErrorKind::NotConnected)));
         }
+        match self.connect().await {
+            Ok(connection) => {
+                current.connection = Some(connection.clone());
+                current.number += 1;
+                Ok((connection, current.number))
+            }
+            Err(error) => {
+                current.failed_at = Some(Instant::now());
+                Err(error)
+            }
+        }
+    }
+
+    async fn connect(&self) -> RedisResult<MultiplexedConnection> {
+        let config = AsyncConnectionConfig::new()
+            .set_response_timeout(Some(ANSWER))
+            .set_connection_timeout(Some(CONNECT));
+        self.client.get_multiplexed_async_connection_with_config(&config).await
     }
 
     async fn forget(&self, number: u64) {

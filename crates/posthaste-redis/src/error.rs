@@ -117,7 +117,7 @@ pub enum OpenError {
 /// Opens errors of the first calls: who cannot be reached, and who does not let us in.
 pub(crate) fn opening(server: &str, source: RedisError) -> OpenError {
     let server = server.to_owned();
-    let is_refused = matches!(source.code(), Some("NOAUTH" | "WRONGPASS" | "NOPERM"))
+    let is_refused = matches!(source.code(), Some("NOAUTH" | "WRONGPASS"))
         || source.kind() == ErrorKind::AuthenticationFailed;
     if is_refused {
         return OpenError::Refused { server, source };

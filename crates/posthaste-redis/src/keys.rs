@@ -5,14 +5,12 @@ use std::sync::Arc;
 
 use posthaste::Event;
 
-/// How many bits of a `seq` number the rows of one millisecond.
-const ROW_BITS: u32 = 20;
+/// How many bits of a `seq` number the rows of one millisecond, and how many the shards.
+const ROW_BITS: u32 = 12;
+const SHARD_BITS: u32 = 8;
 
-/// A row that no millisecond has.
-const LAST_ROW: i64 = 99_999_999;
-
-/// The most shards: each still has room for thousands of events in one millisecond.
-const MAX_SHARDS: u16 = 256;
+/// The most shards.
+pub(crate) const MAX_SHARDS: u16 = 1 << SHARD_BITS;
 
 /// The name of an outbox, with which all its keys begin. Default: `outbox`.
 ///
@@ -74,15 +72,30 @@ pub(crate) struct Shard {
     expiry_keys: [String; EXPIRY_KEYS.len()],
 }
 
-/// What follows the tag. Scripts know the keys by their places in this list.
-const KEYS: [&str; 11] = [
-    "entries", "state", "arrivals", "pending", "waiting", "done", "dead", "archived", "parked", "control",
-    "audit",
+/// What follows the tag, and what the key holds. Scripts know the keys by their places in this list.
+const KEYS: [(&str, &str); 11] = [
+    ("entries", "hash"),
+    ("state", "hash"),
+    ("arrivals", "stream"),
+    ("pending", "zset"),
+    ("waiting", "zset"),
+    ("done", "zset"),
+    ("dead", "zset"),
+    ("archived", "zset"),
+    ("parked", "zset"),
+    ("control", "set"),
+    ("audit", "stream"),
 ];
 
 /// The same for scripts about tickets that expire, which have these behind the others.
-const EXPIRY_KEYS: [&str; 6] =
-    ["expiry-due", "expiry-leases", "expiry-begun", "revoked", "expired", "expired-at"];
+const EXPIRY_KEYS: [(&str, &str); 6] = [
+    ("expiry-due", "zset"),
+    ("expiry-leases", "zset"),
+    ("expiry-begun", "hash"),
+    ("revoked", "zset"),
+    ("expired", "hash"),
+    ("expired-at", "zset"),
+];
 
 impl Keys {
     pub(crate) fn new(name: OutboxName, shards: u16) -> Self {
@@ -116,26 +129,14 @@ impl Keys {
 
     /// The shard that wrote this `seq`.
     pub(crate) fn of_seq(&self, seq: i64) -> &Shard {
-        &self.shards[(low_bits(seq) % i64::from(self.count())) as usize]
-    }
-
-    /// The number of a row: when it was inserted, its place within that millisecond, and its shard.
-    pub(crate) fn seq(&self, sid: Sid, shard: u16) -> i64 {
-        (sid.ms << ROW_BITS).saturating_add(sid.n * i64::from(self.count()) + i64::from(shard))
-    }
-
-    /// The stream id in a `seq`.
-    pub(crate) fn sid(&self, seq: i64) -> Sid {
-        Sid { ms: seq >> ROW_BITS, n: low_bits(seq) / i64::from(self.count()) }
+        // A number that no shard of ours gave leads to no row, wherever it is looked for.
+        self.shards.get(shard_of(seq)).unwrap_or(&self.shards[0])
     }
 
     /// The last place in a shard's order of insertion that is not behind `seq`.
     pub(crate) fn place(&self, seq: i64, shard: u16) -> String {
-        let before = low_bits(seq) - i64::from(shard);
-        let sid = match before < 0 {
-            true => Sid { ms: (seq >> ROW_BITS) - 1, n: LAST_ROW },
-            false => Sid { ms: seq >> ROW_BITS, n: before / i64::from(self.count()) },
-        };
+        let is_behind = usize::from(shard) > shard_of(seq);
+        let sid = Sid::of_seq(seq - if is_behind { 1 << SHARD_BITS } else { 0 });
         format!("{}:", sid.place())
     }
 
@@ -144,21 +145,25 @@ impl Keys {
         self.first().key("settings")
     }
 
+    pub(crate) fn name(&self) -> &OutboxName {
+        &self.name
+    }
+
     /// The channel on which a write wakes other processes.
     pub(crate) fn channel(&self) -> String {
         format!("{}:wake", self.name)
     }
 }
 
-fn low_bits(seq: i64) -> i64 {
-    seq & ((1 << ROW_BITS) - 1)
+fn shard_of(seq: i64) -> usize {
+    (seq & ((1 << SHARD_BITS) - 1)) as usize
 }
 
 impl Shard {
     fn new(name: &OutboxName, number: u16) -> Self {
         let tag = format!("{{{name}:{number}}}");
-        let keys = KEYS.map(|key| format!("{tag}:{key}"));
-        let expiry_keys = EXPIRY_KEYS.map(|key| format!("{tag}:{key}"));
+        let keys = KEYS.map(|(key, _)| format!("{tag}:{key}"));
+        let expiry_keys = EXPIRY_KEYS.map(|(key, _)| format!("{tag}:{key}"));
         Self { number, tag, keys, expiry_keys }
     }
 
@@ -169,6 +174,12 @@ impl Shard {
 
     pub(crate) fn key(&self, name: &str) -> String {
         format!("{}:{name}", self.tag)
+    }
+
+    /// Every key, with what it has to hold.
+    pub(crate) fn types(&self) -> impl Iterator<Item = (&str, &'static str)> {
+        let names = self.keys.iter().chain(&self.expiry_keys).map(String::as_str);
+        names.zip(KEYS.iter().chain(&EXPIRY_KEYS).map(|(_, holds)| *holds))
     }
 
     pub(crate) fn keys(&self) -> &[String] {
@@ -203,6 +214,20 @@ pub(crate) struct Sid {
 }
 
 impl Sid {
+    /// The number of a row: when it was inserted, its place within that millisecond, and its shard. More rows
+    /// than a millisecond has room for run over into the next one, which `sid` then names; the shard stays
+    /// right.
+    pub(crate) fn seq(self, shard: u16) -> i64 {
+        let row = (self.ms << ROW_BITS).saturating_add(self.n);
+        (row << SHARD_BITS) | i64::from(shard)
+    }
+
+    /// The stream id in a `seq`.
+    pub(crate) fn of_seq(seq: i64) -> Self {
+        let row = seq >> SHARD_BITS;
+        Self { ms: row >> ROW_BITS, n: row & ((1 << ROW_BITS) - 1) }
+    }
+
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (ms, n) = text.split_once('-')?;
         Some(Self { ms: ms.parse().ok()?, n: n.parse().ok()? })
@@ -278,32 +303,44 @@ mod tests {
 
     #[test]
     fn seq_tells_shard_and_stream_id() {
-        for shards in [1, 3, 16, 256] {
-            let keys = keys(shards);
-            for shard in [0, shards / 2, shards - 1] {
-                for sid in [Sid { ms: 1_763_300_000_123, n: 0 }, Sid { ms: 1_763_300_000_123, n: 4000 }] {
-                    let seq = keys.seq(sid, shard);
-                    assert_eq!((keys.sid(seq), keys.of_seq(seq).number), (sid, shard));
-                }
+        let keys = keys(256);
+        for shard in [0, 7, 255] {
+            for sid in [Sid { ms: 1_763_300_000_123, n: 0 }, Sid { ms: 1_763_300_000_123, n: 4000 }] {
+                let seq = sid.seq(shard);
+                assert_eq!((Sid::of_seq(seq), keys.of_seq(seq).number), (sid, shard));
             }
         }
     }
 
+    /// A clock that was set back stands still for the stream, and more rows than there is room for have the
+    /// same millisecond.
+    #[test]
+    fn seq_of_a_crowded_millisecond_still_tells_the_shard_and_grows() {
+        let crowded = |n| Sid { ms: 1_763_300_000_123, n }.seq(5);
+        assert_eq!(keys(6).of_seq(crowded(10_000_000)).number, 5);
+        assert!(crowded(4095) < crowded(4096) && crowded(4096) < crowded(10_000_000));
+    }
+
     #[test]
     fn seq_grows_with_time_and_with_each_row() {
-        let keys = keys(4);
-        let at = |ms, n, shard| keys.seq(Sid { ms, n }, shard);
+        let at = |ms, n, shard| Sid { ms, n }.seq(shard);
         assert!(at(5, 0, 3) < at(5, 1, 0) && at(5, 9, 3) < at(6, 0, 0));
     }
 
     #[test]
     fn place_is_where_a_page_of_another_shard_goes_on() {
         let keys = keys(4);
-        let seq = keys.seq(Sid { ms: 5, n: 2 }, 1);
+        let seq = Sid { ms: 5, n: 2 }.seq(1);
         assert_eq!(keys.place(seq, 1), "5-12:");
         assert_eq!(keys.place(seq, 0), "5-12:", "shard 0 comes before it");
         assert_eq!(keys.place(seq, 3), "5-11:", "shard 3 comes after it");
-        assert_eq!(keys.place(keys.seq(Sid { ms: 5, n: 0 }, 0), 2), "4-899999999:");
+        assert_eq!(keys.place(Sid { ms: 5, n: 0 }.seq(0), 2), "4-44095:");
+    }
+
+    #[test]
+    fn number_that_no_shard_gave_leads_nowhere_and_harms_nothing() {
+        assert_eq!(keys(1).of_seq(4711).number, 0);
+        assert_eq!(keys(3).of_seq(i64::MAX).number, 0);
     }
 
     #[test]

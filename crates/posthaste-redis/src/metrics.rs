@@ -2,8 +2,6 @@
 //!
 //! Recorders are asked at each use: a store may be opened before the application installs its own.
 
-use posthaste::store::Settled;
-
 use crate::RedisStore;
 use crate::expiry::ExpiryDecision;
 use crate::repair::Repaired;
@@ -34,8 +32,7 @@ impl Metrics {
 
 impl RedisStore {
     /// Events that are parked as FAILED, which this store calls DEAD.
-    pub(crate) fn count_dead(&self, settled: &[Settled]) {
-        let dead = settled.iter().filter(|settled| matches!(settled, Settled::Dead { .. })).count();
+    pub(crate) fn count_dead(&self, dead: usize) {
         self.0.metrics.count("outbox.redis.parked_failed", dead as u64);
     }
 
@@ -59,7 +56,7 @@ impl RedisStore {
         metrics.count("outbox.redis.repaired.rows", repaired.rows);
         if !repaired.is_empty() {
             tracing::warn!(
-                outbox = %self.keys().channel(),
+                outbox = %self.keys().name(),
                 bodies = repaired.bodies,
                 members = repaired.members,
                 rows = repaired.rows,

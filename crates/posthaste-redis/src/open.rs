@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use posthaste::store::Wake;
-use redis::{Client, ConnectionAddr, ConnectionInfo, RedisError, Value};
+use redis::{Client, ConnectionInfo, RedisError, Value};
 
 use crate::connection::Link;
 use crate::error::opening;
-use crate::keys::{Keys, OutboxName};
+use crate::keys::{Keys, MAX_SHARDS, OutboxName, Shard};
 use crate::metrics::Metrics;
 use crate::scripts::Scripts;
 use crate::{Inner, OpenError, RedisStore, repair};
@@ -21,13 +21,6 @@ const OLDEST: &str = "6.2";
 
 /// The layout of the keys.
 const LAYOUT: u32 = 1;
-
-/// What each key of a shard holds, in the order of the keys.
-const TYPES: [&str; 11] =
-    ["hash", "hash", "stream", "zset", "zset", "zset", "zset", "zset", "zset", "set", "stream"];
-
-/// The same for the keys of tickets that expire.
-const EXPIRY_TYPES: [&str; 6] = ["zset", "zset", "hash", "zset", "hash", "zset"];
 
 /// Opens a [`RedisStore`].
 #[derive(Clone)]
@@ -54,7 +47,8 @@ impl RedisStoreBuilder {
     }
 
     fn new<'u>(urls: impl IntoIterator<Item = &'u str>, is_cluster: bool) -> Result<Self, OpenError> {
-        let servers: Result<Vec<_>, _> = urls.into_iter().map(redis::IntoConnectionInfo::into_connection_info).collect();
+        let servers: Result<Vec<_>, _> =
+            urls.into_iter().map(redis::IntoConnectionInfo::into_connection_info).collect();
         let servers = servers.map_err(OpenError::Url)?;
         Ok(Self {
             servers,
@@ -80,7 +74,7 @@ impl RedisStoreBuilder {
     ///
     /// On one server, one shard is right. On a cluster take a few times as many as it has nodes.
     pub fn shards(mut self, shards: u16) -> Self {
-        self.shards = Some(shards.clamp(1, 256));
+        self.shards = Some(shards.clamp(1, MAX_SHARDS));
         self
     }
 
@@ -118,9 +112,11 @@ impl RedisStoreBuilder {
         let server = self.describe();
         let link = self.link().await.map_err(|error| opening(&server, error))?;
         self.check_server(&link, &server).await?;
-        let shards = self.agree_on_shards(&link).await?;
-        let keys = Keys::new(self.name.clone(), shards);
+        let keys = Keys::new(self.name.clone(), self.find_shards(&link).await?);
         check_types(&link, &keys).await?;
+        if !self.read_only {
+            self.settle_shards(&link, &keys).await?;
+        }
         Ok(RedisStore(Arc::new(Inner {
             link,
             metrics: Metrics::new(self.name.to_string()),
@@ -172,7 +168,7 @@ impl RedisStoreBuilder {
 
     /// The servers, without user and password.
     fn describe(&self) -> String {
-        let addresses: Vec<String> = self.servers.iter().map(|server| shown(server.addr())).collect();
+        let addresses: Vec<String> = self.servers.iter().map(|server| server.addr().to_string()).collect();
         addresses.join(", ")
     }
 
@@ -194,28 +190,34 @@ impl RedisStoreBuilder {
         Ok(())
     }
 
-    /// The number of shards that the outbox has, which the first to open it decides.
-    async fn agree_on_shards(&self, link: &Link) -> Result<u16, OpenError> {
+    /// The number of shards that the outbox has, or will have.
+    async fn find_shards(&self, link: &Link) -> Result<u16, OpenError> {
         let key = Keys::new(self.name.clone(), 1).settings();
-        let asked = self.shards.unwrap_or(1);
-        if !self.read_only {
-            for (field, value) in [("shards", u32::from(asked)), ("layout", LAYOUT)] {
-                let mut set = redis::cmd("HSETNX");
-                set.arg(&key).arg(field).arg(value);
-                link.query::<i64>(&set).await?;
-            }
-        }
+        check_type(link, &key, "hash").await?;
         let mut get = redis::cmd("HMGET");
         get.arg(&key).arg("shards").arg("layout");
         let (shards, layout): (Option<u16>, Option<u32>) = link.query(&get).await?;
-        let (found, layout) = (shards.unwrap_or(asked), layout.unwrap_or(LAYOUT));
         let outbox = self.name.to_string();
-        if layout > LAYOUT {
-            return Err(OpenError::NewerLayout { outbox, found: layout, known: LAYOUT });
+        if let Some(found) = layout.filter(|layout| *layout > LAYOUT) {
+            return Err(OpenError::NewerLayout { outbox, found, known: LAYOUT });
         }
-        match self.shards {
-            Some(asked) if asked != found => Err(OpenError::Shards { outbox, found, asked }),
-            _ => Ok(found),
+        match (self.shards, shards) {
+            (Some(asked), Some(found)) if asked != found => Err(OpenError::Shards { outbox, found, asked }),
+            (asked, found) => Ok(found.or(asked).unwrap_or(1)),
+        }
+    }
+
+    /// Writes the number down, unless somebody else was faster: then that one counts.
+    async fn settle_shards(&self, link: &Link, keys: &Keys) -> Result<(), OpenError> {
+        for (field, value) in [("shards", u32::from(keys.count())), ("layout", LAYOUT)] {
+            let mut set = redis::cmd("HSETNX");
+            set.arg(keys.settings()).arg(field).arg(value);
+            link.query::<i64>(&set).await?;
+        }
+        let (found, asked) = (self.find_shards(link).await?, keys.count());
+        match found == asked {
+            true => Ok(()),
+            false => Err(OpenError::Shards { outbox: self.name.to_string(), found, asked }),
         }
     }
 }
@@ -226,27 +228,21 @@ impl std::fmt::Debug for RedisStoreBuilder {
     }
 }
 
-fn shown(address: &ConnectionAddr) -> String {
-    address.to_string()
-}
-
 /// A key under one of our names that is not ours is named before anything is written.
 // S1-07
 async fn check_types(link: &Link, keys: &Keys) -> Result<(), OpenError> {
-    let of_events = keys.shards().iter().flat_map(|shard| shard.keys().iter().zip(TYPES));
-    let of_tickets = keys.shards().iter().flat_map(|shard| shard.expiry_keys().iter().zip(EXPIRY_TYPES));
-    let named = of_events.chain(of_tickets);
-    try_join_all(named.map(async |(key, needed)| {
-        let mut cmd = redis::cmd("TYPE");
-        cmd.arg(key);
-        let found: String = link.query(&cmd).await?;
-        match found == "none" || found == needed {
-            true => Ok(()),
-            false => Err(OpenError::ForeignKey { key: key.clone(), found, needed }),
-        }
-    }))
-    .await
-    .map(|_| ())
+    let named = keys.shards().iter().flat_map(Shard::types);
+    try_join_all(named.map(|(key, needed)| check_type(link, key, needed))).await.map(|_| ())
+}
+
+async fn check_type(link: &Link, key: &str, needed: &'static str) -> Result<(), OpenError> {
+    let mut cmd = redis::cmd("TYPE");
+    cmd.arg(key);
+    let found: String = link.query(&cmd).await?;
+    match found == "none" || found == needed {
+        true => Ok(()),
+        false => Err(OpenError::ForeignKey { key: key.to_owned(), found, needed }),
+    }
 }
 
 /// The lines of INFO; a cluster answers once per node, of which the first is as good as any.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use posthaste::{EventDetail, EventRow, Status, Timestamp};
 
 use crate::body::{self, Decoded, Extent};
-use crate::keys::{Keys, Sid};
+use crate::keys::Sid;
 use crate::text::unescape;
 
 /// A row, whose texts are as they came.
@@ -96,12 +96,12 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    pub(crate) fn detail(&self, keys: &Keys, extent: Extent) -> EventDetail {
+    pub(crate) fn detail(&self, extent: Extent) -> EventDetail {
         let state = State::parse(self.state.as_deref().unwrap_or("0"));
         let Decoded { event, payload_bytes, defect } =
             body::decode(&self.id, self.body.as_deref(), state.inserted_at(), extent);
         let row = EventRow {
-            seq: keys.seq(state.sid, self.shard),
+            seq: state.sid.seq(self.shard),
             id: event.id().clone(),
             event_type: event.event_type().to_owned(),
             aggregate_type: event.aggregate_type().to_owned(),

@@ -15,7 +15,7 @@ use redis::Value;
 use crate::RedisStore;
 use crate::body::{self, Extent};
 use crate::error::unexpected;
-use crate::keys::Shard;
+use crate::keys::{Shard, Sid};
 use crate::scripts::Call;
 use crate::state::State;
 use crate::text::escape;
@@ -63,7 +63,7 @@ impl Store for RedisStore {
         for (place, answer) in try_join_all(answers).await?.into_iter().flatten() {
             settled[place] = answer;
         }
-        self.count_dead(&settled);
+        self.count_dead(settled.iter().filter(|settled| matches!(settled, Settled::Dead { .. })).count());
         Ok(settled)
     }
 
@@ -169,6 +169,7 @@ impl RedisStore {
                     (_, Err(malformed)) => claimed.malformed.push(malformed),
                 }
             }
+            self.count_dead(died.len());
             claimed.died.extend(died.into_iter().map(EventId::from));
             claimed.paused.extend(paused);
             self.count_orphans_met(orphans);
@@ -196,11 +197,8 @@ impl RedisStore {
         let (id, state) = (String::from_utf8_lossy(id), State::parse(&String::from_utf8_lossy(state)));
         let due = if let Value::Int(due) = row[1] { due } else { 0 };
         let decoded = body::decode(&id, Some(body), state.inserted_at(), Extent::Whole);
-        let lease = Lease {
-            id: decoded.event.id().clone(),
-            seq: self.keys().seq(state.sid, shard.number),
-            token: claim.token,
-        };
+        let lease =
+            Lease { id: decoded.event.id().clone(), seq: state.sid.seq(shard.number), token: claim.token };
         let leased = match state.defect().or(decoded.defect) {
             Some(reason) => Err(Malformed { lease, reason }),
             None => Ok(Leased {
@@ -235,7 +233,7 @@ impl RedisStore {
         for &place in &delivered {
             let lease = &settle.settlements[place].lease;
             call.push(lease.id.as_str());
-            call.push(self.keys().sid(lease.seq).place());
+            call.push(Sid::of_seq(lease.seq).place());
         }
         others.iter().for_each(|&place| self.push_settlement(&mut call, &settle.settlements[place]));
         let (done, rest): (Vec<bool>, Vec<String>) = call.run(self.link()).await?;
@@ -275,7 +273,7 @@ impl RedisStore {
 
     fn push_lease(&self, call: &mut Call<'_>, lease: &Lease) {
         call.push(lease.id.as_str());
-        call.push(self.keys().sid(lease.seq).place());
+        call.push(Sid::of_seq(lease.seq).place());
         call.push(lease.token.as_i64());
     }
 

@@ -10,7 +10,7 @@ use std::ops::{Deref, DerefMut};
 use posthaste::writer::{Ledger, NewRow, Prepared};
 use posthaste::{Event, EventId, StoreError, Timestamp, WriteError};
 use redis::aio::ConnectionLike;
-use redis::{ErrorKind, FromRedisValue, Pipeline, RedisError, ServerErrorKind, Value};
+use redis::{ErrorKind, FromRedisValue, Pipeline, RedisError, Value};
 
 use crate::RedisStore;
 use crate::body;
@@ -22,6 +22,8 @@ use crate::writer::{Birth, RedisWriter, commit, ids_of};
 /// A transaction; made by [`RedisWriter::begin`]. Derefs to the driver's [`Pipeline`], so that its own
 /// commands are added as always. Dropped, nothing was sent.
 ///
+/// Send it with `commit` alone: the driver's own `query_async` and `exec_async` would send the events too, but
+/// hooks would hear of a rollback, and the engine would have to find the events.
 /// The driver's `ignore` has no effect: [`commit`](Self::commit) answers what every command answered.
 #[derive(Debug)]
 #[must_use = "dropped, nothing was sent"]
@@ -110,6 +112,11 @@ impl RedisTx {
     pub async fn commit(mut self, connection: &mut impl ConnectionLike) -> Result<Replies, RedisCommitError> {
         let pipeline = std::mem::take(&mut self.pipeline);
         let writes = std::mem::take(&mut self.writes);
+        if is_cut(&pipeline, &writes) {
+            self.undo(writes);
+            let advice = "the pipeline was cleared after an event was added to it: begin a new transaction";
+            return Err(RedisCommitError::RolledBack(StoreError::backend("Redis", advice)));
+        }
         if pipeline.is_empty() {
             return Ok(Replies(Vec::new()));
         }
@@ -193,6 +200,15 @@ impl DerefMut for RedisTx {
     }
 }
 
+/// Whether commands of ours are missing.
+fn is_cut(pipeline: &Pipeline, writes: &[Write]) -> bool {
+    let last = writes.iter().flat_map(|write| &write.places).max();
+    last.is_some_and(|place| pipeline.len() < place + COMMANDS)
+}
+
+/// How many commands an event has.
+const COMMANDS: usize = 2;
+
 /// Adds the two commands of one event, and answers the place of the first.
 fn enqueue(keys: &Keys, pipeline: &mut Pipeline, row: &NewRow) -> usize {
     let shard = keys.of_event(&row.event);
@@ -237,7 +253,6 @@ async fn execute(
 /// knows.
 fn not_executed(error: RedisError) -> RedisCommitError {
     let is_refused = match error.kind() {
-        ErrorKind::Server(ServerErrorKind::TryAgain | ServerErrorKind::ClusterDown) => true,
         ErrorKind::Server(_) | ErrorKind::Extension | ErrorKind::Client | ErrorKind::InvalidClientConfig => {
             true
         }
@@ -364,8 +379,7 @@ pub(crate) async fn insert_rows(
         let mut answers: Vec<Option<Value>> = values.into_iter().map(Some).collect();
         for (at, place) in places {
             let sid = read_enqueue(&mut answers, place)?;
-            inserted[at] =
-                sid.and_then(|sid| Sid::parse(&sid)).map(|sid| store.keys().seq(sid, shard.number));
+            inserted[at] = sid.and_then(|sid| Sid::parse(&sid)).map(|sid| sid.seq(shard.number));
         }
     }
     Ok(inserted)

@@ -39,7 +39,8 @@ impl RedisWriter {
         Ok(self.write_all(vec![event]).await?.into_iter().next())
     }
 
-    /// Stores events, as [`write`](Self::write) does. Those of one shard are stored together or not at all.
+    /// Stores events, as [`write`](Self::write) does, those of one shard in one step. If the server fails in the
+    /// midst of it, repeat the call: what is there already is left alone.
     // S1-15
     pub async fn write_all(&self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
         let prepared = self.prepare(events)?;
@@ -97,7 +98,7 @@ impl RedisWriter {
             None => Ok(None),
             Some(sid) => {
                 let sid = Sid::parse(sid).ok_or_else(|| error::unexpected("XADD"))?;
-                Ok(Some(keys.seq(sid, keys.of_event(&row.event).number)))
+                Ok(Some(sid.seq(keys.of_event(&row.event).number)))
             }
         };
         let seqs: Vec<Option<i64>> =

@@ -93,6 +93,7 @@ fn event_is_shown_with_headers_and_payload() {
     shop.end();
 }
 
+// S1-25
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
 fn dead_events_are_listed_replayed_and_discarded() {
@@ -136,6 +137,7 @@ fn dead_events_are_listed_replayed_and_discarded() {
     shop.end();
 }
 
+// T13
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
 fn old_events_are_purged_and_archived() {

@@ -84,7 +84,7 @@ async fn with_status(store: &RedisStore, status: Option<Status>) -> BTreeMap<Str
     }
 }
 
-// T-KILLREDIS, F42
+// T-KILLREDIS, F42, S1-45
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn server_killed_ten_times_during_5000_mints_loses_and_invents_nothing() {

@@ -1,6 +1,7 @@
 //! The Redis store on real servers. One program for all of them: linking it is most of the work.
 
 mod conformance;
+mod counted;
 mod crash;
 mod expiry;
 mod server;

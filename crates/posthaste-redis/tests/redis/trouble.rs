@@ -3,8 +3,12 @@
 use std::error::Error;
 use std::time::Duration;
 
-use posthaste::admin::Admin as _;
-use posthaste::store::{Claim, ClaimOrder, LeaseToken, Owner, Store as _};
+use posthaste::admin::{Admin as _, Filter, PageRequest};
+use posthaste::store::{
+    Claim, ClaimOrder, Lease, LeaseToken, OnDone, Owner, Release, Settle, Settled, Settlement, Store as _,
+    Verdict,
+};
+use posthaste::writer::{NewLease, NewRow};
 use posthaste::{Event, Outbox, Status, StoreError};
 use posthaste_redis::{OpenError, RedisCommitError, RedisStore};
 use redis::AsyncCommands as _;
@@ -62,7 +66,7 @@ async fn key_that_holds_something_else_is_named_at_open_and_fails_every_script_b
     }
 }
 
-// S1-13
+// S1-13, S1-09
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn foreign_members_hide_nothing_and_are_removed_by_the_repair() {
@@ -103,6 +107,13 @@ async fn body_that_nothing_leads_to_is_found_and_delivered() {
     let (outbox, recorder) = engine(&store);
     let repaired = store.repair_worker().page(10).run_once().await.expect("the repair works");
     assert_eq!(repaired.bodies, 50);
+    let rows =
+        store.list(&Filter::default(), &PageRequest::first(100)).await.expect("the store answers").items;
+    assert_eq!(rows.len(), 50);
+    assert!(
+        rows.iter().all(|row| row.malformed.is_none() && row.payload_bytes == 7),
+        "a list reads them too"
+    );
     soon("they are delivered", async {
         outbox.idle().await.expect("the store answers");
         recorder.wait_for(50).await;
@@ -112,6 +123,7 @@ async fn body_that_nothing_leads_to_is_found_and_delivered() {
 }
 
 /// What is on its way is no orphan.
+// S1-29
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn repair_beside_live_traffic_finds_nothing_and_harms_nothing() {
@@ -161,6 +173,7 @@ async fn edited_bodies_become_dead_with_the_reason_and_hide_nothing() {
     outbox.shutdown().await;
 }
 
+// S1-18
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn full_memory_refuses_writes_whole_and_delivers_when_there_is_room() {
@@ -303,4 +316,57 @@ async fn tls_is_spoken_to_those_whose_certificate_is_right() {
         "an authority that the system does not know"
     );
     assert!(RedisStore::connect(&server.url()).await.is_err(), "no TLS at all");
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn settings_that_are_not_ours_are_named_and_nothing_is_written() {
+    let name = support::fresh_name();
+    let mut connection = support::connect(&support::server_url()).await;
+    let _: () = connection.set(key(&name, "settings"), "not ours").await.expect("SET");
+    let error = support::builder(&name).connect().await.expect_err("refused at open");
+    assert!(matches!(&error, OpenError::ForeignKey { key, .. } if key.ends_with("settings")), "{error:?}");
+    let _: () = connection.del(key(&name, "settings")).await.expect("DEL");
+    let _: () = connection.set(key(&name, "pending"), "not ours").await.expect("SET");
+    support::builder(&name).connect().await.expect_err("refused at open");
+    assert!(!connection.exists::<_, bool>(key(&name, "settings")).await.expect("EXISTS"));
+}
+
+/// The lag is what people are told to alert on.
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn age_of_a_due_event_is_seen_behind_thousands_that_wait_for_their_time() {
+    let (store, name) = support::store().await;
+    let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+    let later = |_| {
+        let event = Event::builder("Later").deliver_after(Duration::from_secs(3600)).json_text("1");
+        event.build().expect("a good event")
+    };
+    let writer = store.writer(&outbox);
+    writer.write_all((0..3000).map(later).collect()).await.expect("they are stored");
+    assert_eq!(store.oldest_pending(None).await.expect("the store answers"), None);
+    writer.write(event("Now", "1")).await.expect("it is stored");
+    store.stats().await.expect("everything gets its place");
+    assert!(store.oldest_pending(None).await.expect("the store answers").is_some());
+    support::remove(&mut support::connect(&support::server_url()).await, &name, 1).await;
+}
+
+/// The answer to the write was lost, so that nobody knows where the row stands.
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn row_whose_place_nobody_knows_is_released_and_settled_by_its_id() {
+    let (store, _) = support::store().await;
+    let mut connection = support::connect(&support::server_url()).await;
+    let owner = Owner::from("me");
+    let token = LeaseToken::random();
+    let lease = NewLease { owner: owner.clone(), token, duration: Duration::from_secs(3600) };
+    let rows = [1, 2].map(|_| NewRow { event: event("Born", "1"), delay: None, lease: Some(lease.clone()) });
+    store.insert_rows(&mut connection, &rows).await.expect("they are stored");
+    let leases = rows.map(|row| Lease { id: row.event.id().clone(), seq: 0, token });
+    let release = Release { owner: &owner, leases: &leases[..1], now: None };
+    assert_eq!(store.release(&release).await.expect("the release works"), 1);
+    let settlements =
+        [Settlement { lease: leases[1].clone(), verdict: Verdict::Done, delivered: Vec::new() }];
+    let settle = Settle { owner: &owner, settlements: &settlements, on_done: OnDone::Keep, now: None };
+    assert_eq!(store.settle(&settle).await.expect("the settlement works"), [Settled::Done]);
 }

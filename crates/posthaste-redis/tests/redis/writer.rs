@@ -49,7 +49,7 @@ async fn count(store: &RedisStore) -> u64 {
     store.count(&Filter::default()).await.expect("the store answers")
 }
 
-// S1-45, S1-03
+// S1-45, S1-03, S0-24, S1-02
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn mint_and_event_are_stored_together_and_delivered_hot() {
@@ -165,7 +165,7 @@ async fn mint(
         .expect("the script runs")
 }
 
-// S1-45
+// S1-45, S0-24
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn script_of_the_service_stores_its_event_in_the_same_step() {
@@ -180,7 +180,7 @@ async fn script_of_the_service_stores_its_event_in_the_same_step() {
     outbox.shutdown().await;
 }
 
-// S1-15, S1-16
+// S1-15, S1-16, S1-02, S1-10, S1-11, S1-21
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn enqueue_alone_is_the_documents_script() {
@@ -232,6 +232,7 @@ async fn refused_transaction_stores_nothing() {
     assert_eq!(connection.get::<_, Option<String>>(key(&name, "ticket")).await.expect("GET"), None);
 }
 
+// S1-06
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn failed_command_of_the_service_is_named_and_its_event_is_delivered() {
@@ -251,6 +252,7 @@ async fn failed_command_of_the_service_is_named_and_its_event_is_delivered() {
 }
 
 /// The one way in which a plain command of ours can fail. Nobody may believe that the event is stored.
+// S1-06, S1-18
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn failed_enqueue_beside_a_mint_is_an_error_of_its_own() {
@@ -308,6 +310,7 @@ async fn write_wakes_the_engine_of_another_process() {
     relay.shutdown().await;
 }
 
+// S1-04, S1-21, T14
 #[tokio::test]
 #[ignore = "needs a Redis Cluster: cargo xtask test"]
 async fn cluster_takes_a_mint_and_its_event_of_one_slot_and_refuses_others() {
@@ -342,4 +345,18 @@ async fn cluster_takes_a_mint_and_its_event_of_one_slot_and_refuses_others() {
     assert!(format!("{:?}", std::error::Error::source(&error)).contains("CrossSlot"), "{error:?}");
     outbox.shutdown().await;
     support::remove(&mut connection, &name, 6).await;
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn pipeline_that_was_cleared_is_refused() {
+    let (store, name) = support::store().await;
+    let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+    let mut connection = support::connect(&support::server_url()).await;
+    let mut tx = store.writer(&outbox).begin();
+    tx.write(event("TicketMinted", "17")).expect("a good event");
+    tx.clear();
+    tx.set(key(&name, "ticket"), "minted");
+    assert!(matches!(tx.commit(&mut connection).await, Err(RedisCommitError::RolledBack(_))));
+    assert_eq!(connection.get::<_, Option<String>>(key(&name, "ticket")).await.expect("GET"), None);
 }

@@ -38,6 +38,7 @@ fn plains(n: usize) -> Vec<Event> {
     (0..n).map(|_| plain()).collect()
 }
 
+// S1-01
 pub async fn stats_count_every_state(h: &dyn Harness) {
     let k = Kit::new(h);
     k.insert(&[row(plain()), row(plain()), delayed(HOUR)]).await;
@@ -214,7 +215,7 @@ async fn battered(k: &Kit<'_>) -> EventId {
     id
 }
 
-// S3-131, S4-11, T7
+// S3-131, S4-11, T7, S1-25
 pub async fn replay_resets_everything(h: &dyn Harness) {
     let k = Kit::new(h);
     let id = battered(&k).await;

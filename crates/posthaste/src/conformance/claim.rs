@@ -25,7 +25,7 @@ pub async fn empty_store_answers_nothing(h: &dyn Harness) {
     assert!(claimed.paused.is_empty());
 }
 
-// S0-08, S3-67, S3-92
+// S0-08, S3-67, S3-92, S1-14
 pub async fn oldest_due_comes_first(h: &dyn Harness) {
     let k = Kit::new(h);
     let (late, soon, now) = (delayed(30 * SECOND), delayed(10 * SECOND), row(plain()));
@@ -48,6 +48,7 @@ pub async fn rows_due_together_come_in_order_of_insertion(h: &dyn Harness) {
     assert_eq!(ids(&k.claim(t + SECOND, 50).await), order);
 }
 
+// S1-11
 pub async fn retried_row_moves_behind_rows_that_were_due_earlier(h: &dyn Harness) {
     let k = Kit::new(h);
     if k.lacks(h.capabilities().insertion_order, "insertion order") {
@@ -100,7 +101,7 @@ pub async fn ordered_claim_never_passes_a_leased_row(h: &dyn Harness) {
     assert_eq!(ids(&k.claim_with(lapsed).await), written);
 }
 
-// S0-08, S0-09, S2-24
+// S0-08, S0-09, S2-24, S1-12
 pub async fn limit_is_kept(h: &dyn Harness) {
     let k = Kit::new(h);
     let written = k.many(5).await;
@@ -118,7 +119,7 @@ pub async fn limit_of_zero_claims_nothing(h: &dyn Harness) {
     assert_eq!(k.row(&id).await.locked_by, None);
 }
 
-// S2-31, S3-92
+// S2-31, S3-92, S1-12
 pub async fn row_is_due_exactly_at_its_time(h: &dyn Harness) {
     let k = Kit::new(h);
     let lease = k.held(1).await.remove(0);
@@ -154,7 +155,7 @@ pub async fn leased_row_is_not_claimed_again(h: &dyn Harness) {
     assert!(k.claim(t + LEASE - MICRO, 10).await.events.is_empty());
 }
 
-// S3-95
+// S3-95, S1-01
 pub async fn lapsed_lease_is_claimed_again(h: &dyn Harness) {
     let k = Kit::new(h);
     let id = k.one().await;
@@ -177,7 +178,7 @@ pub async fn recent_rows_are_left_out(h: &dyn Harness) {
     assert_eq!(k.claim_with(claim(inserted + MINUTE)).await.events.len(), 1);
 }
 
-// S3-97
+// S3-97, S1-05, S1-29
 pub async fn concurrent_claims_never_share_a_row(h: &dyn Harness) {
     const TASKS: usize = 8;
     let k = Kit::new(h);
@@ -215,7 +216,7 @@ pub async fn concurrent_claims_never_share_a_row(h: &dyn Harness) {
     assert_eq!(sorted(seen), sorted(written));
 }
 
-// S0-12, S2-31, S3-92
+// S0-12, S2-31, S3-92, S1-19
 pub async fn terminal_rows_are_not_claimed(h: &dyn Harness) {
     let k = Kit::new(h);
     k.done(2, None).await;

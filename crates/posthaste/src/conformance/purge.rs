@@ -21,7 +21,7 @@ async fn run(k: &Kit<'_>, purge: Purge) -> u64 {
     k.store.purge(&purge).await.expect("the purge works")
 }
 
-// S3-122, S3-123
+// S3-122, S3-123, T13
 pub async fn old_done_rows_are_deleted(h: &dyn Harness) {
     let k = Kit::new(h);
     let t = k.now().await;
@@ -31,6 +31,7 @@ pub async fn old_done_rows_are_deleted(h: &dyn Harness) {
     assert!(k.find(&id).await.is_none());
 }
 
+// S1-24, T13
 pub async fn done_and_dead_are_purged_apart(h: &dyn Harness) {
     let k = Kit::new(h);
     let t = k.now().await;

@@ -31,7 +31,7 @@ async fn lost_and_current(k: &Kit<'_>) -> (Lease, Lease) {
     (lost, current)
 }
 
-// S0-11, S3-63
+// S0-11, S3-63, S1-19
 pub async fn done_is_final(h: &dyn Harness) {
     let k = Kit::new(h);
     let lease = k.held(1).await.remove(0);
@@ -64,7 +64,7 @@ pub async fn done_is_accepted_after_a_release(h: &dyn Harness) {
     assert!(k.claim(t, 10).await.events.is_empty());
 }
 
-// S0-12, S0-14
+// S0-12, S0-14, S1-20
 pub async fn done_on_a_terminal_row_is_stale(h: &dyn Harness) {
     let k = Kit::new(h);
     let leases = k.held(2).await;
@@ -82,6 +82,7 @@ pub async fn done_on_a_terminal_row_is_stale(h: &dyn Harness) {
     }
 }
 
+// S1-20
 pub async fn done_on_an_unknown_row_is_stale(h: &dyn Harness) {
     let k = Kit::new(h);
     let lease = Lease { id: EventId::from("nobody"), seq: 4711, token: LeaseToken::random() };
@@ -127,7 +128,7 @@ pub async fn verdict_consumes_the_lease(h: &dyn Harness) {
     }
 }
 
-// S0-12, S0-19, S3-63..S3-66
+// S0-12, S0-19, S3-63..S3-66, S1-22, S1-28
 pub async fn nothing_settles_a_terminal_row(h: &dyn Harness) {
     let k = Kit::new(h);
     for terminal in [Verdict::Done, died("no")] {
@@ -142,7 +143,7 @@ pub async fn nothing_settles_a_terminal_row(h: &dyn Harness) {
     }
 }
 
-// S0-17, S0-18, S3-64
+// S0-17, S0-18, S3-64, S1-22, S1-23, S1-26
 pub async fn failure_takes_the_delay_of_the_stores_count(h: &dyn Harness) {
     let k = Kit::new(h);
     let id = k.one().await;
@@ -173,6 +174,7 @@ async fn fail(k: &Kit<'_>, times: u32, max_attempts: u32, delays: &[u64]) -> Set
     settled
 }
 
+// S1-23
 pub async fn last_delay_serves_all_further_attempts(h: &dyn Harness) {
     let k = Kit::new(h);
     k.one().await;
@@ -186,7 +188,7 @@ pub async fn no_delays_means_at_once(h: &dyn Harness) {
     assert_eq!(fail(&k, 2, 10, &[]).await, Settled::Retry { attempts: 2, delay: Duration::ZERO });
 }
 
-// S0-17, S4-14, T6, D18
+// S0-17, S4-14, T6, , S1-24D18
 pub async fn death_comes_exactly_at_max_attempts(h: &dyn Harness) {
     let k = Kit::new(h);
     let id = k.one().await;
@@ -321,7 +323,7 @@ pub async fn every_verdict_clears_the_lock(h: &dyn Harness) {
     }
 }
 
-// S0-11, S0-17
+// S0-11, S0-17, S1-19, S1-22
 pub async fn error_is_cleared_by_done_and_kept_by_retry(h: &dyn Harness) {
     let k = Kit::new(h);
     let id = k.one().await;
@@ -408,7 +410,7 @@ pub async fn done_row_can_be_archived(h: &dyn Harness) {
     assert_eq!(k.settle_all(None, &done, OnDone::Archive).await, [Settled::Stale]);
 }
 
-// S0-12: an archived or deleted row is what DONE may become; DEAD waits for an operator.
+// S0-12, S1-24: an archived or deleted row is what DONE may become; DEAD waits for an operator.
 pub async fn death_is_neither_deleted_nor_archived(h: &dyn Harness) {
     let k = Kit::new(h);
     let leases = k.held(4).await;
@@ -425,7 +427,7 @@ pub async fn death_is_neither_deleted_nor_archived(h: &dyn Harness) {
     assert_eq!(statuses, [Status::Dead, Status::Dead, Status::Retry, Status::New]);
 }
 
-// S0-14, S0-22, S2-24
+// S0-14, S0-22, S2-24, S1-28
 pub async fn answers_come_in_the_order_of_the_request(h: &dyn Harness) {
     let k = Kit::new(h);
     let leases = k.held(7).await;
@@ -452,6 +454,7 @@ pub async fn answers_come_in_the_order_of_the_request(h: &dyn Harness) {
     assert_eq!(k.row(&leases[3].id).await.status, Status::New);
 }
 
+// S1-01
 pub async fn thousand_outcomes_in_one_call(h: &dyn Harness) {
     let k = Kit::new(h);
     let written = k.many(1000).await;
@@ -474,7 +477,7 @@ pub async fn settling_nothing_answers_nothing(h: &dyn Harness) {
     assert!(Kit::new(h).settle_all(None, &[], OnDone::Keep).await.is_empty());
 }
 
-// S0-18
+// S0-18, S1-05, S1-26
 pub async fn concurrent_settlements_count_once(h: &dyn Harness) {
     let k = Kit::new(h);
     let lease = k.hold(vec![plain()]).await.remove(0);

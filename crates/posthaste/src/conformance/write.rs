@@ -24,7 +24,7 @@ async fn comes_back(h: &dyn Harness, event: Event) {
     assert_eq!(detail.row.payload_bytes, event.payload().len() as u64);
 }
 
-// S0-03, S3-55
+// S0-03, S3-55, S1-16
 pub async fn committed_rows_can_be_claimed(h: &dyn Harness) {
     let k = Kit::new(h);
     let written = k.many(3).await;
