@@ -11,7 +11,7 @@ local function posthaste_enqueue(key, arg)
   if redis.call('HSETNX', entries, id, ARGV[arg + 1]) == 0 then return false end
   local wait, owner, token = ARGV[arg + 2], ARGV[arg + 3], ARGV[arg + 4]
   if token ~= '' then
-    return redis.call('XADD', arrivals, '*', 'i', id, 'o', owner, 't', token, 'l', wait)
+    return redis.call('XADD', arrivals, '*', 'i', id, 'l', wait .. ' ' .. token .. ' ' .. owner)
   end
   return redis.call('XADD', arrivals, '*', 'i', id, 'd', wait)
 end

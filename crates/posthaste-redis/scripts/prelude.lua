@@ -153,9 +153,12 @@ local function read_arrival(arrival)
   if ms ~= last_ms then last_ms, last_inserted = ms, inserted_ms(ms) * 1000 end
   local place, kind = ms .. #number .. number, fields[3]
   if not kind then return fields[2], place, last_inserted, '' end
-  if kind == 'o' then
-    local lease = lease_text(fields[6], fields[4], int(last_inserted))
-    return fields[2], place, last_inserted + (tonumber(fields[8]) or 0), lease
+  if kind == 'l' then
+    local wait, token, owner = string.match(fields[4], '^(%d+) (%d+) (.*)$')
+    if wait then
+      return fields[2], place, last_inserted + tonumber(wait), lease_text(token, owner, int(last_inserted))
+    end
+    return fields[2], place, last_inserted, ''
   end
   return fields[2], place, last_inserted + (tonumber(fields[4]) or 0), ''
 end
@@ -170,7 +173,7 @@ local function enqueue(id, body, wait, owner, token)
   if redis.call('HSETNX', ENTRIES, id, body) == 0 then return false end
   local sid
   if token ~= '' then
-    sid = redis.call('XADD', ARRIVALS, '*', 'i', id, 'o', owner, 't', token, 'l', wait)
+    sid = redis.call('XADD', ARRIVALS, '*', 'i', id, 'l', wait .. ' ' .. token .. ' ' .. owner)
   else
     sid = redis.call('XADD', ARRIVALS, '*', 'i', id, 'd', wait)
   end

@@ -214,8 +214,8 @@ fn enqueue(keys: &Keys, pipeline: &mut Pipeline, row: &NewRow) -> usize {
     let shard = keys.of_event(&row.event);
     let place = pipeline.len();
     pipeline.cmd("HSETNX").arg(shard.entries()).arg(row.event.id().as_str()).arg(body::encode(&row.event));
-    pipeline.cmd("XADD").arg(shard.arrivals()).arg("*");
-    for (name, value) in Birth::of(row).fields() {
+    pipeline.cmd("XADD").arg(shard.arrivals()).arg("*").arg("i").arg(row.event.id().as_str());
+    if let Some((name, value)) = Birth::of(row).field() {
         pipeline.arg(name).arg(value);
     }
     place

@@ -157,14 +157,14 @@ impl<'r> Birth<'r> {
         }
     }
 
-    /// The fields of its entry in the stream of arrivals.
-    pub(crate) fn fields(&self) -> Vec<(&'static str, String)> {
-        let id = ("i", self.0.event.id().to_string());
+    /// What stands behind the id in its entry in the stream of arrivals, if anything: one field, because each
+    /// costs the server more than its bytes.
+    pub(crate) fn field(&self) -> Option<(&'static str, String)> {
         let [wait, owner, token] = self.args();
         match (&self.0.lease, self.0.delay) {
-            (Some(_), _) => vec![id, ("o", owner), ("t", token), ("l", wait)],
-            (None, Some(_)) => vec![id, ("d", wait)],
-            (None, None) => vec![id],
+            (Some(_), _) => Some(("l", format!("{wait} {token} {owner}"))),
+            (None, Some(_)) => Some(("d", wait)),
+            (None, None) => None,
         }
     }
 }
