@@ -6,9 +6,10 @@ use binary::json_of;
 use serde_json::Value;
 use sqlx::Connection as _;
 
-const RATES: [&str; 9] = [
+const RATES: [&str; 10] = [
     "business_tx_per_s",
     "outbox_tx_per_s",
+    "writer_only_tx_per_s",
     "hand_written_tx_per_s",
     "few_together_events_per_s",
     "few_singly_events_per_s",
@@ -51,9 +52,13 @@ fn assert_complete(report: &Value) {
     for name in RATES {
         assert!(report[name].as_f64() > Some(0.0), "{name} in {report}");
     }
-    for name in
-        ["outbox_to_business", "outbox_to_hand_written", "few_together_to_singly", "live_single_to_business"]
-    {
+    for name in [
+        "outbox_to_business",
+        "writer_only_to_business",
+        "outbox_to_hand_written",
+        "few_together_to_singly",
+        "live_single_to_business",
+    ] {
         assert_ratio(&report[name], name);
     }
     assert!(report["live_single_lag_events"].as_u64() <= Some(50), "{report}");

@@ -228,3 +228,8 @@ impl Drop for Inner {
         self.end_tasks();
     }
 }
+
+/// The page of this repository about this store, so that its program is compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/redis.md")]
+struct Page;

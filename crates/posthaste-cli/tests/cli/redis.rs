@@ -75,7 +75,7 @@ fn event_is_shown_with_headers_and_payload() {
     happened      2020-01-02T03:00:00.000000Z
     inserted      2020-01-02T03:00:00.000000Z
     done or dead  2020-01-02T03:04:05.000000Z
-    seq           1654583721984000002
+    seq           1654583721984000512
 
     header  value
     region  eu

@@ -65,19 +65,21 @@ impl RedisShop {
             PAST * 1000
         );
         let done = if done > 0 { (done * 1000).to_string() } else { String::new() };
-        let sid = format!("{inserted}-{number}");
-        let state = format!("{status}\t{attempts}\t0\t0\t0\t{sid}\t{done}\t\t\t\t\t\t{error}");
-        let place = format!("{inserted:014}-{number:08}:{id}");
+        let digits = number.to_string().len();
+        let place = format!("{inserted}-{digits}{number}");
+        let state = format!("{status}\t{place}\t\t{attempts}\t0\t0\t0\t{done}\t\t\t{error}");
         self.ask::<u8>(cmd("HSET").arg(self.key("entries")).arg(id).arg(body));
         self.ask::<u8>(cmd("HSET").arg(self.key("state")).arg(id).arg(state));
-        let (by_time, by_seq, time) = match status {
-            0 => ("pending", "waiting", (PAST * 1000).to_string()),
-            2 => ("pending", "waiting", (FAR * 1000).to_string()),
-            3 => ("dead", "dead-seq", done),
-            _ => ("done", "done-seq", done),
+        let (index, due) = match status {
+            0 => ("waiting", Some(PAST)),
+            2 => ("waiting", Some(FAR)),
+            3 => ("dead", None),
+            _ => ("done", None),
         };
-        self.ask::<u8>(cmd("ZADD").arg(self.key(by_time)).arg(time).arg(id));
-        self.ask::<u8>(cmd("ZADD").arg(self.key(by_seq)).arg(0).arg(place));
+        if let Some(due) = due {
+            self.ask::<u8>(cmd("ZADD").arg(self.key("pending")).arg(due * 1000).arg(id));
+        }
+        self.ask::<u8>(cmd("ZADD").arg(self.key(index)).arg(0).arg(format!("{place}:{id}")));
     }
 
     /// Writes events as a service without an engine does.

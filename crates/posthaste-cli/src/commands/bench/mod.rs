@@ -46,8 +46,9 @@ use target::BenchStore;
 /// every store on it is. Each round measures all variants one after the other; rates are medians.
 ///
 /// JSON: {"store", "events", "rounds", "writers", "workers", "payload_bytes", "business_tx_per_s",
-/// "outbox_tx_per_s", "hand_written_tx_per_s", "outbox_to_business" and other ratios: {"median",
-/// "lowest", "highest"}, "outbox_to_hand_written", "few_together_events_per_s",
+/// "outbox_tx_per_s", "writer_only_tx_per_s", "hand_written_tx_per_s", "outbox_to_business" and other
+/// ratios: {"median", "lowest", "highest"}, "writer_only_to_business", "outbox_to_hand_written",
+/// "few_together_events_per_s",
 /// "few_singly_events_per_s", "few_together_to_singly", "live_single_events_per_s",
 /// "live_single_to_business", "live_single_lag_events", "live_batch_events_per_s",
 /// "backlog_events_per_s", "write_and_drain_events_per_s", "claim_and_settle_events_per_s": {"kept" and

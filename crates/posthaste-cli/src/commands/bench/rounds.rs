@@ -21,7 +21,7 @@ pub(super) const BATCH: u64 = 1_000;
 pub(super) const FEW: u64 = 10;
 
 /// Variants per round, at the most.
-pub(super) const STEPS: u64 = 15;
+pub(super) const STEPS: u64 = 16;
 
 /// The most commits of the latency measurement, one every millisecond.
 const PACED: u64 = 2_000;
@@ -31,6 +31,8 @@ const PACED: u64 = 2_000;
 pub(super) struct Round {
     pub(super) business: f64,
     pub(super) outbox: f64,
+    /// The same in a process that delivers nothing itself.
+    pub(super) writer_only: f64,
     pub(super) hand_written: f64,
     /// Events in transactions of a few, by one call or by one call per event.
     pub(super) few_together: f64,
@@ -67,6 +69,8 @@ pub(super) async fn measure<B: BenchStore>(
     let business = business(&fresh(bench).await?, load).await?;
     progress.begin("business and outbox");
     let outbox = outbox(&fresh(bench).await?, load).await?;
+    progress.begin("business and outbox, delivered elsewhere");
+    let writer_only = writer_only(&fresh(bench).await?, load).await?;
     progress.begin("business and a hand-written INSERT");
     let hand_written = hand_written(&fresh(bench).await?, load).await?;
     progress.begin("live, one event and business per transaction");
@@ -84,6 +88,7 @@ pub(super) async fn measure<B: BenchStore>(
     Ok(Round {
         business,
         outbox,
+        writer_only,
         hand_written,
         few_together,
         few_singly,
@@ -129,6 +134,11 @@ async fn outbox<T: Tables>(tables: &T, load: &Load) -> anyhow::Result<f64> {
     let took = write_with_business(&tables.writer(&outbox), load).await?;
     outbox.abort();
     Ok(per_second(load.events, took))
+}
+
+async fn writer_only<T: Tables>(tables: &T, load: &Load) -> anyhow::Result<f64> {
+    let outbox = Outbox::writer_only(tables.store()).build()?;
+    Ok(per_second(load.events, write_with_business(&tables.writer(&outbox), load).await?))
 }
 
 async fn write_with_business<W: Writer>(writer: &W, load: &Load) -> anyhow::Result<Duration> {

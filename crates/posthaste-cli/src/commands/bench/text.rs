@@ -65,9 +65,11 @@ impl Report {
         let mut rows = vec![
             row(per_second(self.business_tx_per_s, "tx"), "with a row of business and no event"),
             row(per_second(self.outbox_tx_per_s, "tx"), "with a row of business and an event by the Writer"),
+            row(per_second(self.writer_only_tx_per_s, "tx"), "the same, delivered by another process"),
             row(per_second(self.hand_written_tx_per_s, "tx"), "with both written by hand"),
         ];
         add(&mut rows, &self.outbox_to_business, "of the rate without an event");
+        add(&mut rows, &self.writer_only_to_business, "of it, where another process delivers");
         add(&mut rows, &self.outbox_to_hand_written, "of the rate by hand");
         let few = |how| format!("{FEW} per transaction, by {how}");
         rows.push(row(per_second(self.few_together_events_per_s, "ev"), &few("one call")));
