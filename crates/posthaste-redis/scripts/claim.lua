@@ -1,16 +1,18 @@
 -- Leases due rows to one owner.
 -- ARGV: now, owner, token, lease, limit, skip_recent, order (due | seq), max_lost_leases.
 -- Answers: now; id, due time, state and body of each row, one after another; the ids that died; how many
--- orphans were skipped; the routes that are paused.
+-- orphans were skipped; the routes that are paused; 1 if the answer was cut because it grew too large.
 
 local owner, token, lease, limit = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local skip_recent, order, max_lost = tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[8])
 local LOOK = 10000
 -- Of what has just arrived at least so many are looked at, because some may have a delay.
 local LOOK_AHEAD = 20
+-- An answer much larger than this would keep others waiting, and its reader too.
+local MOST_BYTES, BODIES = 8 * 1024 * 1024, 50
 
 local reply, died, orphans, paused = {}, {}, 0, redis.call('SMEMBERS', CONTROL)
-if limit == 0 then return { NOW, reply, died, orphans, paused } end
+if limit == 0 then return { NOW, reply, died, orphans, paused, 0 } end
 
 local LEASE, LEASE_END = lease_text(token, owner, NOW), int(now + lease)
 local newest_ms = math.floor((now - skip_recent) / 1000)
@@ -200,9 +202,7 @@ for _, i in ipairs(turns()) do
     leave_arrival(i - n)
   end
 end
-local bodies = fields_of(ENTRIES, wanted)
-for at, i in ipairs(chosen) do
-  local id, body = wanted[at], bodies[at]
+local function lease_row(i, id, body)
   if not body then
     -- Nothing to deliver. The repair worker removes it; until then it is out of the claims' way.
     orphans = orphans + 1
@@ -214,6 +214,20 @@ for at, i in ipairs(chosen) do
   end
 end
 
+local at, bytes = 0, 0
+while at < #chosen and bytes < MOST_BYTES do
+  local last = math.min(at + BODIES, #chosen)
+  local bodies = redis.call('HMGET', ENTRIES, unpack(wanted, at + 1, last))
+  for k = 1, last - at do
+    lease_row(chosen[at + k], wanted[at + k], bodies[k])
+    bytes = bytes + (bodies[k] and #bodies[k] or 0)
+  end
+  at = last
+end
+for k = at + 1, #chosen do
+  if chosen[k] > n then leave_arrival(chosen[k] - n) end
+end
+
 out.write()
 if forget then forget() end
-return { NOW, reply, died, orphans, paused }
+return { NOW, reply, died, orphans, paused, at < #chosen and 1 or 0 }

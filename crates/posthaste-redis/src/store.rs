@@ -21,8 +21,8 @@ use crate::state::State;
 use crate::text::escape;
 
 /// What a claim answers: the clock; id, due time, state and body of each row, one after another; the ids that
-/// died; how many orphans it met; paused routes.
-type ClaimAnswer = (i64, Vec<Value>, Vec<String>, u64, Vec<String>);
+/// died; how many orphans it met; paused routes; whether there was more than fits into an answer.
+type ClaimAnswer = (i64, Vec<Value>, Vec<String>, u64, Vec<String>, bool);
 
 /// How many values a claim answers for each row.
 const ROW: usize = 4;
@@ -152,7 +152,7 @@ impl RedisStore {
     ) -> Result<Vec<u16>, StoreError> {
         let (mut empty, mut failure) = (Vec::new(), None);
         for ((shard, share), answer) in asked.iter().zip(answers) {
-            let (now, rows, died, orphans, paused) = match answer {
+            let (now, rows, died, orphans, paused, is_cut) = match answer {
                 Ok(answer) => answer,
                 Err(error) => {
                     failure = Some(error);
@@ -160,7 +160,7 @@ impl RedisStore {
                     continue;
                 }
             };
-            if rows.len() / ROW + died.len() < *share {
+            if rows.len() / ROW + died.len() < *share && !is_cut {
                 empty.push(shard.number);
             }
             for row in rows.chunks_exact(ROW) {

@@ -370,3 +370,27 @@ async fn row_whose_place_nobody_knows_is_released_and_settled_by_its_id() {
     let settle = Settle { owner: &owner, settlements: &settlements, on_done: OnDone::Keep, now: None };
     assert_eq!(store.settle(&settle).await.expect("the settlement works"), [Settled::Done]);
 }
+
+/// An answer that the server needs seconds for would be given up, with every row in it on lease.
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn large_payloads_are_claimed_in_answers_that_stay_small() {
+    const EVENTS: usize = 120;
+    let (store, name) = support::store().await;
+    let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+    let writer = store.writer(&outbox);
+    let large = format!("\"{}\"", "x".repeat(1024 * 1024 - 2));
+    for _ in 0..EVENTS {
+        let event = Event::builder("Large").json_text(large.as_str()).build().expect("a good event");
+        writer.write(event).await.expect("it is stored");
+    }
+    let owner = Owner::from("me");
+    let (token, order, skip_recent) = (LeaseToken::random(), ClaimOrder::Due, Duration::ZERO);
+    let lease = Duration::from_secs(30);
+    let request = Claim { owner: &owner, token, lease, limit: EVENTS, order, skip_recent, now: None };
+    let claimed = store.claim(&request).await.expect("the claim works");
+    assert_eq!(claimed.events.len(), EVENTS);
+    assert!(claimed.events.iter().all(|leased| leased.event.payload().len() == 1024 * 1024));
+    assert!(claim(&store).await.expect("the claim works").events.is_empty(), "each is leased once");
+    support::remove(&mut support::connect(&support::server_url()).await, &name, 1).await;
+}
