@@ -97,6 +97,7 @@ impl Programs {
             "--force",
             &format!("--basedir={}", self.base.display()),
             &format!("--datadir={data}"),
+            &format!("--tmpdir={}", set.directory().display()),
             "--auth-root-authentication-method=normal",
             "--skip-test-db",
         ];
@@ -114,6 +115,8 @@ impl Programs {
             format!("--socket={directory}/mariadb.sock"),
             format!("--pid-file={directory}/mariadb.pid"),
             format!("--init-file={}", init_file.display()),
+            // A server that starts removes what it takes for remains of its own, which may be another's.
+            format!("--tmpdir={directory}"),
         ];
         let places = places.iter().map(String::as_str);
         let args: Vec<&str> = ["--no-defaults"].into_iter().chain(places).chain(SETTINGS.to_vec()).collect();

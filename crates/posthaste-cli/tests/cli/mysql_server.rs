@@ -30,6 +30,8 @@ impl OwnServer {
         command.args(["--pdeathsig=KILL", "--", &program, "--no-defaults", "--skip-grant-tables"]);
         let place = folder.path().display();
         command.arg(format!("--datadir={place}")).arg(format!("--socket={place}/socket"));
+        // A server that starts removes what it takes for remains of its own, which may be another's.
+        command.arg(format!("--tmpdir={place}"));
         command.arg(format!("--pid-file={place}/pid")).arg(format!("--port={port}"));
         command.arg("--bind-address=127.0.0.1").arg(format!("--version={version}"));
         let mut process = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");

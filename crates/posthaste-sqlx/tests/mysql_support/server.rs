@@ -102,6 +102,8 @@ impl OwnServer {
         command.arg("--pdeathsig=KILL").arg("--").arg(program).arg("--no-defaults");
         command.arg(format!("--basedir={}", self.base().display()));
         command.arg(format!("--datadir={}", self.dir.path().join("data").display()));
+        // A server that starts removes what it takes for remains of its own, which may be another's.
+        command.arg(format!("--tmpdir={}", self.dir.path().display()));
         command
     }
 
