@@ -99,6 +99,10 @@ fn steps(scope: Scope) -> Vec<Step> {
         step("sqlx with postgres alone", Work::Cargo(sqlx.clone().args(&["--features", "postgres"]))),
         step("sqlx with sqlite alone", Work::Cargo(sqlx.args(&["--features", "sqlite"]))),
         step(
+            "redis without features",
+            Work::Cargo(Cargo::new("check --locked -p posthaste-redis --no-default-features")),
+        ),
+        step(
             "sea-orm without features",
             Work::Cargo(Cargo::new("check --locked -p posthaste-sea-orm --no-default-features")),
         ),
