@@ -1,6 +1,6 @@
 //! The operator's door.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
@@ -16,7 +16,6 @@ use crate::body::Extent;
 use crate::filter::{is_whole_kind, kinds, matches};
 use crate::keys::{Shard, Sid};
 use crate::state::Shown;
-use crate::store::as_set;
 
 /// What a script shows of a row.
 type ShownRow = (String, Option<String>, Option<f64>, Option<Vec<u8>>);
@@ -39,7 +38,7 @@ impl Admin for RedisStore {
             counts.add_to(&mut stats);
         }
         stats.oldest_pending = self.oldest_pending(None).await?;
-        stats.paused = as_set(self.paused().await?);
+        stats.paused = self.paused().await?;
         Ok(stats)
     }
 
@@ -219,7 +218,7 @@ impl RedisStore {
         Ok(())
     }
 
-    async fn paused(&self) -> Result<Vec<String>, StoreError> {
+    async fn paused(&self) -> Result<BTreeSet<String>, StoreError> {
         let mut members = redis::cmd("SMEMBERS");
         members.arg(self.keys().first().key("control"));
         self.link().query(&members).await.map_err(crate::error::failed)

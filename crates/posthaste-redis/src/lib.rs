@@ -28,6 +28,7 @@
 //! What lies where, and what each setting of the server really promises, stands in `docs/redis.md`.
 
 mod admin;
+mod background;
 mod body;
 mod connection;
 mod error;

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use posthaste::StoreError;
 use posthaste::store::Wake;
-use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
+use crate::background::Background;
 use crate::keys::Shard;
 use crate::{Inner, RedisStore};
 
@@ -91,9 +91,7 @@ impl RepairWorker {
 
     /// Looks at a page from time to time, in the background, until the handle is dropped or shut down.
     pub fn start(self) -> RepairHandle {
-        let stop = Wake::new();
-        let task = tokio::spawn(repair_until(stop.clone(), self));
-        RepairHandle { stop, task: Some(task) }
+        RepairHandle(Background::start(|stop| repair_until(stop, self)))
     }
 }
 
@@ -126,25 +124,12 @@ pub(crate) async fn repair_while_used(store: Weak<Inner>, interval: Duration) {
 /// A repair worker at work. Dropped, it stops.
 #[derive(Debug)]
 #[must_use = "dropped, the worker stops"]
-pub struct RepairHandle {
-    stop: Wake,
-    task: Option<JoinHandle<()>>,
-}
+pub struct RepairHandle(Background);
 
 impl RepairHandle {
     /// Stops, and waits until it has. Twice is harmless.
     pub async fn shutdown(&mut self) {
-        self.stop.ring();
-        if let Some(task) = self.task.take() {
-            // It only ends; it cannot fail.
-            let _ = task.await;
-        }
-    }
-}
-
-impl Drop for RepairHandle {
-    fn drop(&mut self) {
-        self.stop.ring();
+        self.0.shutdown().await;
     }
 }
 

@@ -1,6 +1,5 @@
 //! The engine's door.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -391,9 +390,4 @@ fn read_settled(answer: &str) -> Option<Settled> {
         "dead" => Settled::Dead { attempts: u32::try_from(number()?).unwrap_or(u32::MAX) },
         _ => return None,
     })
-}
-
-/// Paused routes and other names, as a set.
-pub(crate) fn as_set(names: Vec<String>) -> BTreeSet<String> {
-    names.into_iter().collect()
 }

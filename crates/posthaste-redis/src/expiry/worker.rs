@@ -9,10 +9,10 @@ use std::time::Duration;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use posthaste::store::Wake;
 use posthaste::{BoxError, Event, StoreError};
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{DueExpiry, ExpiryDecision, RedisExpiry};
+use crate::background::Background;
 
 /// How many tickets are decided at the same time.
 const AT_ONCE: usize = 16;
@@ -98,9 +98,7 @@ impl ExpiryWorker {
 
     /// Works in the background until the handle is dropped or shut down.
     pub fn start(self) -> ExpiryHandle {
-        let stop = Wake::new();
-        let task = tokio::spawn(work_until(stop.clone(), self));
-        ExpiryHandle { stop, task: Some(task) }
+        ExpiryHandle(Background::start(|stop| work_until(stop, self)))
     }
 
     async fn round(&self) -> Result<Round, StoreError> {
@@ -218,24 +216,11 @@ impl fmt::Debug for ExpiryWorker {
 /// An expiry worker at work. Dropped, it stops.
 #[derive(Debug)]
 #[must_use = "dropped, the worker stops"]
-pub struct ExpiryHandle {
-    stop: Wake,
-    task: Option<JoinHandle<()>>,
-}
+pub struct ExpiryHandle(Background);
 
 impl ExpiryHandle {
     /// Stops after the batch under way, and waits until it has, at most about a lease. Twice is harmless.
     pub async fn shutdown(&mut self) {
-        self.stop.ring();
-        if let Some(task) = self.task.take() {
-            // It only ends; it cannot fail.
-            let _ = task.await;
-        }
-    }
-}
-
-impl Drop for ExpiryHandle {
-    fn drop(&mut self) {
-        self.stop.ring();
+        self.0.shutdown().await;
     }
 }

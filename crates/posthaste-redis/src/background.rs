@@ -1,0 +1,38 @@
+//! A task that ends when it is told to, or when nobody has its handle any more.
+
+use posthaste::store::Wake;
+use tokio::task::JoinHandle;
+
+/// The handle of a worker's task. Dropped, the task is told to end.
+#[derive(Debug)]
+pub(crate) struct Background {
+    stop: Wake,
+    task: Option<JoinHandle<()>>,
+}
+
+impl Background {
+    /// Starts what `work` makes; it has to end soon after the bell it is given was rung.
+    pub(crate) fn start<F>(work: impl FnOnce(Wake) -> F) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let stop = Wake::new();
+        let task = tokio::spawn(work(stop.clone()));
+        Self { stop, task: Some(task) }
+    }
+
+    /// Tells the task to end, and waits until it has. Twice is harmless.
+    pub(crate) async fn shutdown(&mut self) {
+        self.stop.ring();
+        if let Some(task) = self.task.take() {
+            // It only ends; it cannot fail.
+            let _ = task.await;
+        }
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.stop.ring();
+    }
+}
