@@ -1,9 +1,10 @@
 //! Several writers, engines, a purger and two processes on one SQLite file. This program starts itself
-//! once more as the second process.
+//! once more as the second process. A program of its own: it keeps what the whole process complains about.
 //!
 //! The soak runs for 30 seconds, or for `POSTHASTE_TEST_SECONDS`.
 #![cfg(feature = "sqlite")]
 
+#[path = "sqlite/support/mod.rs"]
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};

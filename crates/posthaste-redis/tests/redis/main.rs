@@ -6,7 +6,7 @@ mod crash;
 mod expiry;
 mod server;
 #[allow(unreachable_pub, reason = "also a module of tests that are crates of their own")]
-#[path = "../../../posthaste-sqlx/tests/postgres_support/silence.rs"]
+#[path = "../../../posthaste-sqlx/tests/postgres/support/silence.rs"]
 mod silence;
 mod support;
 mod trouble;

@@ -15,12 +15,12 @@ use posthaste::{Admin, BoxError, CommitError, EventId, Outbox, Recorder, StoreEr
 use sqlx::pool::PoolConnection;
 use sqlx::{Connection as _, Executor as _};
 
-use crate::db::*;
+use crate::support::*;
 
 /// The tests of this file.
 macro_rules! cancel_tests {
     ($ignored:literal) => {
-        server_tests!(
+        crate::server_tests!(
             $ignored,
             (),
             dropped_begin_leaves_no_transaction_behind,

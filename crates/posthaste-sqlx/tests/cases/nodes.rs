@@ -8,13 +8,13 @@ use std::time::Duration;
 use posthaste::Admin as _;
 use sqlx::Row as _;
 
-use crate::db::*;
 use crate::nodes::*;
+use crate::support::*;
 
 /// The tests of this file, and the node that they start.
 macro_rules! node_tests {
     ($ignored:literal) => {
-        server_tests!(
+        crate::server_tests!(
             $ignored,
             (flavor = "multi_thread", worker_threads = 2),
             four_nodes_deliver_each_event_exactly_once,

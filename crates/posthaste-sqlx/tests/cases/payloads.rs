@@ -11,13 +11,13 @@ use posthaste::{
     WriterHook,
 };
 
-use crate::db::payloads::*;
-use crate::db::*;
+use crate::support::payloads::*;
+use crate::support::*;
 
 /// The tests of this file.
 macro_rules! payload_tests {
     ($ignored:literal) => {
-        server_tests!(
+        crate::server_tests!(
             $ignored,
             (),
             single_and_batch_inserts_come_back_byte_for_byte_and_write_the_same_row,
@@ -40,7 +40,7 @@ macro_rules! payload_tests {
             #[test]
             #[ignore = $ignored]
             fn whatever_may_be_written_comes_back(
-                events in proptest::collection::vec(db::payloads::any_event(), 1..16),
+                events in proptest::collection::vec(crate::support::payloads::any_event(), 1..16),
             ) {
                 cases::whatever_may_be_written_comes_back(events);
             }

@@ -7,14 +7,14 @@ use posthaste::{Outbox, Recorder, Route, Routes};
 use sqlx::pool::PoolOptions;
 use sqlx::{AssertSqlSafe, Row as _};
 
-use crate::db::server::{End, OwnServer};
-use crate::db::*;
 use crate::nodes::*;
+use crate::support::server::{End, OwnServer};
+use crate::support::*;
 
 /// The tests of this file.
 macro_rules! restart_tests {
     ($ignored:literal) => {
-        server_tests!(
+        crate::server_tests!(
             $ignored,
             (flavor = "multi_thread", worker_threads = 2),
             server_restarted_ten_times_under_load_loses_and_invents_nothing,

@@ -5,12 +5,12 @@
 use posthaste::admin::{Filter, PageRequest};
 use posthaste::{Admin as _, EventId, Outcome, Recorder, Status};
 
-use crate::db::*;
+use crate::support::*;
 
 /// The tests of this file.
 macro_rules! row_tests {
     ($ignored:literal) => {
-        server_tests!(
+        crate::server_tests!(
             $ignored,
             (),
             malformed_rows_are_dead_with_the_reason_and_the_rest_is_delivered,

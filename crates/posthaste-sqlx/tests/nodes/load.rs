@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
 use super::{Said, delayed_event, telling_event};
-use crate::db::{Pool, Writer};
+use crate::support::{Pool, Writer};
 
 /// What became of the transactions, by the ids of their events.
 #[derive(Clone, Debug, Default)]

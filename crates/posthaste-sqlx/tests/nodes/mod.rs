@@ -1,6 +1,6 @@
 //! Engines in processes of their own, each a service with an engine and a writer, and the journals that
 //! show what became of every event. A test program starts itself once more for each node: it has a test
-//! `node` that calls [`run_node`], and names its database `crate::db`.
+//! `node` that calls [`run_node`], and what is its database's own is in its module `support`.
 
 #![allow(dead_code, unreachable_pub, unused_imports, reason = "every test file uses a part of it")]
 
@@ -16,7 +16,7 @@ use posthaste::Event;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex, MutexGuard, mpsc};
 
-use crate::db::{Db, soon, until};
+use crate::support::{Db, soon, until};
 
 pub use load::{Journal, Load, write_as_service};
 pub use program::run_node;
@@ -230,7 +230,7 @@ pub async fn take(time: Duration) {
     moment.tick().await;
 }
 
-/// The tests of a file one after another: they start processes, and they judge by the clock.
+/// The tests of a program one after another: they start processes, and they judge by the clock.
 pub async fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::const_new(());
     TURN.lock().await

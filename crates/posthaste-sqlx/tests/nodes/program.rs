@@ -11,7 +11,7 @@ use posthaste::{Delivery, Destination, Outbox, Outcome, Profile, Route, Routes};
 use tokio::sync::{mpsc, watch};
 
 use super::{Config, MARK, NODE, Sink, take, write_as_service};
-use crate::db::{Store, open_at};
+use crate::support::{Store, open_at};
 
 /// Runs a node, if this process was started to be one.
 pub fn run_node() {

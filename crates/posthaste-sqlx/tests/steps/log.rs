@@ -1,12 +1,12 @@
 //! What is written to the log, at the finest level.
 
 use std::fmt::{Debug, Write as _};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::subscriber::DefaultGuard;
-use tracing::{Event, Metadata, Subscriber};
+use tracing::subscriber::{DefaultGuard, NoSubscriber};
+use tracing::{Dispatch, Event, Metadata, Subscriber};
 
 /// Keeps every line of this thread's log as long as it lives.
 pub struct Lines {
@@ -16,6 +16,7 @@ pub struct Lines {
 
 impl Lines {
     pub fn keep() -> Self {
+        LazyLock::force(&SECOND);
         let text = Arc::new(Mutex::new(String::new()));
         let guard = tracing::subscriber::set_default(Keeper(Arc::clone(&text)));
         Self { text, _guard: guard }
@@ -25,6 +26,11 @@ impl Lines {
         lock(&self.text).clone()
     }
 }
+
+/// While there is one subscriber, tracing asks for that of the thread that first comes to a line whether the
+/// line is wanted, and keeps the answer for all. That thread may be a test without a log. While there are
+/// two, it asks them both.
+static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
 
 struct Keeper(Arc<Mutex<String>>);
 

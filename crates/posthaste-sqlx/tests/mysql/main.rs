@@ -1,0 +1,14 @@
+//! The MySQL and MariaDB store and its Writer. One program for all of them: linking it is most of the work.
+#![cfg(feature = "mysql")]
+
+mod adopt;
+mod cancel;
+mod conformance;
+mod grants;
+mod open;
+mod payloads;
+mod rows;
+mod secrets;
+mod support;
+mod writer;
+mod writer_conformance;

@@ -1,0 +1,285 @@
+//! Rows that other programs write to MySQL and MariaDB: with the columns of document 003 or fewer, by the
+//! `mariadb` shell, with parameters of any type that holds text; at any time, in any time zone; and rows that
+//! nobody can read.
+
+#[macro_use]
+#[path = "../cases/rows.rs"]
+mod cases;
+
+use std::process::Command;
+use std::time::Duration;
+
+use cases::{ODD_JSON, deliver_all};
+use posthaste::admin::{Filter, PageRequest};
+use posthaste::store::{
+    Claim, ClaimOrder, LeaseToken, OnDone, Owner, Purge, Purgeable, Renew, Settle, Settlement, Store as _,
+    Verdict,
+};
+use posthaste::{Admin as _, Event, EventId, EventRow, Status, Timestamp};
+use posthaste_sqlx::MySqlStore;
+use sqlx::mysql::MySqlPoolOptions;
+
+use crate::support::*;
+
+row_tests!("needs MariaDB: cargo xtask test");
+
+/// Document 003's columns, all of them and no other.
+const DOCUMENT_COLUMNS: &str = "event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, headers, \
+    status, attempts, available_at, created_at, done_at, last_error, locked_by, locked_at";
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
+}
+
+// S3-62
+#[tokio::test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+async fn row_of_id_type_and_payload_is_delivered() {
+    let db = Db::new().await;
+    shell(
+        &db.name,
+        r#"INSERT INTO outbox_event (event_id, event_type, payload) VALUES ('minimal', 'Placed', '{"a": 3}')"#,
+    );
+    let deliveries = deliver_all(&db).await.deliveries();
+    let [delivery] = deliveries.as_slice() else { panic!("{deliveries:?}") };
+    assert_eq!((delivery.event_type(), delivery.aggregate_type()), ("Placed", "__GLOBAL__"));
+    assert_eq!((delivery.aggregate_id(), &delivery.payload()[..]), (None, &b"{\"a\": 3}"[..]));
+    assert_eq!(delivery.attempt, 1);
+    assert_recent(delivery.occurred_at());
+    assert_eq!(db.status("minimal").await, Some(Status::Done));
+    db.close().await;
+}
+
+/// As a client with typed parameters sends them.
+// S3-28, S3-62, S2-16
+#[tokio::test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+async fn row_with_exactly_the_columns_of_the_document_is_delivered_whatever_its_parameters_are() {
+    let db = Db::new().await;
+    let kinds = [
+        ("text", "?"),
+        ("json", "JSON_EXTRACT(?, '$')"),
+        ("binary", "CAST(? AS BINARY)"),
+        ("latin1", "CONVERT(? USING latin1)"),
+    ];
+    for (id, payload) in kinds {
+        shell(
+            &db.name,
+            &format!(
+                r#"SET @id = '{id}', @payload = {}, @headers = '{{"region":"eu"}}', @zero = 0, @none = NULL,
+                   @type = 'OrderPlaced', @aggregate = 'Order', @number = '17', @tenant = 'acme',
+                   @at = '2026-01-01 12:00:00.123456';
+                 PREPARE put FROM "INSERT INTO outbox_event ({DOCUMENT_COLUMNS})
+                   VALUES (?, ?, ?, ?, ?, {payload}, {payload}, ?, ?, ?, ?, ?, ?, ?, ?)";
+                 EXECUTE put USING @id, @type, @aggregate, @number, @tenant, @payload, @headers, @zero, @zero, @at, @at,
+                   @none, @none, @none, @none"#,
+                quoted(ODD_JSON)
+            ),
+        );
+    }
+    // As a program with this driver does it.
+    let sql = sqlx::AssertSqlSafe(format!(
+        "INSERT INTO outbox_event ({DOCUMENT_COLUMNS}) VALUES ('driver', 'OrderPlaced', 'Order', '17', 'acme', ?, ?, \
+         0, 0, ?, ?, NULL, NULL, NULL, NULL)"
+    ));
+    let query = sqlx::query(sql).bind(ODD_JSON.as_bytes()).bind(r#"{"region":"eu"}"#);
+    let query = query.bind("2026-01-01 12:00:00.123456").bind("2026-01-01 12:00:00.123456");
+    query.execute(&db.pool).await.expect("inserted");
+
+    let deliveries = deliver_all(&db).await.deliveries();
+    assert_eq!(deliveries.len(), kinds.len() + 1);
+    for delivery in deliveries {
+        let id = delivery.id().as_str();
+        let (tenant, region) = (delivery.tenant_id(), delivery.headers()["region"].as_str());
+        assert_eq!((tenant, region), (Some("acme"), "eu"), "{id}");
+        assert_eq!(delivery.occurred_at().as_micros(), 1_767_268_800_123_456, "{id}");
+        match id {
+            // What the server's JSON left of it was gone before we saw it.
+            "json" => assert!(delivery.payload_as::<serde_json::Value>().is_ok()),
+            _ => assert_eq!(&delivery.payload()[..], ODD_JSON.as_bytes(), "{id}"),
+        }
+    }
+    db.close().await;
+}
+
+#[tokio::test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+async fn time_that_lies_ahead_is_waited_for() {
+    let db = Db::new().await;
+    shell(
+        &db.name,
+        "INSERT INTO outbox_event (event_id, event_type, payload, available_at) VALUES
+         ('later', 'T', '{}', UTC_TIMESTAMP(6) + INTERVAL 1 HOUR), ('never', 'T', '{}', '9999-12-31 23:59:59.999999'),
+         ('now', 'T', '{}', UTC_TIMESTAMP(6))",
+    );
+    assert_eq!(delivered(&deliver_all(&db).await), ["now"]);
+    let row = db.store.get(&EventId::from("later")).await.unwrap().unwrap().row;
+    let wait = row.available_at.since(Timestamp::now());
+    assert!(Duration::from_secs(3590) < wait && wait <= HOUR, "{wait:?}");
+    db.close().await;
+}
+
+/// Times at the ends of the calendar and beyond, in every column that has one, as a session without strict
+/// mode writes them.
+#[tokio::test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+async fn times_of_the_first_and_the_last_years_and_none_at_all_spoil_nothing() {
+    let db = Db::new().await;
+    let times = [
+        "0000-00-00",
+        "0000-00-00 00:00:01",
+        "0001-01-01",
+        "0999-12-31 23:59:59.999999",
+        "1000-01-01",
+        "1969-12-31 23:59:59.250",
+        "2026-00-00",
+        "9999-12-31 23:59:59.999999",
+    ];
+    let mut sql = "SET SESSION sql_mode = '';".to_owned();
+    for (n, time) in times.iter().enumerate() {
+        let available_at = if time.starts_with('9') { "2026-01-01" } else { time };
+        sql += &format!(
+            "INSERT INTO outbox_event (event_id, event_type, payload, available_at, created_at, inserted_at, done_at, \
+             locked_at) VALUES ('time{n}', 'T', '{{}}', '{available_at}', '{time}', '{time}', '{time}', '{time}');"
+        );
+    }
+    // More than a batch of them: a claim goes on behind the last one it saw.
+    for n in 0..150 {
+        sql += &format!(
+            "INSERT INTO outbox_event (event_id, event_type, payload, available_at) VALUES ('ever{n}', 'T', '{{}}', '');"
+        );
+    }
+    shell(&db.name, &sql);
+    db.store.stats().await.expect("stats");
+    db.store.oldest_pending(None).await.expect("a lag");
+    db.store.list(&Filter::default(), &PageRequest::first(500)).await.expect("a list");
+    db.store.diagnose().await.expect("a diagnosis");
+    let recorder = deliver_all(&db).await;
+    let expected = (0..times.len()).map(|n| format!("time{n}")).chain((0..150).map(|n| format!("ever{n}")));
+    assert_eq!(set_of(recorder.ids()), set_of(expected));
+    assert_eq!(db.count(Status::Done).await, 158);
+    for delivery in recorder.deliveries() {
+        let _ = (delivery.occurred_at().to_string(), format!("{delivery:?}"));
+    }
+    let old = Purge { what: Purgeable::Any, older_than: HOUR, archive: true, limit: 500, now: None };
+    posthaste::Store::purge(&db.store, &old).await.expect("a purge");
+    db.close().await;
+}
+
+#[tokio::test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+async fn what_no_row_can_be_is_refused_by_the_table_and_says_why() {
+    let db = Db::new().await;
+    for (columns, values, why) in [
+        ("event_id, event_type, payload", "NULL, 'T', '{}'", "event_id"),
+        ("event_id, event_type, payload", "'', 'T', '{}'", "outbox_event_has_id"),
+        ("event_id, event_type, payload", "REPEAT('x', 37), 'T', '{}'", "event_id"),
+        ("event_id, event_type, payload", "'a', '', '{}'", "outbox_event_has_type"),
+        ("event_id, event_type, payload", "'a', NULL, '{}'", "event_type"),
+        ("event_id, event_type, payload", "'a', 'T', NULL", "outbox_event_one_payload"),
+        ("event_id, event_type, payload, payload_bytes", "'a', 'T', '{}', ''", "outbox_event_one_payload"),
+        ("event_id, event_type, payload, status", "'a', 'T', '{}', 4", "outbox_event_status"),
+        ("event_id, event_type, payload, available_at", "'a', 'T', '{}', NULL", "available_at"),
+        ("event_id, event_type, payload, available_at", "'a', 'T', '{}', 'soon'", "soon"),
+    ] {
+        let sql = format!("INSERT INTO outbox_event ({columns}) VALUES ({values})");
+        let message = run(&db.pool, &sql).await.expect_err(values).to_string();
+        assert!(message.contains(why), "{values}: {message}");
+    }
+    db.close().await;
+}
+
+/// A wrong zone shows at once: none of those in play here is nearer to another than two hours.
+fn assert_recent(time: Timestamp) {
+    let (now, minute) = (Timestamp::now().as_micros(), 60_000_000);
+    assert!((now - time.as_micros()).abs() < minute, "{time}");
+}
+
+/// Server, session and process are in three different zones.
+#[test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+fn times_are_right_to_the_microsecond_in_a_process_and_a_session_of_other_time_zones() {
+    let this = std::env::current_exe().expect("this program");
+    let child = Command::new(this)
+        .args(["--exact", "rows::process_in_newfoundland", "--include-ignored", "--nocapture"])
+        .env("TZ", "America/St_Johns")
+        .output()
+        .expect("it runs");
+    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
+}
+
+#[tokio::test]
+#[ignore = "a process, which another test of this file starts"]
+async fn process_in_newfoundland() {
+    if std::env::var("TZ").as_deref() != Ok("America/St_Johns") {
+        return;
+    }
+    let db = Db::new().await;
+    let options = db.options.clone().timezone(Some("-09:30".to_owned()));
+    let store = MySqlStore::connect(&options).await.expect("the store opens");
+    let pool = MySqlPoolOptions::new().max_connections(1).connect_with(options).await.expect("a pool");
+    assert_eq!(text_of(&pool, "SELECT @@session.time_zone").await.as_deref(), Some("-09:30"));
+
+    let occurred_at = Timestamp::from_micros(1_700_000_000_123_456);
+    let builder = |id: &str| Event::builder("Tested").id(id).json_text("{}").occurred_at(occurred_at);
+    let due_at = Timestamp::from_micros(occurred_at.as_micros() + 90_000_001);
+    let mut tx = plain_writer(&store).begin(&pool).await.unwrap();
+    tx.write(builder("plain").build().unwrap()).await.unwrap();
+    tx.write(builder("after").deliver_after(Duration::from_micros(90_000_001)).build().unwrap())
+        .await
+        .unwrap();
+    tx.write(builder("at").available_at(due_at).build().unwrap()).await.unwrap();
+    tx.commit().await.unwrap();
+    let row =
+        async |id: &str| -> EventRow { store.get(&EventId::from(id)).await.unwrap().expect("a row").row };
+    for id in ["plain", "after", "at"] {
+        let row = row(id).await;
+        assert_eq!(row.created_at, occurred_at);
+        assert_recent(row.inserted_at);
+        let delay = row.available_at.as_micros() - row.inserted_at.as_micros();
+        assert_eq!(delay, if id == "plain" { 0 } else { 90_000_001 }, "{id}");
+        let text = format!("SELECT created_at FROM outbox_event WHERE event_id = '{id}'");
+        assert_eq!(text_of(&pool, &text).await.as_deref(), Some("2023-11-14 22:13:20.123456"), "in UTC");
+    }
+
+    let (owner, lease) = (Owner::random("me"), Duration::from_micros(30_000_007));
+    let claim = async |now| {
+        let claim = Claim {
+            owner: &owner,
+            token: LeaseToken::random(),
+            lease,
+            limit: 5,
+            order: ClaimOrder::Due,
+            skip_recent: Duration::ZERO,
+            now,
+        };
+        store.claim(&claim).await.unwrap().events
+    };
+    let claimed = claim(None).await;
+    assert_eq!(claimed.iter().map(|leased| leased.lease.id.as_str()).collect::<Vec<_>>(), ["plain"]);
+    assert_eq!(claimed[0].event.occurred_at(), occurred_at);
+    assert!(claimed[0].age < Duration::from_secs(60), "{:?}", claimed[0].age);
+    let held = row("plain").await;
+    let locked_at = held.locked_at.expect("a time");
+    assert_recent(locked_at);
+    assert_eq!(held.available_at.as_micros() - locked_at.as_micros(), 30_000_007);
+
+    // With a clock of the caller's own, everything is where it says.
+    let now = Timestamp::from_micros(locked_at.as_micros() + 1_000_003);
+    let leases = [claimed[0].lease.clone()];
+    store.renew(&Renew { owner: &owner, leases: &leases, lease, now: Some(now) }).await.unwrap();
+    assert_eq!(row("plain").await.available_at.as_micros(), now.as_micros() + 30_000_007);
+    let settlements = [Settlement { lease: leases[0].clone(), verdict: Verdict::Done, delivered: vec![] }];
+    store
+        .settle(&Settle { owner: &owner, settlements: &settlements, on_done: OnDone::Keep, now: Some(now) })
+        .await
+        .unwrap();
+    assert_eq!(row("plain").await.done_at, Some(now));
+    let due = row("after").await.available_at;
+    assert!(claim(Some(Timestamp::from_micros(due.as_micros() - 1))).await.is_empty(), "not yet");
+    assert_eq!(claim(Some(due)).await.first().expect("now").lease.id.as_str(), "after");
+
+    store.close().await;
+    pool.close().await;
+    db.close().await;
+}

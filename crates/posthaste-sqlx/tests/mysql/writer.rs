@@ -1,0 +1,227 @@
+//! The writer's door on MySQL and MariaDB, where it differs from the others': transactions that the server
+//! ends by itself, by a deadlock or by a statement that commits.
+
+use posthaste::{CommitError, Outbox, Receipt, Recorder, StoreError, WriteError};
+use posthaste_sqlx::{MySqlTx, MySqlWriter};
+use sqlx::{Connection as _, Executor as _};
+
+use crate::support::*;
+
+/// A running engine that the hot path and the watch on the table can wake.
+struct World {
+    db: Db,
+    outbox: Outbox,
+    writer: MySqlWriter,
+    recorder: Recorder,
+    log: Log,
+}
+
+impl World {
+    async fn new() -> Self {
+        let db = Db::new().await;
+        db.execute("CREATE TABLE orders (id INT PRIMARY KEY, total INT NOT NULL)").await;
+        db.execute("INSERT INTO orders VALUES (1, 0), (2, 0)").await;
+        let (recorder, log) = (Recorder::new(), Log::default());
+        let outbox = db.engine(&recorder).hook(log.clone()).start().expect("a good configuration");
+        let writer = db.store.writer(&outbox);
+        Self { db, outbox, writer, recorder, log }
+    }
+
+    async fn begin(&self) -> MySqlTx {
+        self.writer.begin(&self.db.pool).await.expect("a transaction")
+    }
+
+    /// Waits until everything that could be delivered is, then answers what was.
+    async fn delivered(&self) -> Vec<String> {
+        let all = "UPDATE outbox_event SET available_at = '2000-01-01' WHERE locked_by IS NULL AND status IN (0, 2)";
+        self.db.execute(all).await;
+        soon("the engine is idle", self.outbox.idle()).await.expect("the store answers");
+        delivered(&self.recorder)
+    }
+
+    /// Lets the server choose this transaction as the victim of a deadlock, in the midst of a statement
+    /// whose error nobody looks at.
+    async fn deadlock(&self, victim: &mut MySqlTx) {
+        let mut other = self.db.pool.begin().await.expect("a transaction");
+        // The server rolls back whoever has changed less.
+        for id in 10..30 {
+            other.execute(sqlx::query("INSERT INTO orders VALUES (?, 0)").bind(id)).await.expect("inserted");
+        }
+        other.execute("UPDATE orders SET total = 2 WHERE id = 2").await.expect("done");
+        victim.execute("UPDATE orders SET total = 1 WHERE id = 1").await.expect("done");
+        let (victims, others) = tokio::join!(
+            victim.execute("UPDATE orders SET total = 1 WHERE id = 2"),
+            other.execute("UPDATE orders SET total = 2 WHERE id = 1"),
+        );
+        others.expect("the other one goes on");
+        let error = victims.expect_err("a deadlock");
+        assert!(error.to_string().contains("Deadlock"), "{error}");
+        other.rollback().await.expect("done");
+    }
+
+    async fn close(self) {
+        self.outbox.shutdown().await;
+        self.db.close().await;
+    }
+}
+
+fn assert_no_transaction(answer: Result<Receipt, WriteError>) {
+    assert!(matches!(answer, Err(WriteError::Store(StoreError::NoTransaction))), "{answer:?}");
+}
+
+/// The driver's own COMMIT answers `Ok`.
+#[tokio::test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+async fn transaction_that_a_deadlock_rolled_back_delivers_nothing_although_commit_answers_ok() {
+    let w = World::new().await;
+    let mut tx = w.begin().await;
+    tx.write(event("undone")).await.unwrap();
+    w.deadlock(&mut tx).await;
+    let answer = tx.commit().await;
+    assert!(matches!(answer, Err(CommitError::RolledBack(_))), "{answer:?}");
+    assert_eq!(w.log.lines().last().unwrap(), "after_rollback undone");
+
+    let mut tx = w.db.pool.begin().await.unwrap();
+    let receipt = w.writer.insert(&mut tx, event("undone-2")).await.unwrap();
+    tx.execute("ROLLBACK").await.unwrap();
+    tx.commit().await.expect("the driver believes it");
+    w.outbox.committed(receipt);
+
+    let mut tx = w.begin().await;
+    tx.write(event("kept")).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(w.delivered().await, ["kept"]);
+    assert_eq!(w.db.ids().await, ["kept"]);
+    w.close().await;
+}
+
+/// What is written after it would be committed at once, beside business that never was.
+#[tokio::test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+async fn write_after_a_deadlock_is_refused() {
+    let w = World::new().await;
+    let mut tx = w.begin().await;
+    w.deadlock(&mut tx).await;
+    let refused = tx.write(event("invented")).await;
+    assert!(matches!(refused, Err(WriteError::Store(StoreError::NoTransaction))), "{refused:?}");
+    let refused = tx.write_all(events(&["invented-2", "invented-3"])).await;
+    assert!(matches!(refused, Err(WriteError::Store(StoreError::NoTransaction))), "{refused:?}");
+    let answer = tx.commit().await;
+    assert!(matches!(answer, Err(CommitError::Unknown(_))), "{answer:?}");
+    assert!(w.delivered().await.is_empty());
+    assert!(w.db.ids().await.is_empty());
+    assert_eq!(w.db.int("SELECT total FROM orders WHERE id = 1").await, 0);
+    w.close().await;
+}
+
+/// Two transactions that want each other's ids: the deadlock hits an INSERT of the Writer's own.
+#[tokio::test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+async fn write_after_a_deadlock_in_a_write_is_refused() {
+    let w = World::new().await;
+    let (mut one, mut other) = (w.begin().await, w.begin().await);
+    one.write(event("a")).await.unwrap();
+    other.write(event("b")).await.unwrap();
+    let (first, second) = tokio::join!(one.write(event("b")), other.write(event("a")));
+    let (mut victim, winner) = match (first.is_err(), second.is_err()) {
+        (true, false) => (one, other),
+        (false, true) => (other, one),
+        both => panic!("one of them is the victim: {both:?}"),
+    };
+    let refused = victim.write(event("invented")).await;
+    assert!(matches!(refused, Err(WriteError::Store(StoreError::NoTransaction))), "{refused:?}");
+    let answer = victim.commit().await;
+    assert!(matches!(answer, Err(CommitError::RolledBack(_))), "{answer:?}");
+    winner.commit().await.unwrap();
+    let delivered = w.delivered().await;
+    assert_eq!(delivered.len(), 2, "{delivered:?}");
+    assert_eq!(set_of(w.db.ids().await), set_of(delivered));
+    assert!(!w.db.ids().await.contains(&"invented".to_owned()));
+    w.close().await;
+}
+
+/// A statement that creates a table commits what came before it.
+#[tokio::test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+async fn event_that_a_statement_committed_on_the_way_is_delivered_and_none_follows_it() {
+    let w = World::new().await;
+    let mut tx = w.begin().await;
+    tx.write(event("committed")).await.unwrap();
+    tx.execute("CREATE TABLE surprise (id INT)").await.unwrap();
+    let refused = tx.write(event("outside")).await;
+    assert!(matches!(refused, Err(WriteError::Store(StoreError::NoTransaction))), "{refused:?}");
+    tx.commit().await.unwrap();
+    assert_eq!(w.delivered().await, ["committed"]);
+    w.close().await;
+}
+
+// S0-23, S2-14, S3-24
+#[tokio::test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+async fn outside_a_transaction_is_refused_however_it_ended() {
+    let w = World::new().await;
+    let mut connection = w.db.pool.acquire().await.unwrap();
+    assert_no_transaction(w.writer.insert(&mut connection, event("a")).await);
+    assert_no_transaction(w.writer.insert_all(&mut connection, events(&["b", "c", "d"])).await);
+    for end in ["ROLLBACK", "COMMIT", "TRUNCATE orders"] {
+        connection.execute("BEGIN").await.unwrap();
+        connection.execute("REPLACE INTO orders VALUES (5, 5)").await.unwrap();
+        connection.execute(end).await.unwrap();
+        assert_no_transaction(w.writer.insert(&mut connection, event("e")).await);
+    }
+    // The question has left nothing open.
+    assert!(is_outside_a_transaction(&mut connection).await);
+    assert!(!connection.is_in_transaction());
+    assert!(w.db.ids().await.is_empty());
+    // A transaction that the driver did not begin is one all the same.
+    connection.execute("START TRANSACTION").await.unwrap();
+    let receipt = w.writer.insert(&mut connection, event("kept")).await.unwrap();
+    connection.execute("COMMIT").await.unwrap();
+    w.outbox.committed(receipt);
+    assert_eq!(w.delivered().await, ["kept"]);
+    drop(connection);
+    w.close().await;
+}
+
+/// The second one waits for the first, and then finds its id.
+#[tokio::test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+async fn id_that_another_transaction_commits_meanwhile_is_a_no_op() {
+    let w = World::new().await;
+    let mut first = w.begin().await;
+    let mut second = w.begin().await;
+    // Its view of the table is older than the row.
+    second.execute("SELECT * FROM outbox_event").await.unwrap();
+    first.write(event("same")).await.unwrap();
+    let wait = tokio::spawn(async move {
+        let ids = second.write_all(events(&["same", "other"])).await;
+        (ids, second.commit().await)
+    });
+    until("the second one waits", async || {
+        let waiting =
+            "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'INSERT INTO `outbox%'";
+        w.db.int(waiting).await > 0
+    })
+    .await;
+    first.commit().await.unwrap();
+    let (ids, committed) = soon("the second one goes on", wait).await.unwrap();
+    assert_eq!(ids.unwrap().len(), 2);
+    committed.unwrap();
+    assert_eq!(w.delivered().await, ["other", "same"]);
+    w.close().await;
+}
+
+/// A duplicate key of somebody else is not an event that exists already.
+#[tokio::test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+async fn duplicate_key_in_a_trigger_of_the_service_is_an_error() {
+    let w = World::new().await;
+    let trigger =
+        "CREATE TRIGGER mine BEFORE INSERT ON outbox_event FOR EACH ROW INSERT INTO orders VALUES (1, 1)";
+    w.db.execute(trigger).await;
+    let mut tx = w.begin().await;
+    let refused = tx.write(event("a")).await.expect_err("the trigger fails");
+    assert!(format!("{refused:?}").contains("Duplicate entry"), "{refused:?}");
+    drop(tx);
+    w.close().await;
+}

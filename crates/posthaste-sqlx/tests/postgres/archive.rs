@@ -1,0 +1,200 @@
+//! What becomes of delivered events on PostgreSQL: kept, deleted or archived, and the archive's days.
+
+use std::time::Duration;
+
+use posthaste::config::{PurgeConfig, Retention};
+use posthaste::store::OnDone;
+use posthaste::{Admin as _, EventId, Outbox, Outcome, Recorder, RetryPolicy, Status};
+use posthaste_sqlx::PgStore;
+
+use crate::support::log::Lines;
+use crate::support::*;
+
+async fn write(db: &Db, outbox: &Outbox, ids: &[&str]) {
+    let mut tx = db.store.writer(outbox).begin(&db.pool).await.expect("a transaction");
+    tx.write_all(events(ids)).await.expect("written");
+    tx.commit().await.expect("committed");
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn delivered_rows_are_kept_deleted_or_archived() {
+    for on_done in [OnDone::Keep, OnDone::Delete, OnDone::Archive] {
+        let db = Db::new().await;
+        let recorder = Recorder::with(|delivery| match delivery.id().as_str() {
+            "fails-once" if delivery.attempt == 1 => Outcome::retry("once"),
+            _ => Outcome::Done,
+        });
+        let retry = RetryPolicy { max_attempts: 3, ..RetryPolicy::default() };
+        let purge = PurgeConfig { on_done, ..PurgeConfig::default() };
+        let outbox = db.engine(&recorder).retry(retry).purge(purge).start().unwrap();
+        write(&db, &outbox, &["a", "fails-once", "b"]).await;
+        soon("all are delivered", recorder.wait_for(4)).await;
+        until("all are settled", async || {
+            let stats = db.store.stats().await.unwrap();
+            stats.new + stats.retry == 0
+        })
+        .await;
+        let stats = db.store.stats().await.unwrap();
+        let row = db.store.get(&EventId::from("fails-once")).await.unwrap();
+        let row = row.map(|detail| (detail.row.status, detail.row.attempts, detail.event.payload().to_vec()));
+        let expected = match on_done {
+            OnDone::Keep => ((3, 0), Some((Status::Done, 1, b"{}".to_vec()))),
+            OnDone::Delete => ((0, 0), None),
+            OnDone::Archive => ((0, 3), Some((Status::Archived, 1, b"{}".to_vec()))),
+        };
+        assert_eq!(((stats.done, stats.archived), row), expected, "{on_done:?}");
+        outbox.shutdown().await;
+        db.close().await;
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn purge_takes_what_is_old_enough_and_nothing_else() {
+    let db = Db::new().await;
+    let recorder = Recorder::with(|delivery| match delivery.id().as_str() {
+        id if id.starts_with("dead") => Outcome::Dead("no".to_owned()),
+        _ => Outcome::Done,
+    });
+    let purge = PurgeConfig {
+        done: Retention::delete_after(Duration::from_secs(60)),
+        dead: Retention::archive_after(Duration::from_secs(60)),
+        batch: 2,
+        ..PurgeConfig::default()
+    };
+    let outbox = db.engine(&recorder).purge(purge).start().unwrap();
+    let ids = ["old1", "old2", "old3", "old4", "old5", "young", "dead1", "dead2", "dead-young"];
+    write(&db, &outbox, &ids).await;
+    until("all are settled", async || db.count(Status::Done).await == 6 && db.count(Status::Dead).await == 3)
+        .await;
+    db.execute(
+        "UPDATE outbox_event SET done_at = done_at - interval '61 s' WHERE event_id NOT LIKE '%young'",
+    )
+    .await;
+    db.execute(
+        "INSERT INTO outbox_event (event_id, event_type, payload, available_at, inserted_at)
+        VALUES ('pending', 'Tested', '{}', 'infinity', 'epoch')",
+    )
+    .await;
+    assert_eq!(outbox.purge_once().await.unwrap(), 7);
+    assert_eq!(db.ids().await, ["young", "dead-young", "pending"]);
+    assert_eq!(db.store.stats().await.unwrap().archived, 2);
+    assert_eq!(outbox.purge_once().await.unwrap(), 0);
+    outbox.shutdown().await;
+    db.close().await;
+}
+
+async fn archive_one(db: &Db, store: &PgStore, id: &str) {
+    let recorder = Recorder::new();
+    let purge = PurgeConfig { on_done: OnDone::Archive, ..PurgeConfig::default() };
+    let outbox = engine(store, &recorder).purge(purge).start().expect("a good configuration");
+    write(db, &outbox, &[id]).await;
+    let archived = format!("SELECT count(*) FROM outbox_event_archive WHERE event_id = '{id}'");
+    until("it is archived", async || db.int(&archived).await == 1).await;
+    outbox.shutdown().await;
+}
+
+/// Where an event of the archive lies.
+async fn partition_of(db: &Db, id: &str) -> String {
+    let sql = format!(
+        "SELECT relname FROM pg_class c JOIN outbox_event_archive a ON a.tableoid = c.oid WHERE event_id = '{id}'"
+    );
+    db.text(&sql).await.expect("a partition")
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn archive_has_a_partition_of_today_and_one_of_tomorrow() {
+    let db = Db::new().await;
+    archive_one(&db, &db.store, "a").await;
+    let today =
+        db.text("SELECT 'outbox_event_day_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')").await.unwrap();
+    assert_eq!(partition_of(&db, "a").await, today);
+    let tomorrow = "SELECT to_regclass('outbox_event_day_' || to_char(now() AT TIME ZONE 'UTC' + interval '1 day', 'YYYYMMDD'))";
+    assert!(db.text(tomorrow).await.is_some());
+    db.close().await;
+}
+
+/// A relay that may not make partitions goes on: the last partition takes everything.
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn without_the_right_to_make_partitions_the_last_one_takes_everything() {
+    let db = Db::new().await;
+    let role = format!("{}_relay", db.schema);
+    db.execute(&format!(
+        "CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA {0} TO {role}; GRANT ALL ON ALL TABLES IN SCHEMA {0} TO {role}",
+        db.schema
+    ))
+    .await;
+    let store =
+        PgStore::builder(&server().username(&role)).schema(db.schema.clone()).connect().await.unwrap();
+    let log = Lines::keep();
+    archive_one(&db, &store, "a").await;
+    assert_eq!(partition_of(&db, "a").await, "outbox_event_archive_rest");
+    let warning = log.text().lines().find(|line| line.starts_with("WARN")).map(str::to_owned);
+    let warning = warning.expect("somebody is told");
+    assert!(warning.contains("EXECUTE the function outbox_event_archive_day"), "{warning}");
+    // Whoever gets the right later does not stumble over what lies there for today.
+    archive_one(&db, &db.store, "b").await;
+    assert_eq!(db.store.stats().await.unwrap().archived, 2);
+    store.close().await;
+    terminate(&format!("usename = '{role}'")).await;
+    db.execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
+    db.close().await;
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn days_are_made_once_whoever_asks_and_whenever() {
+    let db = Db::with_pool(8).await;
+    let ask = |day: usize| {
+        let pool = db.pool.clone();
+        tokio::spawn(async move {
+            run(&pool, &format!("SELECT outbox_event_archive_day('2026-01-{day:02}')")).await
+        })
+    };
+    for asked in (0..80).map(|n| ask(n % 10 + 1)).collect::<Vec<_>>() {
+        asked.await.expect("no panic").expect("no error");
+    }
+    let days = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'outbox_event_archive'::regclass";
+    assert_eq!(db.int(days).await, 11, "ten days and the last one");
+    db.close().await;
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn days_that_are_over_leave_with_their_events() {
+    let db = Db::new().await;
+    for day in ["2026-01-01", "2026-01-02", "2026-01-03"] {
+        db.execute(&format!("SELECT outbox_event_archive_day('{day}')")).await;
+    }
+    // One at each end of each day, and some without a partition.
+    let times = [
+        "2026-01-01 00:00Z",
+        "2026-01-01 23:59:59.999999Z",
+        "2026-01-02 00:00Z",
+        "2026-01-02 12:00Z",
+        "2026-01-03 00:00Z",
+        "2025-12-31 23:59Z",
+        "2026-01-04 00:00Z",
+    ];
+    for (n, time) in times.iter().enumerate() {
+        db.execute(&format!(
+            "INSERT INTO outbox_event_archive (seq, event_id, event_type, payload, status, attempts, deferrals, \
+             lost_leases, replays, available_at, created_at, inserted_at, lease_token, archived_at) \
+             VALUES ({n}, '{n}', 'T', '{{}}', 4, 0, 0, 0, 0, now(), now(), now(), 0, '{time}')"
+        ))
+        .await;
+    }
+    let drop_before = |time: &str| format!("SELECT outbox_event_archive_drop('{time}')");
+    let left = "SELECT string_agg(event_id, ',' ORDER BY seq) FROM outbox_event_archive";
+    assert_eq!(db.int(&drop_before("2025-12-31 23:00Z")).await, 0);
+    // A day goes when it is over for good, what has no partition at its own time.
+    assert_eq!(db.int(&drop_before("2026-01-02 23:59Z")).await, 3);
+    assert_eq!(db.text(left).await.as_deref(), Some("2,3,4,6"));
+    assert_eq!(db.int(&drop_before("2026-01-03 00:00Z")).await, 2);
+    assert_eq!(db.text(left).await.as_deref(), Some("4,6"));
+    assert_eq!(db.int(&drop_before("2026-01-03 00:00Z")).await, 0, "again is harmless");
+    db.close().await;
+}

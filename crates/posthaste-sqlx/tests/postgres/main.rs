@@ -1,0 +1,17 @@
+//! The PostgreSQL store and its Writer. One program for all of them: linking it is most of the work.
+#![cfg(feature = "postgres")]
+
+mod adopt;
+mod archive;
+mod bouncer;
+mod cancel;
+mod commit;
+mod conformance;
+mod grants;
+mod open;
+mod payloads;
+mod rows;
+mod support;
+mod wake;
+mod writer;
+mod writer_conformance;

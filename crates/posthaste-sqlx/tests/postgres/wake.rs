@@ -1,0 +1,236 @@
+//! The bell between processes: a commit in one wakes the engine of another, which otherwise polls once
+//! an hour.
+
+use std::time::Duration;
+
+use posthaste::{Event, Outbox, Recorder, Source};
+use posthaste_sqlx::postgres::Notify;
+use posthaste_sqlx::{PgStore, PgWriter, SchemaName, TableName};
+use sqlx::{Executor as _, PgPool};
+
+use crate::support::*;
+
+/// One process that writes, and another one that delivers. Their table has a name of its own: the name
+/// of the bell is that of the table, whatever schema it is in.
+struct World {
+    writing: PgStore,
+    delivering: PgStore,
+    pool: PgPool,
+    outbox: Outbox,
+    recorder: Recorder,
+    schema: SchemaName,
+    table: TableName,
+}
+
+impl World {
+    async fn new(notify: Notify) -> Self {
+        let schema = new_schema();
+        let table: TableName = format!("bell_{schema}").parse().expect("a good name");
+        let builder = PgStore::builder(&server()).schema(schema.clone()).table(table.clone());
+        let writing = builder.clone().notify(notify).migrate().connect().await.expect("the store opens");
+        let delivering = builder.connect().await.expect("the store opens");
+        let pool = pool_in(&schema, server(), 2).await;
+        let recorder = Recorder::new();
+        let outbox = engine(&delivering, &recorder).start().expect("a good configuration");
+        let world = Self { writing, delivering, pool, outbox, recorder, schema, table };
+        world.until_listening().await;
+        // An engine looks by itself when it starts and when it begins to listen; that is over when it
+        // has been woken twice more.
+        for id in ["first", "second"] {
+            world.insert_by_hand(id).await;
+            world.ring_by_hand().await;
+            world.expect(&[id]).await;
+        }
+        world
+    }
+
+    fn sessions(&self) -> String {
+        format!("application_name LIKE '%posthaste listen' AND query LIKE 'LISTEN%{}%'", self.table)
+    }
+
+    async fn until_listening(&self) {
+        let listening = format!("SELECT count(*) FROM pg_stat_activity WHERE {}", self.sessions());
+        until("the engine listens", async || text_of(&self.pool, &listening).await.as_deref() == Some("1"))
+            .await;
+    }
+
+    async fn insert_by_hand(&self, id: &str) {
+        let sql = format!(
+            r#"INSERT INTO "{}" (event_id, event_type, payload) VALUES ('{id}', 'T', '{{}}')"#,
+            self.table
+        );
+        run(&self.pool, &sql).await.expect("good SQL");
+    }
+
+    async fn ring_by_hand(&self) {
+        run(&self.pool, &format!(r#"NOTIFY "{}""#, self.table)).await.expect("good SQL");
+    }
+
+    /// Waits until these, besides what was expected before, are delivered.
+    async fn expect(&self, ids: &[&str]) {
+        let has = |id: &str| self.recorder.ids().iter().any(|seen| seen.as_str() == id);
+        until("they are delivered", async || ids.iter().all(|id| has(id))).await;
+    }
+
+    async fn close(self) {
+        self.outbox.shutdown().await;
+        self.pool.close().await;
+        self.writing.close().await;
+        self.delivering.close().await;
+        drop_schema(&self.schema).await;
+    }
+}
+
+async fn write(writer: &PgWriter, pool: &PgPool, events: Vec<Event>) {
+    let mut tx = writer.begin(pool).await.expect("a transaction");
+    tx.write_all(events).await.expect("written");
+    tx.commit().await.expect("committed");
+}
+
+// S2-19
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn commit_of_a_writer_only_outbox_wakes_an_engine_elsewhere() {
+    for notify in [Notify::AfterCommit, Notify::InTransaction] {
+        let w = World::new(notify).await;
+        let writer = plain_writer(&w.writing);
+        for id in ["a", "b", "c"] {
+            write(&writer, &w.pool, events(&[id])).await;
+            w.expect(&[id]).await;
+        }
+        write(&writer, &w.pool, events(&["d", "e", "f"])).await;
+        w.expect(&["d", "e", "f"]).await;
+        assert_eq!(w.recorder.count(), 8, "{notify:?}: once each");
+        w.close().await;
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn receipt_wakes_an_engine_elsewhere_too() {
+    let w = World::new(Notify::AfterCommit).await;
+    let outbox = Outbox::writer_only(w.writing.clone()).build().unwrap();
+    let writer = w.writing.writer(&outbox);
+    for id in ["a", "b"] {
+        let mut tx = w.pool.begin().await.unwrap();
+        let receipt = writer.insert(&mut tx, event(id)).await.unwrap();
+        tx.commit().await.unwrap();
+        outbox.committed(receipt);
+        w.expect(&[id]).await;
+    }
+    w.close().await;
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn nobody_is_woken_when_it_is_off_or_when_nothing_was_committed() {
+    let w = World::new(Notify::Off).await;
+    let mut ears = sqlx::postgres::PgListener::connect_with(&w.pool).await.unwrap();
+    ears.listen(w.table.as_str()).await.unwrap();
+    write(&plain_writer(&w.writing), &w.pool, events(&["silent"])).await;
+    let mut undone = plain_writer(&w.delivering).begin(&w.pool).await.unwrap();
+    undone.write(event("undone")).await.unwrap();
+    undone.rollback().await.unwrap();
+    // For a silence there is no signal.
+    let heard = tokio::time::timeout(Duration::from_millis(300), ears.recv()).await;
+    assert!(heard.is_err(), "{heard:?}");
+    w.ring_by_hand().await;
+    w.expect(&["silent"]).await;
+    drop(ears);
+    w.close().await;
+}
+
+/// A process that delivers its own events tells nobody: the others would find nothing.
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn hot_path_needs_no_bell_and_rings_none() {
+    for notify in [Notify::AfterCommit, Notify::Off] {
+        let w = World::new(notify).await;
+        let mut ears = sqlx::postgres::PgListener::connect_with(&w.pool).await.unwrap();
+        ears.listen(w.table.as_str()).await.unwrap();
+        let own = Recorder::new();
+        let outbox = engine(&w.writing, &own).start().unwrap();
+        write(&w.writing.writer(&outbox), &w.pool, events(&["hot"])).await;
+        soon("the hot path delivers", own.wait_for(1)).await;
+        assert_eq!(own.deliveries()[0].source, Source::Hot);
+        let heard = tokio::time::timeout(Duration::from_millis(200), ears.recv()).await;
+        assert!(heard.is_err(), "{notify:?}: {heard:?}");
+        assert_eq!(delivered(&w.recorder), ["first", "second"], "{notify:?}");
+        outbox.shutdown().await;
+        drop(ears);
+        w.close().await;
+    }
+}
+
+/// Hundreds of commits ring far less often.
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn rings_of_many_commits_are_few() {
+    let w = World::new(Notify::AfterCommit).await;
+    let mut ears = sqlx::postgres::PgListener::connect_with(&w.pool).await.unwrap();
+    ears.listen(w.table.as_str()).await.unwrap();
+    let writer = plain_writer(&w.writing);
+    let started = std::time::Instant::now();
+    for n in 0..200 {
+        write(&writer, &w.pool, events(&[&format!("event{n}")])).await;
+    }
+    let most = started.elapsed().as_millis() / 5 + 2;
+    soon("all are delivered", w.recorder.wait_for(202)).await;
+    let mut heard: u128 = 0;
+    while tokio::time::timeout(Duration::from_millis(100), ears.recv()).await.is_ok() {
+        heard += 1;
+    }
+    assert!(0 < heard && heard <= most, "{heard} rings, at most {most} fit into the time");
+    drop(ears);
+    w.close().await;
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn lost_listening_connection_comes_back_and_nothing_is_missed() {
+    let w = World::new(Notify::AfterCommit).await;
+    let writer = plain_writer(&w.writing);
+    for round in 0..2 {
+        assert_eq!(terminate(&w.sessions()).await, 1, "one session listens");
+        // Nobody hears this one; whoever listens again looks first.
+        let (unheard, heard) = (format!("unheard{round}"), format!("heard{round}"));
+        write(&writer, &w.pool, events(&[&unheard])).await;
+        w.expect(&[&unheard]).await;
+        w.until_listening().await;
+        write(&writer, &w.pool, events(&[&heard])).await;
+        w.expect(&[&heard]).await;
+    }
+    w.close().await;
+}
+
+/// A program in any language can ring: the bell has the name of the table.
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn any_program_can_ring() {
+    let w = World::new(Notify::Off).await;
+    w.insert_by_hand("theirs").await;
+    let ring = sqlx::query("SELECT pg_notify($1, 'whatever they say')").bind(w.table.as_str());
+    ring.execute(&w.pool).await.unwrap();
+    w.expect(&["theirs"]).await;
+    w.close().await;
+}
+
+/// A claim that came between its insert and its commit has gone past this row. The bell that rings for it
+/// is not rung in vain.
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn event_of_a_long_transaction_is_not_overlooked() {
+    let w = World::new(Notify::AfterCommit).await;
+    let writer = plain_writer(&w.writing);
+    for round in 0..4 {
+        let id = format!("late{round}");
+        let mut tx = writer.begin(&w.pool).await.unwrap();
+        tx.write(event(&id)).await.unwrap();
+        // What a store knows about the server's clock is a second old at most.
+        tx.execute("SELECT pg_sleep(1.1)").await.unwrap();
+        w.outbox.poll_once().await.unwrap();
+        tx.commit().await.unwrap();
+        w.expect(&[&id]).await;
+    }
+    w.close().await;
+}

@@ -1,0 +1,335 @@
+//! The engine on SQLite, from end to end: retries, the dead and their replay, closed routes, order,
+//! what becomes of delivered rows, shutdown, and a database in trouble.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use posthaste::admin::{Filter, PageRequest, Replay};
+use posthaste::config::{PurgeConfig, Retention};
+use posthaste::store::OnDone;
+use posthaste::{Admin as _, EventId, Outbox, Outcome, Recorder, RetryPolicy, Route, Routes, Status};
+use sqlx::{ConnectOptions as _, Executor as _};
+
+use crate::support::*;
+
+const fn millis(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+fn quick_retries(max_attempts: u32) -> RetryPolicy {
+    RetryPolicy { max_attempts, base_delay: millis(20), max_delay: millis(80), jitter: (1.0, 1.0) }
+}
+
+async fn write(db: &Db, outbox: &Outbox, ids: &[&str]) {
+    let mut tx = db.store.writer(outbox).begin(&db.pool).await.expect("a transaction");
+    tx.write_all(events(ids)).await.expect("written");
+    tx.commit().await.expect("committed");
+}
+
+async fn until_status(db: &Db, id: &str, status: Status) {
+    until(&format!("{id} is {status}"), async || db.status(id).await == Some(status)).await;
+}
+
+#[tokio::test]
+async fn failing_event_is_retried_after_growing_delays_and_then_dead() {
+    let db = Db::new().await;
+    let times = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let seen = Arc::clone(&times);
+    let recorder = Recorder::with(move |_| {
+        seen.lock().expect("no panic").push(Instant::now());
+        Outcome::retry("not today")
+    });
+    let outbox = db.engine(&recorder).retry(quick_retries(4)).start().unwrap();
+    write(&db, &outbox, &["a"]).await;
+    until_status(&db, "a", Status::Dead).await;
+    let attempts: Vec<u32> = recorder.deliveries().iter().map(|delivery| delivery.attempt).collect();
+    assert_eq!(attempts, [1, 2, 3, 4]);
+    let times = times.lock().expect("no panic").clone();
+    for (pair, delay) in times.windows(2).zip([20, 40, 80]) {
+        assert!(pair[1] - pair[0] >= millis(delay), "{:?} after a delay of {delay} ms", pair[1] - pair[0]);
+    }
+    let row = db.store.get(&EventId::from("a")).await.unwrap().unwrap().row;
+    assert_eq!((row.attempts, row.last_error.as_deref()), (4, Some("not today")));
+    assert!(row.done_at.is_some() && row.locked_by.is_none());
+}
+
+#[tokio::test]
+async fn replay_wakes_the_engine() {
+    let db = Db::new().await;
+    let mended = Arc::new(AtomicBool::new(false));
+    let is_mended = Arc::clone(&mended);
+    let recorder = Recorder::with(move |_| match is_mended.load(Ordering::SeqCst) {
+        true => Outcome::Done,
+        false => Outcome::Dead("rejected".to_owned()),
+    });
+    let outbox = db.start(&recorder);
+    write(&db, &outbox, &["a", "b"]).await;
+    for id in ["a", "b"] {
+        until_status(&db, id, Status::Dead).await;
+    }
+    mended.store(true, Ordering::SeqCst);
+    assert!(db.store.replay(&EventId::from("a"), &Replay::by("somebody")).await.unwrap());
+    soon("the poller, which would sleep for an hour, is woken", recorder.wait_for(3)).await;
+    until_status(&db, "a", Status::Done).await;
+    assert_eq!(recorder.deliveries()[2].replays, 1);
+    assert_eq!(db.store.replay_all(&Filter::dead(), 10, &Replay::by("somebody")).await.unwrap(), 1);
+    soon("it is woken again", recorder.wait_for(4)).await;
+    until_status(&db, "b", Status::Done).await;
+}
+
+#[tokio::test]
+async fn events_of_a_closed_route_are_parked_and_come_back_when_it_opens() {
+    let db = Db::new().await;
+    let reachable = Arc::new(AtomicBool::new(false));
+    let is_reachable = Arc::clone(&reachable);
+    let closed = Recorder::with(move |_| match is_reachable.load(Ordering::SeqCst) {
+        true => Outcome::Done,
+        false => Outcome::no_connection("refused"),
+    });
+    let open = Recorder::new();
+    let routes = Routes::new()
+        .add(Route::event("Tested").name("closed").deliver_to(closed.clone()))
+        .add(Route::fallback().deliver_to(open.clone()));
+    let outbox = Outbox::single_node(db.store.clone(), routes).poll_interval(HOUR).start().unwrap();
+    write(&db, &outbox, &["first"]).await;
+    soon("the first one finds the door closed", closed.wait_for(1)).await;
+    write(&db, &outbox, &["a", "b", "c", "d", "e", "f"]).await;
+    let mut tx = db.store.writer(&outbox).begin(&db.pool).await.unwrap();
+    tx.write(posthaste::Event::builder("Other").json_text("{}").build().unwrap()).await.unwrap();
+    tx.commit().await.unwrap();
+    soon("another route goes on", open.wait_for(1)).await;
+    until("they are parked", async || db.store.stats().await.unwrap().parked >= 3).await;
+    let page = PageRequest::first(10);
+    let waiting = db.store.list(&Filter::status(Status::New), &page).await.unwrap().items;
+    assert!(waiting.iter().all(|row| row.attempts == 0), "an outage spends no attempt: {waiting:?}");
+    reachable.store(true, Ordering::SeqCst);
+    until("all that were parked are delivered, the first one too", async || {
+        db.count(Status::Done).await == 8
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn ordered_mode_delivers_in_the_order_of_insertion() {
+    let db = Db::new().await;
+    let recorder = Recorder::with(|delivery| match delivery.id().as_str() {
+        "event-07" => Outcome::retry("this one fails"),
+        _ => Outcome::Done,
+    });
+    let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
+    let outbox = Outbox::ordered(db.store.clone(), routes).poll_interval(HOUR).poll_batch(8).start().unwrap();
+    let ids: Vec<String> = (0..40).map(|n| format!("event-{n:02}")).collect();
+    for pair in ids.chunks(3) {
+        write(&db, &outbox, &pair.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    }
+    soon("all are delivered", recorder.wait_for(40)).await;
+    soon("the engine is idle", outbox.idle()).await.unwrap();
+    let order: Vec<String> = recorder.ids().iter().map(ToString::to_string).collect();
+    assert_eq!(order, ids);
+    assert_eq!((db.count(Status::Done).await, db.count(Status::Dead).await), (39, 1));
+}
+
+#[tokio::test]
+async fn delivered_rows_are_kept_deleted_or_archived() {
+    for on_done in [OnDone::Keep, OnDone::Delete, OnDone::Archive] {
+        let db = Db::new().await;
+        let recorder = Recorder::with(|delivery| match delivery.id().as_str() {
+            "fails-once" if delivery.attempt == 1 => Outcome::retry("once"),
+            _ => Outcome::Done,
+        });
+        let purge = PurgeConfig { on_done, ..PurgeConfig::default() };
+        let outbox = db.engine(&recorder).retry(quick_retries(3)).purge(purge).start().unwrap();
+        write(&db, &outbox, &["a", "fails-once", "b"]).await;
+        soon("all are delivered", recorder.wait_for(4)).await;
+        until("all are settled", async || {
+            let stats = db.store.stats().await.unwrap();
+            stats.new + stats.retry == 0
+        })
+        .await;
+        let stats = db.store.stats().await.unwrap();
+        let expected = match on_done {
+            OnDone::Keep => (3, 0),
+            OnDone::Delete => (0, 0),
+            OnDone::Archive => (0, 3),
+        };
+        assert_eq!((stats.done, stats.archived), expected, "{on_done:?}");
+        let archived = db.store.get(&EventId::from("fails-once")).await.unwrap().map(|detail| detail.row);
+        let archived = archived.map(|row| (row.status, row.attempts));
+        match on_done {
+            OnDone::Keep => assert_eq!(archived, Some((Status::Done, 1))),
+            OnDone::Delete => assert_eq!(archived, None),
+            OnDone::Archive => assert_eq!(archived, Some((Status::Archived, 1))),
+        }
+    }
+}
+
+#[tokio::test]
+async fn purge_takes_what_is_old_enough_and_nothing_else() {
+    let db = Db::new().await;
+    let recorder = Recorder::with(|delivery| match delivery.id().as_str() {
+        id if id.starts_with("dead") => Outcome::Dead("no".to_owned()),
+        _ => Outcome::Done,
+    });
+    let purge = PurgeConfig {
+        done: Retention::delete_after(Duration::from_secs(60)),
+        dead: Retention::archive_after(Duration::from_secs(60)),
+        batch: 2,
+        ..PurgeConfig::default()
+    };
+    let outbox = db.engine(&recorder).purge(purge).start().unwrap();
+    write(&db, &outbox, &["old1", "old2", "old3", "old4", "old5", "young", "dead1", "dead2", "dead-young"])
+        .await;
+    until("all are settled", async || db.count(Status::Done).await == 6 && db.count(Status::Dead).await == 3)
+        .await;
+    db.execute("UPDATE outbox_event SET done_at = done_at - 61000000 WHERE event_id NOT LIKE '%young'").await;
+    db.execute(
+        "INSERT INTO outbox_event (event_id, event_type, payload, available_at, inserted_at)
+        VALUES ('pending', 'Tested', '{}', 9000000000000000, 0)",
+    )
+    .await;
+    assert_eq!(outbox.purge_once().await.unwrap(), 7);
+    assert_eq!(db.ids().await, ["young", "dead-young", "pending"]);
+    assert_eq!(db.store.stats().await.unwrap().archived, 2);
+    assert_eq!(outbox.purge_once().await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn shutdown_gives_back_what_it_did_not_start() {
+    let db = Db::new().await;
+    let (started, never) = (Arc::new(tokio::sync::Notify::new()), Arc::new(tokio::sync::Notify::new()));
+    let (start, wait) = (Arc::clone(&started), Arc::clone(&never));
+    let routes = Routes::new().handle("Tested", move |_| {
+        let (start, wait) = (Arc::clone(&start), Arc::clone(&wait));
+        async move {
+            start.notify_one();
+            wait.notified().await;
+        }
+    });
+    let outbox = Outbox::single_node(db.store.clone(), routes).workers(1).drain(millis(50));
+    let outbox = outbox.poll_interval(HOUR).start().unwrap();
+    write(&db, &outbox, &["a", "b", "c", "d"]).await;
+    soon("the first one runs", started.notified()).await;
+    soon("the engine stops", outbox.shutdown()).await;
+    assert_eq!(db.int("SELECT count(*) FROM outbox_event WHERE locked_by IS NULL AND status = 0").await, 3);
+    let due = "SELECT count(*) FROM outbox_event WHERE locked_by IS NULL AND available_at <= inserted_at + 60000000";
+    assert_eq!(db.int(due).await, 3, "due at once");
+
+    let recorder = Recorder::new();
+    let next = db.start(&recorder);
+    soon("the next engine has them", recorder.wait_for(3)).await;
+    soon("the next engine is idle", next.idle()).await.unwrap();
+    assert_eq!(recorder.count(), 3, "the one that was running is left to its lease");
+}
+
+// S2-27, S2-36, S3-25, S4-08
+#[tokio::test]
+async fn engine_needs_no_connection_of_the_services_pool() {
+    let db = Db::with_pool(1).await;
+    let recorder = Recorder::new();
+    let mut tx = db.plain_writer().begin(&db.pool).await.unwrap();
+    tx.write(event("cold")).await.unwrap();
+    tx.commit().await.unwrap();
+
+    let mut reading = db.pool.begin().await.unwrap();
+    sqlx::query("SELECT count(*) FROM outbox_event").fetch_one(&mut *reading).await.unwrap();
+    let outbox = db.start(&recorder);
+
+    until("it is claimed, delivered and settled", async || db.count(Status::Done).await == 1).await;
+    assert_eq!(delivered(&recorder), ["cold"]);
+    assert!(db.pool.try_acquire().is_none(), "the service's only connection is still in use");
+    reading.rollback().await.unwrap();
+    outbox.shutdown().await;
+}
+
+// F41
+#[tokio::test]
+async fn database_that_is_busy_for_seconds_loses_nothing() {
+    let db = Db::new().await;
+    let recorder = Recorder::new();
+    let outbox = db.engine(&recorder).poll_interval(millis(100)).start().unwrap();
+    write(&db, &outbox, &["before"]).await;
+    soon("it is delivered", recorder.wait_for(1)).await;
+
+    let mut other = db.options.connect().await.unwrap();
+    other.execute("BEGIN IMMEDIATE").await.unwrap();
+    let insert =
+        "INSERT INTO outbox_event (event_id, event_type, payload) VALUES ('by-other', 'Tested', '{}')";
+    other.execute(insert).await.unwrap();
+    // Writers wait for the lock; the engine cannot even settle.
+    let waiting = tokio::spawn({
+        let (writer, pool) = (db.store.writer(&outbox), db.pool.clone());
+        async move {
+            let mut tx = writer.begin(&pool).await?;
+            tx.write(event("waited")).await.expect("written");
+            tx.commit().await.expect("committed");
+            Ok::<(), posthaste::StoreError>(())
+        }
+    });
+    let started = Instant::now();
+    until("three seconds are over", async || started.elapsed() > Duration::from_secs(3)).await;
+    assert!(!waiting.is_finished(), "it waits for the lock");
+    other.execute("COMMIT").await.unwrap();
+    soon("the writer has its turn", waiting).await.unwrap().expect("no busy error");
+    soon("both are delivered", recorder.wait_for(3)).await;
+    until("all are settled", async || db.count(Status::Done).await == 3).await;
+    assert_eq!(delivered(&recorder), ["before", "by-other", "waited"], "once each");
+}
+
+/// Longer than the busy timeout: calls of the engine fail, and it goes on afterwards.
+#[tokio::test]
+async fn database_that_is_locked_for_longer_than_the_busy_timeout_loses_nothing() {
+    let db = Db::new().await;
+    let (arrived, locked) =
+        (Arc::new(tokio::sync::Semaphore::new(0)), Arc::new(tokio::sync::Semaphore::new(0)));
+    let (arrive, lock) = (Arc::clone(&arrived), Arc::clone(&locked));
+    let routes = Routes::new().handle("Tested", move |_| {
+        let (arrive, lock) = (Arc::clone(&arrive), Arc::clone(&lock));
+        async move {
+            arrive.add_permits(1);
+            let _ = lock.acquire().await.map(drop);
+        }
+    });
+    let outbox = Outbox::single_node(db.store.clone(), routes).poll_interval(millis(100)).start().unwrap();
+    write(&db, &outbox, &["delivered-but-not-settled"]).await;
+    soon("it is delivered", arrived.acquire()).await.unwrap().forget();
+    let mut other = db.options.connect().await.unwrap();
+    other.execute("BEGIN IMMEDIATE").await.unwrap();
+    locked.add_permits(1);
+    let started = Instant::now();
+    until("six seconds are over", async || started.elapsed() > Duration::from_secs(6)).await;
+    assert_eq!(db.count(Status::New).await, 1, "nobody could settle it");
+    other.execute("ROLLBACK").await.unwrap();
+    write(&db, &outbox, &["afterwards"]).await;
+    until("both are settled", async || db.count(Status::Done).await == 2).await;
+    assert_eq!(arrived.available_permits(), 1, "the first one was not delivered again");
+}
+
+/// SQLite rolls back by itself when the disk is full, and the driver does not notice.
+#[tokio::test]
+async fn full_disk_is_survived() {
+    let db = Db::open(2, |options| options.pragma("max_page_count", "120")).await;
+    db.execute("CREATE TABLE ballast (bytes BLOB)").await;
+    let recorder = Recorder::new();
+    let _outbox = db.engine(&recorder).poll_interval(millis(50)).start().unwrap();
+    let plain = db.plain_writer();
+    let mut tx = plain.begin(&db.pool).await.unwrap();
+    for n in 0..20 {
+        tx.write(event(&format!("event{n}"))).await.unwrap();
+    }
+    tx.execute("UPDATE outbox_event SET available_at = 9000000000000000").await.unwrap();
+    tx.commit().await.unwrap();
+    // Until nothing fits any more, then smaller and smaller.
+    for size in [20_000, 4_000, 500, 50] {
+        while run(&db.pool, &format!("INSERT INTO ballast VALUES (zeroblob({size}))")).await.is_ok() {}
+    }
+    let long = "x".repeat(120);
+    db.execute(&format!("INSERT INTO outbox_event_control VALUES ('{long}', 0, 'x')")).await;
+    // Archiving, claiming and settling need pages that are not there.
+    db.execute("UPDATE outbox_event SET available_at = 0").await;
+    let _ = db.store.pause(&"y".repeat(100_000), "somebody").await.expect_err("the disk is full");
+    let _ = db.store.pause(&"y".repeat(100_000), "somebody").await.expect_err("the disk is still full");
+    db.execute("DROP TABLE ballast").await;
+    soon("everything is delivered", recorder.wait_for(20)).await;
+    until("everything is settled", async || db.count(Status::Done).await == 20).await;
+}
