@@ -1,5 +1,7 @@
-//! What an operator sees: log lines at the right level without anybody's data, and the metrics.
+//! What an operator sees: log lines at the right level without anybody's data, and the metrics. A program of
+//! its own: tests that keep no log must not decide for the whole process which lines are wanted.
 
+#[path = "outbox/support/mod.rs"]
 mod support;
 
 use std::collections::BTreeMap;

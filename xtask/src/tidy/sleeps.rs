@@ -16,15 +16,16 @@ fn is_paused(text: &str) -> bool {
 }
 
 /// Whether this file is in a folder below `tests/`, and whoever uses the folder pauses time: its
-/// `main.rs`, or every test that declares it as a module.
+/// `main.rs`, or every test that declares it as a module or, being a module too, imports it.
 fn users_are_paused(tree: &Tree, path: &str) -> bool {
     let Some((tests, inner)) = path.rsplit_once("tests/") else { return false };
-    let Some((folder, _)) = inner.split_once('/') else { return false };
-    let main = format!("{tests}tests/{folder}/main.rs");
-    let declared = format!("mod {folder};");
+    let Some((folders, _)) = inner.rsplit_once('/') else { return false };
+    let folder = folders.rsplit('/').next().unwrap_or(folders);
+    let main = format!("{tests}tests/{folders}/main.rs");
+    let (declared, imported) = (format!("mod {folder};"), format!("use crate::{folder}"));
     let mut users = tree.rust_files_but_the_rules().filter(|(user, text)| {
-        let sibling = user.strip_prefix(&format!("{tests}tests/")).is_some_and(|name| !name.contains('/'));
-        *user == main || (sibling && text.contains(&declared))
+        let Some(name) = user.strip_prefix(&format!("{tests}tests/")) else { return false };
+        *user == main || text.contains(&imported) || (!name.contains('/') && text.contains(&declared))
     });
     let mut any = false;
     users.all(|(_, text)| {
@@ -101,6 +102,20 @@ mod tests {
         assert_eq!(found(&[("crates/a/tests/b.rs", paused), ("crates/a/tests/c.rs", real)]), 1);
         assert_eq!(found(&[]), 1);
         assert_eq!(found(&[("crates/a/tests/support/main.rs", "start_paused")]), 0);
+    }
+
+    #[test]
+    fn module_of_a_program_with_modules_sleeps_only_if_all_who_import_it_pause_time() {
+        let (main, module) = ("crates/a/tests/all/main.rs", "crates/a/tests/all/support/mod.rs");
+        let found = |users: &[(&str, &str)]| {
+            let program = [(main, "mod b;\nmod support;\n"), (module, "tokio::time::sleep(long).await;\n")];
+            check(&Tree::of(&[users, &program].concat())).len()
+        };
+        let paused = ("crates/a/tests/all/b.rs", "use crate::support::*;\nstart_paused\n");
+        assert_eq!(found(&[paused]), 0);
+        assert_eq!(found(&[paused, ("crates/a/tests/all/c.rs", "use crate::support::Db;\n")]), 1);
+        assert_eq!(found(&[paused, ("crates/a/tests/d.rs", "mod support;\n")]), 1);
+        assert_eq!(found(&[]), 1);
     }
 
     #[test]

@@ -1,8 +1,6 @@
 //! Races: answers that come late or never, calls that are dropped half-way, and bounds that are
 //! reached at a bad moment. None of them loses an event, kills it, or makes it wait for a lease.
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -13,8 +11,9 @@ use posthaste::memory::RawRow;
 use posthaste::{
     Delivery, Destination, Event, Outbox, Outcome, Profile, Recorder, Route, Routes, ShutdownReport, Status,
 };
-use support::*;
 use tokio::time::{Instant, sleep, timeout};
+
+use crate::support::*;
 
 fn to(destination: &(impl Destination + Clone)) -> Routes {
     Routes::new().add(Route::event("Made").deliver_to(destination.clone()))

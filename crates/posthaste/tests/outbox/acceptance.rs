@@ -1,15 +1,14 @@
 //! The documents' acceptance tests, the modes, and how an outbox is built, started and stopped.
 
-mod support;
-
 use posthaste::config::{LeaseConfig, QueueConfig};
 use posthaste::memory::RawRow;
 use posthaste::{
     CommitError, Config, Delivery, Event, Mode, Outbox, Outcome, Recorder, Route, Routes, Source, StartError,
     Status, WriteError,
 };
-use support::*;
 use tokio::time::sleep;
+
+use crate::support::*;
 
 fn to(recorder: &Recorder) -> Routes {
     Routes::new().add(Route::event("Made").deliver_to(recorder.clone()))

@@ -1,15 +1,14 @@
 //! Ordered mode: whatever happens around it, no event overtakes an older one.
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use posthaste::config::{Config, Mode, QueueConfig};
 use posthaste::store::{Purge, Purgeable, Store};
 use posthaste::{Admin as _, Event, EventId, MemoryStore, Outbox, Outcome, Recorder, Route, Routes, Status};
-use support::{Call, Fault, FaultyStore, Gated, Slow, commit, eventually, millis, secs};
 use tokio::time::Instant;
+
+use crate::support::{Call, Fault, FaultyStore, Gated, Slow, commit, eventually, millis, secs};
 
 /// Two event types of one aggregate are two routes; both lead to the same recorder.
 fn two_routes(recorder: &Recorder) -> Routes {

@@ -1,15 +1,14 @@
 //! One owner at a time: fencing, renewal, takeover after a crash, and several engines on one store.
 
-mod support;
-
 use std::time::Duration;
 
 use posthaste::config::QueueConfig;
 use posthaste::memory::RawRow;
 use posthaste::store::MAX_LOST_LEASES;
 use posthaste::{Destination, MemoryStore, Outbox, Outcome, Recorder, Route, Routes, Status};
-use support::*;
 use tokio::time::{Instant, sleep};
+
+use crate::support::*;
 
 const LEASE: Duration = secs(3);
 

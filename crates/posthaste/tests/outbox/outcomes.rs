@@ -1,7 +1,5 @@
 //! What a destination answers, and what becomes of the event.
 
-mod support;
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -11,8 +9,9 @@ use posthaste::{
     BoxError, Delivery, Destination, Event, EventId, Interceptor, Outbox, Outcome, Profile, Recorder,
     RetryAfter, Route, Routes, Status, Unrecoverable, interceptor,
 };
-use support::*;
 use tokio::time::sleep;
+
+use crate::support::*;
 
 fn to(destination: &(impl Destination + Clone)) -> Routes {
     Routes::new().add(Route::event("Made").deliver_to(destination.clone()))

@@ -1,7 +1,5 @@
 //! A store that fails, hangs, loses answers or panics; shutdown, bounds and purging.
 
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,8 +9,9 @@ use posthaste::store::OnDone;
 use posthaste::{
     Destination, Event, LAST_ERROR_MAX_LENGTH, Outbox, Outcome, Recorder, Route, Routes, Status,
 };
-use support::*;
 use tokio::time::{Instant, sleep, timeout};
+
+use crate::support::*;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 

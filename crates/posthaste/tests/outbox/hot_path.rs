@@ -1,7 +1,5 @@
 //! The hot path: which rows are born leased, and every way from there to exactly one delivery.
 
-mod support;
-
 use std::sync::{Arc, Mutex};
 
 use posthaste::config::QueueConfig;
@@ -10,8 +8,9 @@ use posthaste::{
     Admin, Event, EventId, MemoryStore, Outbox, Outcome, Receipt, Recorder, Route, Routes, Source, Status,
     WriterHook,
 };
-use support::*;
 use tokio::time::{Instant, sleep};
+
+use crate::support::*;
 
 const HOT_LEASE: std::time::Duration = secs(10);
 

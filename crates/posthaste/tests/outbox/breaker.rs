@@ -1,8 +1,6 @@
 //! Outages: they spend no attempts, hold up no other route, and lose nothing; and one bad event is
 //! not an outage.
 
-mod support;
-
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,8 +12,9 @@ use posthaste::store::{Purge, Purgeable};
 use posthaste::{
     Delivery, Destination, Event, EventId, Outbox, Outcome, Profile, Recorder, Route, Routes, Status, Store,
 };
-use support::*;
 use tokio::time::{Instant, sleep};
+
+use crate::support::*;
 
 /// A destination that can go away and come back.
 #[derive(Clone, Debug)]

@@ -1,7 +1,5 @@
 //! Routes: which event goes where, how fast, and to how many.
 
-mod support;
-
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,8 +9,9 @@ use posthaste::admin::{Admin, Replay};
 use posthaste::config::QueueConfig;
 use posthaste::{Delivery, Destination, Event, Outbox, Outcome, Profile, Recorder, Route, Routes, Status};
 use serde::{Deserialize, Serialize};
-use support::*;
 use tokio::time::{Instant, sleep};
+
+use crate::support::*;
 
 fn to(destination: &(impl Destination + Clone)) -> Routes {
     Routes::new().add(Route::event("Made").deliver_to(destination.clone()))

@@ -1,0 +1,22 @@
+//! The outbox as a service and an operator meet it, on a store in memory. One program for all of it: linking it is
+//! most of the work.
+
+mod acceptance;
+mod breaker;
+mod config;
+mod derive;
+mod event;
+mod faults;
+mod hot_path;
+mod leases;
+mod memory_conformance;
+mod memory_engine;
+mod memory_tx;
+mod memory_writer_conformance;
+mod ordered;
+mod outcomes;
+mod properties;
+mod races;
+mod routes;
+mod support;
+mod threads;
