@@ -1,8 +1,4 @@
 //! The Writers' suite on SQLite, through diesel.
-#![cfg(feature = "sqlite")]
-
-#[macro_use]
-mod support;
 
 blocking_harness!(Sqlite, diesel::SqliteConnection);
 

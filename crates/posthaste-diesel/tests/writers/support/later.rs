@@ -3,6 +3,7 @@
 /// Defines `Harness`, on this database through a pool of this kind of connections.
 macro_rules! async_harness {
     ($db:ident, $connection:ty) => {
+        use crate::support::{Stop, script_error, unless_on_purpose, $db};
         use async_trait::async_trait;
         use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfig, deadpool::Pool};
         use diesel_async::{AsyncConnection as _, SimpleAsyncConnection as _};
@@ -12,7 +13,6 @@ macro_rules! async_harness {
         };
         use posthaste::{Event, EventId, Receipt, WriteError};
         use posthaste_diesel::{AsyncTx, AsyncWriter};
-        use support::{Stop, script_error, unless_on_purpose, $db};
 
         struct Harness {
             db: $db,

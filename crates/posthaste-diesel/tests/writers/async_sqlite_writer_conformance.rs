@@ -1,8 +1,4 @@
 //! The Writers' suite on SQLite, through diesel-async.
-#![cfg(feature = "async-sqlite")]
-
-#[macro_use]
-mod support;
 
 async_harness!(Sqlite, posthaste_diesel::AsyncSqliteConnection);
 

@@ -1,8 +1,4 @@
 //! The Writers' suite on PostgreSQL, through diesel-async.
-#![cfg(feature = "async-postgres")]
-
-#[macro_use]
-mod support;
 
 async_harness!(Postgres, diesel_async::AsyncPgConnection);
 

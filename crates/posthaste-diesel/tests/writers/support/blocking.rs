@@ -6,6 +6,7 @@ macro_rules! blocking_harness {
         use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
         use std::sync::{Arc, Mutex};
 
+        use crate::support::{Stop, script_error, unless_on_purpose, $db};
         use async_trait::async_trait;
         use diesel::connection::{Connection as _, SimpleConnection as _};
         use posthaste::conformance::{
@@ -13,7 +14,6 @@ macro_rules! blocking_harness {
         };
         use posthaste::{Event, EventId, Receipt, WriteError};
         use posthaste_diesel::{Tx, Writer};
-        use support::{Stop, script_error, unless_on_purpose, $db};
 
         struct Harness {
             db: $db,

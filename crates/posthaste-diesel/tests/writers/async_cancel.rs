@@ -1,9 +1,5 @@
 //! Callers of diesel-async that go away: nothing of theirs is left to the next borrower of a connection, and
 //! nothing is delivered that was not committed.
-#![cfg(all(feature = "async-mysql", feature = "async-postgres", feature = "async-sqlite"))]
-
-#[macro_use]
-mod support;
 
 use std::pin::pin;
 use std::task::Poll;
@@ -31,9 +27,9 @@ macro_rules! cases {
     ($module:ident, $db:ident, $connection:ty $(, #[$ignore:meta])?) => {
         mod $module {
             use posthaste::{Admin as _, CommitError, StoreError};
-            use support::event;
+            use crate::support::event;
 
-            use super::{drop_after, support};
+            use super::drop_after;
 
             async_harness!($db, $connection);
 

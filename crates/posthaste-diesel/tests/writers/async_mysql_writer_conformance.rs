@@ -1,8 +1,4 @@
 //! The Writers' suite on MySQL and MariaDB, through diesel-async.
-#![cfg(feature = "async-mysql")]
-
-#[macro_use]
-mod support;
 
 async_harness!(MySql, diesel_async::AsyncMysqlConnection);
 

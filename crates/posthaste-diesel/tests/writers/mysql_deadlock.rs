@@ -1,9 +1,5 @@
 //! A deadlock on MySQL and MariaDB: the server rolls the transaction back, tells nobody but the one statement
 //! that it failed, and would commit every later statement by itself.
-#![cfg(all(feature = "mysql", feature = "async-mysql"))]
-
-#[macro_use]
-mod support;
 
 use diesel::connection::{Connection as _, SimpleConnection as _};
 use diesel::{MysqlConnection, QueryResult};
@@ -12,7 +8,8 @@ use posthaste::conformance::{Scene, ScriptError};
 use posthaste::{Admin as _, CommitError, StoreError, WriteError};
 use posthaste_diesel::{AsyncMySqlWriter, MySqlWriter};
 use sqlx::{MySql as Sqlx, Transaction};
-use support::{MySql, Stop, event};
+
+use crate::support::{MySql, Stop, event};
 
 const MINE: &str = "UPDATE locks SET n = n + 1 WHERE id = 1";
 const THEIRS: &str = "UPDATE locks SET n = n + 1 WHERE id = 2";

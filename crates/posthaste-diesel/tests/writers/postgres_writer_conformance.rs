@@ -1,8 +1,4 @@
 //! The Writers' suite on PostgreSQL, through diesel.
-#![cfg(feature = "postgres")]
-
-#[macro_use]
-mod support;
 
 blocking_harness!(Postgres, diesel::PgConnection);
 

@@ -1,8 +1,4 @@
 //! The Writers' suite on MySQL and MariaDB, through diesel.
-#![cfg(feature = "mysql")]
-
-#[macro_use]
-mod support;
 
 blocking_harness!(MySql, diesel::MysqlConnection);
 

@@ -1,0 +1,22 @@
+//! The Writers of diesel and of diesel-async on every database. One program for all of them: linking it is most of the
+//! work.
+
+#[macro_use]
+mod support;
+
+#[cfg(all(feature = "async-mysql", feature = "async-postgres", feature = "async-sqlite"))]
+mod async_cancel;
+#[cfg(feature = "async-mysql")]
+mod async_mysql_writer_conformance;
+#[cfg(feature = "async-postgres")]
+mod async_postgres_writer_conformance;
+#[cfg(feature = "async-sqlite")]
+mod async_sqlite_writer_conformance;
+#[cfg(all(feature = "mysql", feature = "async-mysql"))]
+mod mysql_deadlock;
+#[cfg(feature = "mysql")]
+mod mysql_writer_conformance;
+#[cfg(feature = "postgres")]
+mod postgres_writer_conformance;
+#[cfg(feature = "sqlite")]
+mod sqlite_writer_conformance;
