@@ -1,13 +1,11 @@
 //! The Writers' suite on SeaORM and PostgreSQL.
-#![cfg(feature = "postgres")]
-
-mod support;
 
 use posthaste::conformance::Scene;
 use posthaste_sea_orm::SeaWriter;
 use posthaste_sqlx::PgStore;
 use sea_orm::{ConnectOptions, ConnectionTrait as _, Database};
-use support::{Sea, Statements, new_name, server};
+
+use crate::support::{Sea, Statements, new_name, server};
 
 async fn new() -> Sea {
     let (url, schema) = (server("POSTHASTE_TEST_POSTGRES_URL"), new_name());

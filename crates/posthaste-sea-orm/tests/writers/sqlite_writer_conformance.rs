@@ -1,13 +1,11 @@
 //! The Writers' suite on SeaORM and SQLite.
-#![cfg(feature = "sqlite")]
-
-mod support;
 
 use posthaste::conformance::Scene;
 use posthaste_sea_orm::SeaWriter;
 use posthaste_sqlx::SqliteStore;
 use sea_orm::{ConnectOptions, ConnectionTrait as _, Database};
-use support::{Sea, Statements};
+
+use crate::support::{Sea, Statements};
 
 async fn new() -> Sea {
     let dir = tempfile::tempdir().expect("a folder");

@@ -1,13 +1,11 @@
 //! The Writers' suite on SeaORM and MySQL or MariaDB.
-#![cfg(feature = "mysql")]
-
-mod support;
 
 use posthaste::conformance::Scene;
 use posthaste_sea_orm::SeaWriter;
 use posthaste_sqlx::MySqlStore;
 use sea_orm::{ConnectOptions, ConnectionTrait as _, Database};
-use support::{Sea, Statements, new_name, server};
+
+use crate::support::{Sea, Statements, new_name, server};
 
 async fn new() -> Sea {
     let (server, name) = (server("POSTHASTE_TEST_MYSQL_URL"), new_name());

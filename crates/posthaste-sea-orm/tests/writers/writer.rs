@@ -1,5 +1,4 @@
 //! What the Writer on SeaORM promises beside the Writers' suite.
-#![cfg(all(feature = "postgres", feature = "sqlite"))]
 
 use std::pin::pin;
 use std::task::Poll;
