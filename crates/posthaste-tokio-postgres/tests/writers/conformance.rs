@@ -1,7 +1,4 @@
 //! The Writers' suite: on a bare client, on one that keeps statements prepared, and on a pool.
-#![cfg(feature = "deadpool")]
-
-mod support;
 
 use async_trait::async_trait;
 use deadpool_postgres::{Object, Pool};
@@ -10,9 +7,10 @@ use posthaste::conformance::{
 };
 use posthaste::{BoxError, Event, EventId, Receipt, WriteError};
 use posthaste_tokio_postgres::{PgConnection, PgSavepoint, PgTx, PgWriter, PreparedClient};
-use support::Db;
 use tokio::sync::Mutex;
 use tokio_postgres::{Client, Error, Transaction};
+
+use crate::support::Db;
 
 const FAILS: &str = "SELECT 1/0";
 

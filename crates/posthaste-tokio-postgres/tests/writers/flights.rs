@@ -1,12 +1,10 @@
 //! An event costs no round trip of its own: counted on the wire, beside transactions written by hand.
-#![cfg(feature = "deadpool")]
-
-mod support;
 
 use posthaste::BoxError;
 use posthaste_tokio_postgres::PreparedClient;
-use support::proxy::Proxy;
-use support::{Db, connect, event, events, pool};
+
+use crate::support::proxy::Proxy;
+use crate::support::{Db, connect, event, events, pool};
 
 const ORDER: &str = "INSERT INTO orders DEFAULT VALUES";
 

@@ -1,8 +1,5 @@
 //! What the Writers' suite leaves to the driver: closures, refused and lost COMMITs, doors without a
 //! store, PgBouncer.
-#![cfg(feature = "deadpool")]
-
-mod support;
 
 use std::sync::{Arc, Mutex};
 
@@ -13,8 +10,9 @@ use posthaste::{
 use posthaste_sql::{Door, Postgres};
 use posthaste_sqlx::postgres::PgStoreBuilder;
 use posthaste_tokio_postgres::{PgTx, PgWriter};
-use support::proxy::{Fate, Proxy};
-use support::{Db, connect, event, events, soon, variable};
+
+use crate::support::proxy::{Fate, Proxy};
+use crate::support::{Db, connect, event, events, pool, soon, variable};
 
 /// Notes which transactions ended, and how.
 #[derive(Clone, Default)]
@@ -231,7 +229,7 @@ async fn door_without_a_store_writes_what_a_relay_finds() {
 async fn writers_behind_pgbouncer_make_no_error() {
     let db = Db::open(PgStoreBuilder::pgbouncer).await;
     let config = variable("POSTHASTE_TEST_PGBOUNCER_URL").parse().unwrap();
-    let (pool, writer) = (support::pool(&config, 6), db.plain_writer());
+    let (pool, writer) = (pool(&config, 6), db.plain_writer());
     let tasks = (0..6).map(|task| {
         let (pool, writer) = (pool.clone(), writer.clone());
         tokio::spawn(async move {

@@ -1,8 +1,5 @@
 //! Callers that go away at any moment: on a pool of one connection, nobody finds a transaction of
 //! somebody else, and what is stored is delivered, and nothing else is.
-#![cfg(feature = "deadpool")]
-
-mod support;
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -12,8 +9,9 @@ use std::time::Duration;
 use deadpool_postgres::Pool;
 use posthaste::{BoxError, Outbox, Recorder, Route, Routes};
 use posthaste_tokio_postgres::PgWriter;
-use support::{Db, event, soon};
 use tokio_postgres::SimpleQueryMessage;
+
+use crate::support::{Db, event, soon};
 
 const ROUNDS: usize = 400;
 

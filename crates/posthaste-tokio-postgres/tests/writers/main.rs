@@ -1,0 +1,8 @@
+//! The Writer on tokio-postgres. One program for all of it: linking it is most of the work.
+#![cfg(feature = "deadpool")]
+
+mod cancel;
+mod conformance;
+mod flights;
+mod support;
+mod writer;
