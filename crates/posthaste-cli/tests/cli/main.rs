@@ -1,7 +1,12 @@
 //! The command line as a person or a script drives it: the real binary on real SQLite files, on a real
-//! PostgreSQL, on a real MariaDB or MySQL, and on a real Redis.
+//! PostgreSQL, on a real MariaDB or MySQL, and on a real Redis. One program for all of it: linking it
+//! is most of the work.
 
+mod bench;
+mod binary;
 mod change;
+mod crash;
+mod demo;
 mod kit;
 mod look;
 mod migrate;

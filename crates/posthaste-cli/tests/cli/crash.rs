@@ -1,13 +1,11 @@
 //! The demo's process is killed again and again on one file. Nothing committed is lost, nothing is
 //! invented, and only what was under way is delivered twice.
 
-mod binary;
-
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::Stdio;
 
-use binary::{json_of, posthaste};
+use crate::binary::{json_of, posthaste};
 
 const KILLS: u64 = 50;
 

@@ -1,7 +1,5 @@
 //! Runs the real binary.
 
-#![allow(dead_code, reason = "each test uses its part")]
-
 use std::process::{Command, Output};
 
 pub(crate) fn posthaste(args: &[&str]) -> Command {

@@ -1,12 +1,11 @@
 //! `posthaste demo`: its numbers add up, and the same seed gives the same ones.
 
-mod binary;
-
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Command, Stdio};
 
-use binary::{json_of, posthaste, text};
 use serde_json::Value;
+
+use crate::binary::{json_of, posthaste, text};
 
 const COUNTS: [&str; 6] = ["committed", "rolled_back", "delivered", "duplicates", "dead", "pending"];
 

@@ -1,10 +1,9 @@
 //! `posthaste bench`: every figure is there, and nothing is left behind.
 
-mod binary;
-
-use binary::json_of;
 use serde_json::Value;
 use sqlx::Connection as _;
+
+use crate::binary::json_of;
 
 const RATES: [&str; 10] = [
     "business_tx_per_s",
