@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::process::Command;
 
-const PROGRAM: &str = include_str!("../src/bin/quickstart.rs");
+const PROGRAM: &str = include_str!("../../src/bin/quickstart.rs");
 
 #[test]
 fn readme_shows_exactly_this_program() {
-    let readme = include_str!("../../README.md");
+    let readme = include_str!("../../../README.md");
     let blocks: Vec<&str> = readme
         .split("```rust\n")
         .skip(1)

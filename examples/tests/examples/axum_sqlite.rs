@@ -1,16 +1,15 @@
 //! The web service on SQLite from outside: over TCP, with a real file.
 
-mod support;
-
 use std::time::Duration;
 
 use posthaste::ShutdownReport;
 use posthaste_examples::axum_sqlite::run;
 use sqlx::SqlitePool;
 use sqlx::sqlite::SqliteConnectOptions;
-use support::Service;
 use tempfile::TempDir;
 use tokio::time::timeout;
+
+use crate::support::Service;
 
 /// The service and its file.
 struct Shop {

@@ -1,13 +1,12 @@
 //! The web service on PostgreSQL from outside: over TCP, with a database of its own on a real server.
 
-mod support;
-
 use std::time::Duration;
 
 use posthaste_examples::axum_postgres::run;
 use sqlx::PgPool;
-use support::{Database, Service};
 use tokio::time::timeout;
+
+use crate::support::{Database, Service};
 
 /// Starts a node, and waits until it has made its tables and answers.
 async fn start(database: &Database) -> Service {

@@ -1,15 +1,14 @@
 //! The programs on PostgreSQL that are not web services, run as processes of their own.
 
-mod support;
-
 use std::process::{Command, Output};
 use std::time::Duration;
 
 use posthaste::{Outbox, Recorder, Route, Routes};
 use posthaste_sqlx::PgStore;
 use sqlx::PgPool;
-use support::Database;
 use tokio::time::timeout;
+
+use crate::support::Database;
 
 const TWO_DATABASES: &str = env!("CARGO_BIN_EXE_two_postgres_databases");
 const DIESEL_ASYNC: &str = env!("CARGO_BIN_EXE_diesel_async");

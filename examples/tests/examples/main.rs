@@ -1,0 +1,8 @@
+//! Every example, from outside. One program for all of them: linking it is most of the work.
+
+mod axum_postgres;
+mod axum_sqlite;
+mod postgres_programs;
+mod quickstart;
+mod redis_tickets;
+mod support;
