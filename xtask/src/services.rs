@@ -8,10 +8,12 @@ mod faketime;
 mod install;
 mod libraries;
 mod mariadb;
+mod nats;
 mod pgbouncer;
 mod port;
 mod postgres;
 mod process;
+mod rabbitmq;
 mod redis;
 mod redis_cluster;
 mod set;
@@ -32,13 +34,15 @@ struct Service {
     start: fn(&mut Set) -> Result<(), String>,
 }
 
-/// In the order in which they start: PgBouncer needs PostgreSQL.
+/// In the order in which they start: the slow ones first, and PgBouncer needs PostgreSQL.
 const SERVICES: &[Service] = &[
+    rabbitmq::SERVICE,
     postgres::SERVICE,
     pgbouncer::SERVICE,
     mariadb::SERVICE,
     redis::SERVICE,
     redis_cluster::SERVICE,
+    nats::SERVICE,
     faketime::SERVICE,
     libraries::FINDER,
     libraries::POSTGRES,

@@ -120,7 +120,14 @@ impl Programs {
         ];
         let places = places.iter().map(String::as_str);
         let args: Vec<&str> = ["--no-defaults"].into_iter().chain(places).chain(SETTINGS.to_vec()).collect();
-        let start = Start { name: "MariaDB", program: &self.server, args: &args, port, stop_signal: "TERM" };
+        let start = Start {
+            name: "MariaDB",
+            program: &self.server,
+            args: &args,
+            env: &[],
+            port,
+            stop_signal: "TERM",
+        };
         set.serve(&start, || greets(port))?;
         set.export(URL, format!("mysql://root@127.0.0.1:{port}/posthaste"));
         Ok(())

@@ -40,7 +40,7 @@ fn serve(set: &mut Set, program: &Path, server: &DatabaseUrl<'_>) -> Result<(), 
     let file = set.create_file("pgbouncer.ini", &settings(set.directory(), port, server))?;
     set.create_file("pgbouncer.users", &users(server))?;
     let args = [&*file.to_string_lossy()];
-    let start = Start { name: "PgBouncer", program, args: &args, port, stop_signal: "TERM" };
+    let start = Start { name: "PgBouncer", program, args: &args, env: &[], port, stop_signal: "TERM" };
     set.serve(&start, || answers(("127.0.0.1", port)))?;
     set.export(URL, format!("postgres://{}@127.0.0.1:{port}/{}", server.user, server.database));
     Ok(())

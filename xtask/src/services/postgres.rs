@@ -78,7 +78,7 @@ fn serve(set: &mut Set, program: &Path, data: &Path) -> Result<(), String> {
         args.extend(["-c", setting]);
     }
     // INT: clients are cut off and the server ends in good order.
-    let start = Start { name: "PostgreSQL", program, args: &args, port, stop_signal: "INT" };
+    let start = Start { name: "PostgreSQL", program, args: &args, env: &[], port, stop_signal: "INT" };
     set.serve(&start, || is_ready(data))?;
     set.export(URL, format!("postgres://postgres@127.0.0.1:{port}/postgres"));
     Ok(())

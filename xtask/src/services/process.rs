@@ -13,7 +13,8 @@ use super::state::Server;
 const UNPRIVILEGED: &str = "65534";
 
 /// How long a server may take to start, or to stop before it is told again, less kindly.
-pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+/// Longer than any needs: on a machine that is busy, those that run on a virtual machine take their time.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 

@@ -68,7 +68,7 @@ pub(super) fn serve(set: &mut Set, name: &str, port: u16, more: &[&str]) -> Resu
     set.run(Path::new("mkdir"), &[&data], "")?;
     let port_text = port.to_string();
     let args = [&["--port", &port_text, "--dir", &data], SETTINGS, more].concat();
-    let start = Start { name, program: &program, args: &args, port, stop_signal: "TERM" };
+    let start = Start { name, program: &program, args: &args, env: &[], port, stop_signal: "TERM" };
     set.serve(&start, || is_ready(port))
 }
 

@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
 
 use super::state::{DIRECTORY_PREFIX, Server, State};
 use super::{Service, process};
@@ -24,13 +24,23 @@ pub(super) struct Set {
     file: PathBuf,
     state: State,
     lifetime: Lifetime,
+    /// Those that start slowly, while the others start.
+    starting: Vec<Starting>,
+}
+
+/// A server of which nobody knows yet whether it will be ready.
+#[derive(Debug)]
+struct Starting {
+    server: Server,
+    child: Child,
+    is_ready: fn(u16) -> bool,
 }
 
 impl Set {
     /// Starts the services in their order. What was started is stopped if one of them fails.
     pub(super) fn start(file: PathBuf, services: &[Service], lifetime: Lifetime) -> Result<Self, String> {
         let directory = process::create_directory(DIRECTORY_PREFIX)?;
-        let mut set = Self { file, state: State::new(directory), lifetime };
+        let mut set = Self { file, state: State::new(directory), lifetime, starting: Vec::new() };
         match set.start_all(services) {
             Ok(()) => Ok(set),
             Err(error) => {
@@ -43,13 +53,16 @@ impl Set {
     fn start_all(&mut self, services: &[Service]) -> Result<(), String> {
         self.save()?;
         services.iter().try_for_each(|service| (service.start)(self))?;
+        for Starting { server, child, is_ready } in std::mem::take(&mut self.starting) {
+            self.await_ready(&server, child, || is_ready(server.port))?;
+        }
         self.save()
     }
 
     /// The set that is written down there; none if there is no such file or nobody wrote it.
     pub(super) fn load(file: PathBuf) -> Option<Self> {
         let state = State::from_text(&fs::read_to_string(&file).ok()?)?;
-        Some(Self { file, state, lifetime: Lifetime::UntilDown })
+        Some(Self { file, state, lifetime: Lifetime::UntilDown, starting: Vec::new() })
     }
 
     pub(super) fn state(&self) -> &State {
@@ -96,18 +109,45 @@ impl Set {
 
     /// Starts a server, which names the set's directory in its arguments, and waits until it is ready.
     pub(super) fn serve(&mut self, start: &Start<'_>, is_ready: impl Fn() -> bool) -> Result<(), String> {
+        let (server, child) = self.launch(start)?;
+        self.await_ready(&server, child, is_ready)
+    }
+
+    /// The same without waiting now: the other servers start meanwhile.
+    pub(super) fn serve_slowly(
+        &mut self,
+        start: &Start<'_>,
+        is_ready: fn(u16) -> bool,
+    ) -> Result<(), String> {
+        let (server, child) = self.launch(start)?;
+        self.starting.push(Starting { server, child, is_ready });
+        Ok(())
+    }
+
+    fn launch(&mut self, start: &Start<'_>) -> Result<(Server, Child), String> {
         let at_our_death = (self.lifetime == Lifetime::ThisProcess).then_some(start.stop_signal);
         let mut command = process::unprivileged(start.program, at_our_death);
-        self.in_directory(&mut command).args(start.args);
-        let log = self.directory().join(format!("{}.log", start.name));
-        let mut child = process::start(&mut command, &log)?;
-        self.state.servers.push(Server {
+        self.in_directory(&mut command)
+            .args(start.args)
+            .envs(start.env.iter().map(|(name, value)| (name, value)));
+        let child = process::start(&mut command, &self.log(start.name))?;
+        let server = Server {
             name: start.name.to_owned(),
             pid: child.id(),
             port: start.port,
             stop_signal: start.stop_signal.to_owned(),
-        });
+        };
+        self.state.servers.push(server.clone());
         self.save()?;
+        Ok((server, child))
+    }
+
+    fn await_ready(
+        &self,
+        server: &Server,
+        mut child: Child,
+        is_ready: impl Fn() -> bool,
+    ) -> Result<(), String> {
         // Not by its command line, which a process that was just started may not have yet.
         let mut is_alive = || matches!(child.try_wait(), Ok(None));
         process::wait_until(|| is_ready() || !is_alive());
@@ -115,8 +155,13 @@ impl Set {
         if is_ready() && is_alive() {
             return Ok(());
         }
-        let said = fs::read_to_string(&log).unwrap_or_default();
-        Err(format!("{}\n{} did not start. Above is what it said.", said.trim_end(), start.name))
+        let said = fs::read_to_string(self.log(&server.name)).unwrap_or_default();
+        Err(format!("{}\n{} did not start. Above is what it said.", said.trim_end(), server.name))
+    }
+
+    /// Where the server of this name says what it does.
+    pub(super) fn log(&self, name: &str) -> PathBuf {
+        self.directory().join(format!("{name}.log"))
     }
 
     fn in_directory<'a>(&self, command: &'a mut Command) -> &'a mut Command {
@@ -162,6 +207,8 @@ pub(super) struct Start<'a> {
     pub(super) name: &'a str,
     pub(super) program: &'a Path,
     pub(super) args: &'a [&'a str],
+    /// Name and value of what it shall find in its environment.
+    pub(super) env: &'a [(&'a str, String)],
     pub(super) port: u16,
     pub(super) stop_signal: &'a str,
 }

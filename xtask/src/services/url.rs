@@ -1,4 +1,4 @@
-//! Reads the URL of a database, as far as it is needed to reach its server.
+//! Reads the URL of a database or a broker, as far as it is needed to reach its server.
 
 /// The parts of `scheme://user:password@host:port/database`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,13 +38,34 @@ impl<'a> DatabaseUrl<'a> {
     }
 }
 
-/// The address in `redis://user:password@host:port/number`, where all but the host may be missing.
 pub(super) fn redis_address(url: &str) -> Option<(&str, u16)> {
-    let rest = url.strip_prefix("redis://").filter(|rest| is_plain(rest))?;
-    let (place, _number) = rest.split_once('/').unwrap_or((rest, ""));
+    address(url, "redis://", 6379)
+}
+
+pub(super) fn amqp_address(url: &str) -> Option<(&str, u16)> {
+    address(url, "amqp://", 5672)
+}
+
+pub(super) fn nats_address(url: &str) -> Option<(&str, u16)> {
+    address(url, "nats://", 4222)
+}
+
+/// The address in `scheme://user:password@host:port/more`, where all but the host may be missing.
+fn address<'a>(url: &'a str, scheme: &str, default_port: u16) -> Option<(&'a str, u16)> {
+    let rest = url.strip_prefix(scheme)?;
+    // What is behind may be anything, such as the `%2f` of a virtual host.
+    let (place, _more) = rest.split_once('/').unwrap_or((rest, ""));
     let address = place.rsplit_once('@').map_or(place, |(_login, address)| address);
-    let (host, port) = address.split_once(':').unwrap_or((address, "6379"));
-    if host.is_empty() { None } else { Some((host, port.parse().ok()?)) }
+    plain_address(address, default_port)
+}
+
+fn plain_address(address: &str, default_port: u16) -> Option<(&str, u16)> {
+    let address = Some(address).filter(|address| is_plain(address))?;
+    let (host, port) = match address.split_once(':') {
+        Some((host, port)) => (host, port.parse().ok()?),
+        None => (address, default_port),
+    };
+    if host.is_empty() { None } else { Some((host, port)) }
 }
 
 /// Whether there are no options, escapes or addresses of IPv6.
@@ -106,5 +127,21 @@ mod tests {
         for url in ["", "redis://", "redis://:7000/", "redis://a:port/", "redis://[::1]/", "mysql://a/"] {
             assert_eq!(redis_address(url), None, "{url}");
         }
+    }
+    #[test]
+    fn address_of_a_broker_is_found() {
+        for (found, address) in [
+            (amqp_address("amqp://guest:guest@127.0.0.1:7000/%2f"), ("127.0.0.1", 7000)),
+            (amqp_address("amqp://a%40b:c%2fd@mq.local"), ("mq.local", 5672)),
+            (nats_address("nats://127.0.0.1:7000"), ("127.0.0.1", 7000)),
+            (nats_address("nats://token@nats.local/"), ("nats.local", 4222)),
+        ] {
+            assert_eq!(found, Some(address));
+        }
+        for url in ["", "amqp://", "amqp://a:port/", "amqp://[::1]/", "amqps://a/", "nats://a/", "amqp://a?b"]
+        {
+            assert_eq!(amqp_address(url), None, "{url}");
+        }
+        assert_eq!(nats_address("amqp://a/"), None);
     }
 }

@@ -1,0 +1,85 @@
+//! NATS with JetStream, which keeps messages in files.
+
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::PathBuf;
+
+use super::set::{Set, Start};
+use super::{Service, given, port, process, url};
+
+/// The URL of a server with JetStream that asks for no login; several with commas between them.
+const URL: &str = "POSTHASTE_TEST_NATS_URL";
+
+/// The program `nats-server`, for tests that kill and restart a server of their own.
+///
+/// Who sets it chooses the version that is started here, too.
+const BIN: &str = "POSTHASTE_TEST_NATS_BIN";
+
+pub(super) const SERVICE: Service = Service { missing_packages, start };
+
+fn missing_packages() -> &'static [&'static str] {
+    // A program that was given and is not there is a mistake, which no package mends.
+    let is_needed = given(URL).is_none() && given(BIN).is_none();
+    if is_needed && find().is_none() { &["nats-server"] } else { &[] }
+}
+
+fn find() -> Option<PathBuf> {
+    let program = given(BIN).map(PathBuf::from).or_else(|| process::find("nats-server"));
+    program.filter(|program| program.is_file())
+}
+
+fn start(set: &mut Set) -> Result<(), String> {
+    let program = find();
+    if let Some(program) = &program {
+        set.export(BIN, program.display().to_string());
+    }
+    if let Some(urls) = given(URL) {
+        return set.export_given(URL, urls.clone(), urls.split(',').filter_map(url::nats_address));
+    }
+    let program = program.ok_or_else(|| format!("{BIN} is no nats-server: set it to one."))?;
+    let port = port::free()?;
+    let port_text = port.to_string();
+    let data = set.directory().join("nats").display().to_string();
+    let args = ["--addr", "127.0.0.1", "--port", &port_text, "--jetstream", "--store_dir", &data];
+    let start = Start { name: "NATS", program: &program, args: &args, env: &[], port, stop_signal: "TERM" };
+    set.serve(&start, || greets(port))?;
+    set.export(URL, format!("nats://127.0.0.1:{port}"));
+    Ok(())
+}
+
+/// The server speaks first, and says what it can do.
+fn greets(port: u16) -> bool {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let mut line = String::new();
+    let greeting = TcpStream::connect_timeout(&address, process::PATIENCE).and_then(|stream| {
+        stream.set_read_timeout(Some(process::PATIENCE))?;
+        BufReader::new(stream).read_line(&mut line)
+    });
+    greeting.is_ok() && line.starts_with("INFO ") && line.contains(r#""jetstream":true"#)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn server_is_ready_when_it_has_jetstream() {
+        for (greeting, expected) in [
+            ("INFO {\"port\":4222,\"jetstream\":true}\r\n", true),
+            ("INFO {\"port\":4222}\r\n", false),
+            ("-ERR 'no'\r\n", false),
+            ("", false),
+        ] {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+            let port = listener.local_addr().unwrap().port();
+            let server =
+                thread::spawn(move || listener.accept().unwrap().0.write_all(greeting.as_bytes()).unwrap());
+            assert_eq!(greets(port), expected, "{greeting:?}");
+            server.join().unwrap();
+        }
+    }
+}

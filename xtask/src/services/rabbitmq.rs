@@ -1,0 +1,173 @@
+//! RabbitMQ without plugins: one node, with an epmd and a cookie of its own.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+
+use super::set::{Set, Start, answers};
+use super::{Service, given, port, process, url};
+
+/// The URL of a user with all rights on its virtual host.
+const URL: &str = "POSTHASTE_TEST_AMQP_URL";
+
+/// The program `rabbitmq-server`, for tests that kill and restart a node of their own.
+///
+/// Who sets it chooses the version that is started here, too.
+const BIN: &str = "POSTHASTE_TEST_RABBITMQ_BIN";
+
+/// The program itself. What Debian has on the PATH changes to a user of its own, and wants to be root.
+const DEBIAN_PROGRAM: &str = "/usr/lib/rabbitmq/bin/rabbitmq-server";
+
+/// What is not here stays as RabbitMQ has it.
+const SETTINGS: &[&str] = &[
+    "-noinput",
+    // As many threads as a small machine has cores, which do not spin when there is nothing to do.
+    "+S",
+    "2:2",
+    "+sbwt",
+    "none",
+    "+sbwtdcpu",
+    "none",
+    "+sbwtdio",
+    "none",
+    // Where nodes speak with each other; otherwise for the whole network.
+    "-kernel",
+    "inet_dist_use_interface",
+    "{127,0,0,1}",
+];
+
+pub(super) const SERVICE: Service = Service { missing_packages, start };
+
+fn missing_packages() -> &'static [&'static str] {
+    // A program that was given and is not there is a mistake, which no package mends.
+    let is_needed = given(URL).is_none() && given(BIN).is_none();
+    if is_needed && find().is_none() { &["rabbitmq-server"] } else { &[] }
+}
+
+fn find() -> Option<PathBuf> {
+    let installed = || Some(PathBuf::from(DEBIAN_PROGRAM)).filter(|program| program.is_file());
+    let program = given(BIN).map(PathBuf::from).or_else(installed);
+    program.or_else(|| process::find("rabbitmq-server")).filter(|program| program.is_file())
+}
+
+fn start(set: &mut Set) -> Result<(), String> {
+    let program = find();
+    if let Some(program) = &program {
+        set.export(BIN, program.display().to_string());
+    }
+    if let Some(url) = given(URL) {
+        return set.export_given(URL, url.clone(), url::amqp_address(&url));
+    }
+    let program = program.ok_or_else(|| format!("{BIN} is no rabbitmq-server: set it to one."))?;
+    let epmd_port = serve_epmd(set)?;
+    serve(set, &program, epmd_port)
+}
+
+/// Erlang's register of nodes. A node that finds none starts one that outlives it, so it is started
+/// here, where it can be ended.
+fn serve_epmd(set: &mut Set) -> Result<u16, String> {
+    let program = process::find("epmd").ok_or("epmd is not on the PATH: install Erlang")?;
+    // It takes no more arguments than these, and we know a process again by its directory.
+    let link = set.directory().join("epmd");
+    set.run(Path::new("ln"), &["-s", &program.to_string_lossy(), &link.to_string_lossy()], "")?;
+    let port = port::free()?;
+    let args = ["-port", &port.to_string(), "-address", "127.0.0.1"];
+    let start = Start { name: "epmd", program: &link, args: &args, env: &[], port, stop_signal: "TERM" };
+    set.serve(&start, || answers(("127.0.0.1", port)))?;
+    Ok(port)
+}
+
+fn serve(set: &mut Set, program: &Path, epmd_port: u16) -> Result<(), String> {
+    let (port, dist_port) = port::free_pair()?;
+    let home = set.directory().join("rabbitmq");
+    let home_text = home.display().to_string();
+    // Made as the server runs, which has to write there.
+    set.run(Path::new("mkdir"), &[&home_text], "")?;
+    // Erlang does not mind a flag that it does not know, and we know the process again by this one.
+    let args = [SETTINGS, &["-posthaste", &home_text]].concat();
+    let env = environment(&home, port, dist_port, epmd_port);
+    let start = Start { name: "RabbitMQ", program, args: &args, env: &env, port, stop_signal: "TERM" };
+    set.serve_slowly(&start, speaks_amqp)?;
+    set.export(URL, format!("amqp://guest:guest@127.0.0.1:{port}/%2f"));
+    Ok(())
+}
+
+/// Everything that could be shared with a node of the system is not.
+fn environment(home: &Path, port: u16, dist_port: u16, epmd_port: u16) -> Vec<(&'static str, String)> {
+    let text = str::to_owned;
+    let in_home = |name| home.join(name).display().to_string();
+    vec![
+        // There is the cookie, by which nodes trust each other.
+        ("HOME", home.display().to_string()),
+        ("ERL_EPMD_PORT", epmd_port.to_string()),
+        ("ERL_EPMD_ADDRESS", text("127.0.0.1")),
+        ("RABBITMQ_NODENAME", format!("posthaste-{port}@localhost")),
+        ("RABBITMQ_NODE_IP_ADDRESS", text("127.0.0.1")),
+        ("RABBITMQ_NODE_PORT", port.to_string()),
+        ("RABBITMQ_DIST_PORT", dist_port.to_string()),
+        ("RABBITMQ_MNESIA_BASE", in_home("data")),
+        ("RABBITMQ_PID_FILE", in_home("pid")),
+        ("RABBITMQ_LOG_BASE", home.display().to_string()),
+        // To the standard output.
+        ("RABBITMQ_LOGS", text("-")),
+        // None of these is there.
+        ("RABBITMQ_ENABLED_PLUGINS_FILE", in_home("enabled_plugins")),
+        ("RABBITMQ_CONF_ENV_FILE", in_home("env.conf")),
+        ("RABBITMQ_CONFIG_FILE", in_home("settings")),
+        ("RABBITMQ_ADVANCED_CONFIG_FILE", in_home("advanced.config")),
+        // The script becomes the node instead of watching over it: whoever ends it ends the node. That
+        // the node then reads its standard input, `-noinput` takes back.
+        ("RABBITMQ_ALLOW_INPUT", text("1")),
+    ]
+}
+
+/// The server answers the greeting of the protocol's version with its first method.
+fn speaks_amqp(port: u16) -> bool {
+    const GREETING: &[u8] = b"AMQP\0\0\x09\x01";
+    const METHOD: u8 = 1;
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let mut begin = [0];
+    let answer = TcpStream::connect_timeout(&address, process::PATIENCE).and_then(|mut stream| {
+        stream.set_read_timeout(Some(process::PATIENCE))?;
+        stream.write_all(GREETING)?;
+        stream.read_exact(&mut begin)
+    });
+    answer.is_ok() && begin == [METHOD]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn node_shares_nothing_with_a_node_of_the_system() {
+        let environment = environment(Path::new("/tmp/d"), 20_002, 20_003, 20_001);
+        for name in ["HOME", "RABBITMQ_MNESIA_BASE", "RABBITMQ_LOG_BASE", "RABBITMQ_CONFIG_FILE"] {
+            let (_, value) = environment.iter().find(|(known, _)| *known == name).unwrap();
+            assert!(value.starts_with("/tmp/d"), "{name}={value}");
+        }
+        assert!(environment.contains(&("RABBITMQ_NODE_PORT", "20002".to_owned())));
+        assert!(environment.contains(&("RABBITMQ_DIST_PORT", "20003".to_owned())));
+        assert!(environment.contains(&("ERL_EPMD_PORT", "20001".to_owned())));
+    }
+
+    #[test]
+    fn server_is_ready_when_it_begins_a_connection() {
+        for (answer, expected) in [(&b"\x01\0\0"[..], true), (b"AMQP\0\0\x09\x01", false), (b"", false)] {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+            let port = listener.local_addr().unwrap().port();
+            let server = thread::spawn(move || {
+                let mut stream = listener.accept().unwrap().0;
+                let mut greeting = [0; 8];
+                stream.read_exact(&mut greeting).unwrap();
+                stream.write_all(answer).unwrap();
+                greeting
+            });
+            assert_eq!(speaks_amqp(port), expected, "{answer:?}");
+            assert_eq!(&server.join().unwrap(), b"AMQP\0\0\x09\x01");
+        }
+    }
+}
