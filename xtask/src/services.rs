@@ -4,8 +4,10 @@
 //! privileges. A server that the environment names already is taken instead of started. Servers of
 //! the system are never touched.
 
+mod cache;
 mod faketime;
 mod install;
+mod kafka;
 mod libraries;
 mod mariadb;
 mod nats;
@@ -37,6 +39,7 @@ struct Service {
 /// In the order in which they start: the slow ones first, and PgBouncer needs PostgreSQL.
 const SERVICES: &[Service] = &[
     rabbitmq::SERVICE,
+    kafka::SERVICE,
     postgres::SERVICE,
     pgbouncer::SERVICE,
     mariadb::SERVICE,
@@ -109,6 +112,11 @@ impl ForRun {
     pub(crate) fn variables(&self) -> &[(String, String)] {
         &self.set.state().variables
     }
+
+    /// What the report of the run has to say about the servers.
+    pub(crate) fn notes(&self) -> &[String] {
+        &self.set.state().notes
+    }
 }
 
 impl Drop for ForRun {
@@ -149,6 +157,7 @@ fn describe(set: &Set) {
         println!("{} on 127.0.0.1:{}, process {}", server.name, server.port, server.pid);
     }
     println!("Logs and data: {}\n", state.directory.display());
+    state.notes.iter().for_each(|note| println!("{note}\n"));
     print!("{}", state.exports());
     println!("\nTo set these variables:  eval \"$(cargo xtask services env)\"");
     println!("To stop the servers:     cargo xtask services down");

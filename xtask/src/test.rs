@@ -18,7 +18,7 @@ pub(crate) enum Scope {
 pub(crate) fn run(scope: Scope) -> bool {
     match scope {
         Scope::Quick => match services::install_libraries() {
-            Ok(()) => run_steps(scope, &[]),
+            Ok(()) => run_steps(scope, &[], Report::default()),
             Err(error) => {
                 println!("FAILED: not everything can be built.\n{error}");
                 false
@@ -26,7 +26,7 @@ pub(crate) fn run(scope: Scope) -> bool {
         },
         // First of all: a machine that cannot have them shall not build for minutes to say so.
         Scope::Full => match ForRun::start() {
-            Ok(servers) => run_steps(scope, servers.variables()),
+            Ok(servers) => run_steps(scope, servers.variables(), Report::with_notes(servers.notes())),
             Err(error) => {
                 println!("FAILED: the tests need real servers.\n{error}");
                 false
@@ -36,8 +36,7 @@ pub(crate) fn run(scope: Scope) -> bool {
 }
 
 /// `servers` are the variables by which tests find them.
-fn run_steps(scope: Scope, servers: &[(String, String)]) -> bool {
-    let mut report = Report::default();
+fn run_steps(scope: Scope, servers: &[(String, String)], mut report: Report) -> bool {
     let failed = steps(scope).into_iter().find(|step| !step.run(servers, &mut report));
     if let Some(step) = &failed {
         println!("\nFAILED: {}. To run it alone:", step.name);
@@ -169,6 +168,12 @@ struct Report {
 }
 
 impl Report {
+    /// With what the servers have to say: a test that ran without the real one is as good as left out.
+    fn with_notes(notes: &[String]) -> Self {
+        notes.iter().for_each(|note| println!("{note}"));
+        Self { left_out: notes.to_vec(), ..Self::default() }
+    }
+
     fn count(&mut self, line: &str) {
         if let Some((passed, failed)) = test_result(line) {
             self.passed += passed;

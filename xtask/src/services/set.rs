@@ -173,6 +173,11 @@ impl Set {
         self.state.variables.push((name.to_owned(), value.into()));
     }
 
+    /// Adds a line to the report of the tests that use the servers.
+    pub(super) fn note(&mut self, line: &str) {
+        self.state.notes.push(line.to_owned());
+    }
+
     /// Takes what the user named in the environment, if somebody listens at each of its addresses.
     pub(super) fn export_given<'a>(
         &mut self,

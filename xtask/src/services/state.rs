@@ -15,6 +15,8 @@ pub(super) struct State {
     pub(super) servers: Vec<Server>,
     /// Name and value of what tests find in their environment.
     pub(super) variables: Vec<(String, String)>,
+    /// What a report has to say about them, a line each.
+    pub(super) notes: Vec<String>,
 }
 
 /// A process that was started.
@@ -29,7 +31,7 @@ pub(super) struct Server {
 
 impl State {
     pub(super) fn new(directory: PathBuf) -> Self {
-        Self { directory, servers: Vec::new(), variables: Vec::new() }
+        Self { directory, servers: Vec::new(), variables: Vec::new(), notes: Vec::new() }
     }
 
     pub(super) fn variable(&self, name: &str) -> Option<&str> {
@@ -43,6 +45,9 @@ impl State {
         }
         for (name, value) in &self.variables {
             let _ = writeln!(text, "variable {name} {value}");
+        }
+        for note in &self.notes {
+            let _ = writeln!(text, "note {note}");
         }
         text
     }
@@ -62,6 +67,7 @@ impl State {
                     let (name, value) = variable.split_once(' ')?;
                     state.variables.push((name.to_owned(), value.to_owned()));
                 }
+                ("note", note) => state.notes.push(note.to_owned()),
                 _ => return None,
             }
         }
@@ -121,6 +127,7 @@ mod tests {
                 ("URL".to_owned(), "postgres://postgres@127.0.0.1:20001/postgres".to_owned()),
                 ("BIN".to_owned(), "/usr/lib/it's here/bin".to_owned()),
             ],
+            notes: vec!["LEFT OUT: something".to_owned()],
         }
     }
 

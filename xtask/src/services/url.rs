@@ -50,6 +50,11 @@ pub(super) fn nats_address(url: &str) -> Option<(&str, u16)> {
     address(url, "nats://", 4222)
 }
 
+/// The addresses in `kafka://host:port,host:port`.
+pub(super) fn kafka_addresses(url: &str) -> Option<Vec<(&str, u16)>> {
+    url.strip_prefix("kafka://")?.split(',').map(|address| plain_address(address, 9092)).collect()
+}
+
 /// The address in `scheme://user:password@host:port/more`, where all but the host may be missing.
 fn address<'a>(url: &'a str, scheme: &str, default_port: u16) -> Option<(&'a str, u16)> {
     let rest = url.strip_prefix(scheme)?;
@@ -143,5 +148,22 @@ mod tests {
             assert_eq!(amqp_address(url), None, "{url}");
         }
         assert_eq!(nats_address("amqp://a/"), None);
+    }
+    #[test]
+    fn all_addresses_of_kafka_are_found() {
+        assert_eq!(kafka_addresses("kafka://127.0.0.1:7000"), Some(vec![("127.0.0.1", 7000)]));
+        let both = vec![("a.local", 9092), ("b.local", 7000)];
+        assert_eq!(kafka_addresses("kafka://a.local,b.local:7000"), Some(both));
+        for url in [
+            "",
+            "kafka://",
+            "kafka://a,",
+            "kafka://a:port",
+            "kafka://[::1]:7000",
+            "a:7000",
+            "kafka://an error",
+        ] {
+            assert_eq!(kafka_addresses(url), None, "{url}");
+        }
     }
 }

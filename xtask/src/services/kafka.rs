@@ -1,0 +1,182 @@
+//! Apache Kafka: one node that is broker and controller, and creates no topic unless it is told to.
+
+mod jars;
+mod mock;
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+
+use super::set::{Set, Start};
+use super::{Service, given, install, port, process, url};
+
+/// The addresses of brokers that ask for no login, as `kafka://host:port`, with commas between them.
+const URL: &str = "POSTHASTE_TEST_KAFKA_URL";
+
+/// The folder with the program's jars, for tests that kill and restart a broker of their own.
+///
+/// Who sets it chooses the version that is started here, too.
+const LIB: &str = "POSTHASTE_TEST_KAFKA_LIB";
+
+/// For a quick start and little memory, at the price of speed that no test needs.
+const JAVA: &[&str] = &["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"];
+
+/// Any: no other cluster is near.
+const CLUSTER_ID: &str = "cG9zdGhhc3RlLXRlc3Rzcw";
+
+/// No package is missing for sure: without Java and Maven there is still something to test with.
+pub(super) const SERVICE: Service = Service { missing_packages: || &[], start };
+
+fn start(set: &mut Set) -> Result<(), String> {
+    let programs = Programs::obtain();
+    if let Ok(programs) = &programs {
+        set.export(LIB, programs.jars.display().to_string());
+    }
+    if let Some(url) = given(URL) {
+        return set.export_given(URL, url.clone(), url::kafka_addresses(&url).into_iter().flatten());
+    }
+    match programs {
+        Ok(programs) => programs.serve(set),
+        Err(why) => mock::serve(set, &why),
+    }
+}
+
+struct Programs {
+    java: PathBuf,
+    jars: PathBuf,
+}
+
+impl Programs {
+    fn obtain() -> Result<Self, String> {
+        if process::find("java").is_none() {
+            install::install(&["default-jre-headless"])?;
+        }
+        let java = process::find("java").ok_or("java is not on the PATH")?;
+        let jars = given(LIB).map_or_else(jars::obtain, |jars| Ok(PathBuf::from(jars)))?;
+        Ok(Self { java, jars })
+    }
+
+    fn serve(&self, set: &mut Set) -> Result<(), String> {
+        let (port, controller_port) = port::free_pair()?;
+        let data = set.directory().join("kafka");
+        let file = set.create_file("kafka.properties", &settings(&data, port, controller_port))?;
+        let file = file.to_string_lossy();
+        let run = |main| self.args(set.directory(), main);
+        let (format, serve) = (run("kafka.tools.StorageTool"), run("kafka.Kafka"));
+        let options = ["format", "--standalone", "--cluster-id", CLUSTER_ID, "--config", &file];
+        set.run(&self.java, &with(&format, &options), "")?;
+        let args = with(&serve, &[&file]);
+        let start =
+            Start { name: "Kafka", program: &self.java, args: &args, env: &[], port, stop_signal: "TERM" };
+        set.serve_slowly(&start, |port| knows_versions(port).unwrap_or(false))?;
+        set.export(URL, format!("kafka://127.0.0.1:{port}"));
+        Ok(())
+    }
+
+    fn args(&self, directory: &Path, main: &str) -> Vec<String> {
+        let places = [
+            // Libraries of C are unpacked there.
+            format!("-Djava.io.tmpdir={}", directory.display()),
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn".to_owned(),
+            "-cp".to_owned(),
+            // Java finds the jars itself.
+            format!("{}/*", self.jars.display()),
+            main.to_owned(),
+        ];
+        JAVA.iter().map(|arg| (*arg).to_owned()).chain(places).collect()
+    }
+}
+
+fn with<'a>(args: &'a [String], more: &[&'a str]) -> Vec<&'a str> {
+    args.iter().map(String::as_str).chain(more.iter().copied()).collect()
+}
+
+/// What is not here stays as Kafka has it.
+fn settings(data: &Path, port: u16, controller_port: u16) -> String {
+    let data = data.display();
+    format!(
+        "process.roles=broker,controller
+node.id=1
+controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+controller.listener.names=CONTROLLER
+log.dirs={data}
+
+# A topic that a test forgot to create is a mistake that shall be seen.
+auto.create.topics.enable=false
+num.partitions=3
+
+# There is only this node.
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+
+# Consumers of tests do not wait for each other, and few files and threads do.
+group.initial.rebalance.delay.ms=0
+offsets.topic.num.partitions=3
+transaction.state.log.num.partitions=3
+num.network.threads=2
+num.io.threads=2
+num.recovery.threads.per.data.dir=1
+background.threads=1
+"
+    )
+}
+
+/// Whether the broker answers which versions of its protocol it knows.
+fn knows_versions(port: u16) -> io::Result<bool> {
+    /// Its length, the kind of request, its version, a number that comes back, and no name.
+    const REQUEST: &[u8] = b"\0\0\0\x0a\0\x12\0\0post\xff\xff";
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let mut stream = TcpStream::connect_timeout(&address, process::PATIENCE)?;
+    stream.set_read_timeout(Some(process::PATIENCE))?;
+    stream.write_all(REQUEST)?;
+    // Its length, the number, and the code of an error.
+    let mut begin = [0; 10];
+    stream.read_exact(&mut begin)?;
+    Ok(&begin[4..] == b"post\0\0")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn node_is_private_and_alone() {
+        let settings = settings(Path::new("/tmp/d"), 20_002, 20_003);
+        for line in [
+            "listeners=PLAINTEXT://127.0.0.1:20002,CONTROLLER://127.0.0.1:20003",
+            "controller.quorum.bootstrap.servers=127.0.0.1:20003",
+            "log.dirs=/tmp/d",
+            "auto.create.topics.enable=false",
+            "transaction.state.log.min.isr=1",
+        ] {
+            assert!(settings.lines().any(|set| set == line), "{line}");
+        }
+    }
+
+    #[test]
+    fn broker_is_ready_when_it_knows_its_versions() {
+        for (answer, expected) in [
+            (&b"\0\0\0\x0apost\0\0\0\0\0\0"[..], true),
+            (b"\0\0\0\x0apost\0\x23\0\0\0\0", false),
+            (b"\0\0\0\x0aelse\0\0\0\0\0\0", false),
+            (b"", false),
+        ] {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+            let port = listener.local_addr().unwrap().port();
+            let server = thread::spawn(move || {
+                let mut stream = listener.accept().unwrap().0;
+                stream.read_exact(&mut [0; 14]).unwrap();
+                stream.write_all(answer).unwrap();
+            });
+            assert_eq!(knows_versions(port).unwrap_or(false), expected, "{answer:?}");
+            server.join().unwrap();
+        }
+    }
+}

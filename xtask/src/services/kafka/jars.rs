@@ -1,0 +1,74 @@
+//! The jars of Apache Kafka, which no package of Debian has: Maven brings them, once.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::services::{cache, install, process};
+
+/// Runs on Java 17.
+const VERSION: &str = "4.1.1";
+
+/// What Kafka says goes to standard error by this one, which needs no file of settings.
+/// As old as the interface that this Kafka is built for.
+const LOGGER_VERSION: &str = "1.7.36";
+
+const COPY: &str = "org.apache.maven.plugins:maven-dependency-plugin:2.8:copy-dependencies";
+
+/// The folder with them.
+pub(super) fn obtain() -> Result<PathBuf, String> {
+    cache::obtain(&format!("kafka-{VERSION}"), download)
+}
+
+fn download(folder: &Path) -> Result<(), String> {
+    if process::find("mvn").is_none() {
+        install::install(&["maven"])?;
+    }
+    eprintln!("Downloading Apache Kafka {VERSION}");
+    let pom = folder.join("pom.xml");
+    fs::write(&pom, project()).map_err(|error| format!("{} cannot be written: {error}", pom.display()))?;
+    let mut mvn = Command::new("mvn");
+    mvn.args(["--batch-mode", "--quiet", "--file"]).arg(&pom).args([COPY, "-DincludeScope=runtime"]);
+    process::run(mvn.arg(format!("-DoutputDirectory={}", folder.display()))).map(|_| ())
+}
+
+/// A project that is nothing but what it depends on.
+fn project() -> String {
+    let dependency = |group: &str, artifact: &str, version: &str| {
+        format!(
+            "    <dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>\
+             <version>{version}</version></dependency>\n"
+        )
+    };
+    let kafka = dependency("org.apache.kafka", "kafka_2.13", VERSION);
+    let logger = dependency("org.slf4j", "slf4j-simple", LOGGER_VERSION);
+    format!(
+        "<project>
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>posthaste</groupId>
+  <artifactId>kafka</artifactId>
+  <version>1</version>
+  <packaging>pom</packaging>
+  <dependencies>
+{kafka}{logger}  </dependencies>
+</project>
+"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_pinned() {
+        let project = project();
+        assert!(
+            project.contains(&format!("<artifactId>kafka_2.13</artifactId><version>{VERSION}</version>"))
+        );
+        assert_eq!(
+            project.matches("<dependency>").count(),
+            project.matches("</version></dependency>").count()
+        );
+    }
+}
