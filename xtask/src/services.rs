@@ -5,6 +5,7 @@
 //! the system are never touched.
 
 mod cache;
+mod clients;
 mod faketime;
 mod install;
 mod kafka;
@@ -15,6 +16,7 @@ mod pgbouncer;
 mod port;
 mod postgres;
 mod process;
+mod python;
 mod rabbitmq;
 mod redis;
 mod redis_cluster;
@@ -46,14 +48,20 @@ const SERVICES: &[Service] = &[
     redis::SERVICE,
     redis_cluster::SERVICE,
     nats::SERVICE,
+    clients::KCAT,
+    clients::REDIS_CLI,
+    python::SERVICE,
     faketime::SERVICE,
     libraries::FINDER,
     libraries::POSTGRES,
     libraries::MYSQL,
+    libraries::OPENSSL,
+    libraries::COMPILERS,
 ];
 
 /// What the compiler needs for all features, also where no server is needed.
-const LIBRARIES: &[Service] = &[libraries::FINDER, libraries::POSTGRES, libraries::MYSQL];
+const LIBRARIES: &[Service] =
+    &[libraries::FINDER, libraries::POSTGRES, libraries::MYSQL, libraries::OPENSSL, libraries::COMPILERS];
 
 /// Starts the servers, and leaves them running.
 pub(crate) fn up() -> Result<(), String> {

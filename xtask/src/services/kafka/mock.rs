@@ -49,7 +49,8 @@ pub(super) fn serve(set: &mut Set, why: &str) -> Result<(), String> {
 
 /// A copy of its own: as whom the servers run may not reach what cargo built.
 fn build(program: &Path) -> Result<(), String> {
-    Cargo::new("build --quiet --locked -p posthaste-publishers --example kafka_mock").output()?;
+    Cargo::new("build --quiet --locked -p posthaste-publishers --all-features --example kafka_mock")
+        .output()?;
     // Cargo puts both below the same folder.
     let xtask = std::env::current_exe().map_err(|error| error.to_string())?;
     let built = xtask.with_file_name("examples").join("kafka_mock");

@@ -1,0 +1,59 @@
+//! A Python with clients of RabbitMQ and NATS that are not ours, in an environment of its own.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::set::Set;
+use super::{Service, cache, given, process};
+
+/// The program `python`, with `pika` and `nats` to import.
+const PYTHON: &str = "POSTHASTE_TEST_PYTHON";
+
+/// As pip takes them.
+const PACKAGES: &[&str] = &["pika==1.3.2", "nats-py==2.11.0"];
+
+pub(super) const SERVICE: Service = Service { missing_packages, start };
+
+fn missing_packages() -> &'static [&'static str] {
+    if given(PYTHON).is_none() && !has_venv() { &["python3-venv"] } else { &[] }
+}
+
+/// Debian has what makes such an environment in a package of its own.
+fn has_venv() -> bool {
+    let imports = Command::new("python3").args(["-c", "import ensurepip, venv"]).output();
+    imports.is_ok_and(|output| output.status.success())
+}
+
+fn start(set: &mut Set) -> Result<(), String> {
+    let python = match given(PYTHON) {
+        Some(python) => PathBuf::from(python),
+        None => cache::obtain(&folder_name(), install)?.join("bin/python"),
+    };
+    // It may have been given wrongly, or be a link to one that was removed since.
+    let imports = process::run(Command::new(&python).args(["-c", "import nats, pika"]));
+    imports.map_err(|error| format!("{error}\n{} does not work: remove it.", python.display()))?;
+    set.export(PYTHON, python.display().to_string());
+    Ok(())
+}
+
+/// It changes with the versions, so that others are installed when these change.
+fn folder_name() -> String {
+    format!("python-{}", PACKAGES.join("-").replace("==", "-"))
+}
+
+fn install(folder: &Path) -> Result<(), String> {
+    eprintln!("Downloading {} for Python", PACKAGES.join(" and "));
+    process::run(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+    process::run(Command::new(folder.join("bin/python")).args(pip).args(PACKAGES)).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_versions_have_another_folder() {
+        assert_eq!(folder_name(), "python-pika-1.3.2-nats-py-2.11.0");
+    }
+}
