@@ -169,6 +169,13 @@ impl Set {
         command.current_dir(self.directory()).env("LC_ALL", "C")
     }
 
+    /// Writes down where the last server listens, if it chose that itself.
+    pub(super) fn correct_port(&mut self, port: u16) {
+        if let Some(server) = self.state.servers.last_mut() {
+            server.port = port;
+        }
+    }
+
     pub(super) fn export(&mut self, name: &str, value: impl Into<String>) {
         self.state.variables.push((name.to_owned(), value.into()));
     }

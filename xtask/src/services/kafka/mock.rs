@@ -20,11 +20,11 @@ const SCRIPT: &str = r#"mkfifo kafka_mock.input && exec "$0" 0<> kafka_mock.inpu
 
 /// `why` there is no better one.
 pub(super) fn serve(set: &mut Set, why: &str) -> Result<(), String> {
+    // All of it: the report has room for a line only.
+    eprintln!("{why}");
     let program = set.directory().join("kafka_mock");
     build(&program).map_err(|error| {
-        format!(
-            "{why}\nApache Kafka cannot be had, see above, and neither can what stands in for it: {error}"
-        )
+        format!("Apache Kafka cannot be had, see above, and neither can what stands in for it: {error}")
     })?;
     let program = program.to_string_lossy();
     let log = set.log(NAME);
@@ -41,7 +41,11 @@ pub(super) fn serve(set: &mut Set, why: &str) -> Result<(), String> {
     set.serve(&start, || bootstrap_address(&said()).is_some())?;
     let said = said();
     let address = bootstrap_address(&said).unwrap_or_default();
-    set.export(URL, format!("kafka://{address}"));
+    let url = format!("kafka://{address}");
+    if let Some((_, port)) = url::kafka_addresses(&url).and_then(|addresses| addresses.first().copied()) {
+        set.correct_port(port);
+    }
+    set.export(URL, url);
     set.export(MOCK, "1");
     set.note(&left_out(why));
     Ok(())
