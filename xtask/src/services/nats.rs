@@ -15,6 +15,9 @@ const URL: &str = "POSTHASTE_TEST_NATS_URL";
 /// Who sets it chooses the version that is started here, too.
 const BIN: &str = "POSTHASTE_TEST_NATS_BIN";
 
+/// An event may have a payload of 1 MiB, and headers count too: the default would be just too little.
+const SETTINGS: &str = "max_payload: 8MB\n";
+
 pub(super) const SERVICE: Service = Service { missing_packages, start };
 
 fn missing_packages() -> &'static [&'static str] {
@@ -40,7 +43,18 @@ fn start(set: &mut Set) -> Result<(), String> {
     let port = port::free()?;
     let port_text = port.to_string();
     let data = set.directory().join("nats").display().to_string();
-    let args = ["--addr", "127.0.0.1", "--port", &port_text, "--jetstream", "--store_dir", &data];
+    let settings = set.create_file("nats.conf", SETTINGS)?.display().to_string();
+    let args = [
+        "--config",
+        &settings,
+        "--addr",
+        "127.0.0.1",
+        "--port",
+        &port_text,
+        "--jetstream",
+        "--store_dir",
+        &data,
+    ];
     let start = Start { name: "NATS", program: &program, args: &args, env: &[], port, stop_signal: "TERM" };
     set.serve(&start, || greets(port))?;
     set.export(URL, format!("nats://127.0.0.1:{port}"));
