@@ -9,6 +9,7 @@ use async_trait::async_trait;
 
 use crate::error::BoxError;
 use crate::event::Event;
+use crate::trace::TraceContext;
 
 /// Somewhere an event can be delivered to: a handler, a broker, a webhook.
 ///
@@ -80,6 +81,18 @@ pub struct Delivery {
     pub replays: u32,
     /// Whether it came straight from a commit or through the store.
     pub source: Source,
+    /// This delivery's own place in the trace in which the event was written; none if it was in none.
+    /// Destinations send this one on, not what stands in the event's headers. With the feature
+    /// `opentelemetry` it names the span `posthaste.deliver` of this call, if that is recorded.
+    pub trace: Option<TraceContext>,
+}
+
+impl Delivery {
+    /// The first attempt to deliver an event that comes through the store.
+    pub fn first(event: Event) -> Self {
+        let trace = TraceContext::of(&event).map(|written| written.next());
+        Self { event, attempt: 1, replays: 0, source: Source::Cold, trace }
+    }
 }
 
 impl Deref for Delivery {

@@ -8,6 +8,7 @@
 //! - [`Event`](struct@Event) is what you write; a [`Store`] is where it waits; a [`Destination`] is where it goes.
 //! - [`Routes`] say which event goes where; [`Outbox`] runs the engine.
 //! - [`writer`] is the part of a Writer that every driver shares; [`memory`] is the reference store.
+//! - [`trace`] carries the trace of a request from the write to whoever consumes the event.
 //! - [`Admin`] is for the people on call.
 //! - `conformance` (feature) is the suite that every store and destination must pass.
 
@@ -35,6 +36,7 @@ mod row;
 pub mod store;
 mod sync;
 mod time;
+pub mod trace;
 pub mod writer;
 
 pub use admin::Admin;
@@ -68,6 +70,9 @@ pub use writer::{Receipt, WriterHook};
 mod pages {
     #[doc = include_str!("../../../docs/testing-your-service.md")]
     struct TestingYourService;
+    #[cfg(feature = "opentelemetry")]
+    #[doc = include_str!("../../../docs/tracing.md")]
+    struct Tracing;
     #[cfg(feature = "conformance")]
     #[doc = include_str!("../../../docs/writing-a-destination.md")]
     struct WritingADestination;

@@ -91,7 +91,7 @@ pub(super) fn offer(shared: &Shared, event: Event, lease: &Lease, until: Instant
         return;
     }
     let item = Item {
-        delivery: Delivery { event, attempt: 1, replays: 0, source: Source::Hot },
+        delivery: Delivery { source: Source::Hot, ..Delivery::first(event) },
         route,
         progress: BTreeSet::new(),
         probe: false,

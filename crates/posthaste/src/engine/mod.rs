@@ -5,6 +5,7 @@
 
 mod attempt;
 mod breaker;
+mod dispatch;
 mod due;
 mod inflight;
 mod intake;

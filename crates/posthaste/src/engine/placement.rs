@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::Shared;
 use super::queue::Item;
-use crate::destination::{Delivery, Source};
+use crate::destination::Delivery;
 use crate::error::cut_error;
 use crate::store::{Claimed, Lease, Leased, Malformed, Settlement, Verdict};
 
@@ -97,10 +97,9 @@ fn item(leased: Leased, route: usize, probe: bool) -> Item {
     let now = Instant::now();
     Item {
         delivery: Delivery {
-            event: leased.event,
             attempt: leased.attempts.saturating_add(1),
             replays: leased.replays,
-            source: Source::Cold,
+            ..Delivery::first(leased.event)
         },
         route,
         progress: leased.progress,

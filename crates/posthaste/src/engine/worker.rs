@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use tokio::time::{Instant, timeout};
+use tracing::Instrument as _;
 
 use super::attempt::Attempt;
+use super::dispatch::Dispatch;
 use super::queue::Item;
 use super::{Shared, verdict};
 use crate::destination::{Delivery, OnTimeout, Outcome};
@@ -106,7 +108,7 @@ async fn call_all(shared: &Shared, route: &Entry, work: &[(&Item, Lease)], attem
         let is_missing = |item: &Item| !fan_out || !item.progress.contains(&target.name);
         let wanted = |(item, attempt): &(&Item, &mut Attempt)| !attempt.is_refused() && is_missing(item);
         let pairs = work.iter().map(|(item, _)| *item);
-        let batch: Vec<Delivery> = pairs
+        let mut batch: Vec<Delivery> = pairs
             .clone()
             .zip(attempts.iter_mut())
             .filter(wanted)
@@ -115,9 +117,12 @@ async fn call_all(shared: &Shared, route: &Entry, work: &[(&Item, Lease)], attem
         if batch.is_empty() {
             continue;
         }
-        let outcomes = call(shared, route, target, &batch).await;
+        let destination = fan_out.then_some(target.name.as_str());
+        let dispatch = Dispatch::start(&shared.settings.name, &route.name, destination, &mut batch);
+        let outcomes = call(shared, route, target, &batch).instrument(dispatch.span()).await;
+        dispatch.end(&outcomes);
         for ((_, attempt), outcome) in pairs.zip(attempts.iter_mut()).filter(wanted).zip(outcomes) {
-            attempt.add(fan_out.then_some(target.name.as_str()), outcome);
+            attempt.add(destination, outcome);
         }
     }
 }

@@ -201,6 +201,11 @@ impl Event {
         self.delay().is_some()
     }
 
+    /// The headers, to be changed before the event is written.
+    pub(crate) fn headers_mut(&mut self) -> &mut Headers {
+        &mut Arc::make_mut(&mut self.0).headers
+    }
+
     /// What it costs to keep this event in a queue, in bytes.
     pub(crate) fn weight(&self) -> usize {
         const FIXED: usize = 256;

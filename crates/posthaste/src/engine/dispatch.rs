@@ -1,0 +1,69 @@
+//! The spans of a delivery: what somebody who follows a trace sees of it.
+
+use tracing::Span;
+use tracing::field::{self, Empty};
+
+use crate::destination::{Delivery, Outcome};
+use crate::trace::{SPANS, start_deliveries};
+
+/// What is open while a destination is called.
+pub(super) struct Dispatch {
+    call: Span,
+    /// One per event, where OpenTelemetry listens.
+    deliveries: Vec<Span>,
+}
+
+impl Dispatch {
+    /// Opens the spans, if anybody listens, and has their places in the traces sent on.
+    pub(super) fn start(
+        outbox: &str,
+        route: &str,
+        destination: Option<&str>,
+        batch: &mut [Delivery],
+    ) -> Self {
+        let only = if let [only] = &*batch { Some(only) } else { None };
+        let call = tracing::debug_span!(
+            target: SPANS,
+            // Whoever happened to poll the worker is not its cause.
+            parent: None,
+            "posthaste.dispatch",
+            otel.status_code = Empty,
+            outbox,
+            route,
+            destination,
+            events = batch.len(),
+            event_id = only.map(|delivery| field::display(delivery.id())),
+            event_type = only.map(|delivery| delivery.event_type()),
+            attempt = only.map(|delivery| delivery.attempt),
+        );
+        let deliveries = start_deliveries(&call, batch);
+        Self { call, deliveries }
+    }
+
+    /// What the destination is called in. With one event that is the event's own span, so that whatever a
+    /// handler does belongs to the trace in which the event was written.
+    pub(super) fn span(&self) -> Span {
+        match self.deliveries.as_slice() {
+            [only] if !only.is_disabled() => only.clone(),
+            _ => self.call.clone(),
+        }
+    }
+
+    /// Closes the spans, and marks those that failed.
+    pub(super) fn end(self, outcomes: &[Outcome]) {
+        if self.call.is_disabled() {
+            return;
+        }
+        let has_failed = |outcome: &Outcome| !matches!(outcome, Outcome::Done | Outcome::Defer(_));
+        if outcomes.iter().any(has_failed) {
+            mark_failed(&self.call);
+        }
+        for (span, _) in self.deliveries.iter().zip(outcomes).filter(|(_, outcome)| has_failed(outcome)) {
+            mark_failed(span);
+        }
+    }
+}
+
+fn mark_failed(span: &Span) {
+    span.record("otel.status_code", "ERROR");
+}
