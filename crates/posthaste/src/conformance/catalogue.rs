@@ -243,7 +243,13 @@ macro_rules! destination_conformance {
             destination {
                 single_event_arrives
                 every_event_of_a_batch_arrives_with_its_id
-                one_outcome_per_event_in_order
+                id_key_and_headers_arrive
+                one_bad_event_does_not_fail_the_batch
+                order_kept_within_a_key
+                too_large_is_dead_not_retried
+                hostile_values_never_panic
+                unreachable_is_not_an_attempt
+                delivers_after_broker_restart
                 empty_payload_survives
                 payload_of_one_mebibyte_survives
                 binary_payload_survives

@@ -2,14 +2,19 @@
 
 #![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 
+use super::hostile;
 use super::kit::{named, plain, sorted};
-use crate::destination::{Delivery, Destination, Outcome, Source};
-use crate::event::{Event, EventId, Limits};
+use crate::destination::{Delivery, Destination, Outcome};
+use crate::event::{Event, EventId, Headers, Limits};
+use crate::trace::{TRACEPARENT, TraceContext};
 
 /// One destination under test, with nothing in it yet. Every case gets a fresh one.
 #[async_trait]
@@ -17,15 +22,51 @@ pub trait DestinationHarness: Send + Sync {
     /// The destination.
     fn destination(&self) -> Arc<dyn Destination>;
 
-    /// What has arrived on the other side, once there are at least `n` messages. Fails after a
-    /// while if there never are.
+    /// What has arrived on the other side, in the order in which its consumer sees it, once there are at
+    /// least `n` messages. Fails after a while if there never are.
     async fn received(&self, n: usize) -> Vec<Received>;
 
     /// An event that the destination refuses while it takes others, if there is such a thing.
     fn refused(&self) -> Option<Event>;
 
+    /// An event with more bytes than the destination can ever take, if there is such a thing.
+    fn too_large(&self) -> Option<Event>;
+
+    /// The server behind the destination, if there is one that can be stopped.
+    fn server(&self) -> Option<&dyn Server>;
+
+    /// What a consumer can see of an event.
+    fn capabilities(&self) -> DestinationCapabilities;
+
     /// Removes what the case left behind; called at its end, also when it failed.
     async fn close(&self);
+}
+
+/// The server behind a destination: a broker that the case may stop, because nobody else uses it meanwhile.
+#[async_trait]
+pub trait Server: Send + Sync {
+    /// Makes the destination able to take events; called before the first one. What the server took before
+    /// it was stopped must still be there after it was started again.
+    async fn start(&self);
+
+    /// Ends it without a warning, and returns when it is gone.
+    async fn stop(&self);
+}
+
+/// What a consumer of a destination can see of an event. A case that needs more says so and is skipped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DestinationCapabilities {
+    /// The event's aggregate id comes as the key of the message, or as what stands for a key there.
+    pub key: bool,
+    /// The event's headers come with it.
+    pub headers: bool,
+    /// Events of one key are seen in the order in which they were delivered.
+    pub order: bool,
+}
+
+impl DestinationCapabilities {
+    /// Everything.
+    pub const ALL: Self = Self { key: true, headers: true, order: true };
 }
 
 /// One message as its consumer sees it.
@@ -35,17 +76,39 @@ pub struct Received {
     pub id: EventId,
     /// The event's payload.
     pub payload: Bytes,
+    /// The event's aggregate id, from wherever this destination carries it.
+    pub key: Option<String>,
+    /// All headers of the message, those of the destination's own included, in whatever case.
+    pub headers: Headers,
 }
 
-fn first_attempt(event: Event) -> Delivery {
-    Delivery { event, attempt: 1, replays: 0, source: Source::Cold }
+/// For a destination whose consumer sees the delivery itself, as a handler does.
+impl From<&Delivery> for Received {
+    fn from(delivery: &Delivery) -> Self {
+        let mut headers = delivery.headers().clone();
+        headers.extend(delivery.trace.as_ref().map(|trace| (TRACEPARENT.to_owned(), trace.traceparent())));
+        Self {
+            id: delivery.id().clone(),
+            payload: delivery.payload().clone(),
+            key: delivery.aggregate_id().map(str::to_owned),
+            headers,
+        }
+    }
+}
+
+impl Received {
+    /// A header by its name, in whatever case.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let header = self.headers.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
+        header.map(|(_, value)| value.as_str())
+    }
 }
 
 /// Delivers in batches as large as the destination likes them; answers every outcome.
 async fn deliver(destination: &dyn Destination, events: &[Event]) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     for batch in events.chunks(destination.profile().batch.max(1)) {
-        let batch: Vec<Delivery> = batch.iter().cloned().map(first_attempt).collect();
+        let batch: Vec<Delivery> = batch.iter().cloned().map(Delivery::first).collect();
         let answers = destination.deliver(&batch).await;
         assert_eq!(answers.len(), batch.len(), "one outcome per event");
         outcomes.extend(answers);
@@ -77,7 +140,7 @@ pub async fn every_event_of_a_batch_arrives_with_its_id(h: &dyn DestinationHarne
     arrive(h, &events).await;
 }
 
-pub async fn one_outcome_per_event_in_order(h: &dyn DestinationHarness) {
+pub async fn one_bad_event_does_not_fail_the_batch(h: &dyn DestinationHarness) {
     let Some(refused) = h.refused() else {
         println!("skipped: this destination refuses nothing");
         return;
@@ -139,9 +202,152 @@ pub async fn repeated_event_is_taken_again(h: &dyn DestinationHarness) {
     let event = plain();
     let destination = h.destination();
     for attempt in 1..=2 {
-        let delivery = Delivery { attempt, ..first_attempt(event.clone()) };
+        let delivery = Delivery { attempt, ..Delivery::first(event.clone()) };
         let outcome = destination.deliver(&[delivery]).await.remove(0);
         assert!(matches!(outcome, Outcome::Done), "attempt {attempt}: {outcome:?}");
     }
     assert!(h.received(1).await.iter().all(|message| message.id == *event.id()));
+}
+
+// S2-06, S3-120
+pub async fn id_key_and_headers_arrive(h: &dyn DestinationHarness) {
+    let can = h.capabilities();
+    let traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let event = Event::builder("OrderPlaced")
+        .aggregate("Order", "o-17")
+        .header("region", "eu")
+        .header(TRACEPARENT, traceparent)
+        .json_text("{}")
+        .build()
+        .expect("a good event");
+    arrive(h, std::slice::from_ref(&event)).await;
+    let message = h.received(1).await.remove(0);
+    assert_eq!(message.id, *event.id());
+    if can.key {
+        assert_eq!(message.key.as_deref(), Some("o-17"));
+    }
+    if can.headers {
+        assert_eq!(message.header("region"), Some("eu"));
+        let sent = message.header(TRACEPARENT).and_then(|header| TraceContext::parse(header, None));
+        let sent = sent.expect("a trace context is sent on");
+        let written = TraceContext::parse(traceparent, None).expect("a context");
+        assert_eq!(sent.trace_id(), written.trace_id(), "the trace goes on");
+        assert_ne!(sent.span_id(), written.span_id(), "in the span of the delivery");
+    }
+}
+
+pub async fn order_kept_within_a_key(h: &dyn DestinationHarness) {
+    const KEYS: usize = 7;
+    if !h.capabilities().order {
+        println!("skipped: the consumers of this destination see no order");
+        return;
+    }
+    let event = |n: usize| {
+        let key = format!("k{}", n % KEYS);
+        Event::builder("Ordered").aggregate("Order", &key).json(&n).build().expect("a good event")
+    };
+    let events: Vec<Event> = (0..500).map(event).collect();
+    arrive(h, &events).await;
+    let received = h.received(events.len()).await;
+    for key in 0..KEYS {
+        let of_key = |event: &&Event| event.aggregate_id() == Some(format!("k{key}").as_str());
+        let sent: Vec<&EventId> = events.iter().filter(of_key).map(Event::id).collect();
+        let seen = received.iter().map(|message| &message.id).filter(|id| sent.contains(id));
+        assert_eq!(seen.collect::<Vec<_>>(), sent, "key {key}");
+    }
+}
+
+pub async fn too_large_is_dead_not_retried(h: &dyn DestinationHarness) {
+    let Some(large) = h.too_large() else {
+        println!("skipped: nothing is too large for this destination");
+        return;
+    };
+    let outcomes = deliver(&*h.destination(), &[plain(), large, plain()]).await;
+    let [Outcome::Done, Outcome::Dead(reason), Outcome::Done] = outcomes.as_slice() else {
+        panic!("the large one is dead, and the others are delivered: {outcomes:?}");
+    };
+    assert!(reason.contains("bytes"), "the reason names a size: {reason}");
+    assert_eq!(h.received(2).await.len(), 2);
+}
+
+/// Every value that a row can hold: it arrives as it is, or the event is dead with a reason.
+pub async fn hostile_values_never_panic(h: &dyn DestinationHarness) {
+    let destination = h.destination();
+    let mut sent = Vec::new();
+    for events in hostile::events().chunks(50) {
+        let outcomes = AssertUnwindSafe(deliver(&*destination, events)).catch_unwind().await;
+        let outcomes = outcomes.unwrap_or_else(|_| panic!("a panic among {events:?}"));
+        for (event, outcome) in events.iter().zip(outcomes) {
+            match outcome {
+                Outcome::Done => sent.push(event.clone()),
+                Outcome::Dead(reason) => {
+                    assert!(!reason.is_empty() && reason.len() < 1_000, "{event:?}: {reason}");
+                    assert!(!reason.chars().any(char::is_control), "{event:?}: {reason:?}");
+                }
+                // A place that does not exist: the event may wait for it.
+                Outcome::Retry(_) if event.topic().is_some() => {}
+                other => panic!("{event:?}: {other:?}"),
+            }
+        }
+    }
+    let good = plain();
+    let outcome = deliver(&*destination, std::slice::from_ref(&good)).await.remove(0);
+    assert!(matches!(outcome, Outcome::Done), "others go on: {outcome:?}");
+    sent.push(good);
+    let received = h.received(sent.len()).await;
+    for event in sent {
+        let message = received.iter().find(|message| message.id == *event.id());
+        let message = message.unwrap_or_else(|| panic!("{event:?} was said to be delivered"));
+        assert_eq!(message.payload, event.payload(), "{event:?}");
+    }
+}
+
+// T10, Invariant 7
+pub async fn unreachable_is_not_an_attempt(h: &dyn DestinationHarness) {
+    let Some(server) = h.server() else {
+        println!("skipped: there is no server that can be stopped");
+        return;
+    };
+    server.start().await;
+    let destination = h.destination();
+    settle_in(&*destination).await;
+    server.stop().await;
+    for _ in 0..3 {
+        for outcome in deliver(&*destination, &[plain(), plain()]).await {
+            assert!(matches!(outcome, Outcome::Unreachable(_)), "{outcome:?}");
+        }
+    }
+    server.start().await;
+}
+
+pub async fn delivers_after_broker_restart(h: &dyn DestinationHarness) {
+    let Some(server) = h.server() else {
+        println!("skipped: there is no server that can be stopped");
+        return;
+    };
+    server.start().await;
+    let destination = h.destination();
+    let before = settle_in(&*destination).await;
+    server.stop().await;
+    let outcome = deliver(&*destination, &[plain()]).await.remove(0);
+    assert!(matches!(outcome, Outcome::Unreachable(_)), "{outcome:?}");
+    server.start().await;
+    let after = settle_in(&*destination).await;
+    let received = h.received(2).await;
+    for id in [before, after] {
+        assert!(received.iter().any(|message| message.id == id), "{id} in {received:?}");
+    }
+}
+
+/// Delivers one event; a server that has just started may refuse it for a while.
+async fn settle_in(destination: &dyn Destination) -> EventId {
+    let event = plain();
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+    loop {
+        match deliver(destination, std::slice::from_ref(&event)).await.remove(0) {
+            Outcome::Done => return event.id().clone(),
+            outcome => assert!(tokio::time::Instant::now() < deadline, "never delivered: {outcome:?}"),
+        }
+        tokio::task::yield_now().await;
+    }
 }

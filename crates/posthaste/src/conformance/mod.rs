@@ -16,6 +16,7 @@ mod catalogue;
 pub mod claim;
 pub mod destination;
 pub mod hook;
+mod hostile;
 mod kit;
 pub mod park;
 pub mod purge;
@@ -37,7 +38,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures_util::FutureExt as _;
 
-pub use destination::DestinationHarness;
+pub use destination::{DestinationCapabilities, DestinationHarness};
 pub use scene::Scene;
 pub use script::{End, OwnEnd, SavepointEnd, Script, ScriptError, Step};
 pub use writer::{WriterCapabilities, WriterHarness};

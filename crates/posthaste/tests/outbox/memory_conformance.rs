@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use posthaste::conformance::destination::Received;
+use posthaste::conformance::destination::{DestinationCapabilities, Received, Server};
 use posthaste::conformance::{Capabilities, Defect, DestinationHarness, Harness, TxEnd};
 use posthaste::memory::{MemoryStore, RawRow};
 use posthaste::store::Store;
@@ -82,13 +82,23 @@ impl DestinationHarness for Recording {
     async fn received(&self, n: usize) -> Vec<Received> {
         self.0.wait_for(n).await;
         let taken = self.0.deliveries().into_iter().filter(|delivery| delivery.event_type() != "Refused");
-        taken
-            .map(|delivery| Received { id: delivery.id().clone(), payload: delivery.payload().clone() })
-            .collect()
+        taken.map(|delivery| Received::from(&delivery)).collect()
     }
 
     fn refused(&self) -> Option<Event> {
         Event::json("Refused", "no").ok()
+    }
+
+    fn too_large(&self) -> Option<Event> {
+        Event::json("Refused", "too large").ok()
+    }
+
+    fn server(&self) -> Option<&dyn Server> {
+        None
+    }
+
+    fn capabilities(&self) -> DestinationCapabilities {
+        DestinationCapabilities::ALL
     }
 
     async fn close(&self) {}
@@ -96,7 +106,7 @@ impl DestinationHarness for Recording {
 
 fn recorder() -> Recorder {
     Recorder::with(|delivery| match delivery.event_type() {
-        "Refused" => Outcome::Dead("refused".to_owned()),
+        "Refused" => Outcome::Dead("refused: too many bytes".to_owned()),
         _ => Outcome::Done,
     })
 }
