@@ -1,0 +1,59 @@
+//! From a URL to a publisher. This is the one place that knows which schemes there are.
+
+use std::sync::Arc;
+
+use posthaste::Destination;
+
+use crate::error::PublisherError;
+
+/// What a URL may begin with.
+const SCHEMES: &[&str] = &[
+    "kafka",
+    "amqp",
+    "amqps",
+    "nats",
+    "tls",
+    "redis-stream",
+    "rediss-stream",
+    "http",
+    "https",
+    "stdout",
+    "file",
+];
+
+/// The publisher that a URL names. Nothing is connected yet.
+///
+/// | URL | publisher | feature |
+/// |---|---|---|
+/// | `kafka://host:9092,host:9092/topic` | `kafka::KafkaPublisher` | `kafka` |
+/// | `amqp://user:password@host/vhost?exchange=…` | `amqp::AmqpPublisher` | `amqp` |
+/// | `nats://host:4222/subject` | `nats::NatsPublisher` | `nats` |
+/// | `redis-stream://host:6379/0?stream=…` | `redis_streams::RedisStreamPublisher` | `redis-streams` |
+/// | `https://host/path` | `http::HttpPublisher` | `http` |
+/// | `stdout:`, `file:///path` | `lines::LinesPublisher` | `lines` |
+///
+/// ```
+/// # #[cfg(feature = "lines")] {
+/// let destination = posthaste_publishers::publisher("stdout:?format=envelope")?;
+/// # let _ = destination;
+/// # }
+/// # Ok::<(), posthaste_publishers::PublisherError>(())
+/// ```
+pub fn publisher(url: &str) -> Result<Arc<dyn Destination>, PublisherError> {
+    let scheme = url.split(':').next().unwrap_or_default();
+    match scheme {
+        #[cfg(feature = "lines")]
+        "stdout" | "file" => Ok(Arc::new(crate::lines::LinesPublisher::from_url(url)?)),
+        _ => Err(PublisherError::new("publisher", why_none(scheme))),
+    }
+}
+
+fn why_none(scheme: &str) -> String {
+    if SCHEMES.contains(&scheme) {
+        return format!(
+            "this build has no publisher for {scheme}: turn on its feature of posthaste-publishers"
+        );
+    }
+    // What was typed is not shown: it may be a password.
+    format!("the URL begins with no scheme that is known: known are {}", SCHEMES.join(", "))
+}

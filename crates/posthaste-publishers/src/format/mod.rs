@@ -1,0 +1,266 @@
+//! What a message looks like: which bytes are its body, and what stands in its headers.
+
+mod cloud_events;
+mod debezium;
+mod envelope;
+mod raw;
+
+use std::borrow::Cow;
+use std::str::FromStr;
+
+use bytes::Bytes;
+use posthaste::Delivery;
+use posthaste::trace::{TRACEPARENT, TRACESTATE};
+
+/// How an event becomes a message. Whatever it is, the message carries the event's id, its headers, and the
+/// trace context of the delivery.
+///
+/// ```
+/// use posthaste_publishers::Format;
+///
+/// assert_eq!("cloudevents".parse(), Ok(Format::CloudEvents));
+/// assert_eq!(Format::default(), Format::Raw);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Format {
+    /// The payload as it is, and everything else in headers that begin with `outbox-`.
+    #[default]
+    Raw,
+    /// One JSON object with everything in it; a payload that is not JSON stands there in base64.
+    Envelope,
+    /// CloudEvents 1.0 in binary mode: the payload as it is, attributes in headers.
+    CloudEvents,
+    /// CloudEvents 1.0 in structured mode: one JSON object.
+    CloudEventsStructured,
+    /// As Debezium's outbox event router writes it: the payload as it is, the id in the header `id`, the
+    /// type in `eventType`. Unless a topic is set it goes to `outbox.event.` and the aggregate type.
+    Debezium,
+}
+
+/// The format is none of those that are known.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no such format: write raw, envelope, cloudevents, cloudevents-structured or debezium")]
+pub struct UnknownFormat;
+
+impl FromStr for Format {
+    type Err = UnknownFormat;
+
+    fn from_str(name: &str) -> Result<Self, UnknownFormat> {
+        Ok(match name {
+            "raw" => Self::Raw,
+            "envelope" => Self::Envelope,
+            "cloudevents" => Self::CloudEvents,
+            "cloudevents-structured" => Self::CloudEventsStructured,
+            "debezium" => Self::Debezium,
+            _ => return Err(UnknownFormat),
+        })
+    }
+}
+
+/// What a broker gets of an event. Where the content type goes is the broker's own business.
+#[derive(Debug)]
+pub(crate) struct Message<'a> {
+    pub(crate) body: Bytes,
+    pub(crate) content_type: Cow<'a, str>,
+    /// Names are as the format writes them; no name is there twice, in whatever case.
+    pub(crate) headers: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+}
+
+/// What JSON payloads are, which name no content type.
+pub(crate) const JSON: &str = "application/json";
+
+impl Format {
+    /// The message of an event. `ce` is what the names of CloudEvents' headers begin with at this broker:
+    /// `ce_` on Kafka, `ce-` on NATS and HTTP, `cloudEvents_` on AMQP.
+    pub(crate) fn message<'a>(self, delivery: &'a Delivery, ce: &str) -> Message<'a> {
+        let mut message = match self {
+            Self::Raw => raw::message(delivery),
+            Self::Envelope => envelope::message(delivery),
+            Self::CloudEvents => cloud_events::binary(delivery, ce),
+            Self::CloudEventsStructured => cloud_events::structured(delivery),
+            Self::Debezium => debezium::message(delivery),
+        };
+        message.add_trace(delivery);
+        message.add_headers_of_the_event(delivery, self.reserved(ce));
+        message
+    }
+
+    /// What the names of this format's own headers begin with.
+    fn reserved(self, ce: &str) -> Option<&str> {
+        match self {
+            Self::Raw | Self::Envelope => Some(raw::PREFIX),
+            Self::CloudEvents => Some(ce),
+            Self::CloudEventsStructured | Self::Debezium => None,
+        }
+    }
+
+    /// Where events go when no setting says so; none means that one has to.
+    pub(crate) fn default_target(self) -> Option<&'static str> {
+        matches!(self, Self::Debezium).then_some("outbox.event.{aggregate_type}")
+    }
+}
+
+impl<'a> Message<'a> {
+    fn payload(delivery: &'a Delivery) -> Self {
+        Self {
+            body: delivery.payload().clone(),
+            content_type: content_type(delivery).into(),
+            headers: Vec::with_capacity(8 + delivery.headers().len()),
+        }
+    }
+
+    fn add(&mut self, name: impl Into<Cow<'a, str>>, value: impl Into<Cow<'a, str>>) {
+        self.headers.push((name.into(), value.into()));
+    }
+
+    fn add_some<V: Into<Cow<'a, str>>>(&mut self, name: impl Into<Cow<'a, str>>, value: Option<V>) {
+        if let Some(value) = value {
+            self.add(name, value);
+        }
+    }
+
+    /// The delivery's own place in the trace, not that of the event's writer.
+    fn add_trace(&mut self, delivery: &'a Delivery) {
+        if let Some(trace) = &delivery.trace {
+            self.add(TRACEPARENT, trace.traceparent());
+            self.add_some(TRACESTATE, trace.tracestate());
+        }
+    }
+
+    /// Headers that could be the format's own are left out, whether this event has them or not: who copies a
+    /// message's headers into a new event must not pass it off for the old one.
+    fn add_headers_of_the_event(&mut self, delivery: &'a Delivery, reserved: Option<&str>) {
+        let ours = self.headers.len();
+        for (name, value) in delivery.headers() {
+            let is_ours = |(other, _): &(Cow<'_, str>, Cow<'_, str>)| other.eq_ignore_ascii_case(name);
+            let is_reserved = reserved.is_some_and(|prefix| begins_with(name, prefix));
+            if !is_reserved && !self.headers[..ours].iter().any(is_ours) {
+                self.add(name.as_str(), value.as_str());
+            }
+        }
+    }
+
+    /// How many bytes a broker gets, as far as we know them.
+    pub(crate) fn size(&self) -> usize {
+        let headers: usize = self.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+        self.body.len() + self.content_type.len() + headers
+    }
+}
+
+/// In whatever case.
+fn begins_with(name: &str, prefix: &str) -> bool {
+    name.as_bytes().get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
+}
+
+/// The media type of the payload.
+fn content_type(delivery: &Delivery) -> &str {
+    delivery.content_type().unwrap_or(JSON)
+}
+
+/// The payload as JSON text, if that is what it is.
+fn json(delivery: &Delivery) -> Option<&serde_json::value::RawValue> {
+    let type_name = content_type(delivery);
+    let is_json =
+        type_name == JSON || type_name.starts_with("application/json;") || type_name.ends_with("+json");
+    is_json.then(|| serde_json::from_slice(delivery.payload()).ok())?
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use posthaste::{Event, EventId, Timestamp};
+
+    use super::*;
+
+    /// An event with something in every field.
+    pub(crate) fn order() -> Delivery {
+        let event = Event::builder("OrderPlaced")
+            .id(EventId::from("0190-id"))
+            .aggregate("Order", "o-17")
+            .tenant_id("acme")
+            .schema_version(3)
+            .header("region", "eu")
+            .header("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+            .header("tracestate", "vendor=1")
+            .occurred_at(Timestamp::from_micros(1_700_000_000_000_000))
+            .json_text(r#"{"total": 42.10}"#)
+            .build();
+        Delivery::first(event.expect("a good event"))
+    }
+
+    /// The headers of a message but for the trace, which is new each time.
+    pub(crate) fn headers(message: &Message<'_>) -> Vec<(String, String)> {
+        let headers = message.headers.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+        headers.filter(|(name, _)| !name.ends_with("traceparent")).collect()
+    }
+
+    pub(crate) fn pairs(headers: &[(&str, &str)]) -> Vec<(String, String)> {
+        headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    const ALL: [Format; 5] =
+        [Format::Raw, Format::Envelope, Format::CloudEvents, Format::CloudEventsStructured, Format::Debezium];
+
+    #[test]
+    fn every_format_sends_the_deliverys_own_trace_on() {
+        let delivery = order();
+        let trace = delivery.trace.as_ref().expect("a trace").traceparent();
+        for format in ALL {
+            let message = format.message(&delivery, "ce-");
+            let sent: Vec<&str> = message
+                .headers
+                .iter()
+                .filter(|(name, _)| name == TRACEPARENT)
+                .map(|(_, value)| value.as_ref())
+                .collect();
+            assert_eq!(sent, [trace.as_str()], "{format:?}");
+        }
+    }
+
+    #[test]
+    fn no_header_of_an_event_takes_the_place_of_ours() {
+        let event = Event::builder("OrderPlaced")
+            .header("Outbox-Event-Id", "forged")
+            .header("CE-ID", "forged")
+            .header("ID", "forged")
+            .json_text("{}")
+            .build();
+        let delivery = Delivery::first(event.expect("a good event"));
+        for (format, ours) in
+            [(Format::Raw, "outbox-event-id"), (Format::CloudEvents, "ce-id"), (Format::Debezium, "id")]
+        {
+            let message = format.message(&delivery, "ce-");
+            let of_that_name = message.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case(ours));
+            let values: Vec<&str> = of_that_name.map(|(_, value)| value.as_ref()).collect();
+            assert_eq!(values, [delivery.id().as_str()], "{format:?}");
+        }
+    }
+
+    #[test]
+    fn headers_that_this_event_has_not_are_kept_from_others_too() {
+        let event = Event::builder("OrderPlaced")
+            .header("Outbox-Tenant-Id", "another")
+            .header("ce-subject", "another")
+            .header("outboxed", "mine")
+            .json_text("{}")
+            .build();
+        let delivery = Delivery::first(event.expect("a good event"));
+        let names = |format: Format| -> Vec<String> {
+            let message = format.message(&delivery, "ce-");
+            message.headers.iter().map(|(name, _)| name.to_lowercase()).collect()
+        };
+        assert!(!names(Format::Raw).contains(&"outbox-tenant-id".to_owned()));
+        assert!(names(Format::Raw).contains(&"ce-subject".to_owned()));
+        assert!(!names(Format::CloudEvents).contains(&"ce-subject".to_owned()));
+        assert!(names(Format::Raw).contains(&"outboxed".to_owned()));
+    }
+
+    #[test]
+    fn names_of_formats_are_those_of_the_message() {
+        for name in ["raw", "envelope", "cloudevents", "cloudevents-structured", "debezium"] {
+            assert!(name.parse::<Format>().is_ok(), "{name}");
+            assert!(UnknownFormat.to_string().contains(name), "{name}");
+        }
+        assert_eq!("json".parse::<Format>(), Err(UnknownFormat));
+    }
+}

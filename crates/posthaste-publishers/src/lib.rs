@@ -1,0 +1,41 @@
+//! Where events go from here: message brokers, webhooks, files.
+//!
+//! Every publisher is a [`Destination`](posthaste::Destination), built from a URL or by a builder, and none
+//! shows a type of the library that it stands on. Building one checks the settings and connects nowhere: a
+//! broker that is down is not an error but an outage, which spends no attempts.
+//!
+//! # Layout
+//!
+//! - [`publisher`] builds any of them from its URL.
+//! - `kafka`, `amqp`, `nats`, `redis_streams`, `http` and `lines` are the publishers, one feature each.
+//! - [`Format`] says what a message looks like.
+
+// Each publisher uses some of what they share.
+#![cfg_attr(
+    not(all(
+        feature = "amqp",
+        feature = "http",
+        feature = "kafka",
+        feature = "nats",
+        feature = "redis-streams"
+    )),
+    allow(dead_code)
+)]
+
+mod address;
+mod connect;
+mod error;
+mod format;
+#[cfg(feature = "lines")]
+pub mod lines;
+mod refused;
+mod template;
+
+pub use connect::publisher;
+pub use error::PublisherError;
+pub use format::{Format, UnknownFormat};
+
+/// The pages of this repository about publishers, so that their programs are compiled.
+#[cfg(doctest)]
+mod pages {
+}

@@ -1,0 +1,138 @@
+//! Lines in a file: the suite, and what only files can get wrong.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use posthaste::conformance::destination::{DestinationCapabilities, DestinationHarness, Received, Server};
+use posthaste::{Delivery, Destination, Event, EventId, Outcome};
+use posthaste_publishers::lines::LinesPublisher;
+use serde_json::Value;
+use tempfile::TempDir;
+
+struct Lines {
+    folder: TempDir,
+}
+
+impl Lines {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().expect("a folder") }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("events.jsonl")
+    }
+
+    fn lines(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.path()).expect("a file");
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    }
+}
+
+fn received(line: Value) -> Received {
+    let text = |name: &str| line[name].as_str().map(str::to_owned);
+    let payload = match text("payload_base64") {
+        Some(base64) => STANDARD.decode(base64).expect("base64").into(),
+        None => serde_json::to_vec(&line["payload"]).expect("JSON").into(),
+    };
+    let headers = serde_json::from_value(line["headers"].clone()).expect("headers");
+    Received { id: EventId::from(text("id").expect("an id")), payload, key: text("aggregate_id"), headers }
+}
+
+#[async_trait]
+impl DestinationHarness for Lines {
+    fn destination(&self) -> Arc<dyn Destination> {
+        Arc::new(LinesPublisher::file(self.path()))
+    }
+
+    async fn received(&self, _: usize) -> Vec<Received> {
+        self.lines().into_iter().map(received).collect()
+    }
+
+    fn refused(&self) -> Option<Event> {
+        None
+    }
+
+    fn too_large(&self) -> Option<Event> {
+        None
+    }
+
+    fn server(&self) -> Option<&dyn Server> {
+        None
+    }
+
+    fn capabilities(&self) -> DestinationCapabilities {
+        DestinationCapabilities::ALL
+    }
+
+    async fn close(&self) {}
+}
+
+posthaste::destination_conformance!(Lines::new());
+
+fn event(json: &str) -> Delivery {
+    Delivery::first(Event::builder("Made").json_text(json).build().expect("a good event"))
+}
+
+#[tokio::test]
+async fn payload_of_many_lines_becomes_one() {
+    let lines = Lines::new();
+    let outcomes = lines.destination().deliver(&[event("{\n  \"a\": \"x\\ny\"\r\n}")]).await;
+    assert!(matches!(outcomes[..], [Outcome::Done]));
+    assert_eq!(lines.lines()[0]["payload"]["a"], "x\ny");
+}
+
+#[tokio::test]
+async fn file_that_was_moved_away_is_made_anew() {
+    let lines = Lines::new();
+    let destination = LinesPublisher::file(lines.path()).fsync(true);
+    destination.deliver(&[event("1")]).await;
+    std::fs::rename(lines.path(), lines.folder.path().join("old")).expect("moved");
+    destination.deliver(&[event("2")]).await;
+    assert_eq!(lines.lines().len(), 1);
+    assert_eq!(lines.lines()[0]["payload"], 2);
+}
+
+#[tokio::test]
+async fn place_where_nothing_can_be_written_is_out_of_reach() {
+    let lines = Lines::new();
+    std::fs::set_permissions(lines.folder.path(), std::fs::Permissions::from_mode(0o500)).expect("read only");
+    // Root may write there all the same: a folder in place of the file stops everybody.
+    let destination = LinesPublisher::file(lines.folder.path());
+    let outcomes = destination.deliver(&[event("1")]).await;
+    assert!(matches!(outcomes[..], [Outcome::Unreachable(_)]), "{outcomes:?}");
+}
+
+#[tokio::test]
+async fn full_disk_is_out_of_reach_and_a_line_that_was_cut_is_ended() {
+    let outcomes = LinesPublisher::file("/dev/full").deliver(&[event("1")]).await;
+    let [Outcome::Unreachable(why)] = &outcomes[..] else { panic!("{outcomes:?}") };
+    assert!(why.error.to_string().starts_with("no line can be written: "), "{}", why.error);
+}
+
+#[test]
+fn urls_name_the_place_and_the_format() {
+    for url in [
+        "stdout:",
+        "stdout://?format=envelope",
+        "file:///tmp/x.jsonl?fsync=true&format=cloudevents-structured",
+    ] {
+        assert!(posthaste_publishers::publisher(url).is_ok(), "{url}");
+    }
+    for (url, text) in [
+        ("file://tmp/x", "lines: write a file as file:///path, with three slashes"),
+        ("stdout:?format=raw", "lines: a line is JSON: the format is envelope or cloudevents-structured"),
+        ("stdout:?fsync=true", "lines: the URL has a parameter that is not known: known are format"),
+        ("file:///x?fsync=maybe", "lines: `fsync` of the URL must be true or false"),
+        (
+            "ftp://x",
+            "publisher: the URL begins with no scheme that is known: known are kafka, amqp, amqps, nats, tls, redis-stream, rediss-stream, http, https, stdout, file",
+        ),
+    ] {
+        let error = posthaste_publishers::publisher(url).expect_err(url);
+        assert_eq!(error.to_string(), text, "{url}");
+    }
+}

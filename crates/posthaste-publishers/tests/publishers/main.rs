@@ -1,0 +1,12 @@
+//! Every publisher on the real thing behind it: one program, because it links a lot.
+//!
+//! Each publisher has a module: the destinations' suite, and what only it can get wrong. The files beside
+//! them are what all of them share.
+
+/// Lines in a file.
+#[cfg(feature = "lines")]
+mod lines;
+/// Servers of a test's own, to be killed, held and started again.
+mod server;
+/// A broker is away for half a minute, holds its answers longer than a lease, or is away when we have to go.
+mod trouble;
