@@ -42,6 +42,8 @@ const SCHEMES: &[&str] = &[
 pub fn publisher(url: &str) -> Result<Arc<dyn Destination>, PublisherError> {
     let scheme = url.split(':').next().unwrap_or_default();
     match scheme {
+        #[cfg(feature = "kafka")]
+        "kafka" => Ok(Arc::new(crate::kafka::KafkaPublisher::from_url(url)?)),
         #[cfg(feature = "lines")]
         "stdout" | "file" => Ok(Arc::new(crate::lines::LinesPublisher::from_url(url)?)),
         _ => Err(PublisherError::new("publisher", why_none(scheme))),

@@ -26,6 +26,8 @@ mod address;
 mod connect;
 mod error;
 mod format;
+#[cfg(feature = "kafka")]
+pub mod kafka;
 #[cfg(feature = "lines")]
 pub mod lines;
 mod refused;
@@ -38,4 +40,7 @@ pub use format::{Format, UnknownFormat};
 /// The pages of this repository about publishers, so that their programs are compiled.
 #[cfg(doctest)]
 mod pages {
+    #[cfg(feature = "kafka")]
+    #[doc = include_str!("../../../docs/kafka.md")]
+    struct Kafka;
 }

@@ -3,6 +3,9 @@
 //! Each publisher has a module: the destinations' suite, and what only it can get wrong. The files beside
 //! them are what all of them share.
 
+/// Apache Kafka.
+#[cfg(feature = "kafka")]
+mod kafka;
 /// Lines in a file.
 #[cfg(feature = "lines")]
 mod lines;

@@ -1,0 +1,120 @@
+//! What the report about an event means for it.
+
+use std::time::Duration;
+
+use posthaste::Outcome;
+use rdkafka::types::RDKafkaErrorCode as Code;
+
+use super::line::Trouble;
+use crate::refused::Refused;
+
+/// What an answer may have to name.
+pub(super) struct Context<'a> {
+    pub(super) topic: &'a str,
+    pub(super) bytes: usize,
+    pub(super) timeout: Duration,
+    pub(super) trouble: &'a Trouble,
+}
+
+/// The outcome of an event that was not taken. No code means that there was no report.
+pub(super) fn outcome(code: Option<Code>, context: &Context<'_>) -> Outcome {
+    let Some(code) = code else { return silence(context) };
+    let topic = context.topic;
+    match code {
+        Code::MessageSizeTooLarge | Code::MessageBatchTooLarge => Refused::new(format!(
+            "too large: topic {topic} takes no message of {} bytes: raise its max.message.bytes",
+            context.bytes
+        ))
+        .into(),
+        Code::UnknownTopic | Code::UnknownTopicOrPartition | Code::UnknownPartition => {
+            retry(format!("topic {topic} does not exist: create it"))
+        }
+        Code::TopicAuthorizationFailed => {
+            retry(format!("writing to topic {topic} is not allowed: grant WRITE on it"))
+        }
+        Code::InvalidTopic => retry(format!("the brokers take no topic of the name {topic}")),
+        Code::InvalidRecord => retry(format!(
+            "topic {topic} refuses the message as invalid: if the topic is compacted the event needs an aggregate id"
+        )),
+        Code::PurgeQueue
+        | Code::PurgeInflight
+        | Code::MessageTimedOut
+        | Code::OperationTimedOut
+        | Code::QueueFull => silence(context),
+        Code::ClusterAuthorizationFailed => Outcome::no_connection(
+            "Kafka: an idempotent producer is not allowed: grant WRITE, or IDEMPOTENT_WRITE on the cluster",
+        ),
+        Code::Authentication | Code::SaslAuthenticationFailed | Code::SSL | Code::Resolve | Code::Fatal => {
+            gone(&context.trouble.no_connection().unwrap_or_else(|| code.to_string()))
+        }
+        _ if is_of_the_moment(code) => match context.trouble.no_connection() {
+            Some(why) => gone(&why),
+            None => Outcome::no_answer(format!("Kafka: topic {topic} cannot be written to now: {code}")),
+        },
+        _ => retry(format!("topic {topic} refuses the message: {code}")),
+    }
+}
+
+/// Whether a broker may have meant another message of the same request: it refuses requests as a whole.
+pub(super) fn is_of_the_request(code: Code) -> bool {
+    matches!(
+        code,
+        Code::MessageSizeTooLarge
+            | Code::MessageBatchTooLarge
+            | Code::InvalidRecord
+            | Code::InvalidDifferentRecord
+            | Code::InvalidTimestamp
+    )
+}
+
+/// The brokers were asked and said no: an attempt.
+fn retry(text: String) -> Outcome {
+    Outcome::retry(format!("Kafka: {text}"))
+}
+
+fn gone(why: &str) -> Outcome {
+    Outcome::no_connection(format!("Kafka: {why}"))
+}
+
+fn silence(context: &Context<'_>) -> Outcome {
+    match context.trouble.no_connection() {
+        Some(why) => gone(&why),
+        None => Outcome::no_answer(format!(
+            "Kafka: topic {} did not acknowledge within {:?}: see whether its partitions have leaders and enough replicas in sync",
+            context.topic, context.timeout
+        )),
+    }
+}
+
+/// Whether it is about the state of brokers and connections, and not about the event. All errors of the
+/// library itself are; of the brokers' those that pass.
+fn is_of_the_moment(code: Code) -> bool {
+    (code as i32) < 0
+        || matches!(
+            code,
+            Code::InvalidMessage
+                | Code::LeaderNotAvailable
+                | Code::NotLeaderForPartition
+                | Code::RequestTimedOut
+                | Code::BrokerNotAvailable
+                | Code::ReplicaNotAvailable
+                | Code::NetworkException
+                | Code::CoordinatorLoadInProgress
+                | Code::CoordinatorNotAvailable
+                | Code::NotCoordinator
+                | Code::NotEnoughReplicas
+                | Code::NotEnoughReplicasAfterAppend
+                | Code::NotController
+                | Code::OutOfOrderSequenceNumber
+                | Code::DuplicateSequenceNumber
+                | Code::InvalidProducerEpoch
+                | Code::InvalidProducerIdMapping
+                | Code::UnknownProducerId
+                | Code::KafkaStorageError
+                | Code::FencedLeaderEpoch
+                | Code::UnknownLeaderEpoch
+                | Code::StaleBrokerEpoch
+                | Code::ThrottlingQuotaExceeded
+                | Code::ProducerFenced
+        )
+}

@@ -1,0 +1,285 @@
+//! Apache Kafka, by an idempotent producer of librdkafka.
+//!
+//! - `settings` checks what was set, and refuses what would break order or durability.
+//! - `line` is one producer, and how its reports find the events that they are about.
+//! - `answer` says what a report means for its event.
+
+mod answer;
+mod line;
+mod settings;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use posthaste::{Delivery, Destination, Outcome, Profile};
+use rdkafka::types::RDKafkaErrorCode as Code;
+use tokio::time::Instant;
+
+use crate::address::Address;
+use crate::error::PublisherError;
+use crate::format::{Format, Message};
+use crate::refused::Refused;
+use crate::template::Template;
+
+use answer::Context;
+use line::{Flight, Line, Lines, PURGE};
+pub use settings::KafkaBuilder;
+
+const NAME: &str = "Kafka";
+
+/// What the names of CloudEvents' headers begin with, by its binding for Kafka.
+const CLOUD_EVENTS: &str = "ce_";
+
+/// Writes events to topics of Apache Kafka: `kafka://host:9092,host:9092/topic?format=raw`.
+///
+/// The key of a message is the event's aggregate id, and its partition the one that Java clients choose. The
+/// producer is idempotent and waits for all replicas in sync; an event is delivered when the report about it
+/// says so. The topic is that of the event if it names one, else the template's, else the format's.
+///
+/// ```
+/// use posthaste_publishers::Format;
+/// use posthaste_publishers::kafka::KafkaPublisher;
+///
+/// let kafka = KafkaPublisher::builder("localhost:9092")
+///     .topic("shop.{aggregate_type}")
+///     .format(Format::CloudEvents)
+///     .set("compression.type", "lz4")
+///     .build()?;
+/// # let _ = kafka;
+/// # Ok::<(), posthaste_publishers::PublisherError>(())
+/// ```
+#[derive(Clone)]
+pub struct KafkaPublisher {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    topic: Template,
+    format: Format,
+    timeout: Duration,
+    batch: usize,
+    /// The most bytes of a message, by `message.max.bytes`.
+    most: usize,
+    lines: Lines,
+    /// Each message in a request of its own, for those that came to nothing because of their neighbours.
+    alone: Lines,
+}
+
+/// The times of one call, both of its flights included. It answers itself: whoever ends it from outside
+/// gets no outcome of what was delivered, and leaves the rest in the queues.
+#[derive(Clone, Copy)]
+struct Until {
+    /// Reports are waited for until then.
+    reports: Instant,
+    /// The call is over, and what had no report is purged.
+    end: Instant,
+}
+
+impl Until {
+    fn of(timeout: Duration) -> Self {
+        let end = Instant::now() + timeout;
+        Self { reports: end - PURGE.min(timeout / 5), end }
+    }
+}
+
+impl KafkaPublisher {
+    /// For the brokers at `host:port,host:port`.
+    pub fn builder(hosts: impl Into<String>) -> KafkaBuilder {
+        KafkaBuilder::new(hosts.into())
+    }
+
+    /// From `kafka://user:password@host:9092,host:9092/topic?format=…`.
+    ///
+    /// User and password are those of SASL; with them the connection is TLS and the mechanism PLAIN unless
+    /// set otherwise. Parameters are `format`, `timeout` in seconds, `batch`, `ca` (a file of certificates),
+    /// and every setting of librdkafka by its name.
+    pub fn from_url(url: &str) -> Result<Self, PublisherError> {
+        let mut address = Address::parse(NAME, url)?;
+        if address.scheme != "kafka" {
+            return Err(address.wrong("write kafka://host:port/topic"));
+        }
+        let mut builder = KafkaBuilder::from_url(address.hosts.join(","));
+        if !address.path.is_empty() {
+            builder = builder.topic(&address.path);
+        }
+        if let Some(format) = address.take_format()? {
+            builder = builder.format(format);
+        }
+        if let Some(seconds) = address.take_as("timeout", "a number of seconds")? {
+            builder = builder.timeout(Duration::from_secs(seconds));
+        }
+        if let Some(batch) = address.take_as("batch", "a number of events")? {
+            builder = builder.batch(batch);
+        }
+        if let Some(file) = address.take("ca") {
+            builder = builder.set("ssl.ca.location", file);
+        }
+        if let Some(user) = address.user.take() {
+            builder = builder.login(user, address.password.take().unwrap_or_default());
+        }
+        for (name, value) in address.take_rest() {
+            builder = builder.set(name, value);
+        }
+        builder.build()
+    }
+
+    /// Sends these events of a batch over one line and waits for the reports. Answers those that have to be
+    /// sent again alone; the others have an outcome then.
+    async fn fly(
+        &self,
+        lines: &Lines,
+        batch: &[Delivery],
+        which: &[usize],
+        outcomes: &mut [Option<Outcome>],
+        until: Until,
+    ) -> Vec<usize> {
+        let line = match lines.get() {
+            Ok(line) => line,
+            Err(why) => {
+                for &at in which {
+                    outcomes[at] = Some(Outcome::no_connection(why.clone()));
+                }
+                return Vec::new();
+            }
+        };
+        let flight = Arc::new(Flight::new(batch.len(), which.len()));
+        for &at in which {
+            if let Err(refused) = self.send(&line, &flight, at, &batch[at], until.reports).await {
+                outcomes[at] = Some(refused.into());
+                flight.land(at, Code::NoError);
+            }
+        }
+        if !line.landed(&flight, until.reports).await {
+            lines.give_up(&line).await;
+            line.purged(&flight, until.end).await;
+        }
+        self.judge(&line, &flight, batch, which, outcomes)
+    }
+
+    fn judge(
+        &self,
+        line: &Line,
+        flight: &Flight,
+        batch: &[Delivery],
+        which: &[usize],
+        outcomes: &mut [Option<Outcome>],
+    ) -> Vec<usize> {
+        let (codes, trouble) = (flight.codes(), line.trouble());
+        let mut again = Vec::new();
+        for &at in which {
+            match codes[at] {
+                _ if outcomes[at].is_some() => {}
+                Some(Code::NoError) => outcomes[at] = Some(Outcome::Done),
+                Some(code) if !line.is_alone() && answer::is_of_the_request(code) => again.push(at),
+                code => {
+                    let context = Context {
+                        topic: &self.inner.topic.target(&batch[at]).unwrap_or_default(),
+                        bytes: self.size(&batch[at], &self.inner.format.message(&batch[at], CLOUD_EVENTS)),
+                        timeout: self.inner.timeout,
+                        trouble: &trouble,
+                    };
+                    outcomes[at] = Some(answer::outcome(code, &context));
+                }
+            }
+        }
+        again
+    }
+
+    /// Hands one event to the line; waits while its queue is full.
+    async fn send(
+        &self,
+        line: &Line,
+        flight: &Arc<Flight>,
+        at: usize,
+        delivery: &Delivery,
+        deadline: Instant,
+    ) -> Result<(), Refused> {
+        let topic = self.inner.topic.target(delivery)?;
+        check_topic(&topic)?;
+        let message = self.inner.format.message(delivery, CLOUD_EVENTS);
+        let bytes = self.size(delivery, &message);
+        if bytes > self.inner.most {
+            return Err(Refused::too_large(bytes, self.inner.most));
+        }
+        if let Some((name, _)) = message.headers.iter().find(|(name, _)| name.contains('\0')) {
+            return Err(Refused::new(format!("the name of a header cannot hold a NUL: `{name}`")));
+        }
+        let key = delivery.aggregate_id();
+        while line.send(&topic, key, &message, flight, at) == Err(Code::QueueFull) {
+            if !line.room(deadline).await {
+                flight.land(at, Code::QueueFull);
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn size(&self, delivery: &Delivery, message: &Message<'_>) -> usize {
+        message.size() + delivery.aggregate_id().map_or(0, str::len)
+    }
+}
+
+#[async_trait]
+impl Destination for KafkaPublisher {
+    async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
+        let until = Until::of(self.inner.timeout);
+        let mut outcomes: Vec<Option<Outcome>> = batch.iter().map(|_| None).collect();
+        let all: Vec<usize> = (0..batch.len()).collect();
+        let again = self.fly(&self.inner.lines, batch, &all, &mut outcomes, until).await;
+        if !again.is_empty() {
+            self.fly(&self.inner.alone, batch, &again, &mut outcomes, until).await;
+        }
+        let unknown = || Outcome::no_answer("Kafka: nothing was reported");
+        outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(unknown)).collect()
+    }
+
+    fn profile(&self) -> Profile {
+        Profile::publisher(self.inner.batch)
+    }
+}
+
+/// No settings: each may be a secret.
+impl fmt::Debug for KafkaPublisher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KafkaPublisher")
+            .field("hosts", &self.inner.lines.hosts())
+            .field("topic", &self.inner.topic)
+            .field("format", &self.inner.format)
+            .field("timeout", &self.inner.timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What brokers take for a name. Those that begin with two underscores are Kafka's own.
+fn check_topic(topic: &str) -> Result<(), Refused> {
+    const LONGEST: usize = 249;
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let problem = match topic {
+        "" => "is empty",
+        "." | ".." => "cannot be only dots",
+        _ if topic.len() > LONGEST => "has more than 249 bytes",
+        _ if !topic.chars().all(legal) => "may hold letters, digits, dots, underscores and hyphens only",
+        _ if topic.starts_with("__") => "is one of Kafka's own",
+        _ => return Ok(()),
+    };
+    Err(Refused::new(format!("the name of a topic {problem}: `{topic}`")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn topics_are_those_that_brokers_take() {
+        for topic in ["orders", "Shop.Order-1_x", "_private", "...", "-1", &"x".repeat(249)] {
+            assert_eq!(check_topic(topic), Ok(()), "{topic}");
+        }
+        for topic in
+            ["", ".", "..", "a b", "a/b", "größe", "a\0", "a\n", "__consumer_offsets", &"x".repeat(250)]
+        {
+            assert!(check_topic(topic).is_err(), "{topic}");
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Brokers, topics, and a consumer that reads from the beginning.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use posthaste::EventId;
+use posthaste::conformance::destination::Received;
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::message::{BorrowedMessage, Headers as _, Message as _};
+use rdkafka::producer::{BaseProducer, Producer as _};
+use rdkafka::types::RDKafkaErrorCode as Code;
+use rdkafka::{ClientConfig, Offset, TopicPartitionList};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::{Instant, interval};
+
+use crate::server::{OwnServer, PATIENCE, free_port, given, listens, program};
+use crate::trouble::Broker;
+
+/// Of topics that tests make. The topics that a mock makes by itself have four, which cannot be set.
+pub(super) const PARTITIONS: i32 = 3;
+
+/// `host:port` of the broker that all tests share.
+pub(super) fn shared() -> String {
+    let url = given("POSTHASTE_TEST_KAFKA_URL");
+    url.trim_start_matches("kafka://").trim_end_matches('/').to_owned()
+}
+
+/// A name that nobody else uses.
+pub(super) fn unique(name: &str) -> String {
+    format!("{name}-{}", EventId::uuid_v7())
+}
+
+fn client(hosts: &str) -> ClientConfig {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", hosts).set("log_level", "0");
+    config
+}
+
+/// Creates a topic, and waits until it is there. A mock knows no settings: who depends on them is left out.
+pub(super) async fn create_topic(hosts: &str, topic: &str, settings: &[(&'static str, &'static str)]) {
+    let (hosts, topic, settings) = (hosts.to_owned(), topic.to_owned(), settings.to_vec());
+    let created = tokio::task::spawn_blocking(move || {
+        if is_mock() {
+            ask_for(&hosts, &topic);
+        } else {
+            tokio::runtime::Handle::current().block_on(create(&hosts, &topic, &settings));
+        }
+        // Its partitions have leaders a little later.
+        while ends(&consumer(&hosts), &topic).is_none() {}
+    });
+    created.await.expect("a topic with leaders");
+}
+
+async fn create(hosts: &str, topic: &str, settings: &[(&'static str, &'static str)]) {
+    let admin: AdminClient<DefaultClientContext> = client(hosts).create().expect("a client");
+    let mut topic = NewTopic::new(topic, PARTITIONS, TopicReplication::Fixed(1));
+    for (name, value) in settings {
+        topic = topic.set(name, value);
+    }
+    let options = AdminOptions::new().operation_timeout(Some(PATIENCE)).request_timeout(Some(PATIENCE));
+    let created = admin.create_topics([&topic], &options).await.expect("an answer").remove(0);
+    let is_there = created.is_ok() || matches!(created, Err((_, Code::TopicAlreadyExists)));
+    assert!(is_there, "{created:?}");
+}
+
+/// A mock has no such request, but makes the topics that producers ask for.
+fn ask_for(hosts: &str, topic: &str) {
+    let producer: BaseProducer = client(hosts).create().expect("a client");
+    producer.client().fetch_metadata(Some(topic), PATIENCE).expect("an answer");
+}
+
+fn consumer(hosts: &str) -> BaseConsumer {
+    client(hosts)
+        .set("group.id", "tests")
+        .set("enable.auto.commit", "false")
+        .set("fetch.message.max.bytes", "8388608")
+        .create()
+        .expect("a consumer")
+}
+
+/// How many messages each partition has; none if not all partitions answer.
+fn ends(consumer: &BaseConsumer, topic: &str) -> Option<Vec<i64>> {
+    let wait = Duration::from_secs(10);
+    let end = |partition| consumer.fetch_watermarks(topic, partition, wait).ok().map(|(_, high)| high);
+    (0..partitions(consumer, topic)?).map(end).collect()
+}
+
+/// How many partitions a topic has; none if it is not there.
+fn partitions(consumer: &BaseConsumer, topic: &str) -> Option<i32> {
+    let metadata = consumer.fetch_metadata(Some(topic), Duration::from_secs(10)).ok()?;
+    let count = metadata.topics().first()?.partitions().len();
+    i32::try_from(count).ok().filter(|count| *count > 0)
+}
+
+/// How many partitions a topic has that is there.
+pub(super) async fn count_partitions(hosts: &str, topic: &str) -> i32 {
+    let (hosts, topic) = (hosts.to_owned(), topic.to_owned());
+    let counted = tokio::task::spawn_blocking(move || partitions(&consumer(&hosts), &topic));
+    counted.await.expect("a consumer").expect("a topic")
+}
+
+/// One message as any consumer sees it.
+#[derive(Clone, Debug)]
+pub(super) struct Seen {
+    pub(super) partition: i32,
+    pub(super) key: Option<String>,
+    pub(super) payload: Option<Vec<u8>>,
+    pub(super) headers: Vec<(String, String)>,
+}
+
+impl Seen {
+    fn of(message: &BorrowedMessage<'_>) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("text");
+        let headers = message.headers().into_iter().flat_map(|headers| headers.iter());
+        Self {
+            partition: message.partition(),
+            key: message.key().map(text),
+            payload: message.payload().map(<[u8]>::to_vec),
+            headers: headers.map(|h| (h.key.to_owned(), text(h.value.unwrap_or_default()))).collect(),
+        }
+    }
+
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+    }
+
+    pub(super) fn id(&self) -> EventId {
+        EventId::from(self.header("outbox-event-id").expect("an id"))
+    }
+}
+
+impl From<Seen> for Received {
+    fn from(seen: Seen) -> Self {
+        Self {
+            id: seen.id(),
+            payload: seen.payload.expect("a payload, if an empty one").into(),
+            key: seen.key,
+            headers: seen.headers.into_iter().collect(),
+        }
+    }
+}
+
+/// All messages of a topic, as many as it has now.
+pub(super) async fn read(hosts: &str, topic: &str) -> Vec<Seen> {
+    let (hosts, topic) = (hosts.to_owned(), topic.to_owned());
+    tokio::task::spawn_blocking(move || read_now(&hosts, &topic)).await.expect("a consumer")
+}
+
+fn read_now(hosts: &str, topic: &str) -> Vec<Seen> {
+    let consumer = consumer(hosts);
+    let ends = ends(&consumer, topic).expect("all partitions answer");
+    let mut seen = Vec::new();
+    for (partition, end) in (0..).zip(ends) {
+        if end == 0 {
+            continue;
+        }
+        let mut from = TopicPartitionList::new();
+        from.add_partition_offset(topic, partition, Offset::Beginning).expect("a partition");
+        consumer.assign(&from).expect("assigned");
+        loop {
+            let message = consumer.poll(PATIENCE).expect("a message in time").expect("a message");
+            seen.push(Seen::of(&message));
+            if message.offset() + 1 >= end {
+                break;
+            }
+        }
+    }
+    seen
+}
+
+/// All messages of a topic, once they are of at least `n` different events.
+pub(super) async fn read_at_least(hosts: &str, topic: &str, n: usize) -> Vec<Seen> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut ticks = interval(Duration::from_millis(50));
+    loop {
+        let seen = read(hosts, topic).await;
+        let different: HashSet<EventId> = seen.iter().map(Seen::id).collect();
+        if different.len() >= n {
+            return seen;
+        }
+        assert!(Instant::now() < deadline, "{} of {n} messages", different.len());
+        ticks.tick().await;
+    }
+}
+
+/// Whether there is no Kafka but a mock cluster.
+pub(super) fn is_mock() -> bool {
+    std::env::var("POSTHASTE_TEST_KAFKA_MOCK").is_ok_and(|mock| mock == "1")
+}
+
+/// Whether tests that need more than a mock cluster are left out, because there is nothing else.
+/// Says so past the harness, which shows no output of tests that pass.
+pub(super) fn is_left_out() -> bool {
+    if is_mock() {
+        let thread = std::thread::current();
+        let test = thread.name().unwrap_or("a test");
+        let _ = writeln!(std::io::stderr(), "LEFT OUT: {test} needs Apache Kafka, and there is only a mock");
+    }
+    is_mock()
+}
+
+/// A broker of a test's own. Few run at a time: each is a Java.
+pub(super) struct OwnKafka {
+    server: OwnServer,
+    pub(super) topic: String,
+    _turn: SemaphorePermit<'static>,
+}
+
+static TURNS: Semaphore = Semaphore::const_new(2);
+
+impl OwnKafka {
+    /// None if the test is left out.
+    pub(super) async fn new() -> Option<Self> {
+        Self::with("", "").await
+    }
+
+    /// With more listeners (`,SSL://127.0.0.1:1234`) and more settings, in which `DIR` is its folder and
+    /// `PORT` its port.
+    pub(super) async fn with(listeners: &str, settings: &str) -> Option<Self> {
+        if is_left_out() {
+            return None;
+        }
+        let turn = TURNS.acquire().await.expect("open");
+        let server = OwnServer::new(|dir, _| java(dir, "kafka.Kafka", &["server.properties"]));
+        let (port, controller) = (server.port(), free_port());
+        let mut text = format!(
+            "process.roles=broker,controller
+node.id=1
+controller.quorum.bootstrap.servers=127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}{listeners}
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SSL:SSL,SASL_SSL:SASL_SSL,CUT:PLAINTEXT
+auto.create.topics.enable=false
+offsets.topic.replication.factor=1
+num.network.threads=2
+num.io.threads=2
+num.recovery.threads.per.data.dir=1
+background.threads=1
+log.dirs=DIR/data
+"
+        );
+        let _ = writeln!(text, "{settings}");
+        let text =
+            text.replace("DIR", &server.dir().display().to_string()).replace("PORT", &port.to_string());
+        std::fs::write(server.dir().join("server.properties"), text).expect("a file");
+        let format = ["format", "--standalone", "-t", "cG9zdGhhc3RlLXRlc3Rzcw", "-c", "server.properties"];
+        let mut format = java(server.dir(), "kafka.tools.StorageTool", &format);
+        let formatted = format.stdout(Stdio::null()).stderr(Stdio::null()).status();
+        assert!(formatted.is_ok_and(|status| status.success()), "a formatted folder");
+        Some(Self { server, topic: "events".to_owned(), _turn: turn })
+    }
+
+    pub(super) fn hosts(&self) -> String {
+        format!("127.0.0.1:{}", self.server.port())
+    }
+
+    pub(super) fn dir(&self) -> &Path {
+        self.server.dir()
+    }
+}
+
+fn java(dir: &Path, main: &str, args: &[&str]) -> Command {
+    let mut command = program("java");
+    command
+        .args(["-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-cp"])
+        .arg(format!("{}/*", given("POSTHASTE_TEST_KAFKA_LIB")))
+        .arg(main)
+        .args(args)
+        .current_dir(dir);
+    command
+}
+
+#[async_trait]
+impl Broker for OwnKafka {
+    fn url(&self) -> String {
+        format!("kafka://{}/{}", self.hosts(), self.topic)
+    }
+
+    async fn start(&mut self) {
+        self.server.start(listens).await;
+        create_topic(&self.hosts(), &self.topic, &[]).await;
+    }
+
+    fn kill(&mut self) {
+        self.server.kill();
+    }
+
+    fn hold(&self) {
+        self.server.hold();
+    }
+
+    fn let_go(&self) {
+        self.server.let_go();
+    }
+
+    async fn received(&self, n: usize) -> Vec<EventId> {
+        read_at_least(&self.hosts(), &self.topic, n).await.iter().map(Seen::id).collect()
+    }
+}

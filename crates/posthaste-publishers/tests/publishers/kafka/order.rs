@@ -1,0 +1,156 @@
+//! The order of events where one request in ten fails.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use posthaste::{Destination as _, Event, Outcome};
+use posthaste_publishers::kafka::KafkaPublisher;
+use rdkafka::mocking::MockCluster;
+use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::broker::{OwnKafka, PARTITIONS, Seen, read};
+use super::{deliveries, is_done};
+use crate::server::free_port;
+use crate::trouble::Broker as _;
+
+const EVENTS: u32 = 20_000;
+const BATCH: usize = 250;
+const KEYS: u32 = 97;
+
+/// One of ten requests: no leader here, no answer in time, a broken connection.
+fn errors(requests: usize) -> Vec<RDKafkaRespErr> {
+    const ERRORS: [RDKafkaRespErr; 3] = [
+        RDKafkaRespErr::RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION,
+        RDKafkaRespErr::RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT,
+        RDKafkaRespErr::RD_KAFKA_RESP_ERR__TRANSPORT,
+    ];
+    let error = |n: usize| match n % 10 {
+        7 => ERRORS[n / 10 % 3],
+        _ => RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR,
+    };
+    (0..requests).map(error).collect()
+}
+
+// F6
+#[tokio::test(flavor = "multi_thread")]
+async fn order_is_kept_when_one_request_in_ten_fails() {
+    let cluster = MockCluster::new(1).expect("a cluster");
+    cluster.create_topic("events", PARTITIONS, 1).expect("a topic");
+    let kafka = KafkaPublisher::builder(cluster.bootstrap_servers()).topic("events");
+    let kafka = kafka.set("retry.backoff.ms", "5").set("retry.backoff.max.ms", "20");
+    // This cluster looks at no sequence, so it takes a request whose predecessor it has refused.
+    let kafka = kafka.set("reconnect.backoff.ms", "5").set("max.in.flight", "1");
+    let kafka = kafka.build().expect("good settings");
+    let events = events();
+    cluster.request_errors(RDKafkaApiKey::Produce, &errors(5_000));
+    for batch in events.chunks(BATCH) {
+        let outcomes = kafka.deliver(&deliveries(batch.to_vec())).await;
+        assert!(outcomes.iter().all(is_done), "{outcomes:?}");
+    }
+    cluster.clear_request_errors(RDKafkaApiKey::Produce);
+
+    let seen = read(&cluster.bootstrap_servers(), "events").await;
+    in_order(&seen, &events);
+    println!("{} of {EVENTS} came more than once", seen.len() - events.len());
+}
+
+fn events() -> Vec<Event> {
+    let event = |n: u32| Event::builder("Made").aggregate("Thing", n % KEYS).json(&n).build();
+    (0..EVENTS).map(|n| event(n).expect("a good event")).collect()
+}
+
+/// Every event is there, and the first times that those of a key are seen are in the order of the key.
+fn in_order(seen: &[Seen], events: &[Event]) {
+    let mut different = HashSet::new();
+    let mut last = vec![None; KEYS as usize];
+    for message in seen.iter().filter(|message| different.insert(message.id())) {
+        let n: u32 =
+            serde_json::from_slice(message.payload.as_deref().expect("a payload")).expect("a number");
+        let last = &mut last[(n % KEYS) as usize];
+        assert!(last.is_none_or(|last| last < n), "{n} of key {} comes after {last:?}", n % KEYS);
+        *last = Some(n);
+    }
+    let lost: Vec<&Event> = events.iter().filter(|event| !different.contains(event.id())).collect();
+    assert!(lost.is_empty(), "{lost:?}");
+}
+
+/// Passes bytes on to a broker, and breaks each connection after some answers, which the client then never
+/// gets to see.
+async fn cutter(listener: TcpListener, to: u16, cuts: Arc<AtomicUsize>) {
+    loop {
+        let (mut client, _) = listener.accept().await.expect("a connection");
+        let cuts = Arc::clone(&cuts);
+        tokio::spawn(async move {
+            let mut broker = TcpStream::connect(("127.0.0.1", to)).await.expect("the broker");
+            let (mut from_client, mut to_client) = client.split();
+            let (mut from_broker, mut to_broker) = broker.split();
+            let answers = async {
+                let (mut buffer, mut left) = (vec![0; 64 * 1024], 20_u32);
+                while left > 0 {
+                    let read = from_broker.read(&mut buffer).await.unwrap_or(0);
+                    left -= 1;
+                    if read == 0 || (left > 0 && to_client.write_all(&buffer[..read]).await.is_err()) {
+                        return;
+                    }
+                }
+                cuts.fetch_add(1, Ordering::SeqCst);
+            };
+            tokio::select! {
+                () = answers => {}
+                _ = tokio::io::copy(&mut from_client, &mut to_broker) => {}
+            }
+        });
+    }
+}
+
+// F6
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Kafka: cargo xtask test"]
+async fn broken_connections_cost_neither_order_nor_an_event_nor_a_repeat() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let (outside, inside) = (listener.local_addr().expect("a port").port(), free_port());
+    let settings = format!("advertised.listeners=PLAINTEXT://127.0.0.1:PORT,CUT://127.0.0.1:{outside}");
+    let broker = OwnKafka::with(&format!(",CUT://127.0.0.1:{inside}"), &settings).await;
+    let Some(mut broker) = broker else { return };
+    broker.start().await;
+    let cuts = Arc::new(AtomicUsize::new(0));
+    let cutting = tokio::spawn(cutter(listener, inside, Arc::clone(&cuts)));
+    let kafka = KafkaPublisher::builder(format!("127.0.0.1:{outside}")).topic(&broker.topic);
+    let kafka = kafka.set("retry.backoff.ms", "5").set("retry.backoff.max.ms", "20");
+    let kafka = kafka.set("reconnect.backoff.ms", "5").set("reconnect.backoff.max.ms", "20");
+    // Small requests, so that many are on the way.
+    let kafka = kafka.set("batch.num.messages", "20").build().expect("good settings");
+    let events = events();
+    for batch in events.chunks(BATCH) {
+        let outcomes = kafka.deliver(&deliveries(batch.to_vec())).await;
+        assert!(outcomes.iter().all(is_done), "{outcomes:?}");
+    }
+    cutting.abort();
+    println!("{} connections were cut", cuts.load(Ordering::SeqCst));
+    assert!(cuts.load(Ordering::SeqCst) > 20, "connections were cut");
+    let seen = read(&broker.hosts(), &broker.topic).await;
+    assert_eq!(seen.len(), events.len(), "the brokers recognise repeats");
+    in_order(&seen, &events);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn topic_without_a_leader_holds_up_no_other() {
+    let cluster = MockCluster::new(1).expect("a cluster");
+    cluster.create_topic("good", PARTITIONS, 1).expect("a topic");
+    cluster.create_topic("bad", PARTITIONS, 1).expect("a topic");
+    (0..PARTITIONS).for_each(|n| cluster.partition_leader("bad", n, None).expect("no leader"));
+    let hosts = cluster.bootstrap_servers();
+    let kafka = KafkaPublisher::builder(&hosts).topic("{aggregate_type}");
+    let kafka = kafka.timeout(std::time::Duration::from_secs(3)).build().expect("good settings");
+    let event =
+        |topic: &str| Event::builder("Made").aggregate(topic, 1).json(&1).build().expect("a good event");
+    let outcomes = kafka.deliver(&deliveries([event("bad"), event("good")])).await;
+    let [Outcome::Unreachable(why), Outcome::Done] = &outcomes[..] else {
+        panic!("{outcomes:?}");
+    };
+    assert!(!why.connection_failed, "a broker is there: {}", why.error);
+    assert!(why.error.to_string().contains("topic bad"), "{}", why.error);
+}
