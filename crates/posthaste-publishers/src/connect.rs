@@ -44,6 +44,8 @@ pub fn publisher(url: &str) -> Result<Arc<dyn Destination>, PublisherError> {
     match scheme {
         #[cfg(feature = "kafka")]
         "kafka" => Ok(Arc::new(crate::kafka::KafkaPublisher::from_url(url)?)),
+        #[cfg(feature = "amqp")]
+        "amqp" | "amqps" => Ok(Arc::new(crate::amqp::AmqpPublisher::from_url(url)?)),
         #[cfg(feature = "lines")]
         "stdout" | "file" => Ok(Arc::new(crate::lines::LinesPublisher::from_url(url)?)),
         _ => Err(PublisherError::new("publisher", why_none(scheme))),

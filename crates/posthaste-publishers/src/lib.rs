@@ -23,6 +23,8 @@
 )]
 
 mod address;
+#[cfg(feature = "amqp")]
+pub mod amqp;
 mod connect;
 mod error;
 mod format;
@@ -30,8 +32,12 @@ mod format;
 pub mod kafka;
 #[cfg(feature = "lines")]
 pub mod lines;
+#[cfg(any(feature = "amqp", feature = "nats", feature = "redis-streams"))]
+mod link;
 mod refused;
 mod template;
+#[cfg(any(feature = "amqp", feature = "http", feature = "nats", feature = "redis-streams"))]
+mod tls;
 
 pub use connect::publisher;
 pub use error::PublisherError;
@@ -43,4 +49,7 @@ mod pages {
     #[cfg(feature = "kafka")]
     #[doc = include_str!("../../../docs/kafka.md")]
     struct Kafka;
+    #[cfg(feature = "amqp")]
+    #[doc = include_str!("../../../docs/rabbitmq.md")]
+    struct RabbitMq;
 }

@@ -3,6 +3,9 @@
 //! Each publisher has a module: the destinations' suite, and what only it can get wrong. The files beside
 //! them are what all of them share.
 
+/// RabbitMQ.
+#[cfg(feature = "amqp")]
+mod amqp;
 /// Apache Kafka.
 #[cfg(feature = "kafka")]
 mod kafka;

@@ -1,0 +1,319 @@
+//! The settings, from a URL or one by one.
+
+use std::fmt;
+use std::time::Duration;
+
+use lapin::tcp::RustlsConnector;
+
+use super::{AmqpPublisher, NAME};
+use crate::address::Address;
+use crate::error::PublisherError;
+use crate::format::Format;
+use crate::template::Template;
+use crate::tls;
+
+const PLAIN_PORT: u16 = 5672;
+const TLS_PORT: u16 = 5671;
+/// Below the 10 s of the engine, which throws away the outcomes of a call that it ends.
+const TIMEOUT: Duration = Duration::from_secs(9);
+/// What RabbitMQ 4 takes unless it is told otherwise; RabbitMQ 3 takes 128 MiB.
+const LARGEST: usize = 16 * 1024 * 1024;
+/// Where events go in an exchange when no setting says so.
+const ROUTING_KEY: &str = "{aggregate_type}.{event_type}";
+
+/// Settings of an [`AmqpPublisher`].
+#[derive(Clone)]
+pub struct AmqpBuilder {
+    hosts: Vec<String>,
+    user: String,
+    password: String,
+    vhost: String,
+    tls: bool,
+    root_certificates: Option<Vec<u8>>,
+    exchange: String,
+    routing_key: Option<String>,
+    format: Format,
+    timeout: Duration,
+    max_message_bytes: usize,
+}
+
+impl AmqpBuilder {
+    pub(super) fn new(hosts: Vec<String>) -> Self {
+        Self {
+            hosts,
+            user: "guest".to_owned(),
+            password: "guest".to_owned(),
+            vhost: "/".to_owned(),
+            tls: false,
+            root_certificates: None,
+            exchange: String::new(),
+            routing_key: None,
+            format: Format::default(),
+            timeout: TIMEOUT,
+            max_message_bytes: LARGEST,
+        }
+    }
+
+    pub(super) fn from_url(url: &str) -> Result<Self, PublisherError> {
+        let mut address = Address::parse(NAME, url)?;
+        let mut builder = Self::new(std::mem::take(&mut address.hosts));
+        match address.scheme.as_str() {
+            "amqp" => {}
+            "amqps" => builder.tls = true,
+            _ => return Err(address.wrong("the URL begins with amqp:// or amqps://")),
+        }
+        if let Some(user) = address.user.take() {
+            builder.user = user;
+            builder.password = address.password.take().unwrap_or_default();
+        }
+        if !address.path.is_empty() {
+            builder.vhost = std::mem::take(&mut address.path);
+        }
+        builder.exchange = address.take("exchange").unwrap_or_default();
+        builder.routing_key = address.take("routing_key");
+        if let Some(format) = address.take_format()? {
+            builder.format = format;
+        }
+        if let Some(seconds) = address.take_as("timeout", "a number of seconds")? {
+            builder.timeout = Duration::from_secs(seconds);
+        }
+        if let Some(bytes) = address.take_as("max_message_bytes", "a number of bytes")? {
+            builder.max_message_bytes = bytes;
+        }
+        if let Some(path) = address.take("ca") {
+            let unread = |error: std::io::Error| {
+                address.wrong(format!("the file that `ca` of the URL names cannot be read: {}", error.kind()))
+            };
+            builder.root_certificates = Some(std::fs::read(path).map_err(unread)?);
+            if !builder.tls {
+                return Err(address.wrong("`ca` is for TLS: begin the URL with amqps://"));
+            }
+        }
+        address.finish()?;
+        Ok(builder)
+    }
+
+    /// Who we are to RabbitMQ. Default: `guest`, whom it lets in from its own host only.
+    pub fn login(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
+        (self.user, self.password) = (user.into(), password.into());
+        self
+    }
+
+    /// The virtual host. Default: `/`.
+    pub fn vhost(mut self, vhost: impl Into<String>) -> Self {
+        self.vhost = vhost.into();
+        self
+    }
+
+    /// Whether to connect by TLS; the certificate must be good for the name of the host. Default: no.
+    pub fn tls(mut self, tls: bool) -> Self {
+        self.tls = tls;
+        self
+    }
+
+    /// Trusts these certificate authorities (PEM, one or more) instead of those that browsers trust, and
+    /// turns TLS on.
+    pub fn root_certificate(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.tls = true;
+        self.root_certificates = Some(pem.into());
+        self
+    }
+
+    /// The exchange, a template: `events`, `shop.{aggregate_type}`. Default: the default exchange, in which the
+    /// routing key is the name of a queue; the routing key has to be set then.
+    ///
+    /// It has to be there: none is declared. A topic of the event changes the routing key, never the exchange.
+    pub fn exchange(mut self, exchange: impl Into<String>) -> Self {
+        self.exchange = exchange.into();
+        self
+    }
+
+    /// The routing key, a template; a topic of the event comes first. Default in an exchange:
+    /// `{aggregate_type}.{event_type}`, with [`Format::Debezium`] `outbox.event.{aggregate_type}`.
+    pub fn routing_key(mut self, routing_key: impl Into<String>) -> Self {
+        self.routing_key = Some(routing_key.into());
+        self
+    }
+
+    /// What a message looks like. Default: [`Format::Raw`].
+    pub fn format(mut self, format: Format) -> Self {
+        self.format = format;
+        self
+    }
+
+    /// How long a batch may take until it is confirmed, connecting included. Keep it below the route's timeout,
+    /// which is 10 s unless set. Default: 9 s.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// The largest message; larger ones are dead. Default: 16 MiB, as RabbitMQ 4 has it.
+    pub fn max_message_bytes(mut self, bytes: usize) -> Self {
+        self.max_message_bytes = bytes;
+        self
+    }
+
+    /// Checks every setting. Nothing is connected yet.
+    pub fn build(self) -> Result<AmqpPublisher, PublisherError> {
+        let port = if self.tls { TLS_PORT } else { PLAIN_PORT };
+        let hosts: Vec<Host> =
+            self.hosts.iter().map(|host| Host::parse(host, port)).collect::<Result<_, _>>()?;
+        if hosts.is_empty() {
+            return Err(wrong("no host is given: write amqp://host:5672/"));
+        }
+        if [&self.user, &self.password, &self.vhost].into_iter().any(|text| text.len() > SHORT) {
+            return Err(wrong("user, password and vhost have at most 255 bytes each"));
+        }
+        if self.timeout.is_zero() || self.max_message_bytes == 0 {
+            return Err(wrong("the timeout and the largest message are more than nothing"));
+        }
+        let exchange =
+            (!self.exchange.is_empty()).then(|| template("exchange", &self.exchange)).transpose()?;
+        let default_key = || match (&exchange, self.format.default_target()) {
+            (_, Some(target)) => Ok(target),
+            (Some(_), None) => Ok(ROUTING_KEY),
+            (None, None) => Err(wrong(
+                "neither exchange nor routing key is set: name an exchange, or a queue as the routing key",
+            )),
+        };
+        let routing_key = match &self.routing_key {
+            Some(key) => template("routing key", key)?,
+            None => template("routing key", default_key()?)?,
+        };
+        let tls = self.tls.then(|| tls::client(self.root_certificates.as_deref())).transpose();
+        Ok(AmqpPublisher::new(Settings {
+            hosts,
+            user: self.user,
+            password: self.password,
+            vhost: self.vhost,
+            tls: tls.map_err(wrong)?.map(RustlsConnector::from),
+            exchange,
+            routing_key,
+            format: self.format,
+            timeout: self.timeout,
+            max_message_bytes: self.max_message_bytes,
+        }))
+    }
+}
+
+/// The most bytes of what AMQP calls a short string.
+pub(super) const SHORT: usize = 255;
+
+/// Settings that were checked.
+pub(super) struct Settings {
+    pub(super) hosts: Vec<Host>,
+    pub(super) user: String,
+    pub(super) password: String,
+    pub(super) vhost: String,
+    pub(super) tls: Option<RustlsConnector>,
+    pub(super) exchange: Option<Template>,
+    pub(super) routing_key: Template,
+    pub(super) format: Format,
+    pub(super) timeout: Duration,
+    pub(super) max_message_bytes: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Host {
+    pub(super) name: String,
+    pub(super) port: u16,
+}
+
+impl Host {
+    /// `host`, `host:port`, `[::1]` or `[::1]:port`.
+    fn parse(text: &str, default_port: u16) -> Result<Self, PublisherError> {
+        let (name, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((name, "")) => (name, None),
+            Some((name, port)) => (name, Some(port.strip_prefix(':').unwrap_or("?"))),
+            None => text.split_once(':').map_or((text, None), |(name, port)| (name, Some(port))),
+        };
+        // What was typed is not shown: it may be a part of a password.
+        let bad = || wrong("a host is not written as host:port");
+        let is_name = !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || c.is_control());
+        let port = port.map_or(Ok(default_port), str::parse).map_err(|_| bad())?;
+        if is_name { Ok(Self { name: name.to_owned(), port }) } else { Err(bad()) }
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name.contains(':') {
+            true => write!(f, "[{}]:{}", self.name, self.port),
+            false => write!(f, "{}:{}", self.name, self.port),
+        }
+    }
+}
+
+fn wrong(problem: impl Into<String>) -> PublisherError {
+    PublisherError::new(NAME, problem)
+}
+
+fn template(what: &str, text: &str) -> Result<Template, PublisherError> {
+    text.parse().map_err(|error| wrong(format!("the {what} cannot be read: {error}")))
+}
+
+/// Without the login.
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("hosts", &self.hosts)
+            .field("vhost", &self.vhost)
+            .field("tls", &self.tls.is_some())
+            .field("exchange", &self.exchange)
+            .field("routing_key", &self.routing_key)
+            .field("format", &self.format)
+            .field("timeout", &self.timeout)
+            .field("max_message_bytes", &self.max_message_bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Without the login.
+impl fmt::Debug for AmqpBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AmqpBuilder")
+            .field("hosts", &self.hosts)
+            .field("vhost", &self.vhost)
+            .field("exchange", &self.exchange)
+            .field("routing_key", &self.routing_key)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_have_a_port_by_the_scheme() {
+        for (text, name, port) in [
+            ("rabbit", "rabbit", 5672),
+            ("rabbit:1", "rabbit", 1),
+            ("[::1]", "::1", 5672),
+            ("[::1]:2", "::1", 2),
+        ] {
+            assert_eq!(
+                Host::parse(text, PLAIN_PORT).ok(),
+                Some(Host { name: name.to_owned(), port }),
+                "{text}"
+            );
+        }
+        for text in ["", ":5672", "host:", "host:many", "host:70000", "[::1]x", "a b", "::1"] {
+            assert!(Host::parse(text, PLAIN_PORT).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn format_of_debezium_has_its_own_routing_key() {
+        let text = |url: &str| {
+            AmqpPublisher::from_url(url).map(|publisher| publisher.settings.routing_key.to_string())
+        };
+        assert_eq!(text("amqp://h/?exchange=e").ok().as_deref(), Some("{aggregate_type}.{event_type}"));
+        assert_eq!(
+            text("amqp://h/?exchange=e&format=debezium").ok().as_deref(),
+            Some("outbox.event.{aggregate_type}")
+        );
+        assert_eq!(text("amqp://h/?routing_key=queue").ok().as_deref(), Some("queue"));
+    }
+}

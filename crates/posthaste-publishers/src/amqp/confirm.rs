@@ -1,0 +1,234 @@
+//! Sends a batch and says what became of each message.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+
+use futures_util::FutureExt as _;
+use lapin::message::BasicReturnMessage;
+use lapin::options::BasicPublishOptions;
+use lapin::{Channel, Confirmation, ErrorKind};
+use posthaste::Outcome;
+use tokio::time::{Instant, timeout_at};
+
+use super::link::{Link, NO_ANSWER, lost, said};
+use super::message::Ready;
+use crate::refused::one_line;
+
+/// A message that no queue takes comes back; otherwise it is confirmed, and gone.
+const OPTIONS: BasicPublishOptions = BasicPublishOptions { mandatory: true, immediate: false };
+
+/// A message that was on a channel when the broker closed it.
+pub(super) struct Cut {
+    /// Its place among the messages.
+    pub(super) at: usize,
+    pub(super) why: String,
+}
+
+type Sending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Sends all of them, in order, then waits for all confirmations. Answers those of whose fate nothing is
+/// known because one of them made the broker close the channel.
+pub(super) async fn publish(
+    link: &Link,
+    messages: &[Ready],
+    outcomes: &mut [Option<Outcome>],
+    deadline: Instant,
+) -> Vec<Cut> {
+    if messages.is_empty() {
+        return Vec::new();
+    }
+    let channel = match link.channel(deadline).await {
+        Ok(channel) => channel,
+        Err(none) => {
+            for message in messages {
+                outcomes[message.at] = Some(none.outcome());
+            }
+            return Vec::new();
+        }
+    };
+    let asked = Instant::now();
+    let answers = send(&channel, messages, deadline).await;
+    if answers.iter().any(Option::is_none) {
+        link.give_up_if_silent(asked);
+    }
+    if answers.iter().all(|answer| matches!(answer, Some(Ok(_)))) {
+        link.give_back(channel);
+    }
+    judge(link, messages, answers, outcomes)
+}
+
+/// One answer per message; none where there was none in time.
+async fn send(
+    channel: &Channel,
+    messages: &[Ready],
+    deadline: Instant,
+) -> Vec<Option<lapin::Result<Confirmation>>> {
+    answers(messages.iter().map(|message| sending(channel, message)).collect(), deadline).await
+}
+
+async fn answers<T>(mut sendings: Vec<Sending<'_, T>>, deadline: Instant) -> Vec<Option<T>> {
+    // The first poll numbers a message and queues it, so this is what keeps them in order. Nobody needs to be
+    // woken for it.
+    let mut answers: Vec<_> = sendings.iter_mut().map(|sending| sending.as_mut().now_or_never()).collect();
+    let all = async {
+        for (sending, answer) in sendings.iter_mut().zip(&mut answers) {
+            if answer.is_none() {
+                *answer = Some(sending.await);
+            }
+        }
+    };
+    if timeout_at(deadline, all).await.is_err() {
+        // What came back stands in the answer of any message, and that one was there before the answer of the
+        // message itself. So we look until there is nothing new: then no answer that we saw has an elder that
+        // we did not.
+        while look(&mut sendings, &mut answers) {}
+    }
+    answers
+}
+
+/// Takes the answers that are there now. Whether there were any.
+fn look<T>(sendings: &mut [Sending<'_, T>], answers: &mut [Option<T>]) -> bool {
+    let mut is_new = false;
+    for (sending, answer) in sendings.iter_mut().zip(answers) {
+        if answer.is_none() {
+            *answer = sending.as_mut().now_or_never();
+            is_new |= answer.is_some();
+        }
+    }
+    is_new
+}
+
+fn sending<'a>(channel: &'a Channel, message: &'a Ready) -> Sending<'a, lapin::Result<Confirmation>> {
+    Box::pin(async move {
+        let sent = channel.basic_publish(
+            message.exchange.clone(),
+            message.routing_key.clone(),
+            OPTIONS,
+            &message.body,
+            message.properties.clone(),
+        );
+        sent.await?.await
+    })
+}
+
+/// What came back is known by its id: lapin hands it out, first come first served, with the next confirmation
+/// there is, which is that of some other message when several are confirmed at once. So when nothing was handed
+/// out, nothing came back of what is confirmed; and when something was, all of it was only if all confirmations
+/// are there.
+fn judge(
+    link: &Link,
+    messages: &[Ready],
+    answers: Vec<Option<lapin::Result<Confirmation>>>,
+    outcomes: &mut [Option<Outcome>],
+) -> Vec<Cut> {
+    let mut returned = HashMap::new();
+    let mut is_complete = true;
+    let answers: Vec<_> = answers
+        .into_iter()
+        .map(|answer| {
+            is_complete &= matches!(answer, Some(Ok(_)));
+            let is_ack = answer.as_ref().map(|answer| answer.as_ref().map(Confirmation::is_ack));
+            let verdict = match is_ack {
+                None => Verdict::Unknown,
+                Some(Ok(true)) => Verdict::Taken,
+                Some(Ok(false)) => Verdict::Refused,
+                Some(Err(error)) if is_of_the_channel(error, link) => Verdict::Cut(said(error)),
+                Some(Err(error)) => Verdict::Lost(lost(error)),
+            };
+            if let Some(message) = answer.and_then(Result::ok).and_then(Confirmation::take_message) {
+                returned.insert(id_of(&message), reason_of(&message));
+            }
+            verdict
+        })
+        .collect();
+    let are_returns_known = is_complete || returned.is_empty();
+    let mut cut = Vec::new();
+    for (at, (message, verdict)) in messages.iter().zip(answers).enumerate() {
+        let outcome = match (returned.get(message.id.as_str()), verdict) {
+            (Some(reason), _) => Outcome::retry(unroutable(message, reason)),
+            (None, Verdict::Taken) if are_returns_known => Outcome::Done,
+            (None, Verdict::Taken | Verdict::Unknown) => Outcome::no_answer(NO_ANSWER),
+            (None, Verdict::Refused) => Outcome::retry(REFUSED),
+            (None, Verdict::Lost(why)) => Outcome::no_connection(why),
+            (None, Verdict::Cut(why)) => {
+                cut.push(Cut { at, why });
+                continue;
+            }
+        };
+        outcomes[message.at] = Some(outcome);
+    }
+    cut
+}
+
+enum Verdict {
+    Taken,
+    Refused,
+    Unknown,
+    /// With the connection.
+    Lost(String),
+    /// With the channel alone.
+    Cut(String),
+}
+
+const REFUSED: &str = "RabbitMQ refused the message (basic.nack): a queue is full, or could not store it";
+
+/// The connection lives, and another channel will do.
+fn is_of_the_channel(error: &lapin::Error, link: &Link) -> bool {
+    let is_state = matches!(error.kind(), ErrorKind::InvalidChannelState(..) | ErrorKind::InvalidChannel(_));
+    error.is_amqp_soft_error() || (is_state && link.is_alive())
+}
+
+fn id_of(message: &BasicReturnMessage) -> String {
+    message.delivery.properties.message_id().as_ref().map(ToString::to_string).unwrap_or_default()
+}
+
+fn reason_of(message: &BasicReturnMessage) -> String {
+    format!("{} {}", message.reply_code, message.reply_text)
+}
+
+fn unroutable(message: &Ready, reason: &str) -> String {
+    let (exchange, key) = (&message.exchange, &message.routing_key);
+    let place = match exchange.as_str() {
+        "" => format!("there is no queue `{key}`"),
+        name => format!("no queue is bound to the exchange `{name}` for the routing key `{key}`"),
+    };
+    one_line(format!("RabbitMQ returned the message ({reason}): {place}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::task::Poll;
+
+    use super::*;
+
+    /// The first one may carry what came back of the second.
+    #[tokio::test(start_paused = true)]
+    async fn answer_that_was_there_before_one_that_we_saw_is_seen_too() {
+        let is_there = AtomicBool::new(false);
+        let first = std::future::poll_fn(|_| match is_there.load(Ordering::SeqCst) {
+            true => Poll::Ready(1),
+            false => Poll::Pending,
+        });
+        let at_look = |look: usize, number: usize| {
+            let (polls, is_there) = (AtomicUsize::new(0), &is_there);
+            std::future::poll_fn(move |_| {
+                if polls.fetch_add(1, Ordering::SeqCst) < look {
+                    return Poll::Pending;
+                }
+                is_there.store(number == 2, Ordering::SeqCst);
+                Poll::Ready(number)
+            })
+        };
+        let sendings: Vec<Sending<'_, usize>> =
+            vec![Box::pin(first), Box::pin(at_look(2, 2)), Box::pin(at_look(1, 3))];
+        assert_eq!(answers(sendings, Instant::now()).await, [Some(1), Some(2), Some(3)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_never_answers_is_left_alone_at_the_deadline() {
+        let sendings: Vec<Sending<'_, u8>> = vec![Box::pin(std::future::pending()), Box::pin(async { 2 })];
+        assert_eq!(answers(sendings, Instant::now()).await, [None, Some(2)]);
+    }
+}

@@ -1,0 +1,152 @@
+//! What RabbitMQ gets of an event, or why it gets nothing.
+
+use bytes::Bytes;
+use lapin::BasicProperties;
+use lapin::types::{AMQPValue, FieldTable, ShortString};
+use posthaste::Delivery;
+
+use super::builder::{SHORT, Settings};
+use crate::refused::Refused;
+
+/// Survives a restart of the broker in a durable queue.
+const PERSISTENT: u8 = 2;
+
+/// RabbitMQ routes by these, and closes the channel when they are not lists.
+const ROUTING_HEADERS: [&str; 2] = ["CC", "BCC"];
+
+/// A message that can be sent.
+#[derive(Debug)]
+pub(super) struct Ready {
+    /// The place of its event in the batch.
+    pub(super) at: usize,
+    pub(super) exchange: ShortString,
+    pub(super) routing_key: ShortString,
+    /// The event's id. By it we know a message again that comes back.
+    pub(super) id: ShortString,
+    pub(super) properties: BasicProperties,
+    pub(super) body: Bytes,
+    /// About how many bytes the properties have: they must fit into one frame.
+    pub(super) header_bytes: usize,
+}
+
+impl Settings {
+    pub(super) fn message(&self, at: usize, delivery: &Delivery) -> Result<Ready, Refused> {
+        let exchange = self.exchange.as_ref().map(|template| template.fill(delivery)).transpose()?;
+        let routing_key = self.routing_key.target(delivery)?;
+        let message = self.format.message(delivery, "cloudEvents_");
+        if message.size() > self.max_message_bytes {
+            return Err(Refused::too_large(message.size(), self.max_message_bytes));
+        }
+        let id = short("event's id", delivery.id().as_str())?;
+        let content_type = short("content type", &message.content_type)?;
+        let mut header_bytes = 0;
+        let mut headers = FieldTable::default();
+        for (name, value) in &message.headers {
+            if ROUTING_HEADERS.contains(&name.as_ref()) {
+                return Err(Refused::new(format!(
+                    "RabbitMQ takes the header {name} for a list of routing keys"
+                )));
+            }
+            header_bytes += ENTRY + name.len() + value.len();
+            headers.insert(short("name of a header", name)?, AMQPValue::LongString(value.as_bytes().into()));
+        }
+        let mut properties = BasicProperties::default()
+            .with_content_type(content_type)
+            .with_headers(headers)
+            .with_delivery_mode(PERSISTENT)
+            .with_message_id(id.clone())
+            .with_timestamp(u64::try_from(delivery.occurred_at().as_micros() / 1_000_000).unwrap_or(0));
+        // The type stands in a header or in the body as well.
+        if let Ok(name) = ShortString::try_new(delivery.event_type()) {
+            properties = properties.with_type(name);
+        }
+        Ok(Ready {
+            at,
+            exchange: short("exchange", exchange.as_deref().unwrap_or_default())?,
+            routing_key: short("routing key", &routing_key)?,
+            id,
+            properties,
+            body: message.body,
+            header_bytes: header_bytes + OTHER_PROPERTIES,
+        })
+    }
+}
+
+/// The length of the name, the type of the value and its length.
+const ENTRY: usize = 6;
+/// Three short strings, the time, the flags and the frame's own bytes, generously.
+const OTHER_PROPERTIES: usize = 3 * SHORT + 64;
+
+fn short(what: &str, text: &str) -> Result<ShortString, Refused> {
+    ShortString::try_new(text)
+        .map_err(|_| Refused::new(format!("the {what} has {} bytes, and {SHORT} is the most", text.len())))
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste::Event;
+
+    use super::*;
+    use crate::amqp::AmqpPublisher;
+    use crate::format::tests::order;
+
+    fn ready(url: &str, delivery: &Delivery) -> Result<Ready, Refused> {
+        AmqpPublisher::from_url(url).expect(url).settings.message(0, delivery)
+    }
+
+    #[test]
+    fn message_is_persistent_and_says_what_it_is() {
+        let ready = ready("amqp://host/?exchange=shop.{tenant_id}", &order()).expect("a message");
+        assert_eq!(ready.exchange.as_str(), "shop.acme");
+        assert_eq!(ready.routing_key.as_str(), "Order.OrderPlaced");
+        let text = |text: &Option<ShortString>| text.as_ref().map(ToString::to_string);
+        assert_eq!(text(ready.properties.message_id()).as_deref(), Some("0190-id"));
+        assert_eq!(text(ready.properties.kind()).as_deref(), Some("OrderPlaced"));
+        assert_eq!(text(ready.properties.content_type()).as_deref(), Some("application/json"));
+        assert_eq!(*ready.properties.delivery_mode(), Some(2));
+        assert_eq!(*ready.properties.timestamp(), Some(1_700_000_000));
+    }
+
+    #[test]
+    fn topic_of_the_event_is_the_routing_key_and_not_the_exchange() {
+        let event = Event::builder("T").topic("special").json_text("{}").build().expect("a good event");
+        let ready = ready("amqp://host/?exchange=events", &Delivery::first(event)).expect("a message");
+        assert_eq!((ready.exchange.as_str(), ready.routing_key.as_str()), ("events", "special"));
+    }
+
+    #[test]
+    fn what_amqp_cannot_carry_is_refused_with_the_reason() {
+        let long = "x".repeat(256);
+        let with = |change: &dyn Fn(&mut posthaste::EventParts)| {
+            let mut parts = order().event.to_parts();
+            change(&mut parts);
+            Delivery::first(Event::from_parts(parts))
+        };
+        let refused = |delivery: &Delivery| {
+            ready("amqp://host/?exchange=e", delivery).expect_err("refused").to_string()
+        };
+        let most = "256 bytes, and 255 is the most";
+        assert_eq!(
+            refused(&with(&|parts| parts.topic = Some(long.as_str().into()))),
+            format!("the routing key has {most}")
+        );
+        assert_eq!(
+            refused(&with(&|parts| parts.content_type = Some(long.as_str().into()))),
+            format!("the content type has {most}")
+        );
+        assert_eq!(
+            refused(&with(&|parts| parts.headers = [(long.clone(), String::new())].into())),
+            format!("the name of a header has {most}")
+        );
+        assert_eq!(
+            refused(&with(&|parts| parts.headers = [("BCC".to_owned(), String::new())].into())),
+            "RabbitMQ takes the header BCC for a list of routing keys"
+        );
+        let typed = with(&|parts| {
+            parts.event_type = long.as_str().into();
+            parts.topic = Some("key".into());
+        });
+        let ready = ready("amqp://host/?exchange=e", &typed).expect("a message without the type");
+        assert_eq!(*ready.properties.kind(), None);
+    }
+}

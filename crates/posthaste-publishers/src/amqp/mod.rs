@@ -1,0 +1,149 @@
+//! RabbitMQ, by AMQP 0.9.1.
+//!
+//! - `builder` reads and checks the settings.
+//! - `message` makes what RabbitMQ gets of an event, or refuses it.
+//! - `place` finds out which exchanges are there before anything is sent to them.
+//! - `link` is one connection with its channels, and how it is made and given up.
+//! - `confirm` sends a batch and says what became of each message.
+
+mod builder;
+mod confirm;
+mod link;
+mod message;
+mod place;
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use posthaste::{Delivery, Destination, Outcome, Profile};
+use tokio::time::Instant;
+
+pub use builder::AmqpBuilder;
+
+use builder::Settings;
+use confirm::Cut;
+use link::{Link, Links, NO_ANSWER};
+use message::Ready;
+
+use crate::error::PublisherError;
+
+const NAME: &str = "RabbitMQ";
+
+/// Events per call.
+const BATCH: usize = 500;
+
+/// Publishes to an exchange of RabbitMQ: `amqp://user:password@host:5672/vhost?exchange=orders`.
+///
+/// An event is delivered when RabbitMQ has confirmed its message, which is persistent and mandatory: one that
+/// no queue takes comes back and is a failed attempt. A broker that is not there spends no attempts.
+///
+/// ```
+/// use posthaste_publishers::amqp::AmqpPublisher;
+///
+/// let publisher = AmqpPublisher::builder(["rabbit-1", "rabbit-2:5672"])
+///     .login("shop", "secret")
+///     .vhost("production")
+///     .exchange("events")
+///     .routing_key("{aggregate_type}.{event_type}")
+///     .build()?;
+/// # let _ = publisher;
+/// # Ok::<(), posthaste_publishers::PublisherError>(())
+/// ```
+#[derive(Clone)]
+pub struct AmqpPublisher {
+    settings: Arc<Settings>,
+    links: Arc<Links>,
+}
+
+impl AmqpPublisher {
+    /// From `amqp://user:password@host:5672,host:5672/vhost?exchange=…&routing_key=…`, or `amqps://` for TLS.
+    ///
+    /// User and password are `guest` unless given, the ports 5672 and 5671, and the vhost `/`. The parameters
+    /// are `exchange`, `routing_key`, `format`, `timeout` in seconds, `max_message_bytes` and `ca` (the path of a
+    /// PEM file), as in [`AmqpBuilder`].
+    pub fn from_url(url: &str) -> Result<Self, PublisherError> {
+        AmqpBuilder::from_url(url)?.build()
+    }
+
+    /// For these hosts, each `host` or `host:port`. The first that answers is taken.
+    pub fn builder<H: Into<String>>(hosts: impl IntoIterator<Item = H>) -> AmqpBuilder {
+        AmqpBuilder::new(hosts.into_iter().map(Into::into).collect())
+    }
+
+    fn new(settings: Settings) -> Self {
+        let settings = Arc::new(settings);
+        Self { links: Arc::new(Links::new(Arc::clone(&settings))), settings }
+    }
+
+    /// Sends what can be sent; answers for the others stand in `outcomes` already.
+    async fn send(&self, ready: Vec<Ready>, outcomes: &mut [Option<Outcome>], deadline: Instant) {
+        let link = match self.links.get(deadline).await {
+            Ok(link) => link,
+            Err(why) => {
+                for message in ready {
+                    outcomes[message.at] = Some(Outcome::no_connection(why.clone()));
+                }
+                return;
+            }
+        };
+        let mut waiting = link.refuse_large_headers(ready, outcomes);
+        link.refuse_missing_exchanges(&mut waiting, outcomes, deadline).await;
+        let cut = confirm::publish(&link, &waiting, outcomes, deadline).await;
+        if !cut.is_empty() {
+            self.send_one_by_one(&link, waiting, cut, outcomes, deadline).await;
+        }
+    }
+
+    /// One of these made the broker close the channel, and nobody knows which: alone each answers for itself.
+    async fn send_one_by_one(
+        &self,
+        link: &Link,
+        messages: Vec<Ready>,
+        cut: Vec<Cut>,
+        outcomes: &mut [Option<Outcome>],
+        deadline: Instant,
+    ) {
+        let mut messages: Vec<Option<Ready>> = messages.into_iter().map(Some).collect();
+        let mut again: Vec<Ready> = cut.iter().filter_map(|cut| messages[cut.at].take()).collect();
+        link.forget_exchanges();
+        link.refuse_missing_exchanges(&mut again, outcomes, deadline).await;
+        for message in &again {
+            let alone = std::slice::from_ref(message);
+            for Cut { why, .. } in confirm::publish(link, alone, outcomes, deadline).await {
+                outcomes[message.at] = Some(Outcome::retry(format!("RabbitMQ refused the message: {why}")));
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Destination for AmqpPublisher {
+    async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
+        let deadline = Instant::now() + self.settings.timeout;
+        let mut outcomes: Vec<Option<Outcome>> = batch.iter().map(|_| None).collect();
+        let mut ready = Vec::with_capacity(batch.len());
+        for (at, delivery) in batch.iter().enumerate() {
+            match self.settings.message(at, delivery) {
+                Ok(message) => ready.push(message),
+                Err(refused) => outcomes[at] = Some(refused.into()),
+            }
+        }
+        if !ready.is_empty() {
+            self.send(ready, &mut outcomes, deadline).await;
+        }
+        let unknown = || Outcome::no_answer(NO_ANSWER);
+        outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(unknown)).collect()
+    }
+
+    fn profile(&self) -> Profile {
+        Profile::publisher(BATCH)
+    }
+}
+
+/// Without the login.
+impl fmt::Debug for AmqpPublisher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AmqpPublisher").field(&self.settings).finish()
+    }
+}

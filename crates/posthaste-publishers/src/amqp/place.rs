@@ -1,0 +1,119 @@
+//! Whether the places are there to which messages go. A message for an exchange that is not there closes the
+//! channel, and with it the fate of all others on it is unknown.
+
+use lapin::ExchangeKind;
+use lapin::options::ExchangeDeclareOptions;
+use lapin::types::{FieldTable, ShortString};
+use posthaste::Outcome;
+use tokio::time::{Instant, timeout_at};
+
+use super::link::{Link, NoChannel, lock, lost, said};
+use super::message::Ready;
+use crate::refused::Refused;
+
+/// Exchanges that we remember. Where a template makes more of them, it is asked again.
+const REMEMBERED: usize = 1_000;
+
+impl Link {
+    /// Takes out messages whose properties do not fit into one frame: the broker would close the connection.
+    pub(super) fn refuse_large_headers(
+        &self,
+        messages: Vec<Ready>,
+        outcomes: &mut [Option<Outcome>],
+    ) -> Vec<Ready> {
+        let most = self.largest_frame();
+        let mut fitting = Vec::with_capacity(messages.len());
+        for message in messages {
+            if message.header_bytes <= most {
+                fitting.push(message);
+                continue;
+            }
+            let reason =
+                format!("the headers have about {} bytes, and RabbitMQ takes {most}", message.header_bytes);
+            outcomes[message.at] = Some(Refused::new(reason).into());
+        }
+        fitting
+    }
+
+    /// Takes out messages for exchanges that are not there.
+    pub(super) async fn refuse_missing_exchanges(
+        &self,
+        messages: &mut Vec<Ready>,
+        outcomes: &mut [Option<Outcome>],
+        deadline: Instant,
+    ) {
+        let mut asked: Vec<ShortString> = Vec::new();
+        for message in messages.iter() {
+            if !asked.contains(&message.exchange) && !self.knows(&message.exchange) {
+                asked.push(message.exchange.clone());
+            }
+        }
+        for exchange in asked {
+            let Err(why) = self.look_for(&exchange, deadline).await else { continue };
+            messages.retain(|message| {
+                let goes_there = message.exchange == exchange;
+                if goes_there {
+                    outcomes[message.at] = Some(why.outcome());
+                }
+                !goes_there
+            });
+        }
+    }
+
+    /// After a channel was closed, nothing is sure.
+    pub(super) fn forget_exchanges(&self) {
+        lock(&self.exchanges).clear();
+    }
+
+    /// The default exchange is always there.
+    fn knows(&self, exchange: &ShortString) -> bool {
+        exchange.as_str().is_empty() || lock(&self.exchanges).contains(exchange)
+    }
+
+    /// On a channel of its own, because the answer "no" closes it.
+    async fn look_for(&self, exchange: &ShortString, deadline: Instant) -> Result<(), Missing> {
+        let channel = self.plain_channel(deadline).await?;
+        let asked = Instant::now();
+        let passive = ExchangeDeclareOptions { passive: true, ..ExchangeDeclareOptions::default() };
+        let there =
+            channel.exchange_declare(exchange.clone(), ExchangeKind::Topic, passive, FieldTable::default());
+        match timeout_at(deadline, there).await {
+            Ok(Ok(())) => {
+                self.remember(exchange);
+                Ok(())
+            }
+            Ok(Err(error)) if error.is_amqp_soft_error() => Err(Missing::Exchange(said(&error))),
+            Ok(Err(error)) => Err(NoChannel::NoConnection(lost(&error)).into()),
+            Err(_) => Err(self.no_answer(asked).into()),
+        }
+    }
+
+    fn remember(&self, exchange: &ShortString) {
+        let mut known = lock(&self.exchanges);
+        if known.len() >= REMEMBERED {
+            known.clear();
+        }
+        known.insert(exchange.clone());
+    }
+}
+
+enum Missing {
+    /// In the broker's words.
+    Exchange(String),
+    Channel(NoChannel),
+}
+
+impl Missing {
+    fn outcome(&self) -> Outcome {
+        match self {
+            Self::Exchange(why) => Outcome::retry(format!("the exchange cannot be used: {why}")),
+            Self::Channel(none) => none.outcome(),
+        }
+    }
+}
+
+impl From<NoChannel> for Missing {
+    fn from(none: NoChannel) -> Self {
+        Self::Channel(none)
+    }
+}

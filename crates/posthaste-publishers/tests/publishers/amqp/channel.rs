@@ -1,0 +1,197 @@
+//! What makes RabbitMQ close a channel, send a message back or refuse it: one bad event, and no other.
+
+use std::sync::Arc;
+
+use lapin::types::{AMQPValue, FieldTable};
+use posthaste::{Delivery, Destination, Event, Outcome};
+use posthaste_publishers::publisher;
+
+use super::queue::Queue;
+use super::{event, event_to, outcome_of, retried, shared};
+
+fn is_done(outcomes: &[Outcome]) -> Vec<bool> {
+    outcomes.iter().map(|outcome| matches!(outcome, Outcome::Done)).collect()
+}
+
+/// The broker confirms a message that no queue takes, and many with one confirmation: each event gets its own
+/// outcome all the same, also when batches are on the way at once.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs RabbitMQ: cargo xtask test"]
+async fn event_that_no_queue_takes_is_a_failed_attempt_and_the_others_arrive() {
+    let queue = Queue::new(&shared());
+    queue.declare_with(FieldTable::default(), "good.#").await;
+    let destination = publisher(&queue.publisher_url()).expect("a good URL");
+    let text = format!(
+        r"RabbitMQ returned the message (312 NO_ROUTE): no queue is bound to the exchange `{}` for the routing key `bad\n.one`",
+        queue.name
+    );
+    let tasks = (0..4).map(|_| {
+        let (destination, text) = (Arc::clone(&destination), text.clone());
+        tokio::spawn(async move { deliver_good_and_bad(&*destination, &text).await })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.expect("each has its own outcome");
+    }
+    queue.delete().await;
+}
+
+async fn deliver_good_and_bad(destination: &dyn Destination, text: &str) {
+    for round in 0..10_usize {
+        let is_good = |n: usize| !(n * 7 + round).is_multiple_of(3);
+        let batch: Vec<Delivery> =
+            (0..100).map(|n| event_to(if is_good(n) { "good.one" } else { "bad\n.one" })).collect();
+        let outcomes = destination.deliver(&batch).await;
+        assert_eq!(is_done(&outcomes), (0..100).map(is_good).collect::<Vec<_>>(), "round {round}");
+        for outcome in outcomes.iter().filter(|outcome| !matches!(outcome, Outcome::Done)) {
+            assert_eq!(retried(outcome), text);
+        }
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs RabbitMQ: cargo xtask test"]
+async fn queue_is_named_by_the_routing_key_of_the_default_exchange() {
+    let queue = Queue::declared(&shared()).await;
+    let destination = publisher(&queue.direct_url()).expect("a good URL");
+    let good = event("Made");
+    let outcomes = destination.deliver(&[good.clone(), event_to("no-such-queue")]).await;
+    assert_eq!(is_done(&outcomes), [true, false]);
+    assert!(retried(&outcomes[1]).ends_with("there is no queue `no-such-queue`"), "{outcomes:?}");
+    assert_eq!(queue.received(1).await[0].id, *good.id());
+    queue.delete().await;
+}
+
+fn event_for(exchange: &str) -> Delivery {
+    let event = Event::builder("Made").header("exchange", exchange).json_text("{}").build();
+    Delivery::first(event.expect("a good event"))
+}
+
+#[tokio::test]
+#[ignore = "needs RabbitMQ: cargo xtask test"]
+async fn exchange_that_is_not_there_is_a_failed_attempt_of_its_own_events() {
+    let queue = Queue::declared(&shared()).await;
+    let url = format!("{}?exchange={{header:exchange}}", shared());
+    let destination = publisher(&url).expect("a good URL");
+    let name = queue.name.as_str();
+    let batch =
+        [event_for(name), event_for("no-such-exchange"), event_for(name), event_for("no-such-exchange")];
+    let outcomes = destination.deliver(&batch).await;
+    assert_eq!(is_done(&outcomes), [true, false, true, false]);
+    let text = retried(&outcomes[1]);
+    assert!(text.contains("NOT_FOUND - no exchange 'no-such-exchange' in vhost '/'"), "{text}");
+    assert_eq!(queue.received(2).await.len(), 2, "nothing was sent twice");
+    queue.delete().await;
+}
+
+#[tokio::test]
+#[ignore = "needs RabbitMQ: cargo xtask test"]
+async fn exchange_that_is_deleted_is_noticed_and_used_again_when_it_is_back() {
+    let (queue, other) = (Queue::declared(&shared()).await, Queue::declared(&shared()).await);
+    let url = format!("{}?exchange={{header:exchange}}", shared());
+    let destination = publisher(&url).expect("a good URL");
+    let batch = || [event_for(&other.name), event_for(&queue.name), event_for(&other.name)];
+    assert_eq!(is_done(&destination.deliver(&batch()).await), [true, true, true]);
+    queue.delete_exchange().await;
+    for _ in 0..2 {
+        let outcomes = destination.deliver(&batch()).await;
+        assert_eq!(is_done(&outcomes), [true, false, true], "{outcomes:?}");
+        assert!(retried(&outcomes[1]).contains("NOT_FOUND"), "{outcomes:?}");
+    }
+    queue.declare().await;
+    assert_eq!(is_done(&destination.deliver(&batch()).await), [true, true, true]);
+    queue.delete().await;
+    other.delete().await;
+}
+
+/// Nobody may publish to an internal exchange of the broker's own.
+#[tokio::test]
+#[ignore = "needs RabbitMQ: cargo xtask test"]
+async fn exchange_that_refuses_us_is_a_failed_attempt_of_its_own_events() {
+    let queue = Queue::declared(&shared()).await;
+    let internal = Queue::new(&shared());
+    internal.declare_internal().await;
+    let url = format!("{}?exchange={{header:exchange}}", shared());
+    let destination = publisher(&url).expect("a good URL");
+    let batch = [
+        event_for(&queue.name),
+        event_for(&internal.name),
+        event_for(&queue.name),
+        event_for(&internal.name),
+    ];
+    for _ in 0..2 {
+        let outcomes = destination.deliver(&batch).await;
+        assert_eq!(is_done(&outcomes), [true, false, true, false], "{outcomes:?}");
+        let text = retried(&outcomes[1]);
+        assert!(text.contains("ACCESS_REFUSED") && text.contains("internal"), "{text}");
+    }
+    queue.delete().await;
+    internal.delete_exchange().await;
+}
+
+/// The broker says no by basic.nack.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs RabbitMQ: cargo xtask test"]
+async fn message_that_a_full_queue_refuses_is_a_failed_attempt() {
+    let queue = Queue::new(&shared());
+    let mut arguments = FieldTable::default();
+    arguments.insert("x-max-length".into(), AMQPValue::LongInt(10));
+    arguments.insert("x-overflow".into(), AMQPValue::LongString("reject-publish".into()));
+    queue.declare_with(arguments, "#").await;
+    let destination = publisher(&queue.publisher_url()).expect("a good URL");
+    let mut refused = Vec::new();
+    for _ in 0..30 {
+        refused.push(outcome_of(&*destination, event("Made")).await);
+    }
+    let done = is_done(&refused).into_iter().filter(|done| *done).count();
+    assert!((10..=11).contains(&done), "{done} of {refused:?}");
+    let text = retried(refused.last().expect("thirty"));
+    assert!(text.starts_with("RabbitMQ refused the message (basic.nack)"), "{text}");
+    assert_eq!(queue.received(10).await.len(), done, "what was refused is not there");
+    queue.delete().await;
+}
+
+#[tokio::test]
+#[ignore = "needs RabbitMQ: cargo xtask test"]
+async fn headers_that_fit_into_no_frame_are_dead_and_the_others_arrive() {
+    let queue = Queue::declared(&shared()).await;
+    let destination = publisher(&queue.publisher_url()).expect("a good URL");
+    let with_headers = |bytes: usize| {
+        let mut parts = event("Made").event.to_parts();
+        parts.headers = [("large".to_owned(), "x".repeat(bytes))].into();
+        Delivery::first(Event::from_parts(parts))
+    };
+    let batch = [event("Made"), with_headers(131_072), with_headers(129_000), event("Made")];
+    let outcomes = destination.deliver(&batch).await;
+    assert_eq!(is_done(&outcomes), [true, false, true, true], "{outcomes:?}");
+    assert!(matches!(&outcomes[1], Outcome::Dead(reason) if reason.contains("bytes")), "{outcomes:?}");
+    assert_eq!(queue.received(3).await.len(), 3);
+    queue.delete().await;
+}
+
+/// A delivery may be dropped at any await. What it left behind disturbs nobody.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs RabbitMQ: cargo xtask test"]
+async fn deliveries_that_are_dropped_halfway_disturb_no_other() {
+    use futures_util::FutureExt as _;
+    let queue = Queue::declared(&shared()).await;
+    let destination = publisher(&queue.publisher_url()).expect("a good URL");
+    let batch = || (0..50).map(|_| event("Made")).collect::<Vec<_>>();
+    assert!(is_done(&destination.deliver(&batch()).await).iter().all(|done| *done));
+    let mut polls = 0;
+    for n in 0..40_usize {
+        let abandoned = batch();
+        let mut delivery = destination.deliver(&abandoned);
+        for _ in 0..=n % 5 {
+            polls += usize::from(delivery.as_mut().now_or_never().is_none());
+            tokio::task::yield_now().await;
+        }
+        drop(delivery);
+        let kept = batch();
+        let outcomes = destination.deliver(&kept).await;
+        assert!(is_done(&outcomes).iter().all(|done| *done), "{outcomes:?}");
+    }
+    assert!(polls > 40, "they were dropped halfway");
+    let received = queue.received(41 * 50).await;
+    println!("{} messages, {} of them abandoned", received.len(), received.len().saturating_sub(41 * 50));
+    queue.delete().await;
+}

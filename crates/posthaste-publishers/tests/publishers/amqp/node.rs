@@ -1,0 +1,103 @@
+//! A node of a test's own: RabbitMQ with a register of names (epmd) that nobody else uses.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use lapin::{Connection, ConnectionProperties};
+
+use crate::server::{OwnServer, free_port, given, listens, program};
+
+pub(super) struct Node {
+    server: OwnServer,
+    names: OwnServer,
+}
+
+/// As many threads as a small machine has cores, which do not spin when there is nothing to do.
+const THREADS: [&str; 8] = ["+S", "2:2", "+sbwt", "none", "+sbwtdcpu", "none", "+sbwtdio", "none"];
+
+impl Node {
+    pub(super) fn new() -> Self {
+        Self::with_settings("")
+    }
+
+    /// With these lines of `rabbitmq.conf`.
+    pub(super) fn with_settings(settings: &str) -> Self {
+        let names = OwnServer::new(|_, port| {
+            let mut command = program("epmd");
+            command.args(["-port", &port.to_string(), "-address", "127.0.0.1"]);
+            command
+        });
+        let (names_port, nodes_port) = (names.port(), free_port());
+        let server = OwnServer::new(move |folder, port| start(folder, port, nodes_port, names_port));
+        std::fs::write(server.dir().join("settings.conf"), settings).expect("a file");
+        Self { server, names }
+    }
+
+    /// Of a user with all rights.
+    pub(super) fn url(&self) -> String {
+        url(self.server.port())
+    }
+
+    pub(super) async fn start(&mut self) {
+        self.names.start(listens).await;
+        self.server.start(answers).await;
+    }
+
+    pub(super) fn kill(&mut self) {
+        self.server.kill();
+    }
+
+    pub(super) fn hold(&self) {
+        self.server.hold();
+    }
+
+    pub(super) fn let_go(&self) {
+        self.server.let_go();
+    }
+
+    /// Runs `rabbitmqctl` for this node.
+    pub(super) async fn control(&self, arguments: &[&str]) {
+        let program = Path::new(&given("POSTHASTE_TEST_RABBITMQ_BIN")).with_file_name("rabbitmqctl");
+        let mut command = Command::new(program);
+        environment(&mut command, self.server.dir(), self.server.port(), self.names.port());
+        command.arg("--quiet").args(arguments).stdout(Stdio::null());
+        let status = tokio::task::spawn_blocking(move || command.status()).await.expect("a wait");
+        assert!(status.is_ok_and(|status| status.success()), "rabbitmqctl {arguments:?}");
+    }
+}
+
+fn url(port: u16) -> String {
+    format!("amqp://guest:guest@127.0.0.1:{port}/%2f")
+}
+
+async fn answers(port: u16) -> bool {
+    Connection::connect(&url(port), ConnectionProperties::default()).await.is_ok()
+}
+
+fn start(folder: &Path, port: u16, nodes_port: u16, names_port: u16) -> Command {
+    let mut command = program(&given("POSTHASTE_TEST_RABBITMQ_BIN"));
+    environment(&mut command, folder, port, names_port);
+    // The script becomes the node instead of watching over it: whoever kills it kills the node.
+    command.env("RABBITMQ_ALLOW_INPUT", "1").arg("-noinput").args(THREADS);
+    command.args(["-kernel", "inet_dist_use_interface", "{127,0,0,1}"]);
+    command.env("RABBITMQ_DIST_PORT", nodes_port.to_string());
+    command
+}
+
+/// Nothing is shared with any other node.
+fn environment(command: &mut Command, folder: &Path, port: u16, names_port: u16) {
+    command
+        .env("HOME", folder)
+        .env("ERL_EPMD_PORT", names_port.to_string())
+        .env("ERL_EPMD_ADDRESS", "127.0.0.1")
+        .env("RABBITMQ_NODENAME", format!("posthaste-{port}@localhost"))
+        .env("RABBITMQ_NODE_IP_ADDRESS", "127.0.0.1")
+        .env("RABBITMQ_NODE_PORT", port.to_string())
+        .env("RABBITMQ_MNESIA_BASE", folder.join("data"))
+        .env("RABBITMQ_PID_FILE", folder.join("pid"))
+        .env("RABBITMQ_LOG_BASE", folder)
+        .env("RABBITMQ_ENABLED_PLUGINS_FILE", folder.join("enabled_plugins"))
+        .env("RABBITMQ_CONF_ENV_FILE", folder.join("env.conf"))
+        .env("RABBITMQ_CONFIG_FILE", folder.join("settings.conf"))
+        .env("RABBITMQ_ADVANCED_CONFIG_FILE", folder.join("advanced.config"));
+}

@@ -1,0 +1,145 @@
+//! An exchange with a queue that gets all of it, and what arrived there.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use lapin::message::BasicGetMessage;
+use lapin::options::{
+    BasicGetOptions, ExchangeDeclareOptions, ExchangeDeleteOptions, QueueBindOptions, QueueDeclareOptions,
+    QueueDeleteOptions,
+};
+use lapin::types::{AMQPValue, FieldTable};
+use lapin::{Channel, Connection, ConnectionProperties, ExchangeKind};
+use posthaste::conformance::destination::Received;
+use posthaste::{EventId, Headers};
+use tokio::time::{Duration, Instant, interval};
+
+use crate::server::PATIENCE;
+
+pub(super) struct Queue {
+    /// Of the server.
+    url: String,
+    /// Of the exchange and of the queue.
+    pub(super) name: String,
+    seen: Mutex<Vec<Received>>,
+}
+
+impl Queue {
+    /// With a name that no other has.
+    pub(super) fn new(url: &str) -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("posthaste-test-{}-{count}", std::process::id());
+        Self { url: url.to_owned(), name, seen: Mutex::default() }
+    }
+
+    /// One that is there.
+    pub(super) async fn declared(url: &str) -> Self {
+        let queue = Self::new(url);
+        queue.declare().await;
+        queue
+    }
+
+    /// The URL of a publisher to the exchange.
+    pub(super) fn publisher_url(&self) -> String {
+        format!("{}?exchange={}", self.url, self.name)
+    }
+
+    /// The URL of a publisher to the queue, by the default exchange.
+    pub(super) fn direct_url(&self) -> String {
+        format!("{}?routing_key={}", self.url, self.name)
+    }
+
+    pub(super) async fn declare(&self) {
+        self.declare_with(FieldTable::default(), "#").await;
+    }
+
+    /// A queue with these arguments, which gets what matches this pattern.
+    pub(super) async fn declare_with(&self, arguments: FieldTable, pattern: &str) {
+        let channel = self.channel().await;
+        let name = || self.name.as_str().into();
+        let durable = ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() };
+        channel
+            .exchange_declare(name(), ExchangeKind::Topic, durable, FieldTable::default())
+            .await
+            .expect("an exchange");
+        let durable = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
+        channel.queue_declare(name(), durable, arguments).await.expect("a queue");
+        let bind = QueueBindOptions::default();
+        channel
+            .queue_bind(name(), name(), pattern.into(), bind, FieldTable::default())
+            .await
+            .expect("a binding");
+    }
+
+    /// An exchange alone, to which only other exchanges may publish.
+    pub(super) async fn declare_internal(&self) {
+        let internal = ExchangeDeclareOptions { internal: true, ..ExchangeDeclareOptions::default() };
+        let channel = self.channel().await;
+        let name = self.name.as_str().into();
+        channel
+            .exchange_declare(name, ExchangeKind::Topic, internal, FieldTable::default())
+            .await
+            .expect("an exchange");
+    }
+
+    pub(super) async fn delete_exchange(&self) {
+        let options = ExchangeDeleteOptions::default();
+        self.channel().await.exchange_delete(self.name.as_str().into(), options).await.expect("deleted");
+    }
+
+    pub(super) async fn delete(&self) {
+        self.delete_exchange().await;
+        let options = QueueDeleteOptions::default();
+        self.channel().await.queue_delete(self.name.as_str().into(), options).await.expect("deleted");
+    }
+
+    /// All that arrived, in order, once there are at least `n` different ones.
+    pub(super) async fn received(&self, n: usize) -> Vec<Received> {
+        let channel = self.channel().await;
+        let started = Instant::now();
+        let mut ticks = interval(Duration::from_millis(20));
+        loop {
+            while let Some(message) = get(&channel, &self.name).await {
+                self.seen.lock().expect("no panic").push(received(&message));
+            }
+            let seen = self.seen.lock().expect("no panic").clone();
+            if different(&seen) >= n {
+                return seen;
+            }
+            assert!(started.elapsed() < PATIENCE, "{} of {n} arrived", seen.len());
+            ticks.tick().await;
+        }
+    }
+
+    async fn channel(&self) -> Channel {
+        let connection = Connection::connect(&self.url, ConnectionProperties::default()).await;
+        connection.expect("a connection").create_channel().await.expect("a channel")
+    }
+}
+
+async fn get(channel: &Channel, name: &str) -> Option<BasicGetMessage> {
+    channel.basic_get(name.into(), BasicGetOptions { no_ack: true }).await.expect("an answer")
+}
+
+fn different(seen: &[Received]) -> usize {
+    seen.iter().map(|message| &message.id).collect::<std::collections::HashSet<_>>().len()
+}
+
+fn received(message: &BasicGetMessage) -> Received {
+    let properties = &message.delivery.properties;
+    let id = properties.message_id().as_ref().expect("an id");
+    let text = |value: &AMQPValue| match value {
+        AMQPValue::LongString(text) => String::from_utf8(text.as_bytes().to_vec()).expect("text"),
+        other => panic!("not a text: {other:?}"),
+    };
+    let table = properties.headers().clone().unwrap_or_default();
+    let headers: Headers =
+        table.inner().iter().map(|(name, value)| (name.to_string(), text(value))).collect();
+    Received {
+        id: EventId::from(id.as_str()),
+        payload: message.delivery.data.clone().into(),
+        key: headers.get("outbox-aggregate-id").cloned(),
+        headers,
+    }
+}
