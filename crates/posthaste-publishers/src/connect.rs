@@ -48,6 +48,8 @@ pub fn publisher(url: &str) -> Result<Arc<dyn Destination>, PublisherError> {
         "amqp" | "amqps" => Ok(Arc::new(crate::amqp::AmqpPublisher::from_url(url)?)),
         #[cfg(feature = "lines")]
         "stdout" | "file" => Ok(Arc::new(crate::lines::LinesPublisher::from_url(url)?)),
+        #[cfg(feature = "nats")]
+        "nats" | "tls" => Ok(Arc::new(crate::nats::NatsPublisher::from_url(url)?)),
         _ => Err(PublisherError::new("publisher", why_none(scheme))),
     }
 }

@@ -34,6 +34,8 @@ pub mod kafka;
 pub mod lines;
 #[cfg(any(feature = "amqp", feature = "nats", feature = "redis-streams"))]
 mod link;
+#[cfg(feature = "nats")]
+pub mod nats;
 mod refused;
 mod template;
 #[cfg(any(feature = "amqp", feature = "http", feature = "nats", feature = "redis-streams"))]
@@ -49,6 +51,9 @@ mod pages {
     #[cfg(feature = "kafka")]
     #[doc = include_str!("../../../docs/kafka.md")]
     struct Kafka;
+    #[cfg(feature = "nats")]
+    #[doc = include_str!("../../../docs/nats.md")]
+    struct Nats;
     #[cfg(feature = "amqp")]
     #[doc = include_str!("../../../docs/rabbitmq.md")]
     struct RabbitMq;

@@ -6,12 +6,21 @@
 /// RabbitMQ.
 #[cfg(feature = "amqp")]
 mod amqp;
+/// Certificates of an authority of a test's own.
+#[cfg(any(feature = "nats", feature = "redis-streams"))]
+mod certificates;
 /// Apache Kafka.
 #[cfg(feature = "kafka")]
 mod kafka;
 /// Lines in a file.
 #[cfg(feature = "lines")]
 mod lines;
+/// NATS JetStream.
+#[cfg(feature = "nats")]
+mod nats;
+/// A way to a server that can lose what comes back.
+#[cfg(any(feature = "nats", feature = "redis-streams"))]
+mod proxy;
 /// Servers of a test's own, to be killed, held and started again.
 mod server;
 /// A broker is away for half a minute, holds its answers longer than a lease, or is away when we have to go.

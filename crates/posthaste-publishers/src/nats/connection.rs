@@ -1,0 +1,334 @@
+//! One connection to a NATS server, and what it says of the messages on it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::jetstream::ErrorCode;
+use async_nats::jetstream::context::{
+    Context, ContextBuilder, GetStreamByNameErrorKind, PublishAckFuture, PublishError, PublishErrorKind,
+};
+use async_nats::{Client, ConnectError, ConnectErrorKind, Event, ServerError};
+use posthaste::Outcome;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use super::message::Message;
+use super::settings::Settings;
+use crate::refused::{Refused, one_line};
+
+/// Per server, of those that are tried one after the other.
+const CONNECT: Duration = Duration::from_secs(3);
+/// How long it may take to find out why nobody answers for a subject.
+const LOOK_UP: Duration = Duration::from_secs(2);
+/// Where a server is asked which stream takes a subject.
+const NAMES: &str = "$JS.API.STREAM.NAMES";
+/// Messages whose acknowledgement is awaited; who sends more waits.
+const MOST_IN_FLIGHT: usize = 8_192;
+/// Subjects that were denied are forgotten when there are more.
+const MOST_DENIED: usize = 1_000;
+
+/// A connection that is used until it breaks. The library could mend it by itself, but would keep what was
+/// sent meanwhile, leave those who wait for an acknowledgement waiting, and go on when we are gone.
+pub(super) struct Connection {
+    client: Client,
+    jetstream: Context,
+    core: bool,
+    places: String,
+    timeout: Duration,
+    trouble: Arc<watch::Sender<Trouble>>,
+}
+
+/// What the server said without being asked.
+#[derive(Default)]
+struct Trouble {
+    /// Why nothing more can come of this connection.
+    broken: Option<String>,
+    /// How often a subject was denied.
+    denied: HashMap<String, u64>,
+    /// The last error that is about no subject; it is why the server closes the connection next.
+    last_error: Option<String>,
+}
+
+/// Who takes the subjects for which nobody answered, as far as a call has asked. Each is asked for once, and
+/// nothing more after a question that went unanswered.
+#[derive(Default)]
+pub(super) struct Takers {
+    by_subject: HashMap<String, Option<String>>,
+    unanswered: Option<String>,
+}
+
+/// A message on its way.
+pub(super) enum Sent {
+    Answered(Outcome),
+    Waiting {
+        subject: String,
+        denied_before: u64,
+        ack: PublishAckFuture,
+    },
+    /// Written, and nobody acknowledges it.
+    Unacknowledged {
+        subject: String,
+        denied_before: u64,
+    },
+}
+
+impl Connection {
+    /// Tries every server once.
+    pub(super) async fn open(settings: &Settings) -> Result<Self, String> {
+        let trouble = Arc::new(watch::Sender::new(Trouble::default()));
+        let noting = Arc::clone(&trouble);
+        let options = settings.login.options()?;
+        let client = options
+            .name("posthaste")
+            .tls_client_config(settings.tls.clone())
+            .connection_timeout(CONNECT.min(settings.timeout))
+            .reconnect_delay_callback(|_| Duration::ZERO)
+            .max_reconnects(settings.servers.len())
+            .ignore_discovered_servers()
+            .event_callback(move |event| {
+                noting.send_modify(|trouble| trouble.note(event));
+                async {}
+            })
+            .connect(settings.servers.as_slice())
+            .await
+            .map_err(|error| why_no_connection(&error, settings))?;
+        let jetstream = ContextBuilder::new()
+            .timeout(settings.timeout)
+            .ack_timeout(settings.timeout)
+            .max_ack_inflight(MOST_IN_FLIGHT)
+            .backpressure_on_inflight(true)
+            .build(client.clone());
+        let (core, places, timeout) = (settings.core, settings.places(), settings.timeout);
+        Ok(Self { client, jetstream, core, places, timeout, trouble })
+    }
+
+    pub(super) fn is_good(&self) -> bool {
+        self.trouble.borrow().broken.is_none()
+    }
+
+    /// Sends a message without waiting for the answer.
+    pub(super) async fn send(&self, message: Message, deadline: Instant) -> Sent {
+        let most = self.client.max_payload();
+        if message.size > most {
+            return Sent::Answered(Refused::too_large(message.size, most).into());
+        }
+        if let Some(why) = &self.trouble.borrow().broken {
+            return Sent::Answered(Outcome::no_connection(why.clone()));
+        }
+        let Message { subject, headers, body, .. } = message;
+        let denied_before = self.trouble.borrow().times_denied(&subject);
+        let sent = async {
+            if self.core {
+                let sent = self.client.publish_with_headers(subject.clone(), headers, body).await;
+                sent.map(|()| None).map_err(|error| error.to_string())
+            } else {
+                let sent = self.jetstream.publish_with_headers(subject.clone(), headers, body).await;
+                sent.map(Some).map_err(|error| error.to_string())
+            }
+        };
+        match timeout_at(deadline, sent).await {
+            Ok(Ok(Some(ack))) => Sent::Waiting { subject, denied_before, ack },
+            Ok(Ok(None)) => Sent::Unacknowledged { subject, denied_before },
+            Ok(Err(error)) => Sent::Answered(self.broke(&error)),
+            Err(_) => Sent::Answered(self.no_answer()),
+        }
+    }
+
+    /// Without acknowledgements there is but this: what was sent was written to the connection.
+    pub(super) async fn flush(&self, sent: &mut [Sent], deadline: Instant) {
+        let failed: fn(&Self, String) -> Outcome = match timeout_at(deadline, self.client.flush()).await {
+            Ok(Ok(())) => return,
+            Ok(Err(_)) => |connection, error| connection.broke(&error),
+            Err(_) => |connection, _| connection.no_answer(),
+        };
+        for sent in sent.iter_mut().filter(|sent| matches!(sent, Sent::Unacknowledged { .. })) {
+            *sent = Sent::Answered(failed(self, "it cannot be written to".to_owned()));
+        }
+    }
+
+    /// What became of a message, by the deadline at the latest.
+    pub(super) async fn outcome(&self, sent: Sent, takers: &mut Takers, deadline: Instant) -> Outcome {
+        let (subject, denied_before, ack) = match sent {
+            Sent::Answered(outcome) => return outcome,
+            Sent::Waiting { subject, denied_before, ack } => (subject, denied_before, ack),
+            Sent::Unacknowledged { subject, denied_before } => {
+                let trouble = self.trouble.borrow();
+                return trouble.outcome(&subject, denied_before).unwrap_or(Outcome::Done);
+            }
+        };
+        tokio::select! {
+            biased;
+            answer = ack.into_future() => match answer {
+                Ok(ack) => {
+                    if ack.duplicate {
+                        tracing::debug!(stream = ack.stream, subject, "the stream had this event already");
+                    }
+                    Outcome::Done
+                }
+                Err(error) if error.kind() == PublishErrorKind::StreamNotFound => {
+                    self.nobody_answers(&subject, takers, deadline).await
+                }
+                Err(error) => self.refusal(&error, &subject, denied_before),
+            },
+            trouble = self.trouble_with(&subject, denied_before) => trouble,
+            () = sleep_until(deadline) => self.no_answer(),
+        }
+    }
+
+    /// Waits until the server denies the subject, or the connection breaks.
+    async fn trouble_with(&self, subject: &str, denied_before: u64) -> Outcome {
+        let mut trouble = self.trouble.subscribe();
+        let mut outcome = None;
+        let seen = trouble.wait_for(|trouble| {
+            outcome = trouble.outcome(subject, denied_before);
+            outcome.is_some()
+        });
+        let _ = seen.await;
+        outcome.unwrap_or_else(|| self.broke("it was closed"))
+    }
+
+    fn refusal(&self, error: &PublishError, subject: &str, denied_before: u64) -> Outcome {
+        match error.kind() {
+            PublishErrorKind::TimedOut => self.no_answer(),
+            PublishErrorKind::BrokenPipe => {
+                let trouble = self.trouble.borrow();
+                let outcome = trouble.outcome(subject, denied_before);
+                outcome.unwrap_or_else(|| self.broke("it was closed"))
+            }
+            _ => {
+                let source = std::error::Error::source(error);
+                match source.and_then(|source| source.downcast_ref::<async_nats::jetstream::Error>()) {
+                    Some(error) => refused_by_the_stream(error, subject),
+                    None => Outcome::retry(one_line(format!("NATS answers what cannot be read: {error}"))),
+                }
+            }
+        }
+    }
+
+    /// Only a server that says that there is no stream makes it an attempt: a stream whose servers choose a
+    /// leader is silent as well, and so is a cluster that cannot say anything. Both come back by themselves.
+    async fn nobody_answers(&self, subject: &str, takers: &mut Takers, deadline: Instant) -> Outcome {
+        if takers.unanswered.is_none() && !takers.by_subject.contains_key(subject) {
+            match self.taker(subject, deadline).await {
+                Ok(stream) => drop(takers.by_subject.insert(subject.to_owned(), stream)),
+                Err(why) => takers.unanswered = Some(why),
+            }
+        }
+        match (takers.by_subject.get(subject), &takers.unanswered) {
+            (Some(Some(stream)), _) => Outcome::no_answer(one_line(format!(
+                "the stream {stream} takes the subject {subject}, but has no leader now"
+            ))),
+            (Some(None), _) => Outcome::retry(one_line(format!(
+                "no stream takes the subject {subject}: create one, or add it to the subjects of one"
+            ))),
+            (None, why) => Outcome::no_answer(one_line(format!(
+                "nobody answers for the subject {subject}, and NATS does not say which stream takes it: {}",
+                why.as_deref().unwrap_or("it was not asked")
+            ))),
+        }
+    }
+
+    /// The stream that takes the subject, if the server says so or denies it, or else why it does neither.
+    async fn taker(&self, subject: &str, deadline: Instant) -> Result<Option<String>, String> {
+        let denied_before = self.trouble.borrow().times_denied(NAMES);
+        let deadline = deadline.min(Instant::now() + LOOK_UP);
+        tokio::select! {
+            biased;
+            answer = self.jetstream.stream_by_subject(subject) => match answer {
+                Ok(stream) => Ok(Some(stream)),
+                Err(error) if error.kind() == GetStreamByNameErrorKind::NotFound => Ok(None),
+                Err(error) => Err(error.to_string()),
+            },
+            _ = self.trouble_with(NAMES, denied_before) => Err(format!("the user may not publish to {NAMES}")),
+            () = sleep_until(deadline) => Err("it did not answer in time".to_owned()),
+        }
+    }
+
+    fn broke(&self, why: &str) -> Outcome {
+        let said = self.trouble.borrow().broken.clone();
+        let why = said.unwrap_or_else(|| format!("the connection to NATS broke: {why}"));
+        Outcome::no_connection(one_line(why))
+    }
+
+    fn no_answer(&self) -> Outcome {
+        Outcome::no_answer(format!("NATS at {} did not answer within {:?}", self.places, self.timeout))
+    }
+}
+
+impl Trouble {
+    fn note(&mut self, event: Event) {
+        match event {
+            Event::Disconnected | Event::Closed => {
+                let why = self.last_error.take().unwrap_or_else(|| "it was closed".to_owned());
+                self.broken.get_or_insert_with(|| one_line(format!("the connection to NATS broke: {why}")));
+            }
+            Event::ServerError(ServerError::Other(text)) => self.note_error(text),
+            Event::ServerError(error) => self.last_error = Some(error.to_string()),
+            _ => {}
+        }
+    }
+
+    fn note_error(&mut self, text: String) {
+        const PUBLISH: &str = "permissions violation for publish to ";
+        const SUBSCRIBE: &str = "permissions violation for subscription to ";
+        let begins =
+            |with: &str| text.get(..with.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(with));
+        if begins(PUBLISH) {
+            let subject = text[PUBLISH.len()..].trim_matches('"').to_owned();
+            if self.denied.len() >= MOST_DENIED {
+                self.denied.clear();
+            }
+            *self.denied.entry(subject).or_default() += 1;
+        } else if begins(SUBSCRIBE) {
+            let why = "the user may not subscribe to _INBOX.>, where acknowledgements arrive: allow it";
+            self.broken = Some(why.to_owned());
+        } else {
+            self.last_error = Some(text);
+        }
+    }
+
+    fn times_denied(&self, subject: &str) -> u64 {
+        self.denied.get(subject).copied().unwrap_or_default()
+    }
+
+    fn outcome(&self, subject: &str, denied_before: u64) -> Option<Outcome> {
+        if self.times_denied(subject) > denied_before {
+            let why = format!("the user may not publish to {subject}: allow it, or use another user");
+            return Some(Outcome::retry(one_line(why)));
+        }
+        self.broken.as_ref().map(|why| Outcome::no_connection(why.clone()))
+    }
+}
+
+fn refused_by_the_stream(error: &async_nats::jetstream::Error, subject: &str) -> Outcome {
+    let why = one_line(format!("NATS refuses a message for {subject}: {error}"));
+    match error.error_code() {
+        ErrorCode::STREAM_MESSAGE_EXCEEDS_MAXIMUM | ErrorCode::STREAM_HEADER_EXCEEDS_MAXIMUM => {
+            Outcome::Dead(format!("too large, by bytes of the stream's own limit: {why}"))
+        }
+        // Full, or without its servers: no event's fault.
+        ErrorCode::STORAGE_RESOURCES_EXCEEDED
+        | ErrorCode::MEMORY_RESOURCES_EXCEEDED
+        | ErrorCode::INSUFFICIENT_RESOURCES
+        | ErrorCode::STREAM_STORE_FAILED => Outcome::no_answer(why),
+        _ if error.code() == 503 => Outcome::no_answer(why),
+        _ => Outcome::retry(why),
+    }
+}
+
+fn why_no_connection(error: &ConnectError, settings: &Settings) -> String {
+    let places = settings.places();
+    one_line(match error.kind() {
+        ConnectErrorKind::AuthorizationViolation => {
+            format!("NATS at {places} refuses the login: check user, password, token or credentials")
+        }
+        ConnectErrorKind::Authentication => {
+            format!("NATS at {places} cannot be logged in to: the nkey or credentials sign nothing")
+        }
+        ConnectErrorKind::TimedOut => {
+            format!("no connection to NATS at {places} within {:?}", CONNECT.min(settings.timeout))
+        }
+        _ => format!("no connection to NATS at {places}: {error}"),
+    })
+}

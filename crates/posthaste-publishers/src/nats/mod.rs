@@ -1,0 +1,129 @@
+//! NATS JetStream: each event is stored by a stream, which says so.
+
+mod connection;
+mod message;
+mod settings;
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use posthaste::{Delivery, Destination, Outcome, Profile};
+use tokio::time::{Instant, timeout_at};
+
+use crate::error::PublisherError;
+use crate::link::Link;
+use crate::refused::Refused;
+use connection::{Connection, Sent, Takers};
+use message::Message;
+pub use settings::NatsBuilder;
+use settings::Settings;
+
+const NAME: &str = "NATS";
+
+/// Events per call.
+const BATCH: usize = 500;
+
+/// Publishes to a subject that a JetStream stream takes. An event is delivered when the stream says that it
+/// has stored it.
+///
+/// The event's id goes out as `Nats-Msg-Id`: what is sent twice within the stream's duplicate window is stored
+/// once. An operator's replay has an id of its own there, so that it is stored again.
+///
+/// ```
+/// use posthaste_publishers::nats::NatsPublisher;
+///
+/// let by_url = NatsPublisher::from_url("nats://me:secret@localhost:4222/shop.{aggregate_type}?stream=SHOP")?;
+/// let built = NatsPublisher::builder(["localhost:4222"])
+///     .subject("shop.{aggregate_type}")
+///     .login("me", "secret")
+///     .stream("SHOP")
+///     .build()?;
+/// # let _ = (by_url, built);
+/// # Ok::<(), posthaste_publishers::PublisherError>(())
+/// ```
+///
+/// Clones share one connection.
+#[derive(Clone)]
+pub struct NatsPublisher {
+    settings: Arc<Settings>,
+    link: Arc<Link<Connection>>,
+}
+
+impl NatsPublisher {
+    /// From `nats://user:password@host:4222,host:4222/subject?…`, or `tls://…`. The parameters are `format`,
+    /// `stream`, `token`, `creds` and `nkey` (files), `ca` (a file), `timeout` (seconds) and `core`.
+    pub fn from_url(url: &str) -> Result<Self, PublisherError> {
+        NatsBuilder::from_url(url)?.build()
+    }
+
+    /// For these servers, `host:port` or `host`; the next one is tried where one is out of reach.
+    pub fn builder<H: Into<String>>(hosts: impl IntoIterator<Item = H>) -> NatsBuilder {
+        NatsBuilder::new(hosts.into_iter().map(Into::into).collect())
+    }
+
+    fn new(settings: Settings) -> Self {
+        Self { settings: Arc::new(settings), link: Arc::default() }
+    }
+
+    /// One outcome each, for events of which some are refused already.
+    async fn publish(&self, messages: Vec<Result<Message, Refused>>) -> Vec<Outcome> {
+        let deadline = Instant::now() + self.settings.timeout;
+        let connect = self.link.get(Connection::is_good, Connection::open(&self.settings));
+        let connection = match timeout_at(deadline, connect).await {
+            Ok(Ok(connection)) => connection,
+            Ok(Err(why)) => return out_of_reach(messages, &why),
+            Err(_) => return out_of_reach(messages, &self.settings.no_connection()),
+        };
+        let mut sent = Vec::with_capacity(messages.len());
+        for message in messages {
+            sent.push(match message {
+                Ok(message) => connection.send(message, deadline).await,
+                Err(refused) => Sent::Answered(refused.into()),
+            });
+        }
+        if self.settings.core {
+            connection.flush(&mut sent, deadline).await;
+        }
+        let mut outcomes = Vec::with_capacity(sent.len());
+        let mut takers = Takers::default();
+        for sent in sent {
+            outcomes.push(connection.outcome(sent, &mut takers, deadline).await);
+        }
+        if outcomes.iter().any(|outcome| matches!(outcome, Outcome::Unreachable(_))) {
+            // It may have gone silent; a new one costs little, and what comes twice is stored once.
+            self.link.give_up(&connection);
+        }
+        outcomes
+    }
+}
+
+#[async_trait]
+impl Destination for NatsPublisher {
+    async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
+        let messages: Vec<_> = batch.iter().map(|delivery| self.settings.message(delivery)).collect();
+        if messages.iter().all(Result::is_err) {
+            return out_of_reach(messages, "");
+        }
+        self.publish(messages).await
+    }
+
+    fn profile(&self) -> Profile {
+        Profile::publisher(BATCH)
+    }
+}
+
+/// What is refused stays so while the server is away.
+fn out_of_reach(messages: Vec<Result<Message, Refused>>, why: &str) -> Vec<Outcome> {
+    let outcome = |message: Result<Message, Refused>| match message {
+        Ok(_) => Outcome::no_connection(why),
+        Err(refused) => refused.into(),
+    };
+    messages.into_iter().map(outcome).collect()
+}
+
+impl fmt::Debug for NatsPublisher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("NatsPublisher").field(&self.settings).finish()
+    }
+}

@@ -1,0 +1,137 @@
+//! Servers of NATS, and streams on them.
+
+use async_nats::jetstream;
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use posthaste::EventId;
+use posthaste::conformance::destination::Received;
+
+use crate::server::{OwnServer, free_port, given, listens, program, until};
+
+/// A server of a test's own, which keeps its messages when it is killed.
+pub(super) struct NatsServer {
+    server: OwnServer,
+}
+
+impl NatsServer {
+    /// With these settings besides.
+    pub(super) fn new(settings: &str) -> Self {
+        let settings = settings.to_owned();
+        let server = OwnServer::new(move |dir, port| {
+            let text = format!(
+                "listen: 127.0.0.1:{port}\nmax_payload: 8MB\njetstream {{ store_dir: {:?} }}\n{settings}\n",
+                dir.join("data")
+            );
+            let file = dir.join("nats.conf");
+            std::fs::write(&file, text).expect("a file of settings");
+            let mut command = program(&given("POSTHASTE_TEST_NATS_BIN"));
+            command.arg("-c").arg(file);
+            command
+        });
+        Self { server }
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("nats://127.0.0.1:{}", self.server.port())
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.server.port()
+    }
+
+    pub(super) fn dir(&self) -> &std::path::Path {
+        self.server.dir()
+    }
+
+    pub(super) async fn start(&mut self) {
+        self.server.start(listens).await;
+    }
+
+    pub(super) fn kill(&mut self) {
+        self.server.kill();
+    }
+
+    pub(super) fn hold(&self) {
+        self.server.hold();
+    }
+
+    pub(super) fn let_go(&self) {
+        self.server.let_go();
+    }
+}
+
+/// A name that no other test has.
+pub(super) fn some_name() -> String {
+    format!("t{}-{}", std::process::id(), free_port())
+}
+
+/// A stream that takes the subjects below its name.
+pub(super) struct Stream {
+    url: String,
+    name: String,
+}
+
+impl Stream {
+    pub(super) fn new(url: impl Into<String>, name: &str) -> Self {
+        Self { url: url.into(), name: name.to_owned() }
+    }
+
+    async fn jetstream(&self) -> jetstream::Context {
+        // The library takes no login from a URL.
+        let (login, host) =
+            self.url.trim_start_matches("nats://").rsplit_once('@').unwrap_or(("", &self.url));
+        let options = match login.split_once(':') {
+            Some((user, password)) => {
+                async_nats::ConnectOptions::with_user_and_password(user.to_owned(), password.to_owned())
+            }
+            None if login.is_empty() => async_nats::ConnectOptions::new(),
+            None => async_nats::ConnectOptions::with_token(login.to_owned()),
+        };
+        jetstream::new(options.connect(host).await.expect("a connection"))
+    }
+
+    pub(super) async fn create(&self) {
+        self.create_with(|_| {}).await;
+    }
+
+    /// Does nothing if it is there.
+    pub(super) async fn create_with(&self, set: impl Fn(&mut jetstream::stream::Config)) {
+        let subjects = vec![format!("{}.>", self.name)];
+        let mut config =
+            jetstream::stream::Config { name: self.name.clone(), subjects, ..Default::default() };
+        set(&mut config);
+        self.jetstream().await.get_or_create_stream(config).await.expect("a stream");
+    }
+
+    pub(super) async fn delete(&self) {
+        let _ = self.jetstream().await.delete_stream(&self.name).await;
+    }
+
+    /// Everything that is stored, once there are `n` different events.
+    pub(super) async fn received(&self, n: usize) -> Vec<Received> {
+        let stream = self.jetstream().await.get_stream(&self.name).await.expect("a stream");
+        until("the stream has them", async || {
+            stream.get_info().await.is_ok_and(|info| info.state.messages >= n as u64)
+        })
+        .await;
+        let last = stream.get_info().await.expect("infos").state.last_sequence;
+        let messages = futures_util::stream::iter(1..=last).map(|at| stream.get_raw_message(at)).buffered(64);
+        let messages: Vec<_> = messages.try_collect().await.expect("messages");
+        messages.into_iter().map(received).collect()
+    }
+}
+
+fn received(message: jetstream::message::StreamMessage) -> Received {
+    let all = message.headers.iter();
+    let headers: std::collections::BTreeMap<String, String> = all
+        .map(|(name, values)| {
+            (name.to_string(), values.first().map(|value| value.as_str().to_owned()).unwrap_or_default())
+        })
+        .collect();
+    let of = |name: &str| headers.get(name).cloned();
+    Received {
+        id: EventId::from(of("outbox-event-id").expect("an id")),
+        payload: message.payload,
+        key: of("outbox-aggregate-id"),
+        headers: headers.into_iter().collect(),
+    }
+}
