@@ -50,6 +50,10 @@ pub fn publisher(url: &str) -> Result<Arc<dyn Destination>, PublisherError> {
         "stdout" | "file" => Ok(Arc::new(crate::lines::LinesPublisher::from_url(url)?)),
         #[cfg(feature = "nats")]
         "nats" | "tls" => Ok(Arc::new(crate::nats::NatsPublisher::from_url(url)?)),
+        #[cfg(feature = "redis-streams")]
+        "redis-stream" | "rediss-stream" => {
+            Ok(Arc::new(crate::redis_streams::RedisStreamPublisher::from_url(url)?))
+        }
         _ => Err(PublisherError::new("publisher", why_none(scheme))),
     }
 }

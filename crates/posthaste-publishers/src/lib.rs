@@ -36,6 +36,8 @@ pub mod lines;
 mod link;
 #[cfg(feature = "nats")]
 pub mod nats;
+#[cfg(feature = "redis-streams")]
+pub mod redis_streams;
 mod refused;
 mod template;
 #[cfg(any(feature = "amqp", feature = "http", feature = "nats", feature = "redis-streams"))]
@@ -57,4 +59,7 @@ mod pages {
     #[cfg(feature = "amqp")]
     #[doc = include_str!("../../../docs/rabbitmq.md")]
     struct RabbitMq;
+    #[cfg(feature = "redis-streams")]
+    #[doc = include_str!("../../../docs/redis-streams.md")]
+    struct RedisStreams;
 }

@@ -21,6 +21,9 @@ mod nats;
 /// A way to a server that can lose what comes back.
 #[cfg(any(feature = "nats", feature = "redis-streams"))]
 mod proxy;
+/// Redis Streams.
+#[cfg(feature = "redis-streams")]
+mod redis_streams;
 /// Servers of a test's own, to be killed, held and started again.
 mod server;
 /// A broker is away for half a minute, holds its answers longer than a lease, or is away when we have to go.

@@ -1,0 +1,119 @@
+//! What an answer of Redis means for an event.
+
+use posthaste::Outcome;
+use redis::{ErrorKind, RedisError, Value};
+
+use super::settings::Settings;
+use crate::refused::one_line;
+
+/// The answer to one `XADD`: the id of the entry, or an error.
+pub(super) fn outcome(answer: &Value, stream: &str) -> Outcome {
+    let error = match answer {
+        Value::BulkString(_) | Value::SimpleString(_) | Value::VerbatimString { .. } => return Outcome::Done,
+        Value::ServerError(error) => error,
+        _ => return Outcome::retry(one_line(format!("Redis answers no entry's id for the stream {stream}"))),
+    };
+    let (code, details) = (error.code(), error.details().unwrap_or_default());
+    match code {
+        "WRONGTYPE" => {
+            Outcome::retry(one_line(format!("the key {stream} is no stream in Redis: rename one of the two")))
+        }
+        "NOPERM" => Outcome::retry(one_line(format!(
+            "the user may not add to the stream {stream}: allow XADD and the key, or use another user"
+        ))),
+        "OOM" => Outcome::no_answer("Redis is full (OOM): give it more maxmemory, or trim streams"),
+        "MISCONF" => {
+            Outcome::no_answer("Redis takes no writes, because it cannot write to its disk (MISCONF)")
+        }
+        "READONLY" => Outcome::no_answer("this Redis is a replica, which takes no writes: name the primary"),
+        "NOREPLICAS" => Outcome::no_answer("Redis has fewer replicas than min-replicas-to-write asks for"),
+        "NOAUTH" | "WRONGPASS" => Outcome::no_connection("Redis refuses the login: check user and password"),
+        // What a stranger sends is not even read when it is long.
+        "ERR" if details.contains("unauthenticated") => {
+            Outcome::no_connection("Redis refuses the login: check user and password")
+        }
+        "LOADING" => Outcome::no_answer("Redis still reads its data"),
+        "MOVED" | "ASK" | "CLUSTERDOWN" | "CROSSSLOT" => Outcome::no_answer(format!(
+            "this Redis is a node of a cluster ({code}), and clusters are not supported here: name a single server"
+        )),
+        "MASTERDOWN" | "BUSY" | "TRYAGAIN" | "UNKILLABLE" => {
+            Outcome::no_answer(one_line(format!("Redis cannot answer now: {code} {details}")))
+        }
+        _ => Outcome::retry(one_line(format!(
+            "Redis refuses an entry of the stream {stream}: {code} {details}"
+        ))),
+    }
+}
+
+/// A whole pipeline went unanswered.
+pub(super) fn lost(error: Option<&RedisError>, settings: &Settings) -> Outcome {
+    let place = &settings.place;
+    match error {
+        None => Outcome::no_answer(format!("Redis at {place} gave fewer answers than it should")),
+        Some(error) if error.is_timeout() => {
+            Outcome::no_answer(format!("Redis at {place} did not answer within {:?}", settings.timeout))
+        }
+        Some(error) => {
+            Outcome::no_connection(one_line(format!("the connection to Redis at {place} broke: {error}")))
+        }
+    }
+}
+
+/// The time of the call was over before it was sent.
+pub(super) fn too_late(settings: &Settings) -> Outcome {
+    let (place, limit) = (&settings.place, settings.call());
+    Outcome::no_answer(format!("Redis at {place} did not take the events of a call within {limit:?}"))
+}
+
+/// Why there is no connection.
+pub(super) fn no_connection(error: &RedisError, settings: &Settings) -> String {
+    let place = &settings.place;
+    one_line(if is_login(error) {
+        format!("Redis at {place} refuses the login: check user and password")
+    } else if error.is_timeout() {
+        format!("no connection to Redis at {place} within {:?}", settings.timeout)
+    } else {
+        format!("no connection to Redis at {place}: {error}")
+    })
+}
+
+/// Whether it is about who we are.
+pub(super) fn is_login(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::AuthenticationFailed || matches!(error.code(), Some("NOAUTH" | "WRONGPASS"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(error: &str) -> Outcome {
+        let value = redis::parse_redis_value(format!("-{error}\r\n").as_bytes()).expect("an answer");
+        outcome(&value, "orders")
+    }
+
+    #[test]
+    fn server_that_cannot_is_out_of_reach_and_an_entry_that_may_not_is_an_attempt() {
+        for error in [
+            "OOM command not allowed when used memory > 'maxmemory'.",
+            "MISCONF Redis is configured to save RDB snapshots",
+            "READONLY You can't write against a read only replica.",
+            "NOREPLICAS Not enough good replicas to write.",
+            "NOAUTH Authentication required.",
+            "ERR Protocol error: unauthenticated multibulk length",
+            "LOADING Redis is loading the dataset in memory",
+            "MOVED 3999 127.0.0.1:6381",
+            "CLUSTERDOWN The cluster is down",
+            "MASTERDOWN Link with MASTER is down",
+            "BUSY Redis is busy running a script.",
+        ] {
+            assert!(matches!(answered(error), Outcome::Unreachable(_)), "{error}");
+        }
+        for error in
+            ["WRONGTYPE Operation against a key", "NOPERM this user has no permissions", "ERR unknown"]
+        {
+            assert!(matches!(answered(error), Outcome::Retry(_)), "{error}");
+        }
+        assert!(matches!(outcome(&Value::BulkString(b"1-0".to_vec()), "orders"), Outcome::Done));
+        assert!(matches!(outcome(&Value::Nil, "orders"), Outcome::Retry(_)));
+    }
+}

@@ -1,0 +1,71 @@
+//! Events as entries of a stream.
+
+use posthaste::Delivery;
+use redis::Cmd;
+
+use super::settings::Settings;
+use crate::format::Message;
+use crate::refused::Refused;
+
+/// What stands before the name of a header, so that none takes the place of our own fields.
+const HEADER: &str = "header:";
+
+/// Headers of the formats that are fields of every entry already, under a shorter name.
+const FIELDS: [&str; 3] = ["outbox-event-id", "outbox-event-type", "outbox-aggregate-id"];
+
+/// An entry that is not sent yet.
+pub(super) struct Entry {
+    stream: String,
+    command: Cmd,
+    bytes: usize,
+}
+
+impl Entry {
+    pub(super) fn new(delivery: &Delivery, settings: &Settings) -> Result<Self, Refused> {
+        let stream = settings.stream.target(delivery)?.into_owned();
+        if stream.is_empty() {
+            return Err(Refused::new("the stream has no name: it is empty"));
+        }
+        let message = settings.format.message(delivery, "ce-");
+        let bytes = stream.len() + delivery.aggregate_id().map_or(0, str::len) + message.size();
+        if bytes > settings.max_message_bytes {
+            return Err(Refused::too_large(bytes, settings.max_message_bytes));
+        }
+        let command = command(&stream, delivery, &message, settings);
+        Ok(Self { stream, command, bytes })
+    }
+
+    pub(super) fn stream(&self) -> &str {
+        &self.stream
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn command(&self) -> &Cmd {
+        &self.command
+    }
+}
+
+fn command(stream: &str, delivery: &Delivery, message: &Message<'_>, settings: &Settings) -> Cmd {
+    let mut command = redis::cmd("XADD");
+    command.arg(stream);
+    if let Some(length) = settings.max_length {
+        command.arg("MAXLEN").arg(if settings.approximate { "~" } else { "=" }).arg(length);
+    }
+    command.arg("*").arg("id").arg(delivery.id().as_str()).arg("type").arg(delivery.event_type());
+    if let Some(key) = delivery.aggregate_id() {
+        command.arg("key").arg(key);
+    }
+    command.arg("content-type").arg(&*message.content_type);
+    let mut field = String::new();
+    for (name, value) in message.headers.iter().filter(|(name, _)| !FIELDS.contains(&&**name)) {
+        field.clear();
+        field.push_str(HEADER);
+        field.push_str(name);
+        command.arg(&field).arg(&**value);
+    }
+    command.arg("payload").arg(&message.body[..]);
+    command
+}
