@@ -42,6 +42,8 @@ const SCHEMES: &[&str] = &[
 pub fn publisher(url: &str) -> Result<Arc<dyn Destination>, PublisherError> {
     let scheme = url.split(':').next().unwrap_or_default();
     match scheme {
+        #[cfg(feature = "http")]
+        "http" | "https" => Ok(Arc::new(crate::http::HttpPublisher::from_url(url)?)),
         #[cfg(feature = "kafka")]
         "kafka" => Ok(Arc::new(crate::kafka::KafkaPublisher::from_url(url)?)),
         #[cfg(feature = "amqp")]

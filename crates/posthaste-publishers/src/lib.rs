@@ -28,6 +28,8 @@ pub mod amqp;
 mod connect;
 mod error;
 mod format;
+#[cfg(feature = "http")]
+pub mod http;
 #[cfg(feature = "kafka")]
 pub mod kafka;
 #[cfg(feature = "lines")]
@@ -62,4 +64,7 @@ mod pages {
     #[cfg(feature = "redis-streams")]
     #[doc = include_str!("../../../docs/redis-streams.md")]
     struct RedisStreams;
+    #[cfg(feature = "http")]
+    #[doc = include_str!("../../../docs/webhooks.md")]
+    struct Webhooks;
 }

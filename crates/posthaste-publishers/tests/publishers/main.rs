@@ -9,6 +9,9 @@ mod amqp;
 /// Certificates of an authority of a test's own.
 #[cfg(any(feature = "nats", feature = "redis-streams"))]
 mod certificates;
+/// Webhooks.
+#[cfg(feature = "http")]
+mod http;
 /// Apache Kafka.
 #[cfg(feature = "kafka")]
 mod kafka;

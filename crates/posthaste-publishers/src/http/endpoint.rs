@@ -1,0 +1,145 @@
+//! The one URL that all events of a publisher go to.
+
+use std::net::IpAddr;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::HeaderValue;
+use percent_encoding::percent_decode_str;
+use reqwest::Url;
+
+use super::NAME;
+use super::guard::Guard;
+use crate::error::PublisherError;
+
+pub(super) struct Endpoint {
+    /// Without user and password.
+    pub(super) url: Url,
+    /// Scheme, host and port: what errors may show. Paths and queries of webhooks are often secrets.
+    pub(super) shown: String,
+    /// User and password of the URL, as a header.
+    pub(super) login: Option<HeaderValue>,
+}
+
+impl Endpoint {
+    pub(super) fn parse(text: &str, allow_http: bool, guard: &Guard) -> Result<Self, PublisherError> {
+        let wrong = |problem: &str| PublisherError::new(NAME, problem);
+        // The library's error quotes nothing of the URL.
+        let mut url = Url::parse(text)
+            .map_err(|error| wrong(&format!("the URL cannot be read ({error}): write https://host/path")))?;
+        // Half of a password would be taken for a host, and be shown as such.
+        if url.fragment().is_some() || url.path().contains('@') {
+            return Err(wrong(
+                "the URL cannot be read: write # as %23, and @ in its path or password as %40",
+            ));
+        }
+        match url.scheme() {
+            "https" => {}
+            "http" if allow_http => {}
+            "http" => {
+                return Err(wrong("http sends events in the clear: write https, or allow it by allow_http"));
+            }
+            _ => return Err(wrong("write the URL as https://host/path")),
+        }
+        let host = url.host_str().unwrap_or_default();
+        if host.is_empty() {
+            return Err(wrong("the URL has no host"));
+        }
+        if let Ok(address) = host.trim_matches(['[', ']']).parse::<IpAddr>() {
+            guard.check(address).map_err(|error| wrong(&error.to_string()))?;
+        }
+        let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+        let shown = format!("{}://{host}{port}", url.scheme());
+        let login = login(&url)?;
+        // Neither fails for a URL that has a host.
+        let _ = url.set_username("");
+        let _ = url.set_password(None);
+        Ok(Self { url, shown, login })
+    }
+}
+
+fn login(url: &Url) -> Result<Option<HeaderValue>, PublisherError> {
+    if url.username().is_empty() && url.password().is_none() {
+        return Ok(None);
+    }
+    let mut text: Vec<u8> = percent_decode_str(url.username()).collect();
+    text.push(b':');
+    text.extend(percent_decode_str(url.password().unwrap_or_default()));
+    let mut value = HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(text)))
+        .map_err(|_| PublisherError::new(NAME, "user and password of the URL cannot stand in a header"))?;
+    value.set_sensitive(true);
+    Ok(Some(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::guard::by_the_system;
+    use super::*;
+
+    fn parse(url: &str) -> Result<Endpoint, PublisherError> {
+        Endpoint::parse(url, false, &Guard::new(Vec::new(), by_the_system()))
+    }
+
+    #[test]
+    fn query_belongs_to_the_endpoint_and_the_login_becomes_a_header() {
+        let endpoint = parse("https://me:p%40ss@Example.com:8443/a/b?format=x").expect("a URL");
+        assert_eq!(endpoint.url.as_str(), "https://example.com:8443/a/b?format=x");
+        assert_eq!(endpoint.shown, "https://example.com:8443");
+        let login = endpoint.login.expect("a login");
+        assert_eq!(login, "Basic bWU6cEBzcw==");
+        assert!(!format!("{login:?}").contains("bWU6"));
+    }
+
+    // S7: whatever way an address is written
+    #[test]
+    fn literal_addresses_are_checked() {
+        for host in [
+            "127.0.0.1",
+            "127.1",
+            "2130706433",
+            "0x7f000001",
+            "0177.0.0.1",
+            "127.0.0.1.",
+            "[::1]",
+            "[::ffff:127.0.0.1]",
+            "169.254.169.254",
+            "[64:ff9b::7f00:1]",
+            "0",
+            "①②⑦.0.0.1",
+        ] {
+            let error = parse(&format!("https://{host}/x")).err().expect(host).to_string();
+            assert!(error.contains("is not a public address"), "{host}: {error}");
+        }
+        assert!(parse("https://8.8.8.8/x").is_ok());
+    }
+
+    // S3
+    #[test]
+    fn mistakes_say_what_to_write_and_tell_no_secret() {
+        for (url, text) in [
+            (
+                "s3ntinel",
+                "HTTP: the URL cannot be read (relative URL without a base): write https://host/path",
+            ),
+            ("ftp://h/s3ntinel", "HTTP: write the URL as https://host/path"),
+            (
+                "http://h/s3ntinel",
+                "HTTP: http sends events in the clear: write https, or allow it by allow_http",
+            ),
+            (
+                "https://me:s3ntinel/x@host/",
+                "HTTP: the URL cannot be read (invalid port number): write https://host/path",
+            ),
+            (
+                "https://me:1/s3ntinel@host/",
+                "HTTP: the URL cannot be read: write # as %23, and @ in its path or password as %40",
+            ),
+            (
+                "https://me:1#s3ntinel@host/",
+                "HTTP: the URL cannot be read: write # as %23, and @ in its path or password as %40",
+            ),
+        ] {
+            assert_eq!(parse(url).err().expect(url).to_string(), text, "{url}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What it means when there is no answer at all.
+
+use std::error::Error;
+use std::io;
+
+use posthaste::Outcome;
+use rustls::CertificateError;
+
+use super::guard::NotPublic;
+use crate::refused::one_line;
+
+/// The URL is in no text, as it may hold secrets; `endpoint` is what may be shown of it.
+pub(super) fn outcome(error: reqwest::Error, endpoint: &str) -> Outcome {
+    let error = error.without_url();
+    if error.is_connect() {
+        return Outcome::no_connection(format!("cannot connect to {endpoint}: {}", why(&error)));
+    }
+    Outcome::no_answer(format!("{endpoint} gave no answer in HTTP: {}", why(&error)))
+}
+
+fn why(error: &reqwest::Error) -> String {
+    for cause in causes(error) {
+        if let Some(error) = cause.downcast_ref::<rustls::Error>() {
+            return about_tls(error);
+        }
+        if let Some(error) = cause.downcast_ref::<NotPublic>() {
+            return error.to_string();
+        }
+    }
+    if error.is_timeout() {
+        return "it took longer than connect_timeout".to_owned();
+    }
+    // The last cause is the one that names the fact, and knows no URL.
+    one_line(causes(error).last().map(ToString::to_string).unwrap_or_default())
+}
+
+fn about_tls(error: &rustls::Error) -> String {
+    let certificate = match error {
+        rustls::Error::InvalidCertificate(certificate) => certificate,
+        other => return format!("TLS: {}", one_line(other.to_string())),
+    };
+    let text = match certificate {
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            "its certificate is signed by nobody we trust: give its authority as root_certificate"
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "its certificate is for another host name"
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "its certificate has expired",
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "its certificate is not valid yet: check the clocks"
+        }
+        other => return format!("its certificate is not valid: {}", one_line(other.to_string())),
+    };
+    text.to_owned()
+}
+
+/// The error and all that it came from. An I/O error skips the error in it when asked for its source.
+fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |error| {
+        let error: &'a (dyn Error + 'static) = *error;
+        match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+            Some(inner) => Some(inner as &(dyn Error + 'static)),
+            None => error.source(),
+        }
+    })
+}

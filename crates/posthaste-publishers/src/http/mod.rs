@@ -1,0 +1,291 @@
+//! Webhooks: every event is a POST to one endpoint, signed as Standard Webhooks wants it.
+//!
+//! # Layout
+//!
+//! - `builder` has the settings, `endpoint` the URL.
+//! - `guard` says which addresses may be reached.
+//! - `headers` and `signature` make a request of an event.
+//! - `answer`, `retry_after` and `failure` make an outcome of what came back.
+
+mod answer;
+mod builder;
+mod endpoint;
+mod failure;
+mod guard;
+mod headers;
+mod retry_after;
+mod signature;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use http::{HeaderMap, HeaderValue, Method, header};
+use posthaste::{Delivery, Destination, Outcome, Profile, Unreachable};
+use reqwest::{Client, Request, Response};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout, timeout_at};
+
+pub use builder::HttpBuilder;
+use endpoint::Endpoint;
+use signature::SigningKey;
+
+use crate::error::PublisherError;
+use crate::format::Format;
+use crate::refused::Refused;
+
+const NAME: &str = "HTTP";
+
+/// How much of an answer's body is read, and for how long. It is read to its end so that the connection can be
+/// used again, and only the status counts.
+const BODY_BYTES: usize = 4_096;
+const BODY_TIME: Duration = Duration::from_millis(250);
+
+/// Sends each event as a POST to one URL, and counts it as delivered when the answer is a 2xx.
+///
+/// All events go to the URL of the settings: [`Event::topic`](posthaste::Event::topic) is not looked at, so
+/// that no row can lead a request elsewhere. Redirects are not followed, proxies of the environment are not
+/// used, and addresses that are not public are refused unless
+/// [`allow_networks`](HttpBuilder::allow_networks) names them.
+///
+/// Events of one aggregate id within a batch go one after another, all others at once, up to
+/// [`concurrency`](HttpBuilder::concurrency).
+///
+/// ```
+/// use posthaste_publishers::http::HttpPublisher;
+///
+/// let hooks = HttpPublisher::builder("https://example.com/hooks?tenant=7")
+///     .signing_key("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+///     .concurrency(16)
+///     .build()?;
+/// # let _ = hooks;
+/// # Ok::<(), posthaste_publishers::PublisherError>(())
+/// ```
+#[derive(Clone)]
+pub struct HttpPublisher {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    client: Client,
+    endpoint: Endpoint,
+    /// What stands in every request.
+    headers: HeaderMap,
+    /// The current one first, then the one before it.
+    keys: Vec<SigningKey>,
+    format: Format,
+    max_body_bytes: usize,
+    timeout: Duration,
+    concurrency: usize,
+    requests: Semaphore,
+    /// When the endpoint was last seen to be there.
+    last_answer: Mutex<Option<Instant>>,
+}
+
+/// One call of `deliver`. Its end comes before the engine's timeout, which would take the outcomes of events
+/// with it that were delivered.
+struct Call {
+    began: Instant,
+    /// No request is begun later, so that each has at least half of the time.
+    last_begin: Instant,
+    ends: Instant,
+}
+
+impl HttpPublisher {
+    /// To this URL, with every setting at its default: no signature, [`Format::Raw`], 8 requests at once.
+    pub fn from_url(url: &str) -> Result<Self, PublisherError> {
+        Self::builder(url).build()
+    }
+
+    /// To this URL, which is `https://host/path?query`. The query is the endpoint's own: settings are made here
+    /// and not there. A user and a password in it are sent by `Authorization: Basic`.
+    pub fn builder(url: impl Into<String>) -> HttpBuilder {
+        HttpBuilder::new(url.into())
+    }
+
+    /// Delivers events of one key one after another.
+    async fn run(&self, lane: Vec<usize>, batch: &[Delivery], call: &Call) -> Vec<(usize, Outcome)> {
+        let mut outcomes: Vec<(usize, Outcome)> = Vec::with_capacity(lane.len());
+        for index in lane {
+            let outcome = match outcomes.last().and_then(|(_, before)| held_up(before)) {
+                Some(outcome) => outcome,
+                None => self.send(&batch[index], call).await,
+            };
+            outcomes.push((index, outcome));
+        }
+        outcomes
+    }
+
+    async fn send(&self, delivery: &Delivery, call: &Call) -> Outcome {
+        let (headers, body) = match self.inner.prepare(delivery) {
+            Ok(prepared) => prepared,
+            Err(refused) => return refused.into(),
+        };
+        let Ok(Ok(_permit)) = timeout_at(call.last_begin, self.inner.requests.acquire()).await else {
+            return self.inner.not_begun(call);
+        };
+        let request = self.inner.request(delivery, headers, body);
+        match timeout_at(call.ends, self.inner.exchange(request)).await {
+            Ok(outcome) => outcome,
+            Err(_) => Outcome::no_answer(format!(
+                "{} did not answer within {:?}",
+                self.inner.endpoint.shown, self.inner.timeout
+            )),
+        }
+    }
+}
+
+#[async_trait]
+impl Destination for HttpPublisher {
+    async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
+        let call = Call::begin(self.inner.timeout);
+        let mut lanes: FuturesUnordered<_> =
+            lanes(batch).into_iter().map(|lane| self.run(lane, batch, &call)).collect();
+        let mut outcomes = Vec::with_capacity(batch.len());
+        while let Some(of_lane) = lanes.next().await {
+            outcomes.extend(of_lane);
+        }
+        outcomes.sort_unstable_by_key(|(index, _)| *index);
+        outcomes.into_iter().map(|(_, outcome)| outcome).collect()
+    }
+
+    fn profile(&self) -> Profile {
+        // Enough that none of the requests at once waits for the slowest of its batch.
+        Profile::publisher(self.inner.concurrency.saturating_mul(2))
+    }
+}
+
+impl Inner {
+    /// Everything that can be wrong with an event is found here, before anything is sent.
+    fn prepare(&self, delivery: &Delivery) -> Result<(HeaderMap, Bytes), Refused> {
+        let message = self.format.message(delivery, "ce-");
+        if message.body.len() > self.max_body_bytes {
+            return Err(Refused::too_large(message.body.len(), self.max_body_bytes));
+        }
+        let mut headers = headers::of(&message, &self.headers)?;
+        let id = delivery.id().as_str();
+        let key = match delivery.replays {
+            0 => headers::id(id)?,
+            // An operator wants it to be taken again: a new key, which no receiver has seen.
+            replays => headers::id(&format!("{id}:r{replays}"))?,
+        };
+        headers.insert(headers::WEBHOOK_ID, headers::id(id)?);
+        headers.insert(headers::IDEMPOTENCY_KEY, key);
+        Ok((headers, message.body))
+    }
+
+    /// Signed at the last moment: receivers refuse signatures that are minutes old.
+    fn request(&self, delivery: &Delivery, mut headers: HeaderMap, body: Bytes) -> Request {
+        let timestamp = now();
+        headers.insert(headers::WEBHOOK_TIMESTAMP, HeaderValue::from(timestamp));
+        let sign = |key: &SigningKey| key.sign(delivery.id().as_str(), timestamp, &body);
+        let signatures: Vec<String> = self.keys.iter().map(sign).collect();
+        if let (false, Ok(value)) = (signatures.is_empty(), HeaderValue::from_str(&signatures.join(" "))) {
+            headers.insert(headers::WEBHOOK_SIGNATURE, value);
+        }
+        if body.is_empty() {
+            // The client leaves it out, and servers then ask for it.
+            headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+        }
+        let mut request = Request::new(Method::POST, self.endpoint.url.clone());
+        *request.headers_mut() = headers;
+        *request.body_mut() = Some(body.into());
+        request
+    }
+
+    async fn exchange(&self, request: Request) -> Outcome {
+        let response = match self.client.execute(request).await {
+            Ok(response) => response,
+            Err(error) => return failure::outcome(error, &self.endpoint.shown),
+        };
+        *self.last_answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        let outcome = answer::outcome(response.status(), response.headers(), &self.endpoint.shown, now());
+        let _ = timeout(BODY_TIME, read(response)).await;
+        outcome
+    }
+
+    /// Too many others were before it. An endpoint that answers them is slow; one that does not is not there.
+    fn not_begun(&self, call: &Call) -> Outcome {
+        let last = *self.last_answer.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.is_some_and(|last| last >= call.began) {
+            return Outcome::Defer(Duration::ZERO);
+        }
+        Outcome::no_answer(format!(
+            "not sent: {} answers none of {} requests before it",
+            self.endpoint.shown, self.concurrency
+        ))
+    }
+}
+
+impl Call {
+    fn begin(timeout: Duration) -> Self {
+        let began = Instant::now();
+        Self { began, last_begin: began + timeout / 2, ends: began + timeout }
+    }
+}
+
+/// The places of the events of each key; an event without one has a lane to itself.
+fn lanes(batch: &[Delivery]) -> Vec<Vec<usize>> {
+    let mut lanes: Vec<Vec<usize>> = Vec::with_capacity(batch.len());
+    let mut of_key: HashMap<&str, usize> = HashMap::new();
+    for (index, delivery) in batch.iter().enumerate() {
+        let lane = match delivery.aggregate_id() {
+            Some(key) => *of_key.entry(key).or_insert(lanes.len()),
+            None => lanes.len(),
+        };
+        match lanes.get_mut(lane) {
+            Some(lane) => lane.push(index),
+            None => lanes.push(vec![index]),
+        }
+    }
+    lanes
+}
+
+/// An event whose forerunner comes again must not overtake it. One that was answered, even by a no, does not
+/// hold up the others: how often it is tried is not for us to say.
+fn held_up(before: &Outcome) -> Option<Outcome> {
+    match before {
+        Outcome::Defer(delay) => Some(Outcome::Defer(*delay)),
+        Outcome::Unreachable(why) => Some(Outcome::Unreachable(Unreachable {
+            error: "not sent: an event of the same key before it got no answer".into(),
+            connection_failed: why.connection_failed,
+        })),
+        _ => None,
+    }
+}
+
+/// Reads a body to its end if it is a short one. Others cost their connection.
+async fn read(mut response: Response) {
+    let mut left = BODY_BYTES;
+    while let Ok(Some(chunk)) = response.chunk().await {
+        match left.checked_sub(chunk.len()) {
+            Some(less) => left = less,
+            None => return,
+        }
+    }
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// Neither path nor query nor headers nor keys.
+impl fmt::Debug for HttpPublisher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpPublisher")
+            .field("endpoint", &self.inner.endpoint.shown)
+            .field("signing_keys", &self.inner.keys.len())
+            .field("format", &self.inner.format)
+            .field("concurrency", &self.inner.concurrency)
+            .field("timeout", &self.inner.timeout)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,102 @@
+//! `Retry-After`: how long a receiver asks us to wait.
+
+use std::time::Duration;
+
+use http::HeaderValue;
+
+/// For receivers that name no time, or none that can be read.
+const DEFAULT: Duration = Duration::from_secs(30);
+const SHORTEST: Duration = Duration::from_secs(1);
+/// A receiver must not be able to put an event off for years.
+const LONGEST: Duration = Duration::from_secs(3_600);
+
+/// In seconds, or as a date of the form `Sun, 06 Nov 1994 08:49:37 GMT`; `now` is in seconds since 1970.
+pub(super) fn delay(header: Option<&HeaderValue>, now: u64) -> Duration {
+    let text = header.and_then(|value| value.to_str().ok()).unwrap_or_default().trim();
+    let seconds = match text.parse::<u64>() {
+        Ok(seconds) => Some(seconds),
+        // Digits alone that are no number: more seconds than there ever will be.
+        Err(_) if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) => Some(u64::MAX),
+        Err(_) => date(text).map(|date| date.saturating_sub(now)),
+    };
+    seconds.map_or(DEFAULT, |seconds| Duration::from_secs(seconds).clamp(SHORTEST, LONGEST))
+}
+
+/// In seconds since 1970.
+fn date(text: &str) -> Option<u64> {
+    let (_, rest) = text.split_once(", ")?;
+    let mut parts = rest.strip_suffix(" GMT")?.split([' ', ':']);
+    let number = |text: Option<&str>| text.and_then(|text| text.parse::<u64>().ok());
+    let day = number(parts.next()).filter(|day| (1..=31).contains(day))?;
+    let month = MONTHS.iter().position(|month| Some(*month) == parts.clone().next())? as u64 + 1;
+    parts.next();
+    let year = number(parts.next()).filter(|year| (1970..=9999).contains(year))?;
+    let hour = number(parts.next()).filter(|hour| *hour < 24)?;
+    let minute = number(parts.next()).filter(|minute| *minute < 60)?;
+    let second = number(parts.next()).filter(|second| *second <= 60)?;
+    if parts.next().is_some() {
+        return None;
+    }
+    Some(days(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second)
+}
+
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/// Days from the first of 1970. Years are counted from March, so that the leap day is their last.
+fn days(year: u64, month: u64, day: u64) -> u64 {
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let leap_days = year / 4 - year / 100 + year / 400;
+    year * 365 + leap_days + (month * 153 + 2) / 5 + day - 1 - 719_468
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sun, 06 Nov 1994 08:49:37 GMT.
+    const NOW: u64 = 784_111_777;
+
+    #[test]
+    fn every_form_gives_a_sane_delay() {
+        for (text, seconds) in [
+            ("120", 120),
+            (" 7 ", 7),
+            ("0", 1),
+            ("3600", 3_600),
+            ("3601", 3_600),
+            ("99999999999999999999999", 3_600),
+            ("-5", 30),
+            ("1.5", 30),
+            ("soon", 30),
+            ("", 30),
+            ("Sun, 06 Nov 1994 08:49:37 GMT", 1),
+            ("Sun, 06 Nov 1994 08:50:37 GMT", 60),
+            ("Sun, 06 Nov 1994 09:00:00 GMT", 623),
+            ("Mon, 07 Nov 1994 08:49:37 GMT", 3_600),
+            ("Sat, 05 Nov 1994 08:49:37 GMT", 1),
+            ("Sun, 06 Nov 1994 25:49:37 GMT", 30),
+            ("Sun, 99 Nov 1994 08:49:37 GMT", 30),
+            ("Sun, 06 Nov 1994", 30),
+            ("Sun, 06 Nov 1994 08:49:37:11 GMT", 30),
+            ("Sunday, 06-Nov-94 08:49:37 GMT", 30),
+        ] {
+            let header = HeaderValue::from_str(text).expect("a value");
+            assert_eq!(delay(Some(&header), NOW), Duration::from_secs(seconds), "{text:?}");
+        }
+        assert_eq!(delay(None, NOW), DEFAULT);
+        assert_eq!(delay(Some(&HeaderValue::from_bytes(b"\xff").expect("a value")), NOW), DEFAULT);
+    }
+
+    #[test]
+    fn dates_are_counted_over_leap_days() {
+        for (text, seconds) in [
+            ("Thu, 01 Jan 1970 00:00:00 GMT", 0),
+            ("Tue, 29 Feb 2000 12:00:00 GMT", 951_825_600),
+            ("Wed, 01 Mar 2000 00:00:00 GMT", 951_868_800),
+            ("Mon, 01 Mar 2100 00:00:00 GMT", 4_107_542_400),
+        ] {
+            assert_eq!(date(text), Some(seconds), "{text}");
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! What goes over the wire, in which order, and how much at once.
+
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use posthaste::{Delivery, Destination as _, Event, EventParts, Headers};
+use posthaste_publishers::{Format, PublisherError};
+use tokio::sync::Barrier;
+use tokio::time::timeout;
+
+use super::wire::{Request, answer, serve};
+use super::{deliver_one, event, event_of, kinds, local, read};
+use crate::server::PATIENCE;
+
+type Seen = Arc<Mutex<Vec<Request>>>;
+
+/// Takes everything, and keeps it.
+async fn keeping() -> (String, Seen) {
+    let seen = Seen::default();
+    let kept = Arc::clone(&seen);
+    let server = serve(move |request| {
+        kept.lock().expect("nobody panics").push(request);
+        async { Some(answer(200, &[], "")) }
+    });
+    (server.await.url, seen)
+}
+
+#[tokio::test]
+async fn request_is_a_post_with_everything_in_it() {
+    let (url, seen) = keeping().await;
+    let url = url.replace("/hooks", "/hooks?tenant=7&format=x");
+    let hooks = local(&url)
+        .signing_key("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+        .header("Authorization", "Bearer abc")
+        .build()
+        .expect("good settings");
+    let event = Event::builder("Größe")
+        .aggregate("Order", "o 17")
+        .topic("http://169.254.169.254/")
+        .header("note", "as it is")
+        .header("Webhook-Signature", "v1,forged")
+        .json_text("{}");
+    let delivery = Delivery::first(event.build().expect("a good event"));
+    let id = delivery.id().to_string();
+    assert_eq!(read(&deliver_one(&hooks, delivery).await).0, "done");
+
+    let seen = seen.lock().expect("nobody panics");
+    assert_eq!(seen[0].head, "POST /hooks?tenant=7&format=x HTTP/1.1");
+    assert_eq!(seen[0].body, b"{}");
+    for (name, value) in [
+        ("webhook-id", id.as_str()),
+        ("idempotency-key", id.as_str()),
+        ("authorization", "Bearer abc"),
+        ("content-type", "application/json"),
+        ("outbox-event-type", "Gr%C3%B6%C3%9Fe"),
+        ("outbox-aggregate-id", "o%2017"),
+        ("note", "as it is"),
+        ("user-agent", concat!("posthaste/", env!("CARGO_PKG_VERSION"))),
+    ] {
+        assert_eq!(seen[0].header(name), Some(value), "{name}");
+    }
+    let signatures = seen[0].headers.iter().filter(|(name, _)| name == "webhook-signature");
+    let signatures: Vec<_> = signatures.map(|(_, value)| value.as_str()).collect();
+    assert!(matches!(signatures[..], [one] if one != "v1,forged" && !one.contains(' ')), "{signatures:?}");
+    assert!(seen[0].header("webhook-timestamp").is_some_and(|time| time.parse::<u64>().is_ok()));
+}
+
+/// The id stays that of the event: who drops by it drops replays too.
+#[tokio::test]
+async fn replay_has_a_key_that_no_receiver_has_seen() {
+    let (url, seen) = keeping().await;
+    let hooks = local(&url).build().expect("good settings");
+    let first = event(1);
+    let id = first.id().to_string();
+    let again = Delivery { attempt: 2, ..first.clone() };
+    let replay = Delivery { replays: 2, ..first.clone() };
+    for delivery in [first, again, replay] {
+        assert_eq!(read(&deliver_one(&hooks, delivery).await).0, "done");
+    }
+    let seen = seen.lock().expect("nobody panics");
+    let keys: Vec<_> = seen.iter().map(|request| request.header("idempotency-key")).collect();
+    assert_eq!(keys, [Some(id.as_str()), Some(&id), Some(&format!("{id}:r2"))]);
+    assert!(seen.iter().all(|request| request.header("webhook-id") == Some(&id)));
+}
+
+#[tokio::test]
+async fn formats_say_what_the_body_is() {
+    for (format, content_type) in [
+        (Format::Raw, "application/json"),
+        (Format::CloudEvents, "application/json"),
+        (Format::CloudEventsStructured, "application/cloudevents+json"),
+        (Format::Envelope, "application/json"),
+    ] {
+        let (url, seen) = keeping().await;
+        let hooks = local(&url).format(format).build().expect("good settings");
+        assert_eq!(read(&deliver_one(&hooks, event_of("é", 1)).await).0, "done");
+        let seen = seen.lock().expect("nobody panics");
+        assert_eq!(seen[0].header("content-type"), Some(content_type), "{format:?}");
+        let subject = (format == Format::CloudEvents).then_some("%C3%A9");
+        assert_eq!(seen[0].header("ce-subject"), subject, "{format:?}");
+    }
+}
+
+// S2
+#[tokio::test]
+async fn event_that_would_command_the_request_is_dead_and_others_go_on() {
+    let (url, seen) = keeping().await;
+    let hooks = local(&url).build().expect("good settings");
+    let with = |name: &str, value: &str| {
+        // As a row of somebody else may hold it.
+        let headers = Headers::from([(name.to_owned(), value.to_owned())]);
+        Delivery::first(Event::from_parts(EventParts { headers, ..event(0).to_parts() }))
+    };
+    let batch = [event(1), with("Host", "evil.example"), with("note", "a\r\nx: y"), event(2)];
+    assert_eq!(kinds(&hooks.deliver(&batch).await), ["done", "dead", "dead", "done"]);
+    assert_eq!(seen.lock().expect("nobody panics").len(), 2);
+}
+
+/// The requests at once, now and at most.
+#[derive(Default)]
+struct AtOnce {
+    now: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl AtOnce {
+    fn begin(&self) {
+        let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(now, Ordering::SeqCst);
+    }
+
+    fn end(&self) {
+        self.now.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Each waits for seven others: with fewer than eight at once it would never end.
+#[tokio::test(flavor = "multi_thread")]
+async fn eight_requests_at_once_and_never_more() {
+    let (at_once, eight) = (Arc::new(AtOnce::default()), Arc::new(Barrier::new(8)));
+    let server = {
+        let at_once = Arc::clone(&at_once);
+        serve(move |_| {
+            let (at_once, eight) = (Arc::clone(&at_once), Arc::clone(&eight));
+            async move {
+                at_once.begin();
+                eight.wait().await;
+                at_once.end();
+                Some(answer(200, &[], ""))
+            }
+        })
+        .await
+    };
+    let hooks = local(&server.url).concurrency(8).timeout(PATIENCE).build().expect("good settings");
+    let calls = (0..4).map(|_| {
+        let hooks = hooks.clone();
+        tokio::spawn(async move { hooks.deliver(&(0..250).map(event).collect::<Vec<_>>()).await })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        let outcomes = call.await.expect("no delivery panics");
+        assert!(kinds(&outcomes).iter().all(|kind| *kind == "done") && outcomes.len() == 250);
+    }
+    assert_eq!(at_once.most.load(Ordering::SeqCst), 8);
+    let connections = server.connections.load(Ordering::SeqCst);
+    assert!(connections < 100, "connections are used again: {connections}");
+}
+
+#[tokio::test]
+async fn connection_is_used_again() {
+    let server = serve(|_| async { Some(answer(200, &[], "a short body")) }).await;
+    let hooks = local(&server.url).build().expect("good settings");
+    for n in 0..100 {
+        assert_eq!(read(&deliver_one(&hooks, event(n)).await).0, "done");
+    }
+    assert_eq!(server.connections.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn event_of_a_key_goes_when_the_one_before_was_answered() {
+    let (at_once, seen) = (Arc::new(AtOnce::default()), Seen::default());
+    let server = {
+        let (at_once, seen) = (Arc::clone(&at_once), Arc::clone(&seen));
+        serve(move |request: Request| {
+            let (at_once, seen) = (Arc::clone(&at_once), Arc::clone(&seen));
+            async move {
+                at_once.begin();
+                let status = if request.body == b"3" { 500 } else { 200 };
+                seen.lock().expect("nobody panics").push(request);
+                // Time enough for another one to come, if there is another.
+                for _ in 0..1_000 {
+                    tokio::task::yield_now().await;
+                }
+                at_once.end();
+                Some(answer(status, &[], ""))
+            }
+        })
+        .await
+    };
+    let hooks = local(&server.url).build().expect("good settings");
+    let batch: Vec<_> = (0..10).map(|n| event_of("k", n)).collect();
+    let kinds = kinds(&hooks.deliver(&batch).await);
+    let expected = ["done", "done", "done", "retry", "done", "done", "done", "done", "done", "done"];
+    assert_eq!(kinds, expected, "an answer, even a no, lets the next one go");
+    assert_eq!(at_once.most.load(Ordering::SeqCst), 1);
+    let bodies: Vec<Vec<u8>> = seen.lock().expect("nobody panics").iter().map(|r| r.body.clone()).collect();
+    assert_eq!(bodies, (0..10).map(|n| n.to_string().into_bytes()).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn event_does_not_overtake_one_that_got_no_answer() {
+    let seen = Seen::default();
+    let server = {
+        let seen = Arc::clone(&seen);
+        serve(move |request: Request| {
+            let answer = (request.body != b"1").then(|| answer(200, &[], ""));
+            seen.lock().expect("nobody panics").push(request);
+            async { answer }
+        })
+        .await
+    };
+    let hooks = local(&server.url).build().expect("good settings");
+    let batch =
+        [event_of("k", 0), event_of("k", 1), event_of("other", 5), event_of("k", 2), event_of("k", 3)];
+    let outcomes = hooks.deliver(&batch).await;
+    assert_eq!(kinds(&outcomes), ["done", "no answer", "done", "no answer", "no answer"]);
+    assert!(read(&outcomes[3]).1.starts_with("not sent: "), "{outcomes:?}");
+    let seen = seen.lock().expect("nobody panics");
+    assert!(!seen.iter().any(|request| request.body == b"2" || request.body == b"3"));
+}
+
+/// Those that had no turn in time come again: at a cost only where nobody is there.
+#[tokio::test]
+async fn events_that_had_no_turn_wait_if_the_receiver_is_only_slow() {
+    let server = serve(|request: Request| async move {
+        match request.body.as_slice() {
+            b"0" => Some(answer(200, &[], "")),
+            _ => std::future::pending().await,
+        }
+    })
+    .await;
+    let hooks = local(&server.url).concurrency(1).timeout(Duration::from_secs(1));
+    let hooks = hooks.build().expect("good settings");
+    let outcomes = hooks.deliver(&[event(0), event(1), event(2)]).await;
+    assert_eq!(kinds(&outcomes), ["done", "no answer", "defer"]);
+    let outcomes = hooks.deliver(&[event(1), event(2)]).await;
+    assert_eq!(kinds(&outcomes), ["no answer", "no answer"]);
+    assert!(read(&outcomes[1]).1.starts_with("not sent: "), "{outcomes:?}");
+}
+
+#[tokio::test]
+async fn call_that_is_dropped_leaves_room_for_others() {
+    let requests = Arc::new(AtomicUsize::new(0));
+    let server = {
+        let requests = Arc::clone(&requests);
+        serve(move |_| {
+            let first = requests.fetch_add(1, Ordering::SeqCst) == 0;
+            async move { if first { std::future::pending().await } else { Some(answer(200, &[], "")) } }
+        })
+        .await
+    };
+    let hooks = local(&server.url).concurrency(1).build().expect("good settings");
+    let dropped = timeout(Duration::from_millis(200), hooks.deliver(&[event(1), event(2)])).await;
+    assert!(dropped.is_err());
+    assert_eq!(kinds(&hooks.deliver(&[event(1), event(2)]).await), ["done", "done"]);
+}
+
+#[test]
+fn urls_lead_to_webhooks() -> Result<(), PublisherError> {
+    posthaste_publishers::publisher("https://example.com/hooks?tenant=7")?;
+    for (url, text) in [
+        (
+            "http://example.com/",
+            "HTTP: http sends events in the clear: write https, or allow it by allow_http",
+        ),
+        (
+            "https://127.0.0.1/",
+            "HTTP: 127.0.0.1 is not a public address: name its network in allow_networks if events are meant to go there",
+        ),
+    ] {
+        assert_eq!(posthaste_publishers::publisher(url).expect_err(url).to_string(), text);
+    }
+    Ok(())
+}
+
+const PROXIED: &str = "POSTHASTE_TEST_HTTP_PROXIED";
+
+// S7
+#[tokio::test]
+async fn proxy_of_the_environment_is_not_used() {
+    let proxy = serve(|_| async { Some(answer(200, &[], "")) }).await;
+    let (url, seen) = keeping().await;
+    let mut child = Command::new(std::env::current_exe().expect("this program"));
+    child.args(["--exact", "http::behaviour::child", "--ignored"]).env(PROXIED, url);
+    for name in ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"] {
+        child.env(name, proxy.url.trim_end_matches("/hooks"));
+    }
+    let ended =
+        tokio::task::spawn_blocking(move || child.output()).await.expect("no panic").expect("it runs");
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
+    assert_eq!(proxy.connections.load(Ordering::SeqCst), 0);
+    assert_eq!(seen.lock().expect("nobody panics").len(), 1);
+}
+
+/// Not a test: the process that has a proxy in its environment.
+#[tokio::test]
+#[ignore = "a process of other tests: cargo xtask test"]
+async fn child() {
+    let Ok(url) = std::env::var(PROXIED) else { return };
+    let hooks = local(&url).build().expect("good settings");
+    assert_eq!(read(&deliver_one(&hooks, event(1)).await).0, "done");
+}

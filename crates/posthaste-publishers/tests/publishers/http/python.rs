@@ -1,0 +1,86 @@
+//! A receiver that nobody here wrote: Python's own server reads the requests, and its own hmac the signatures.
+
+use std::process::{Command, Stdio};
+
+use posthaste::{Delivery, Destination as _, Event};
+use posthaste_publishers::Format;
+use posthaste_publishers::http::HttpPublisher;
+use serde_json::Value;
+
+use super::{deliver_one, kinds, local, read};
+use crate::server::{OwnServer, listens};
+
+const RECEIVER: &str = include_str!("receiver.py");
+const OLD: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+const NEW: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD+XD6Y3T9nP8=";
+
+struct Python {
+    server: OwnServer,
+}
+
+impl Python {
+    /// A receiver that has this key.
+    async fn start(key: &'static str) -> Self {
+        let python = std::env::var("POSTHASTE_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+        let mut server = OwnServer::new(move |folder, port| {
+            let mut command = Command::new("setpriv");
+            command.args(["--pdeathsig=KILL", "--", &python, "-c", RECEIVER, &port.to_string(), key]);
+            command.arg(folder.join("taken.jsonl")).stdin(Stdio::null());
+            command
+        });
+        server.start(listens).await;
+        Self { server }
+    }
+
+    fn hooks(&self, keys: (&str, Option<&str>)) -> HttpPublisher {
+        let hooks = local(&format!("http://127.0.0.1:{}/hooks", self.server.port()));
+        let hooks = hooks.format(Format::CloudEvents).signing_key(keys.0);
+        let hooks = match keys.1 {
+            Some(key) => hooks.previous_signing_key(key),
+            None => hooks,
+        };
+        hooks.build().expect("good settings")
+    }
+
+    fn taken(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.server.dir().join("taken.jsonl")).unwrap_or_default();
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    }
+}
+
+fn event(n: usize) -> Delivery {
+    let event = Event::builder("Größe").aggregate("注文", format!("№ {}", n % 5)).header("note", "plain");
+    Delivery::first(event.json(&format!("日本語 {n}")).build().expect("a good event"))
+}
+
+// S8
+#[tokio::test]
+#[ignore = "needs python3: cargo xtask test"]
+async fn python_reads_the_events_and_agrees_with_the_signature() {
+    let python = Python::start(NEW).await;
+    let batch: Vec<Delivery> = (0..50).map(event).collect();
+    let outcomes = python.hooks((NEW, None)).deliver(&batch).await;
+    assert!(kinds(&outcomes).iter().all(|kind| *kind == "done"), "{outcomes:?}");
+    let taken = python.taken();
+    assert_eq!(taken.len(), batch.len());
+    for delivery in &batch {
+        let line = taken.iter().find(|line| line["ce-id"] == delivery.id().as_str()).expect("it was taken");
+        assert_eq!(line["ce-type"], "Größe");
+        assert_eq!(line["ce-subject"], delivery.aggregate_id().expect("a key"));
+        assert_eq!(line["ce-specversion"], "1.0");
+        assert_eq!(line["body"].as_str().map(str::as_bytes), Some(&delivery.payload()[..]));
+    }
+}
+
+// S8
+#[tokio::test]
+#[ignore = "needs python3: cargo xtask test"]
+async fn receiver_with_the_old_key_goes_on_while_keys_are_changed() {
+    let python = Python::start(OLD).await;
+    assert_eq!(read(&deliver_one(&python.hooks((OLD, None)), event(1)).await).0, "done");
+    assert_eq!(read(&deliver_one(&python.hooks((NEW, Some(OLD))), event(2)).await).0, "done");
+    let (kind, text) = read(&deliver_one(&python.hooks((NEW, None)), event(3)).await);
+    assert_eq!(kind, "retry", "{text}");
+    assert!(text.contains("answered 401: it does not know us, check the signing key"), "{text}");
+    assert_eq!(python.taken().len(), 2);
+}

@@ -1,0 +1,118 @@
+//! A receiver in a process of its own: it writes each request to a file before it answers, so that what it
+//! acknowledged is there after it was killed.
+
+use std::collections::HashSet;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use percent_encoding::percent_decode_str;
+use posthaste::conformance::destination::Received;
+use posthaste::{EventId, Headers};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use super::wire;
+use crate::server::{OwnServer, listens, program, until};
+
+/// By these the child knows what to do.
+const FILE: &str = "POSTHASTE_TEST_HTTP_FILE";
+const PORT: &str = "POSTHASTE_TEST_HTTP_PORT";
+
+pub(super) struct Receiver {
+    pub(super) server: OwnServer,
+}
+
+impl Receiver {
+    pub(super) fn new() -> Self {
+        Self { server: OwnServer::new(command) }
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/hooks", self.server.port())
+    }
+
+    pub(super) async fn start(&mut self) {
+        self.server.start(listens).await;
+    }
+
+    pub(super) fn kill(&mut self) {
+        self.server.kill();
+    }
+
+    /// What it got, in order, once there are at least so many different ones.
+    pub(super) async fn requests(&self, n: usize) -> Vec<Received> {
+        until("the requests are there", || {
+            let received = self.read();
+            let ids: HashSet<_> = received.iter().map(|request| &request.id).collect();
+            std::future::ready(ids.len() >= n)
+        })
+        .await;
+        self.read()
+    }
+
+    fn read(&self) -> Vec<Received> {
+        let text = std::fs::read_to_string(journal(self.server.dir())).unwrap_or_default();
+        text.lines().map(|line| received(&serde_json::from_str(line).expect("JSON"))).collect()
+    }
+}
+
+fn command(folder: &Path, port: u16) -> Command {
+    let this = std::env::current_exe().expect("this program");
+    let mut command = program(this.to_str().expect("a path in UTF-8"));
+    command.args(["--exact", "http::receiver::child", "--ignored", "--nocapture"]);
+    command.env(FILE, journal(folder)).env(PORT, port.to_string());
+    command
+}
+
+fn journal(folder: &Path) -> PathBuf {
+    folder.join("requests.jsonl")
+}
+
+fn received(line: &Value) -> Received {
+    let headers: Headers = serde_json::from_value(line["headers"].clone()).expect("headers");
+    let decoded = |name: &str| {
+        let value = percent_decode_str(headers.get(name)?).decode_utf8().expect("text");
+        Some(value.into_owned())
+    };
+    Received {
+        id: EventId::from(headers.get("webhook-id").expect("an id").clone()),
+        payload: STANDARD.decode(line["body"].as_str().expect("a body")).expect("base64").into(),
+        key: decoded("outbox-aggregate-id"),
+        headers,
+    }
+}
+
+/// Not a test: the process that the tests start and kill.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "a process of other tests: cargo xtask test"]
+async fn child() {
+    let (Ok(file), Ok(port)) = (std::env::var(FILE), std::env::var(PORT)) else { return };
+    let file = OpenOptions::new().append(true).create(true).open(file).expect("a file");
+    let file = Arc::new(Mutex::new(file));
+    let listener = TcpListener::bind(format!("127.0.0.1:{port}")).await.expect("the port");
+    loop {
+        let (stream, _) = listener.accept().await.expect("a connection");
+        let file = Arc::clone(&file);
+        tokio::spawn(wire::connection(stream, move |request| {
+            let answer = take(&file, &request);
+            async move { Some(answer) }
+        }));
+    }
+}
+
+/// In one write: a process that is killed leaves all of it, or nothing.
+fn take(file: &Mutex<std::fs::File>, request: &wire::Request) -> Vec<u8> {
+    if request.header("outbox-event-type") == Some("Refused") {
+        return wire::answer(422, &[], "not this one");
+    }
+    let headers: Headers = request.headers.iter().cloned().collect();
+    let line = json!({ "headers": headers, "body": STANDARD.encode(&request.body) });
+    let written = file.lock().expect("nobody panics").write_all(format!("{line}\n").as_bytes());
+    written.expect("a line");
+    wire::answer(200, &[], "")
+}
