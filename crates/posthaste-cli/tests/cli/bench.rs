@@ -3,7 +3,7 @@
 use serde_json::Value;
 use sqlx::Connection as _;
 
-use crate::binary::json_of;
+use crate::binary::{json_of, posthaste, text};
 
 const RATES: [&str; 10] = [
     "business_tx_per_s",
@@ -200,4 +200,62 @@ fn redis_gives_every_figure_and_its_keys_are_removed() -> redis::RedisResult<()>
     assert!(report["snapshot"].is_null(), "{report}");
     assert_eq!(bench_keys(&url)?, before);
     Ok(())
+}
+
+fn publish(store: &str, to: &str) -> Value {
+    json_of(&["bench", "--store", store, "--publish", to, "--events", "300", "--rounds", "2"])
+}
+
+fn assert_published(report: &Value) {
+    for name in ["bare_events_per_s", "nothing_events_per_s", "relay_events_per_s"] {
+        assert!(report[name].as_f64() > Some(0.0), "{name} in {report}");
+    }
+    for name in ["relay_to_bare", "relay_to_one_after_the_other"] {
+        assert_ratio(&report[name], name);
+    }
+}
+
+#[test]
+#[cfg(feature = "publishers")]
+fn publishing_to_a_file_gives_every_figure_and_every_event() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("events.jsonl");
+    assert_published(&publish("memory:", &format!("file://{}", file.display())));
+    let lines = std::fs::read_to_string(file).expect("a file").lines().count();
+    assert_eq!(lines, 2 * 2 * 300, "two rounds, by the library alone and by the relay");
+}
+
+#[test]
+#[cfg(feature = "publishers")]
+#[ignore = "needs PostgreSQL and Redis: cargo xtask test"]
+fn publishing_from_postgres_to_redis_gives_every_figure() -> redis::RedisResult<()> {
+    let given = |name: &str| std::env::var(name).expect("run `cargo xtask services up`");
+    let (store, redis) = (given("POSTHASTE_TEST_POSTGRES_URL"), given("POSTHASTE_TEST_REDIS_URL"));
+    let stream = format!("bench:{}", std::process::id());
+    let to = redis.replacen("redis://", "redis-stream://", 1) + "0?stream=" + &stream;
+    assert_published(&publish(&store, &to));
+    let mut connection = redis::Client::open(redis)?.get_connection()?;
+    let entries: u64 = redis::cmd("XLEN").arg(&stream).query(&mut connection)?;
+    redis::cmd("DEL").arg(&stream).exec(&mut connection)?;
+    assert_eq!(entries, 2 * 2 * 300);
+    Ok(())
+}
+
+#[test]
+#[cfg(feature = "publishers")]
+fn publishing_to_nobody_ends_with_the_reason_and_without_secrets() {
+    for (to, said) in [
+        ("amqp://me:s3ntinel-PW-9f@127.0.0.1:1/%2f?routing_key=q", "refused"),
+        ("redis-stream://:s3ntinel-PW-9f@127.0.0.1:1/0?stream=s", "refused"),
+        ("kafak://me:s3ntinel-PW-9f@127.0.0.1:1/t", "the benchmark knows no such publisher"),
+        ("kafka://me:s3ntinel-PW-9f@[/t", "the URL after --publish cannot be read"),
+        ("stdout:", "write file:///path"),
+    ] {
+        let output = posthaste(&["bench", "--store", "memory:", "--publish", to, "--events", "5"]).output();
+        let output = output.expect("the binary runs");
+        let printed = text(&output);
+        assert!(!output.status.success(), "{to}: {printed}");
+        assert!(printed.contains(said), "{to}: {printed}");
+        assert!(!printed.contains("s3ntinel"), "{printed}");
+    }
 }

@@ -10,6 +10,8 @@ mod memory_use;
 mod mysql;
 mod postgres;
 mod progress;
+#[cfg(feature = "publishers")]
+mod publish;
 mod ratio;
 mod redis;
 mod report;
@@ -64,6 +66,14 @@ use target::BenchStore;
 /// "settle_p50_many_to_few"}, "snapshot": null or {"rows", "without", "with", "with_last_fifth"},
 /// "steady": null or {"seconds", "events", "lag", "first_memory_bytes", "last_memory_bytes",
 /// "first_claim_us", "last_claim_us"}}
+///
+/// With --publish it measures how fast events get to a broker instead, beside the broker's client library
+/// alone and beside a destination that does nothing. What the URL names (a topic, a stream, a queue) must be
+/// there, and is left with the messages in it.
+///
+/// JSON with --publish: {"store", "publish", "events", "rounds", "workers", "payload_bytes",
+/// "bare_events_per_s", "nothing_events_per_s", "relay_events_per_s", "relay_to_bare",
+/// "relay_to_one_after_the_other", "memory_bytes": {"early", "late"}}
 #[derive(Debug, clap::Args)]
 pub(crate) struct BenchArgs {
     /// What to measure: postgres://…, mysql://…, redis://…, memory: or sqlite:PATH; a file that is not there
@@ -71,8 +81,12 @@ pub(crate) struct BenchArgs {
     // Not from the environment: nobody shall load a store that serves by forgetting an option.
     #[arg(long, value_name = "URL")]
     store: TypedUrl,
+    /// Measure publishing to kafka://…, amqp://…, nats://…, redis-stream://…, http://… or file:///…
+    #[cfg(feature = "publishers")]
+    #[arg(long, value_name = "URL")]
+    publish: Option<TypedUrl>,
     /// Events per measurement and round
-    #[arg(long, value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u64).range(1..=500_000))]
+    #[arg(long, value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u64).range(1..=2_000_000))]
     events: u64,
     /// Transactions that are open at once [default: 4; 16 on a server]
     #[arg(long, value_name = "N", value_parser = parse_count)]
@@ -125,15 +139,15 @@ impl BenchArgs {
 
 /// Measures and prints.
 pub(crate) async fn run(args: BenchArgs, output: Output) -> anyhow::Result<ExitCode> {
-    let report = match args.store.secret().parse()? {
+    match args.store.secret().parse()? {
         StoreUrl::Postgres(options) => {
-            bench(&Postgres::open(*options, args.writers()).await?, &args, output).await?
+            bench(&Postgres::open(*options, args.writers()).await?, &args, output).await?;
         }
         StoreUrl::MySql(options) => {
-            bench(&MySql::open(*options, args.writers()).await?, &args, output).await?
+            bench(&MySql::open(*options, args.writers()).await?, &args, output).await?;
         }
         StoreUrl::Redis(builder) => {
-            bench(&Redis::open(*builder, args.store.secret()).await?, &args, output).await?
+            bench(&Redis::open(*builder, args.store.secret()).await?, &args, output).await?;
         }
         StoreUrl::RedisCluster(_) => {
             let text = "the benchmark measures one Redis server and no cluster: start one, and name it as \
@@ -142,21 +156,28 @@ pub(crate) async fn run(args: BenchArgs, output: Output) -> anyhow::Result<ExitC
         }
         StoreUrl::Memory => bench(&Memory, &args, output).await?,
         StoreUrl::Sqlite(options) => {
-            bench(&Sqlite::open(*options, args.writers()).await?, &args, output).await?
+            bench(&Sqlite::open(*options, args.writers()).await?, &args, output).await?;
         }
-    };
-    output.print(&report)?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Leaves nothing behind, also when it fails or is interrupted.
-async fn bench<B: BenchStore>(bench: &B, args: &BenchArgs, output: Output) -> anyhow::Result<Report> {
+async fn bench<B: BenchStore>(bench: &B, args: &BenchArgs, output: Output) -> anyhow::Result<()> {
     let measured = tokio::select! {
-        measured = measure(bench, args, output) => measured,
+        measured = measure_and_print(bench, args, output) => measured,
         _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted: nothing was measured")),
     };
     bench.close().await?;
     measured
+}
+
+async fn measure_and_print<B: BenchStore>(bench: &B, args: &BenchArgs, output: Output) -> anyhow::Result<()> {
+    #[cfg(feature = "publishers")]
+    if let Some(url) = &args.publish {
+        return output.print(&publish::measure(bench, args, url, output).await?);
+    }
+    output.print(&measure(bench, args, output).await?)
 }
 
 async fn measure<B: BenchStore>(bench: &B, args: &BenchArgs, output: Output) -> anyhow::Result<Report> {

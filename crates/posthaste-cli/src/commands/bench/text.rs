@@ -244,6 +244,6 @@ fn per_second(rate: f64, unit: &str) -> String {
 }
 
 /// `1 round`, `2 rounds`.
-fn counted(number: u64, noun: &str) -> String {
+pub(super) fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
 }

@@ -1,0 +1,47 @@
+//! Redis Streams, by redis: pipelines of XADD, with the same fields, each of which costs the server.
+
+use std::time::{Duration, Instant};
+
+use super::super::super::load::EVENT_TYPE;
+use super::super::{AGGREGATE, NOTHING_BATCH};
+use super::{Load, Messages, parameter, parse};
+
+pub(super) async fn publish(url: &str, load: &Load) -> anyhow::Result<Duration> {
+    let parsed = parse(url)?;
+    let stream = parameter(&parsed, "stream").unwrap_or_default();
+    let server = url.replacen("-stream", "", 1);
+    let server = server.split('?').next().unwrap_or_default();
+    let client = redis::Client::open(server)?;
+    let connection = client.get_multiplexed_async_connection().await?;
+    let mut messages = Messages::of(load);
+    let mut waiting = tokio::task::JoinSet::new();
+    let started = Instant::now();
+    loop {
+        let mut pipeline = redis::pipe();
+        for message in messages.by_ref().take(NOTHING_BATCH) {
+            pipeline
+                .cmd("XADD")
+                .arg(&stream)
+                .arg("*")
+                .arg(&[("id", message.id.as_str()), ("type", EVENT_TYPE), ("key", &message.key)])
+                .arg(&[("content-type", "application/json"), ("header:outbox-aggregate-type", AGGREGATE)])
+                .arg(&[
+                    ("header:outbox-occurred-at", "2026-11-16T10:00:00.000000Z"),
+                    ("payload", load.body()),
+                ])
+                .ignore();
+        }
+        if pipeline.is_empty() {
+            break;
+        }
+        let mut connection = connection.clone();
+        waiting.spawn(async move { pipeline.query_async::<()>(&mut connection).await });
+        if waiting.len() >= load.workers {
+            waiting.join_next().await.transpose()?.transpose()?;
+        }
+    }
+    while let Some(answered) = waiting.join_next().await {
+        answered??;
+    }
+    Ok(started.elapsed())
+}
