@@ -83,6 +83,7 @@ fn steps(scope: Scope) -> Vec<Step> {
     // Ignored tests are those that need a server. Not so in documentation: those are not complete.
     let tests = test_all("--lib --bins --tests --examples").args(&["--", "--include-ignored"]);
     let diesel = Cargo::new("check --locked -p posthaste-diesel --no-default-features");
+    let publishers = Cargo::new("check --locked -p posthaste-publishers --no-default-features");
     let with = |feature| core.clone().args(&["--features", feature]);
     vec![
         step("format", Work::Component("rustfmt", fmt)),
@@ -93,10 +94,14 @@ fn steps(scope: Scope) -> Vec<Step> {
         step("core without features", Work::Cargo(core.clone())),
         step("core with serde alone", Work::Cargo(with("serde"))),
         step("core with conformance alone", Work::Cargo(with("conformance"))),
+        step("core with opentelemetry alone", Work::Cargo(with("opentelemetry"))),
         step("sqlx without features", Work::Cargo(sqlx.clone())),
         step("sqlx with mysql alone", Work::Cargo(sqlx.clone().args(&["--features", "mysql"]))),
         step("sqlx with postgres alone", Work::Cargo(sqlx.clone().args(&["--features", "postgres"]))),
         step("sqlx with sqlite alone", Work::Cargo(sqlx.args(&["--features", "sqlite"]))),
+        step("publishers without features", Work::Cargo(publishers.clone())),
+        step("publishers with http alone", Work::Cargo(publishers.clone().args(&["--features", "http"]))),
+        step("publishers with lines alone", Work::Cargo(publishers.args(&["--features", "lines"]))),
         step(
             "redis without features",
             Work::Cargo(Cargo::new("check --locked -p posthaste-redis --no-default-features")),
@@ -108,6 +113,11 @@ fn steps(scope: Scope) -> Vec<Step> {
         step("diesel without features", Work::Cargo(diesel.clone())),
         step("diesel with sqlite alone", Work::Cargo(diesel.clone().args(&["--features", "sqlite"]))),
         step("diesel with async-postgres alone", Work::Cargo(diesel.args(&["--features", "async-postgres"]))),
+        // What `cargo demo` builds.
+        step(
+            "command line without publishers",
+            Work::Cargo(Cargo::new("check --locked -p posthaste-cli --no-default-features")),
+        ),
         tidy,
     ]
 }
