@@ -3,6 +3,7 @@
 mod axum_postgres;
 mod axum_sqlite;
 mod postgres_programs;
+mod publish;
 mod quickstart;
 mod redis_tickets;
 mod support;
