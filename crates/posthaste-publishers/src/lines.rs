@@ -168,3 +168,23 @@ impl Destination for LinesPublisher {
         Profile::publisher(BATCH)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn line_that_was_cut_is_ended_before_the_next_one() {
+        let mut cut = false;
+        assert!(LinesPublisher::file("/dev/full").write(b"{}\n", &mut cut).is_err());
+        assert!(cut, "nobody knows how much of it was written");
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("events.jsonl");
+        let lines = LinesPublisher::file(&file);
+        for _ in 0..2 {
+            lines.write(b"{}\n", &mut cut).expect("written");
+            assert!(!cut);
+        }
+        assert_eq!(std::fs::read_to_string(file).expect("a file"), "\n{}\n{}\n");
+    }
+}
