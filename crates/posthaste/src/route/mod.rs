@@ -13,10 +13,11 @@ use crate::event::{AggregateType, EventType, GLOBAL, TypedEvent};
 use crate::handler::{handler, typed_handler};
 
 /// All routes of an outbox. An event takes the exact route of its aggregate type and event type,
-/// else the first pattern that matches, else the fallback.
+/// else the first pattern that matches, else the fallback. A route with a [`tenant`](Route::tenant)
+/// is asked before one of the same pair, or a fallback, that has none.
 ///
 /// Two routes for the same pair, two patterns with the same text and two routes of the same name
-/// are mistakes, reported when the outbox is built.
+/// are mistakes, reported when the outbox is built; routes of different tenants are different.
 ///
 /// ```
 /// use posthaste::{BoxError, Delivery, Route, Routes, handler};
@@ -126,6 +127,7 @@ const ONLY: &str = "only";
 pub struct Route {
     name: Option<String>,
     matcher: Matcher,
+    tenant: Option<Box<str>>,
     targets: Vec<Target>,
     mistakes: Vec<&'static str>,
     concurrency: Option<usize>,
@@ -167,6 +169,22 @@ impl Route {
         self
     }
 
+    /// Only events of tenants that match, where `*` stands for any text; events without a tenant do
+    /// not. Default: events of every tenant, and of none.
+    ///
+    /// ```
+    /// use posthaste::{Recorder, Route, Routes};
+    ///
+    /// let routes = Routes::new()
+    ///     .add(Route::pattern("Order:*").tenant("acme-*").deliver_to(Recorder::new()))
+    ///     .add(Route::pattern("Order:*").deliver_to(Recorder::new()));
+    /// # let _ = routes;
+    /// ```
+    pub fn tenant(mut self, pattern: impl Into<Box<str>>) -> Self {
+        self.tenant = Some(pattern.into());
+        self
+    }
+
     /// Where its events go. Several routes may share a destination in an `Arc`.
     pub fn deliver_to(mut self, destination: impl Destination) -> Self {
         if !self.targets.is_empty() {
@@ -185,7 +203,7 @@ impl Route {
     }
 
     /// The route's name in metrics, logs, pauses and parked rows. Default: what it matches, such
-    /// as `Order:OrderPlaced`; `fallback` for the fallback.
+    /// as `Order:OrderPlaced` or `Order:*@acme`; `fallback` for the fallback.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
@@ -220,6 +238,7 @@ impl Route {
         Self {
             name: None,
             matcher,
+            tenant: None,
             targets: Vec::new(),
             mistakes: Vec::new(),
             concurrency: None,
@@ -231,11 +250,17 @@ impl Route {
 
     /// The name it is known by.
     fn full_name(&self) -> String {
-        match (&self.name, &self.matcher) {
-            (Some(name), _) => name.clone(),
-            (None, Matcher::Exact { aggregate_type, event_type }) => format!("{aggregate_type}:{event_type}"),
-            (None, Matcher::Pattern(pattern)) => pattern.to_string(),
-            (None, Matcher::Fallback) => "fallback".to_owned(),
+        if let Some(name) = &self.name {
+            return name.clone();
+        }
+        let events = match &self.matcher {
+            Matcher::Exact { aggregate_type, event_type } => format!("{aggregate_type}:{event_type}"),
+            Matcher::Pattern(pattern) => pattern.to_string(),
+            Matcher::Fallback => "fallback".to_owned(),
+        };
+        match &self.tenant {
+            Some(tenant) => format!("{events}@{tenant}"),
+            None => events,
         }
     }
 }

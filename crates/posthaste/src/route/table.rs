@@ -15,9 +15,39 @@ use crate::event::Event;
 #[derive(Debug, Default)]
 pub(crate) struct RouteTable {
     entries: Vec<Entry>,
-    exact: HashMap<Box<str>, HashMap<Box<str>, usize>>,
-    patterns: Vec<(Box<str>, usize)>,
-    fallback: Option<usize>,
+    exact: HashMap<Box<str>, HashMap<Box<str>, Choices>>,
+    patterns: Vec<Pattern>,
+    fallback: Choices,
+}
+
+/// A route by pattern, asked in the order of registration.
+#[derive(Debug)]
+struct Pattern {
+    text: Box<str>,
+    tenant: Option<Box<str>>,
+    route: usize,
+}
+
+/// Routes of the same events that differ in their tenants alone; the one of all tenants comes last.
+#[derive(Debug, Default)]
+struct Choices {
+    of_tenants: Vec<(Box<str>, usize)>,
+    of_all: Option<usize>,
+}
+
+impl Choices {
+    /// Adds a route; false if there is one for the same tenants.
+    fn add(&mut self, tenant: Option<&str>, route: usize) -> bool {
+        let Some(tenant) = tenant else { return self.of_all.replace(route).is_none() };
+        let fresh = self.of_tenants.iter().all(|(other, _)| **other != *tenant);
+        self.of_tenants.push((tenant.into(), route));
+        fresh
+    }
+
+    fn find(&self, tenant: Option<&str>) -> Option<usize> {
+        let of_tenant = self.of_tenants.iter().find(|(pattern, _)| takes(pattern, tenant));
+        of_tenant.map(|&(_, route)| route).or(self.of_all)
+    }
 }
 
 /// One route of a running outbox.
@@ -71,7 +101,7 @@ impl RouteTable {
             let name = route.full_name();
             let setting = format!("routes.{name:?}");
             check(&route, &name, &setting, &mut problems);
-            if !table.index(&route.matcher) {
+            if !table.index(&route) {
                 problems
                     .push(Problem::new(&setting, "another route takes the same events: remove one of them"));
             } else if !names.insert(name.clone()) {
@@ -84,8 +114,13 @@ impl RouteTable {
 
     /// The route of an event, by index.
     pub(crate) fn find(&self, event: &Event) -> usize {
+        let tenant = event.tenant_id();
         let exact = self.exact.get(event.aggregate_type()).and_then(|types| types.get(event.event_type()));
-        exact.copied().or_else(|| self.find_pattern(event)).or(self.fallback).unwrap_or(self.unroutable())
+        exact
+            .and_then(|choices| choices.find(tenant))
+            .or_else(|| self.find_pattern(event))
+            .or_else(|| self.fallback.find(tenant))
+            .unwrap_or(self.unroutable())
     }
 
     /// The index of events without a route.
@@ -107,23 +142,29 @@ impl RouteTable {
             return None;
         }
         let text = format!("{}:{}", event.aggregate_type(), event.event_type());
-        self.patterns.iter().find(|(pattern, _)| matches(pattern, &text)).map(|&(_, index)| index)
+        let of_tenant = |pattern: &&Pattern| {
+            pattern.tenant.as_deref().is_none_or(|tenant| takes(tenant, event.tenant_id()))
+        };
+        let mut fitting = self.patterns.iter().filter(|pattern| matches(&pattern.text, &text));
+        fitting.find(of_tenant).map(|pattern| pattern.route)
     }
 
     /// Notes what the next entry matches; false if that is taken already.
-    fn index(&mut self, matcher: &Matcher) -> bool {
+    fn index(&mut self, route: &Route) -> bool {
         let next = self.entries.len();
-        match matcher {
+        let tenant = route.tenant.as_deref();
+        match &route.matcher {
             Matcher::Exact { aggregate_type, event_type } => {
                 let types = self.exact.entry(aggregate_type.clone()).or_default();
-                types.insert(event_type.clone(), next).is_none()
+                types.entry(event_type.clone()).or_default().add(tenant, next)
             }
-            Matcher::Pattern(pattern) => {
-                let fresh = self.patterns.iter().all(|(other, _)| other != pattern);
-                self.patterns.push((pattern.clone(), next));
+            Matcher::Pattern(text) => {
+                let same = |other: &Pattern| other.text == *text && other.tenant == route.tenant;
+                let fresh = !self.patterns.iter().any(same);
+                self.patterns.push(Pattern { text: text.clone(), tenant: route.tenant.clone(), route: next });
                 fresh
             }
-            Matcher::Fallback => self.fallback.replace(next).is_none(),
+            Matcher::Fallback => self.fallback.add(tenant, next),
         }
     }
 }
@@ -155,6 +196,10 @@ fn check(route: &Route, name: &str, setting: &str, problems: &mut Vec<Problem>) 
     add_if(
         name.is_empty() || name.chars().count() > 200 || name.chars().any(char::is_control),
         "a route's name must be 1 to 200 characters without control characters",
+    );
+    add_if(
+        route.tenant.as_ref().is_some_and(|tenant| tenant.is_empty()),
+        "an empty tenant matches nothing: leave it out, or write a pattern",
     );
     add_if(name == NO_ROUTE, "this name is for events without a route: choose another");
     for mistake in &route.mistakes {
@@ -190,6 +235,11 @@ fn check(route: &Route, name: &str, setting: &str, problems: &mut Vec<Problem>) 
         route.timeout.is_some_and(|timeout| timeout.is_zero() || timeout > Duration::from_secs(24 * 3600)),
         "timeout must be longer than zero and at most a day",
     );
+}
+
+/// Whether a route of the tenants that match `pattern` takes an event of this one.
+fn takes(pattern: &str, tenant: Option<&str>) -> bool {
+    tenant.is_some_and(|tenant| matches(pattern, tenant))
 }
 
 /// Whether `text` matches `pattern`, where `*` stands for any text.

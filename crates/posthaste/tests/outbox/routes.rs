@@ -7,7 +7,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use posthaste::admin::{Admin, Replay};
 use posthaste::config::QueueConfig;
-use posthaste::{Delivery, Destination, Event, Outbox, Outcome, Profile, Recorder, Route, Routes, Status};
+use posthaste::{
+    Delivery, Destination, Event, GLOBAL, MemoryStore, Outbox, Outcome, Profile, Recorder, Route, Routes,
+    Status,
+};
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep};
 
@@ -214,6 +217,53 @@ async fn exact_route_comes_before_patterns_and_these_before_the_fallback() {
     outbox.idle().await.expect("idle");
     assert_eq!([exact.count(), first.count(), second.count(), fallback.count()], [1, 2, 0, 1]);
     assert_eq!(fallback.deliveries()[0].aggregate_type(), "User");
+}
+
+#[tokio::test(start_paused = true)]
+async fn tenant_chooses_among_routes_of_the_same_events() {
+    let store = FaultyStore::new();
+    let [acme, first, any, exact_acme, exact, rest_bolt, rest] = [(); 7].map(|()| Recorder::new());
+    let routes = Routes::new()
+        .add(Route::pattern("Order:*").tenant("acme-*").deliver_to(acme.clone()))
+        .add(Route::pattern("Order:P*").deliver_to(first.clone()))
+        .add(Route::pattern("Order:*").deliver_to(any.clone()))
+        .add(Route::event("Sent").deliver_to(exact.clone()))
+        .add(Route::event("Sent").tenant("acme-1").deliver_to(exact_acme.clone()))
+        .add(Route::fallback().deliver_to(rest.clone()))
+        .add(Route::fallback().tenant("bolt").deliver_to(rest_bolt.clone()));
+    let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
+    for (aggregate, event_type, tenant) in [
+        ("Order", "Placed", Some("acme-1")),
+        ("Order", "Placed", Some("bolt")),
+        ("Order", "Sold", None),
+        (GLOBAL, "Sent", Some("acme-1")),
+        (GLOBAL, "Sent", None),
+        ("User", "Born", Some("bolt")),
+        ("User", "Born", None),
+    ] {
+        let event = Event::builder(event_type).aggregate(aggregate, 1).json(&1);
+        let event = tenant.into_iter().fold(event, |event, tenant| event.tenant_id(tenant));
+        commit(&store.memory, &outbox, vec![event.build().expect("event")]).await;
+    }
+    outbox.idle().await.expect("idle");
+    for (n, route) in [acme, first, any, exact_acme, exact, rest_bolt, rest].iter().enumerate() {
+        assert_eq!(route.count(), 1, "route {n}");
+    }
+}
+
+#[test]
+fn routes_of_the_same_events_and_tenants_are_refused() {
+    let pattern = || Route::pattern("Order:*").tenant("acme").deliver_to(Recorder::new());
+    let exact = || Route::event("Sent").tenant("acme").deliver_to(Recorder::new());
+    let routes = Routes::new()
+        .add(pattern())
+        .add(pattern().name("again"))
+        .add(exact())
+        .add(exact().name("and again"))
+        .add(Route::fallback().tenant("").deliver_to(Recorder::new()));
+    let error = Outbox::single_node(MemoryStore::new(), routes).build().expect_err("refused");
+    let settings: Vec<&str> = error.problems.iter().map(|problem| problem.setting.as_str()).collect();
+    assert_eq!(settings, [r#"routes."again""#, r#"routes."and again""#, r#"routes."fallback@""#]);
 }
 
 // Design 8, routes: concurrency; S2-38
