@@ -152,10 +152,45 @@ impl Outbox {
     /// limit, the rest goes back to the store. Calling it again is harmless, and so is dropping
     /// the future: the shutdown goes on.
     pub async fn shutdown(&self) -> ShutdownReport {
-        let state = std::mem::replace(&mut *self.0.lock(), State::Stopped);
-        match state {
-            State::Running(engine, _) => tokio::spawn(engine.shutdown()).await.unwrap_or_default(),
-            State::Built(_) | State::Stopped => ShutdownReport::default(),
+        match self.take_engine() {
+            Some(engine) => tokio::spawn(engine.shutdown()).await.unwrap_or_default(),
+            None => ShutdownReport::default(),
+        }
+    }
+
+    /// Stops in favour of another outbox on the same store, one with other routes or settings. As
+    /// [`shutdown`](Self::shutdown), but only deliveries that have begun are finished, within the
+    /// drain limit: what is queued goes back to the store at once, for the other to claim.
+    ///
+    /// Start the other one first and nothing waits; in ordered mode retire this one first, or events
+    /// overtake each other.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use posthaste::{Config, Delivery, MemoryStore, Outbox, Routes};
+    ///
+    /// let store = MemoryStore::new();
+    /// let routes = || Routes::new().handle("UserCreated", async |_: Delivery| ());
+    /// let old = Outbox::from_config(store.clone(), Config::relay(), routes()).start()?;
+    ///
+    /// let new = Outbox::from_config(store, Config { workers: Some(8), ..Config::relay() }, routes());
+    /// let new = new.start()?;
+    /// old.retire().await;
+    /// # new.shutdown().await;
+    /// # Ok(()) }
+    /// ```
+    pub async fn retire(&self) -> ShutdownReport {
+        match self.take_engine() {
+            Some(engine) => tokio::spawn(engine.retire()).await.unwrap_or_default(),
+            None => ShutdownReport::default(),
+        }
+    }
+
+    /// The engine, which nobody else stops then.
+    fn take_engine(&self) -> Option<Engine> {
+        match std::mem::replace(&mut *self.0.lock(), State::Stopped) {
+            State::Running(engine, _) => Some(engine),
+            State::Built(_) | State::Stopped => None,
         }
     }
 

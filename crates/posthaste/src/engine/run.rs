@@ -97,18 +97,33 @@ impl Engine {
 
     /// Stops intake and claiming, lets the workers go on until the drain limit, gives back what is
     /// queued, and writes every outcome.
-    pub(crate) async fn shutdown(mut self) -> ShutdownReport {
+    pub(crate) async fn shutdown(self) -> ShutdownReport {
+        self.stop(|shared| {
+            shared.queue.drain();
+            0
+        })
+        .await
+    }
+
+    /// The same, but the workers only finish what they have begun: what is queued goes back at once,
+    /// to whoever comes after this engine.
+    pub(crate) async fn retire(self) -> ShutdownReport {
+        self.stop(|shared| shared.give_back_queued(&shared.queue.close())).await
+    }
+
+    /// `begin` tells the queue, and answers how many events it gave back.
+    async fn stop(mut self, begin: impl FnOnce(&Shared) -> usize) -> ShutdownReport {
         let shared = Arc::clone(&self.shared);
         shared.stopping.store(true, Ordering::Release);
         let deadline = Instant::now() + shared.settings.drain;
         drop(self.purger.take());
         self.stop_poller.cancel();
-        shared.queue.drain();
+        let released = begin(&shared);
         let workers = timeout_at(deadline, async { while self.workers.join_next().await.is_some() {} });
         // What a claim still brings is refused by the queue and goes back.
         let _ = tokio::join!(workers, finish(self.poller.take(), deadline.max(Instant::now() + FLUSH)));
 
-        let released = shared.give_back_queued(&shared.queue.close());
+        let released = released + shared.give_back_queued(&shared.queue.close());
 
         self.workers.shutdown().await;
         self.stop_settler.cancel();

@@ -1,5 +1,6 @@
 //! A store that fails, hangs, loses answers or panics; shutdown, bounds and purging.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,8 @@ use posthaste::config::{PurgeConfig, QueueConfig, Retention};
 use posthaste::memory::RawRow;
 use posthaste::store::OnDone;
 use posthaste::{
-    Destination, Event, LAST_ERROR_MAX_LENGTH, Outbox, Outcome, Recorder, Route, Routes, Status,
+    Config, Destination, Event, LAST_ERROR_MAX_LENGTH, Outbox, Outcome, Recorder, Route, Routes,
+    ShutdownReport, Status,
 };
 use tokio::time::{Instant, sleep, timeout};
 
@@ -226,6 +228,34 @@ async fn shutdown_finishes_what_is_queued_within_the_drain() {
     assert!(started.elapsed() < secs(3), "not longer than the work: {:?}", started.elapsed());
     assert_each_once(&recorder, &ids);
     assert_eq!(count_in(&store.memory, Status::Done), 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn retired_outbox_finishes_what_it_began_and_leaves_the_rest_to_the_next() {
+    let (store, begun, next) = (FaultyStore::new(), Gated::new(), Recorder::new());
+    let config = || Config { workers: Some(4), ..Config::relay() };
+    let old = Outbox::from_config(store.clone(), config(), to(&begun)).start().expect("start");
+    let ids = commit(&store.memory, &old, events("Made", 100)).await;
+    while begun.gate.entered() < 4 {
+        tokio::task::yield_now().await;
+    }
+
+    let new = Outbox::from_config(store.clone(), config(), to(&next)).start().expect("start");
+    let retiring = tokio::spawn({
+        let old = old.clone();
+        async move { old.retire().await }
+    });
+    next.wait_for(96).await;
+    assert!(!retiring.is_finished(), "four deliveries have begun");
+    begun.gate.open();
+    let report = retiring.await.expect("retired");
+    assert_eq!((report.released, report.abandoned, begun.recorder.count()), (96, 0, 4));
+
+    new.idle().await.expect("idle");
+    let all = begun.recorder.ids().into_iter().chain(next.ids()).collect::<BTreeSet<_>>();
+    assert_eq!((all.len(), begun.recorder.count() + next.count()), (ids.len(), ids.len()), "each once");
+    assert_eq!(old.retire().await, ShutdownReport::default(), "twice is harmless");
+    new.shutdown().await;
 }
 
 // S3-143
