@@ -27,6 +27,9 @@ mod proxy;
 /// Redis Streams.
 #[cfg(feature = "redis-streams")]
 mod redis_streams;
+/// A password that must be in no text and in no log.
+#[cfg(any(feature = "amqp", feature = "nats"))]
+mod secrets;
 /// Servers of a test's own, to be killed, held and started again.
 mod server;
 /// A broker is away for half a minute, holds its answers longer than a lease, or is away when we have to go.
