@@ -1,7 +1,7 @@
 //! Events as entries of a stream.
 
 use posthaste::Delivery;
-use redis::Cmd;
+use redis::{Cmd, Pipeline};
 
 use super::settings::Settings;
 use crate::format::Message;
@@ -34,17 +34,37 @@ impl Entry {
         let command = command(&stream, delivery, &message, settings);
         Ok(Self { stream, command, bytes })
     }
+}
 
-    pub(super) fn stream(&self) -> &str {
-        &self.stream
+/// Entries that go out at once, and the streams that they are for.
+#[derive(Default)]
+pub(super) struct Run {
+    pub(super) pipeline: Pipeline,
+    pub(super) streams: Vec<String>,
+    bytes: usize,
+}
+
+impl Run {
+    /// Runs that are not too large; an entry that is too large by itself is alone.
+    pub(super) fn of(entries: impl Iterator<Item = Entry>, most: usize) -> Vec<Self> {
+        let mut runs: Vec<Self> = Vec::new();
+        for entry in entries {
+            match runs.last_mut().filter(|run| run.bytes + entry.bytes <= most) {
+                Some(run) => run.add(entry),
+                None => {
+                    let mut run = Self::default();
+                    run.add(entry);
+                    runs.push(run);
+                }
+            }
+        }
+        runs
     }
 
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    pub(super) fn command(&self) -> &Cmd {
-        &self.command
+    fn add(&mut self, entry: Entry) {
+        self.pipeline.add_command(entry.command);
+        self.streams.push(entry.stream);
+        self.bytes += entry.bytes;
     }
 }
 

@@ -5,18 +5,18 @@ mod entry;
 mod settings;
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use posthaste::{Delivery, Destination, Outcome, Profile};
 use redis::aio::{ConnectionLike as _, MultiplexedConnection};
-use redis::{AsyncConnectionConfig, Pipeline, RedisError};
+use redis::{AsyncConnectionConfig, Pipeline, RedisError, Value};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::error::PublisherError;
 use crate::link::Link;
-use crate::refused::Refused;
-use entry::Entry;
+use entry::{Entry, Run};
 pub use settings::RedisStreamBuilder;
 use settings::Settings;
 
@@ -95,69 +95,71 @@ impl RedisStreamPublisher {
     }
 
     /// Adds them in one go, though not as a transaction: each has its own answer.
-    async fn add(&self, entries: &[&Entry], deadline: Instant) -> Vec<Outcome> {
+    async fn add(&self, run: &Run, deadline: Instant) -> Vec<Outcome> {
+        let count = run.streams.len();
         let connection = match timeout_at(deadline, self.link.get(|_| true, self.connect())).await {
             Ok(Ok(connection)) => connection,
-            Ok(Err(why)) => return entries.iter().map(|_| Outcome::no_connection(why.clone())).collect(),
-            Err(_) => return entries.iter().map(|_| answer::too_late(&self.settings)).collect(),
+            Ok(Err(why)) => return each(count, || Outcome::no_connection(why.clone())),
+            Err(_) => return each(count, || answer::too_late(&self.settings)),
         };
-        let mut pipeline = Pipeline::with_capacity(entries.len());
-        for entry in entries {
-            pipeline.add_command(entry.command().clone());
-        }
-        let mut shared = MultiplexedConnection::clone(&connection);
-        let until = deadline.min(Instant::now() + self.settings.timeout);
-        match timeout_at(until, shared.req_packed_commands(&pipeline, 0, entries.len())).await {
-            Ok(Ok(answers)) if answers.len() == entries.len() => {
-                let outcomes = answers.into_iter().zip(entries);
-                outcomes.map(|(answer, entry)| answer::outcome(&answer, entry.stream())).collect()
+        match self.ask(&connection, &run.pipeline, count, deadline).await {
+            Ok(answers) => {
+                let outcomes = answers.iter().zip(&run.streams);
+                outcomes.map(|(answer, stream)| answer::outcome(answer, stream)).collect()
             }
-            Ok(Ok(_)) => self.lost(&connection, entries, None),
-            Ok(Err(error)) => self.lost(&connection, entries, Some(error)),
-            Err(_) => self.lost(
-                &connection,
-                entries,
-                Some(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
-            ),
+            Err(error) => each(count, || answer::lost(error.as_ref(), &self.settings)),
         }
     }
 
-    /// The next call connects anew: a connection that went silent would stay so for minutes.
-    fn lost(
+    /// One answer for each command, or else what went wrong, if it is known. The next call connects anew then: a
+    /// connection that went silent would stay so for minutes.
+    async fn ask(
         &self,
         connection: &Arc<MultiplexedConnection>,
-        entries: &[&Entry],
-        error: Option<RedisError>,
-    ) -> Vec<Outcome> {
+        pipeline: &Pipeline,
+        count: usize,
+        deadline: Instant,
+    ) -> Result<Vec<Value>, Option<RedisError>> {
+        let mut shared = MultiplexedConnection::clone(connection);
+        let until = deadline.min(Instant::now() + self.settings.timeout);
+        let lost = match timeout_at(until, shared.req_packed_commands(pipeline, 0, count)).await {
+            Ok(Ok(answers)) if answers.len() == count => return Ok(answers),
+            Ok(Ok(_)) => None,
+            Ok(Err(error)) => Some(error),
+            Err(_) => Some(io::Error::from(io::ErrorKind::TimedOut).into()),
+        };
         self.link.give_up(connection);
-        entries.iter().map(|_| answer::lost(error.as_ref(), &self.settings)).collect()
+        Err(lost)
     }
 }
 
 #[async_trait]
 impl Destination for RedisStreamPublisher {
     async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
-        let entries: Vec<Result<Entry, Refused>> =
-            batch.iter().map(|delivery| Entry::new(delivery, &self.settings)).collect();
-        let good: Vec<&Entry> = entries.iter().flatten().collect();
-        let mut answers = Vec::with_capacity(good.len());
-        let deadline = Instant::now() + self.settings.call();
-        for entries in pipelines(&good) {
-            answers.extend(self.add(entries, deadline).await);
-            if let Some(Outcome::Unreachable(why)) = answers.last() {
+        let entries = batch.iter().map(|delivery| Entry::new(delivery, &self.settings));
+        let (mut good, mut refused) = (Vec::with_capacity(batch.len()), Vec::new());
+        for (at, entry) in entries.enumerate() {
+            match entry {
+                Ok(entry) => good.push(entry),
+                Err(why) => refused.push((at, why)),
+            }
+        }
+        let mut outcomes = Vec::with_capacity(batch.len());
+        let (count, deadline) = (good.len(), Instant::now() + self.settings.call());
+        for run in Run::of(good.into_iter(), PIPELINE_BYTES) {
+            outcomes.extend(self.add(&run, deadline).await);
+            if let Some(Outcome::Unreachable(why)) = outcomes.last() {
                 let why = why.error.to_string();
                 // Whoever was silent once would be so again, and what comes later must not come first.
-                answers.extend((answers.len()..good.len()).map(|_| Outcome::no_answer(why.clone())));
+                outcomes.extend(each(count - outcomes.len(), || Outcome::no_answer(why.clone())));
                 break;
             }
         }
-        let mut answers = answers.into_iter();
-        let missing = || Outcome::no_answer("Redis gave no answer");
-        let outcome = |entry: &Result<Entry, Refused>| match entry {
-            Ok(_) => answers.next().unwrap_or_else(missing),
-            Err(refused) => refused.clone().into(),
-        };
-        entries.iter().map(outcome).collect()
+        // From the first to the last, so that each place is what it was in the batch.
+        for (at, why) in refused {
+            outcomes.insert(at, why.into());
+        }
+        outcomes
     }
 
     fn profile(&self) -> Profile {
@@ -165,19 +167,8 @@ impl Destination for RedisStreamPublisher {
     }
 }
 
-/// Runs of entries that are not too large together; one that is too large by itself is alone.
-fn pipelines<'a, 'b>(entries: &'a [&'b Entry]) -> Vec<&'a [&'b Entry]> {
-    let (mut runs, mut begin, mut bytes) = (Vec::new(), 0, 0);
-    for (at, entry) in entries.iter().enumerate() {
-        if at > begin && bytes + entry.bytes() > PIPELINE_BYTES {
-            runs.push(&entries[begin..at]);
-            (begin, bytes) = (at, 0);
-        }
-        bytes += entry.bytes();
-    }
-    runs.push(&entries[begin..]);
-    runs.retain(|run| !run.is_empty());
-    runs
+fn each(count: usize, outcome: impl Fn() -> Outcome) -> Vec<Outcome> {
+    std::iter::repeat_with(outcome).take(count).collect()
 }
 
 impl fmt::Debug for RedisStreamPublisher {
