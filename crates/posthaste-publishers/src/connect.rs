@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use posthaste::Destination;
-
+use crate::check::Publisher;
 use crate::error::PublisherError;
 
 /// What a URL may begin with.
@@ -21,7 +20,8 @@ const SCHEMES: &[&str] = &[
     "file",
 ];
 
-/// The publisher that a URL names. Nothing is connected yet.
+/// The publisher that a URL names. Nothing is connected yet: [`Publisher::check`] does that. It goes wherever a
+/// destination goes, `Route::deliver_to` for one.
 ///
 /// | URL | publisher | feature |
 /// |---|---|---|
@@ -34,12 +34,12 @@ const SCHEMES: &[&str] = &[
 ///
 /// ```
 /// # #[cfg(feature = "lines")] {
-/// let destination = posthaste_publishers::publisher("stdout:?format=envelope")?;
-/// # let _ = destination;
+/// let publisher = posthaste_publishers::publisher("stdout:?format=envelope")?;
+/// # let _ = publisher;
 /// # }
 /// # Ok::<(), posthaste_publishers::PublisherError>(())
 /// ```
-pub fn publisher(url: &str) -> Result<Arc<dyn Destination>, PublisherError> {
+pub fn publisher(url: &str) -> Result<Arc<dyn Publisher>, PublisherError> {
     let scheme = url.split(':').next().unwrap_or_default();
     match scheme {
         #[cfg(feature = "http")]

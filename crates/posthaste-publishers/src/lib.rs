@@ -2,11 +2,13 @@
 //!
 //! Every publisher is a [`Destination`](posthaste::Destination), built from a URL or by a builder, and none
 //! shows a type of the library that it stands on. Building one checks the settings and connects nowhere: a
-//! broker that is down is not an error but an outage, which spends no attempts.
+//! broker that is down is not an error but an outage, which spends no attempts. Who wants to know beforehand
+//! whether it is there asks by [`Publisher::check`].
 //!
 //! # Layout
 //!
 //! - [`publisher`] builds any of them from its URL.
+//! - [`Publisher`] is what they are beside destinations: something that can be asked whether it is there.
 //! - `kafka`, `amqp`, `nats`, `redis_streams`, `http` and `lines` are the publishers, one feature each.
 //! - [`Format`] says what a message looks like.
 
@@ -25,6 +27,7 @@
 mod address;
 #[cfg(feature = "amqp")]
 pub mod amqp;
+mod check;
 mod connect;
 mod error;
 mod format;
@@ -45,6 +48,7 @@ mod template;
 #[cfg(any(feature = "amqp", feature = "http", feature = "nats", feature = "redis-streams"))]
 mod tls;
 
+pub use check::{Publisher, Unreached};
 pub use connect::publisher;
 pub use error::PublisherError;
 pub use format::{Format, UnknownFormat};

@@ -10,6 +10,7 @@ use posthaste::{Delivery, Destination, Outcome, Profile};
 use tokio::sync::Mutex;
 
 use crate::address::Address;
+use crate::check::{Publisher, Unreached};
 use crate::error::PublisherError;
 use crate::format::Format;
 
@@ -167,6 +168,37 @@ impl Destination for LinesPublisher {
     fn profile(&self) -> Profile {
         Profile::publisher(BATCH)
     }
+}
+
+#[async_trait]
+impl Publisher for LinesPublisher {
+    async fn check(&self) -> Result<(), Unreached> {
+        let Place::File(path) = self.place.clone() else { return Ok(()) };
+        let opened = tokio::task::spawn_blocking(move || can_append(&path)).await;
+        let error = match opened {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) => error.to_string(),
+            Err(error) => error.to_string(),
+        };
+        Err(Unreached::new(format!("no line can be written: check the path and its rights: {error}")))
+    }
+}
+
+/// A file that is not there is not made: its folder has to be there.
+fn can_append(path: &Path) -> io::Result<()> {
+    let kind = match path.metadata() {
+        Ok(metadata) => metadata.file_type(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            return folder.map_or(Ok(()), |folder| folder.read_dir().map(drop));
+        }
+        Err(error) => return Err(error),
+    };
+    if kind.is_file() || kind.is_dir() {
+        OpenOptions::new().append(true).open(path)?;
+    }
+    // A pipe would keep us until somebody reads it.
+    Ok(())
 }
 
 #[cfg(test)]

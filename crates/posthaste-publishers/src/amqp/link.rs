@@ -18,6 +18,7 @@ use posthaste::Outcome;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::builder::{Host, Settings};
+use crate::check::NOBODY;
 use crate::link;
 use crate::refused::one_line;
 
@@ -57,7 +58,7 @@ impl Links {
             let why = match timeout(CONNECT, Link::open(&self.settings, host)).await {
                 Ok(Ok(link)) => return Ok(link),
                 Ok(Err(why)) => why,
-                Err(_) => format!("it did not let us in within {CONNECT:?}"),
+                Err(_) => format!("it did not let us in within {CONNECT:?}: {NOBODY}"),
             };
             problems.push(format!("{host}: {why}"));
         }
@@ -86,6 +87,15 @@ pub(super) enum NoChannel {
 }
 
 impl NoChannel {
+    /// For operators who asked whether the broker is there.
+    pub(super) fn why(&self) -> String {
+        match self {
+            Self::Blocked => BLOCKED.to_owned(),
+            Self::NoAnswer => format!("RabbitMQ let us in, but does not answer: {NOBODY}"),
+            Self::NoConnection(why) => format!("{why}: {NOBODY}"),
+        }
+    }
+
     /// What that means for a message.
     pub(super) fn outcome(&self) -> Outcome {
         match self {
@@ -101,8 +111,9 @@ impl Link {
         let runtime = lapin::runtime::default_runtime().map_err(|error| error.to_string())?;
         let addresses = tokio::net::lookup_host((host.name.as_str(), host.port)).await;
         let addresses: Vec<_> =
-            addresses.map_err(|error| format!("its name is not known: {error}"))?.collect();
-        let stream = AsyncTcpStream::connect(&runtime, addresses).await.map_err(|error| error.to_string())?;
+            addresses.map_err(|error| format!("its name is not known: {error}: {NOBODY}"))?.collect();
+        let stream = AsyncTcpStream::connect(&runtime, addresses).await;
+        let stream = stream.map_err(|error| format!("{error}: {NOBODY}"))?;
         let socket = match &stream {
             AsyncTcpStream::Plain(tcp) => {
                 let _ = tcp.get_ref().set_nodelay(true);
@@ -116,7 +127,7 @@ impl Link {
             None => stream,
             Some(tls) => {
                 let secured = stream.into_rustls(tls, &host.name).await;
-                secured.map_err(|error| format!("TLS failed: {error}"))?
+                secured.map_err(|error| format!("TLS failed: {error}: {NOBODY}"))?
             }
         };
         // lapin would connect by itself, on a thread that nobody can end before it has.
@@ -166,9 +177,24 @@ impl Link {
                 return Ok(channel);
             }
         }
+        self.new_channel(deadline).await
+    }
+
+    async fn new_channel(&self, deadline: Instant) -> Result<Channel, NoChannel> {
         let channel = self.plain_channel(deadline).await?;
         self.ask(channel.confirm_select(ConfirmSelectOptions::default()), deadline).await?;
         Ok(channel)
+    }
+
+    /// Opens a channel even if there is one: only an answer says that the broker is there. It is kept if the
+    /// next batch would have to open one.
+    pub(super) async fn warm_up(&self, deadline: Instant) -> Result<(), NoChannel> {
+        let channel = self.new_channel(deadline).await?;
+        let mut idle = lock(&self.idle);
+        if idle.is_empty() {
+            idle.push(channel);
+        }
+        Ok(())
     }
 
     /// A channel for a question.
@@ -288,7 +314,7 @@ fn why_not(error: &lapin::Error) -> String {
             "the broker refused the login of this user: check the user and the password".to_owned()
         }
         AMQPErrorKind::Hard(AMQPHardError::NOTALLOWED) => {
-            format!("the broker refused the vhost: {}", refusal.get_message())
+            format!("the broker refused the vhost: create it, or check its name: {}", refusal.get_message())
         }
         _ => refusal.to_string(),
     }
@@ -296,7 +322,8 @@ fn why_not(error: &lapin::Error) -> String {
 
 pub(super) const NO_ANSWER: &str = "RabbitMQ did not confirm the message in time";
 const BLOCKED: &str = "RabbitMQ takes no messages at the moment: it is short of memory or of disk space";
-const LATE: &str = "no host let us in before the timeout ended";
+const LATE: &str =
+    "no host of RabbitMQ let us in before the timeout ended: check host, port and TLS, and that it runs";
 const GONE: &str = "the connection to RabbitMQ is closed";
 
 /// The connection is gone.

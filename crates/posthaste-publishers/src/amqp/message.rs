@@ -77,7 +77,7 @@ const ENTRY: usize = 6;
 /// Three short strings, the time, the flags and the frame's own bytes, generously.
 const OTHER_PROPERTIES: usize = 3 * SHORT + 64;
 
-fn short(what: &str, text: &str) -> Result<ShortString, Refused> {
+pub(super) fn short(what: &str, text: &str) -> Result<ShortString, Refused> {
     ShortString::try_new(text)
         .map_err(|_| Refused::new(format!("the {what} has {} bytes, and {SHORT} is the most", text.len())))
 }

@@ -5,8 +5,10 @@
 //! - `place` finds out which exchanges are there before anything is sent to them.
 //! - `link` is one connection with its channels, and how it is made and given up.
 //! - `confirm` sends a batch and says what became of each message.
+//! - `check` asks whether the broker is there.
 
 mod builder;
+mod check;
 mod confirm;
 mod link;
 mod message;

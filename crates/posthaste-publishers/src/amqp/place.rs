@@ -71,7 +71,7 @@ impl Link {
     }
 
     /// On a channel of its own, because the answer "no" closes it.
-    async fn look_for(&self, exchange: &ShortString, deadline: Instant) -> Result<(), Missing> {
+    pub(super) async fn look_for(&self, exchange: &ShortString, deadline: Instant) -> Result<(), Missing> {
         let channel = self.plain_channel(deadline).await?;
         let asked = Instant::now();
         let passive = ExchangeDeclareOptions { passive: true, ..ExchangeDeclareOptions::default() };
@@ -97,13 +97,25 @@ impl Link {
     }
 }
 
-enum Missing {
+pub(super) enum Missing {
     /// In the broker's words.
     Exchange(String),
     Channel(NoChannel),
 }
 
 impl Missing {
+    /// For operators who asked whether the broker is there.
+    pub(super) fn why(&self) -> String {
+        match self {
+            Self::Exchange(why) => {
+                format!(
+                    "the exchange cannot be used: create it, or check its name and the user's rights: {why}"
+                )
+            }
+            Self::Channel(none) => none.why(),
+        }
+    }
+
     fn outcome(&self) -> Outcome {
         match self {
             Self::Exchange(why) => Outcome::retry(format!("the exchange cannot be used: {why}")),

@@ -142,10 +142,14 @@ impl HttpBuilder {
         let guard = Guard::new(self.networks()?, Arc::clone(&self.lookup));
         let endpoint = Endpoint::parse(&self.url, self.allow_http, &guard)?;
         let headers = self.all_headers(&endpoint)?;
-        let client = self.client(guard)?;
+        let tls = tls::client(self.authorities.as_deref()).map_err(wrong)?;
+        let client = self.client(guard.clone(), tls.clone())?;
         Ok(HttpPublisher {
             inner: Arc::new(Inner {
                 client,
+                guard,
+                tls: Arc::new(tls),
+                connect_timeout: self.connect_timeout.min(self.timeout),
                 headers,
                 endpoint,
                 keys: self.keys()?,
@@ -207,8 +211,7 @@ impl HttpBuilder {
         Ok(all)
     }
 
-    fn client(&self, guard: Guard) -> Result<Client, PublisherError> {
-        let tls = tls::client(self.authorities.as_deref()).map_err(wrong)?;
+    fn client(&self, guard: Guard, tls: rustls::ClientConfig) -> Result<Client, PublisherError> {
         let client = Client::builder()
             .redirect(redirect::Policy::none())
             .no_proxy()

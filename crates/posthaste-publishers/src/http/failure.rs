@@ -7,30 +7,40 @@ use posthaste::Outcome;
 use rustls::CertificateError;
 
 use super::guard::NotPublic;
+use crate::check::NOBODY;
 use crate::refused::one_line;
 
 /// The URL is in no text, as it may hold secrets; `endpoint` is what may be shown of it.
 pub(super) fn outcome(error: reqwest::Error, endpoint: &str) -> Outcome {
     let error = error.without_url();
     if error.is_connect() {
-        return Outcome::no_connection(format!("cannot connect to {endpoint}: {}", why(&error)));
+        return Outcome::no_connection(no_connection(&error, endpoint));
     }
-    Outcome::no_answer(format!("{endpoint} gave no answer in HTTP: {}", why(&error)))
+    let why = known(&error).unwrap_or_else(|| last(&error));
+    Outcome::no_answer(format!("{endpoint} gave no answer in HTTP: {why}"))
 }
 
-fn why(error: &reqwest::Error) -> String {
+/// Why there is no connection, and what to do.
+pub(super) fn no_connection(error: &(dyn Error + 'static), endpoint: &str) -> String {
+    let why = known(error).unwrap_or_else(|| format!("{}: {NOBODY}", last(error)));
+    format!("cannot connect to {endpoint}: {why}")
+}
+
+fn known(error: &(dyn Error + 'static)) -> Option<String> {
     for cause in causes(error) {
         if let Some(error) = cause.downcast_ref::<rustls::Error>() {
-            return about_tls(error);
+            return Some(about_tls(error));
         }
         if let Some(error) = cause.downcast_ref::<NotPublic>() {
-            return error.to_string();
+            return Some(error.to_string());
         }
     }
-    if error.is_timeout() {
-        return "it took longer than connect_timeout".to_owned();
-    }
-    // The last cause is the one that names the fact, and knows no URL.
+    let is_late = error.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_timeout);
+    is_late.then(|| format!("it took longer than connect_timeout: {NOBODY}"))
+}
+
+/// The last cause is the one that names the fact, and knows no URL.
+fn last(error: &(dyn Error + 'static)) -> String {
     one_line(causes(error).last().map(ToString::to_string).unwrap_or_default())
 }
 

@@ -47,7 +47,7 @@ impl Guard {
         if is_allowed || is_public(address) { Ok(()) } else { Err(NotPublic(address)) }
     }
 
-    async fn addresses(self, name: String) -> Result<Vec<SocketAddr>, posthaste::BoxError> {
+    pub(super) async fn addresses(self, name: String) -> Result<Vec<SocketAddr>, posthaste::BoxError> {
         let found = (self.lookup)(name).await?;
         let first = *found.first().ok_or("its name has no address")?;
         let checked: Vec<SocketAddr> = found

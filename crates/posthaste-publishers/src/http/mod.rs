@@ -4,11 +4,13 @@
 //!
 //! - `builder` has the settings, `endpoint` the URL.
 //! - `guard` says which addresses may be reached.
+//! - `check` connects and sends nothing.
 //! - `headers` and `signature` make a request of an event.
 //! - `answer`, `retry_after` and `failure` make an outcome of what came back.
 
 mod answer;
 mod builder;
+mod check;
 mod endpoint;
 mod failure;
 mod guard;
@@ -35,6 +37,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 pub use builder::HttpBuilder;
 use endpoint::Endpoint;
+use guard::Guard;
 use signature::SigningKey;
 
 use crate::error::PublisherError;
@@ -75,6 +78,10 @@ pub struct HttpPublisher {
 
 struct Inner {
     client: Client,
+    /// What the client has too, but uses for requests only.
+    guard: Guard,
+    tls: Arc<rustls::ClientConfig>,
+    connect_timeout: Duration,
     endpoint: Endpoint,
     /// What stands in every request.
     headers: HeaderMap,

@@ -10,6 +10,7 @@ use tokio::net::TcpListener;
 
 use super::guard::Lookup;
 use super::*;
+use crate::check::Publisher as _;
 
 const KEY: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
@@ -58,7 +59,9 @@ async fn name_that_leads_elsewhere_the_second_time_is_not_followed() {
         assert!(why.error.to_string().contains("127.0.0.1 is not a public address"), "{}", why.error);
         assert!(why.connection_failed);
     }
-    assert_eq!(lookups.load(Ordering::SeqCst), 4, "each connection looks the name up");
+    let why = hooks.check().await.expect_err("it leads elsewhere now").to_string();
+    assert!(why.contains("127.0.0.1 is not a public address"), "{why}");
+    assert_eq!(lookups.load(Ordering::SeqCst), 5, "each connection looks the name up");
     assert_eq!(public.load(Ordering::SeqCst), 1);
     assert_eq!(private.load(Ordering::SeqCst), 0, "no connection was made");
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use posthaste::Outcome;
 use rdkafka::types::RDKafkaErrorCode as Code;
 
-use super::line::Trouble;
+use super::line::{ADVICE, Trouble};
+use crate::check::Unreached;
 use crate::refused::Refused;
 
 /// What an answer may have to name.
@@ -53,6 +54,20 @@ pub(super) fn outcome(code: Option<Code>, context: &Context<'_>) -> Outcome {
         },
         _ => retry(format!("topic {topic} refuses the message: {code}")),
     }
+}
+
+/// Why the brokers, or the topic, cannot be used. No code means that nobody answered.
+pub(super) fn unreached(code: Option<Code>, context: &Context<'_>) -> Unreached {
+    // A negative code is the library's own: no broker has said anything.
+    let said = code.filter(|code| *code as i32 > 0).map(|code| outcome(Some(code), context));
+    Unreached::new(match said {
+        Some(Outcome::Retry(error)) => error.to_string(),
+        Some(Outcome::Unreachable(why)) => why.error.to_string(),
+        _ => match context.trouble.no_connection() {
+            Some(why) => format!("Kafka: {why}"),
+            None => format!("Kafka: no broker answered within {:?}: {ADVICE}", context.timeout),
+        },
+    })
 }
 
 /// Whether a broker may have meant another message of the same request: it refuses requests as a whole.

@@ -8,11 +8,12 @@ use rdkafka::ClientContext;
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::metadata::MetadataTopic;
 use rdkafka::producer::{
     BaseRecord, DeliveryResult, Producer as _, ProducerContext, PurgeConfig, ThreadedProducer,
 };
 use rdkafka::types::RDKafkaErrorCode as Code;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::settings::Secrets;
@@ -21,6 +22,9 @@ use crate::format::Message;
 /// How long all brokers may be away before the events on the way count as unreachable. The library connects
 /// anew meanwhile, and a broker that is back by then has lost nobody's time.
 const GRACE: Duration = Duration::from_secs(1);
+
+/// What to do about brokers that do not answer.
+pub(super) const ADVICE: &str = "check host and port, that they run, and whether they want TLS or a login";
 
 const CONTENT_TYPE: &str = "content-type";
 
@@ -122,12 +126,12 @@ impl Trouble {
 
     /// Why nothing can be sent, if it is so.
     pub(super) fn no_connection(&self) -> Option<String> {
-        let why =
-            self.why.as_deref().unwrap_or("see its address and port, and whether it wants TLS or a login");
+        let why = self.why.as_deref().unwrap_or("nobody said why");
         if self.fatal {
             return Some(format!("the producer failed, and another takes its place: {why}"));
         }
-        self.down.map(|_| format!("no broker can be reached: {why}"))
+        // The advice comes first: what the library says is long, and cut.
+        self.down.map(|_| format!("no broker can be reached ({ADVICE}): {why}"))
     }
 }
 
@@ -194,16 +198,46 @@ impl Line {
 
     /// Waits until every event has its report; no if there is no hope for that any more.
     pub(super) async fn landed(&self, flight: &Flight, deadline: Instant) -> bool {
+        self.hope_for(flight.landed(), deadline).await.is_some()
+    }
+
+    /// Waits for this until the deadline, or until the line's trouble says that it will not come.
+    async fn hope_for<T>(&self, wanted: impl Future<Output = T>, deadline: Instant) -> Option<T> {
         let mut trouble = self.state.trouble.subscribe();
+        let mut wanted = std::pin::pin!(wanted);
         loop {
             let ends = trouble.borrow_and_update().ends().map_or(deadline, |ends| ends.min(deadline));
             tokio::select! {
                 biased;
-                () = flight.landed() => return true,
+                wanted = &mut wanted => return Some(wanted),
                 _ = trouble.changed() => {}
-                () = tokio::time::sleep_until(ends) => return false,
+                () = tokio::time::sleep_until(ends) => return None,
             }
         }
+    }
+
+    /// Asks the brokers for this topic, or for all there are; none if they do not answer.
+    pub(super) async fn look(self: &Arc<Self>, topic: Option<&str>, wait: Duration) -> Option<Code> {
+        let (tell, told) = oneshot::channel();
+        let (line, topic) = (Arc::clone(self), topic.map(str::to_owned));
+        // The library holds a thread until it knows. It is none of the runtime's, which would wait for it at its
+        // own end.
+        let look = move || {
+            let _ = tell.send(line.fetch(topic.as_deref(), wait));
+        };
+        std::thread::Builder::new().name("kafka check".to_owned()).spawn(look).ok()?;
+        self.hope_for(told, Instant::now() + wait).await?.ok()
+    }
+
+    fn fetch(&self, topic: Option<&str>, wait: Duration) -> Code {
+        let metadata = match self.producer().client().fetch_metadata(topic, wait) {
+            Ok(metadata) => metadata,
+            Err(error) => return error.rdkafka_error_code().unwrap_or(Code::Fail),
+        };
+        // Who answers is there, whatever the line has been through.
+        self.state.report(Code::NoError);
+        let of_topic = metadata.topics().first().filter(|_| topic.is_some());
+        of_topic.and_then(MetadataTopic::error).map_or(Code::NoError, Code::from)
     }
 
     /// Waits for the reports of what was purged.

@@ -3,8 +3,10 @@
 //! - `settings` checks what was set, and refuses what would break order or durability.
 //! - `line` is one producer, and how its reports find the events that they are about.
 //! - `answer` says what a report means for its event.
+//! - `check` asks whether the brokers are there.
 
 mod answer;
+mod check;
 mod line;
 mod settings;
 
@@ -60,6 +62,8 @@ struct Inner {
     format: Format,
     timeout: Duration,
     batch: usize,
+    /// Whether a question for a topic may make it, by `allow.auto.create.topics`.
+    makes_topics: bool,
     /// The most bytes of a message, by `message.max.bytes`.
     most: usize,
     lines: Lines,

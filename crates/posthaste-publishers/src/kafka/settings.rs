@@ -136,6 +136,7 @@ impl KafkaBuilder {
         let config = self.config(&secrets)?;
         let most = config.get("message.max.bytes").and_then(|most| most.parse().ok()).unwrap_or(usize::MAX);
         let inner = Inner {
+            makes_topics: config.get("allow.auto.create.topics") != Some("false"),
             topic,
             format: self.format,
             timeout: self.timeout,

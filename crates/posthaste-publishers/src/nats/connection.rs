@@ -7,14 +7,18 @@ use std::time::Duration;
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::context::{
     Context, ContextBuilder, GetStreamByNameErrorKind, PublishAckFuture, PublishError, PublishErrorKind,
+    RequestErrorKind,
 };
+use async_nats::jetstream::response::Response;
 use async_nats::{Client, ConnectError, ConnectErrorKind, Event, ServerError};
 use posthaste::Outcome;
+use serde::de::IgnoredAny;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::message::Message;
 use super::settings::Settings;
+use crate::check::NOBODY;
 use crate::refused::{Refused, one_line};
 
 /// Per server, of those that are tried one after the other.
@@ -23,6 +27,8 @@ const CONNECT: Duration = Duration::from_secs(3);
 const LOOK_UP: Duration = Duration::from_secs(2);
 /// Where a server is asked which stream takes a subject.
 const NAMES: &str = "$JS.API.STREAM.NAMES";
+/// Where JetStream is asked about itself.
+const INFO: &str = "$JS.API.INFO";
 /// Messages whose acknowledgement is awaited; who sends more waits.
 const MOST_IN_FLIGHT: usize = 8_192;
 /// Subjects that were denied are forgotten when there are more.
@@ -105,6 +111,49 @@ impl Connection {
 
     pub(super) fn is_good(&self) -> bool {
         self.trouble.borrow().broken.is_none()
+    }
+
+    /// Whether JetStream answers. Who may not ask that may still publish, and a server that forbids it is there.
+    pub(super) async fn check(&self, deadline: Instant) -> Result<(), String> {
+        if self.core {
+            let flushed = timeout_at(deadline, self.client.flush()).await;
+            return if matches!(flushed, Ok(Ok(()))) { Ok(()) } else { Err(self.silent()) };
+        }
+        let denied_before = self.trouble.borrow().times_denied(INFO);
+        tokio::select! {
+            biased;
+            answer = self.jetstream_answers() => answer,
+            trouble = self.trouble_with(INFO, denied_before) => match trouble {
+                Outcome::Unreachable(why) => Err(format!("{}: {NOBODY}", why.error)),
+                _ => Ok(()),
+            },
+            () = sleep_until(deadline) => Err(self.silent()),
+        }
+    }
+
+    /// What JetStream says of itself is not read: older servers say less than the library expects.
+    async fn jetstream_answers(&self) -> Result<(), String> {
+        let places = &self.places;
+        let error = match self.jetstream.request::<_, _, Response<IgnoredAny>>("INFO", b"").await {
+            Ok(Response::Ok(_)) => return Ok(()),
+            Ok(Response::Err { error }) => {
+                return Err(format!(
+                    "JetStream of NATS at {places} cannot be used: check the account of this user: {error}"
+                ));
+            }
+            Err(error) => error,
+        };
+        Err(match error.kind() {
+            RequestErrorKind::NoResponders => format!(
+                "NATS at {places} has no JetStream: turn it on there, or give up acknowledgements by core=true"
+            ),
+            RequestErrorKind::TimedOut => self.silent(),
+            _ => format!("JetStream of NATS at {places} gives no answer: {NOBODY}: {error}"),
+        })
+    }
+
+    fn silent(&self) -> String {
+        format!("NATS at {} did not answer within {:?}: {NOBODY}", self.places, self.timeout)
     }
 
     /// Sends a message without waiting for the answer.
@@ -327,8 +376,8 @@ fn why_no_connection(error: &ConnectError, settings: &Settings) -> String {
             format!("NATS at {places} cannot be logged in to: the nkey or credentials sign nothing")
         }
         ConnectErrorKind::TimedOut => {
-            format!("no connection to NATS at {places} within {:?}", CONNECT.min(settings.timeout))
+            format!("no connection to NATS at {places} within {:?}: {NOBODY}", CONNECT.min(settings.timeout))
         }
-        _ => format!("no connection to NATS at {places}: {error}"),
+        _ => format!("no connection to NATS at {places}: {error}: {NOBODY}"),
     })
 }

@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use posthaste::{Delivery, Destination, Outcome, Profile};
 use tokio::time::{Instant, timeout_at};
 
+use crate::check::{Publisher, Unreached};
 use crate::error::PublisherError;
 use crate::link::Link;
 use crate::refused::Refused;
@@ -66,14 +67,18 @@ impl NatsPublisher {
         Self { settings: Arc::new(settings), link: Arc::default() }
     }
 
+    /// The connection, made if there is none.
+    async fn connection(&self, deadline: Instant) -> Result<Arc<Connection>, String> {
+        let connect = self.link.get(Connection::is_good, Connection::open(&self.settings));
+        timeout_at(deadline, connect).await.unwrap_or_else(|_| Err(self.settings.no_connection()))
+    }
+
     /// One outcome each, for events of which some are refused already.
     async fn publish(&self, messages: Vec<Result<Message, Refused>>) -> Vec<Outcome> {
         let deadline = Instant::now() + self.settings.timeout;
-        let connect = self.link.get(Connection::is_good, Connection::open(&self.settings));
-        let connection = match timeout_at(deadline, connect).await {
-            Ok(Ok(connection)) => connection,
-            Ok(Err(why)) => return out_of_reach(messages, &why),
-            Err(_) => return out_of_reach(messages, &self.settings.no_connection()),
+        let connection = match self.connection(deadline).await {
+            Ok(connection) => connection,
+            Err(why) => return out_of_reach(messages, &why),
         };
         let mut sent = Vec::with_capacity(messages.len());
         for message in messages {
@@ -110,6 +115,19 @@ impl Destination for NatsPublisher {
 
     fn profile(&self) -> Profile {
         Profile::publisher(BATCH)
+    }
+}
+
+#[async_trait]
+impl Publisher for NatsPublisher {
+    async fn check(&self) -> Result<(), Unreached> {
+        let deadline = Instant::now() + self.settings.timeout;
+        let connection = self.connection(deadline).await.map_err(Unreached::new)?;
+        let answer = connection.check(deadline).await;
+        if answer.is_err() {
+            self.link.give_up(&connection);
+        }
+        answer.map_err(Unreached::new)
     }
 }
 

@@ -9,6 +9,7 @@ use rustls::ClientConfig;
 
 use super::{NAME, NatsPublisher};
 use crate::address::Address;
+use crate::check::NOBODY;
 use crate::error::PublisherError;
 use crate::format::Format;
 use crate::template::Template;
@@ -286,7 +287,7 @@ impl Login {
 impl Settings {
     /// The text for a server that is out of reach.
     pub(super) fn no_connection(&self) -> String {
-        format!("no connection to NATS at {} within {:?}", self.places(), self.timeout)
+        format!("no connection to NATS at {} within {:?}: {NOBODY}", self.places(), self.timeout)
     }
 
     /// The servers as an operator knows them.

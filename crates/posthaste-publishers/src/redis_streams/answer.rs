@@ -4,6 +4,7 @@ use posthaste::Outcome;
 use redis::{ErrorKind, RedisError, Value};
 
 use super::settings::Settings;
+use crate::check::NOBODY;
 use crate::refused::one_line;
 
 /// The answer to one `XADD`: the id of the entry, or an error.
@@ -71,9 +72,9 @@ pub(super) fn no_connection(error: &RedisError, settings: &Settings) -> String {
     one_line(if is_login(error) {
         format!("Redis at {place} refuses the login: check user and password")
     } else if error.is_timeout() {
-        format!("no connection to Redis at {place} within {:?}", settings.timeout)
+        format!("no connection to Redis at {place} within {:?}: {NOBODY}", settings.timeout)
     } else {
-        format!("no connection to Redis at {place}: {error}")
+        format!("no connection to Redis at {place}: {error}: {NOBODY}")
     })
 }
 

@@ -1,6 +1,7 @@
 //! Redis Streams: each event is an entry, which the server has written before it answers.
 
 mod answer;
+mod check;
 mod entry;
 mod settings;
 
@@ -90,7 +91,7 @@ impl RedisStreamPublisher {
         match timeout(limit, connect).await {
             Ok(Ok(connection)) => Ok(connection),
             Ok(Err(error)) => Err(answer::no_connection(&error, &self.settings)),
-            Err(_) => Err(format!("no connection to Redis at {} within {limit:?}", self.settings.place)),
+            Err(_) => Err(answer::no_connection(&too_slow(), &self.settings)),
         }
     }
 
@@ -126,7 +127,7 @@ impl RedisStreamPublisher {
             Ok(Ok(answers)) if answers.len() == count => return Ok(answers),
             Ok(Ok(_)) => None,
             Ok(Err(error)) => Some(error),
-            Err(_) => Some(io::Error::from(io::ErrorKind::TimedOut).into()),
+            Err(_) => Some(too_slow()),
         };
         self.link.give_up(connection);
         Err(lost)
@@ -165,6 +166,10 @@ impl Destination for RedisStreamPublisher {
     fn profile(&self) -> Profile {
         Profile::publisher(BATCH)
     }
+}
+
+fn too_slow() -> RedisError {
+    io::Error::from(io::ErrorKind::TimedOut).into()
 }
 
 fn each(count: usize, outcome: impl Fn() -> Outcome) -> Vec<Outcome> {

@@ -8,9 +8,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use posthaste::conformance::destination::{DestinationCapabilities, DestinationHarness, Received, Server};
 use posthaste::{Delivery, Destination, Event, EventId, Outcome};
+use posthaste_publishers::Publisher as _;
 use posthaste_publishers::lines::LinesPublisher;
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::trouble::one_line_that_advises;
 
 struct Lines {
     folder: TempDir,
@@ -102,6 +105,24 @@ async fn place_where_nothing_can_be_written_is_out_of_reach() {
     let destination = LinesPublisher::file(lines.folder.path());
     let outcomes = destination.deliver(&[event("1")]).await;
     assert!(matches!(outcomes[..], [Outcome::Unreachable(_)]), "{outcomes:?}");
+}
+
+#[tokio::test]
+async fn check_says_whether_lines_can_be_written_and_makes_no_file() {
+    let lines = Lines::new();
+    let check = async |path: PathBuf| LinesPublisher::file(path).check().await;
+    assert_eq!(check(lines.path()).await, Ok(()));
+    assert!(!lines.path().exists(), "the first event makes it");
+    std::fs::write(lines.path(), "1\n").expect("a file");
+    assert_eq!(check(lines.path()).await, Ok(()));
+    assert_eq!(std::fs::read_to_string(lines.path()).expect("a file"), "1\n");
+    assert_eq!(LinesPublisher::stdout().check().await, Ok(()));
+    for nowhere in
+        [lines.folder.path().to_owned(), lines.folder.path().join("no/such"), lines.path().join("x")]
+    {
+        let text = one_line_that_advises(check(nowhere).await.expect_err("nothing can be written there"));
+        assert!(text.starts_with("no line can be written: check the path and its rights: "), "{text}");
+    }
 }
 
 #[tokio::test]

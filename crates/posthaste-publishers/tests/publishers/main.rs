@@ -28,7 +28,6 @@ mod proxy;
 #[cfg(feature = "redis-streams")]
 mod redis_streams;
 /// A password that must be in no text and in no log.
-#[cfg(any(feature = "amqp", feature = "nats"))]
 mod secrets;
 /// Servers of a test's own, to be killed, held and started again.
 mod server;

@@ -73,6 +73,28 @@ async fn process_that_is_stopped_with_a_thousand_in_flight_loses_none() {
     trouble::process_is_asked_to_stop_with_a_thousand_in_flight(&mut Rabbit::new()).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs RabbitMQ: cargo xtask test"]
+async fn check_says_whether_the_broker_is_there() {
+    trouble::broker_is_checked(&mut Rabbit::new()).await;
+}
+
+/// The default exchange is not looked for, and a channel that is open already says nothing.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs RabbitMQ: cargo xtask test"]
+async fn check_has_an_answer_of_the_broker_even_if_there_is_no_exchange_to_look_for() {
+    let mut rabbit = Rabbit::new();
+    rabbit.start().await;
+    let url = format!("{}&timeout=2", rabbit.queue.direct_url());
+    let publisher = publisher(&url).expect("a good URL");
+    assert_eq!(publisher.check().await, Ok(()));
+    rabbit.hold();
+    let answer = publisher.check().await;
+    rabbit.let_go();
+    let text = trouble::one_line_that_advises(answer.expect_err("it is held"));
+    assert!(text.starts_with("RabbitMQ let us in, but does not answer"), "{text}");
+}
+
 /// Confirmations of one connection say nothing about the next.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs RabbitMQ: cargo xtask test"]

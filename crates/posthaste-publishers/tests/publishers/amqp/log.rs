@@ -33,6 +33,7 @@ async fn child() {
     let refused = publisher(&queue.publisher_url().replace("guest:guest", &format!("guest:{SENTINEL}")));
     let refused = refused.expect("a good URL");
     assert!(matches!(outcome_of(&*refused, secret()).await, Outcome::Unreachable(_)));
+    assert!(refused.check().await.is_err());
     let taken = publisher(&queue.direct_url()).expect("a good URL");
     let mut parts = secret().event.to_parts();
     parts.topic = None;

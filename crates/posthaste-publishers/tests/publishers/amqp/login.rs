@@ -7,6 +7,7 @@ use posthaste_publishers::publisher;
 use super::queue::Queue;
 use super::{event, outcome_of, shared, unconnected};
 use crate::server::free_port;
+use crate::trouble::{is_out_of_reach, one_line_that_advises};
 
 const SENTINEL: &str = "s3ntinel-PW-9f";
 
@@ -57,13 +58,49 @@ async fn host_that_is_not_there_is_an_outage() {
     assert!(text.contains("no-such-host.invalid:5672: its name is not known"), "{text}");
 }
 
+#[tokio::test]
+async fn check_says_that_a_host_has_no_address() {
+    let text = is_out_of_reach(&format!("amqp://me:{SENTINEL}@no-such-host.invalid/?exchange=e")).await;
+    assert!(text.contains("no-such-host.invalid:5672: its name is not known"), "{text}");
+}
+
+#[tokio::test]
+#[ignore = "needs RabbitMQ: cargo xtask test"]
+async fn check_says_what_is_wrong_with_login_vhost_and_exchange() {
+    for (url, expected) in [
+        (format!("amqp://guest:{SENTINEL}@{}/%2f?exchange=e", address()), "check the user and the password"),
+        (format!("amqp://guest:guest@{}/elsewhere?exchange=e", address()), "elsewhere"),
+        (format!("amqp://guest:guest@{}/%2f?exchange=no-such-exchange", address()), "no-such-exchange"),
+    ] {
+        let text = is_out_of_reach(&url).await;
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
+/// The answer "no" closes its channel, and no other.
+#[tokio::test]
+#[ignore = "needs RabbitMQ: cargo xtask test"]
+async fn check_sees_an_exchange_that_is_made_and_deleted() {
+    let queue = Queue::new(&shared());
+    let publisher = publisher(&queue.publisher_url()).expect("a good URL");
+    one_line_that_advises(publisher.check().await.expect_err("it is not there yet"));
+    queue.declare().await;
+    assert_eq!(publisher.check().await, Ok(()));
+    assert!(matches!(outcome_of(&*publisher, event("Made")).await, Outcome::Done));
+    queue.delete().await;
+    one_line_that_advises(publisher.check().await.expect_err("it is deleted"));
+    // Where an event chooses the exchange, there is none to look for.
+    let chosen = format!("{}?exchange={{event_type}}", shared());
+    assert_eq!(posthaste_publishers::publisher(&chosen).expect("a good URL").check().await, Ok(()));
+}
+
 /// A port on which somebody listens and never says a word.
 #[tokio::test(flavor = "multi_thread")]
 async fn host_that_says_nothing_is_an_outage_when_the_timeout_ends() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = silent.local_addr().expect("an address");
     let text = why_not(&format!("amqp://me:{SENTINEL}@{address}/?exchange=e&timeout=1")).await;
-    assert_eq!(text, "no host let us in before the timeout ended");
+    assert!(text.starts_with("no host of RabbitMQ let us in before the timeout ended: check "), "{text}");
     let (mut ended, _) = silent.accept().expect("it connected");
     let read = tokio::task::spawn_blocking(move || std::io::Read::read_to_end(&mut ended, &mut Vec::new()));
     let read = tokio::time::timeout(crate::server::PATIENCE, read).await.expect("the connection was ended");

@@ -154,6 +154,18 @@ async fn nothing_is_lost_while_the_receiver_is_away() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn check_says_whether_the_receiver_is_there() {
+    trouble::broker_is_checked(&mut Receiver::new()).await;
+}
+
+#[tokio::test]
+async fn check_says_that_a_host_has_no_address() {
+    let text =
+        trouble::is_out_of_reach("https://me:s3ntinel-PW-9f@no-such-host.invalid/s3ntinel-PW-9f").await;
+    assert!(text.starts_with("cannot connect to https://no-such-host.invalid: "), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes some seconds: cargo xtask test"]
 async fn nothing_comes_twice_when_the_receiver_is_slow() {
     trouble::broker_answers_later_than_the_lease_ends(&mut Receiver::new()).await;

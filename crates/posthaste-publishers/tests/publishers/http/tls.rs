@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use posthaste_publishers::Publisher as _;
 use posthaste_publishers::http::HttpPublisher;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
 use rustls::pki_types::PrivateKeyDer;
@@ -79,7 +80,10 @@ fn hooks(server: &Served, authority: &Authority) -> HttpPublisher {
 async fn certificate_of_our_authority_is_believed() {
     let authority = Authority::new();
     let (server, requests) = authority.serve("localhost", |_| {}).await;
-    let (kind, text) = read(&deliver_one(&hooks(&server, &authority), event(1)).await);
+    let hooks = hooks(&server, &authority);
+    assert_eq!(hooks.check().await, Ok(()));
+    assert_eq!(requests.load(Ordering::SeqCst), 0, "no request is sent");
+    let (kind, text) = read(&deliver_one(&hooks, event(1)).await);
     assert_eq!(kind, "done", "{text}");
     assert_eq!(requests.load(Ordering::SeqCst), 1);
 }
@@ -98,7 +102,9 @@ async fn certificates_that_are_not_good_are_no_connection() {
         (&expired, &authority, "its certificate has expired"),
         (&early, &authority, "its certificate is not valid yet: check the clocks"),
     ] {
-        let (kind, text) = read(&deliver_one(&hooks(server, authority), event(1)).await);
+        let hooks = hooks(server, authority);
+        let (kind, text) = read(&deliver_one(&hooks, event(1)).await);
+        assert_eq!(hooks.check().await.expect_err("no connection").to_string(), text);
         assert_eq!(kind, "no connection", "{text}");
         assert!(text.ends_with(expected), "{text}");
         assert!(text.starts_with("cannot connect to https://localhost:"), "{text}");

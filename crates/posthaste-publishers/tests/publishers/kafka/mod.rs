@@ -155,6 +155,13 @@ async fn process_that_stops_with_a_thousand_in_flight_loses_none() {
     trouble::process_is_asked_to_stop_with_a_thousand_in_flight(&mut kafka).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Kafka: cargo xtask test"]
+async fn check_says_whether_the_broker_is_there() {
+    let Some(mut kafka) = OwnKafka::new().await else { return };
+    trouble::broker_is_checked(&mut kafka).await;
+}
+
 fn order(id: &str) -> Event {
     let event = Event::builder("OrderPlaced").aggregate("Order", id).tenant_id("acme");
     event.json_text(r#"{"total": 42.10}"#).build().expect("a good event")

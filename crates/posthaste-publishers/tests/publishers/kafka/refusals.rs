@@ -10,6 +10,7 @@ use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 use super::broker::{create_topic, is_left_out, read, shared, unique};
 use super::{deliveries, is_done, of_size, order, publisher};
 use crate::server::free_port;
+use crate::trouble::is_out_of_reach;
 
 fn to(topic: &str) -> Event {
     Event::builder("Made").topic(topic).json_text("1").build().expect("a good event")
@@ -106,6 +107,28 @@ async fn host_without_an_address_is_out_of_reach() {
     let outcomes =
         publisher("no-such-host.invalid:9092", "orders").deliver(&deliveries([order("o-1")])).await;
     assert!(matches!(outcomes[..], [Outcome::Unreachable(_)]), "{outcomes:?}");
+    let text = is_out_of_reach(
+        "kafka://me:s3ntinel-PW-9f@no-such-host.invalid:9092/orders?security.protocol=SASL_PLAINTEXT",
+    )
+    .await;
+    assert!(text.contains("no-such-host.invalid"), "{text}");
+}
+
+/// A mock makes every topic that it is asked for, unless it is asked not to.
+#[tokio::test(flavor = "multi_thread")]
+async fn check_makes_no_topic_and_misses_one_that_nobody_makes() {
+    let cluster = MockCluster::new(1).expect("a cluster");
+    let hosts = cluster.bootstrap_servers();
+    let url = |settings: &str| format!("kafka://{hosts}/orders{settings}");
+    let check = async |url: String| {
+        let publisher = posthaste_publishers::publisher(&url).expect("a good URL");
+        publisher.check().await.map_err(|why| why.to_string())
+    };
+    assert_eq!(check(url("")).await, Ok(()), "the first event may make it");
+    let missing = Err("Kafka: topic orders does not exist: create it".to_owned());
+    assert_eq!(check(url("?allow.auto.create.topics=false")).await, missing, "no check has made it");
+    cluster.create_topic("orders", super::broker::PARTITIONS, 1).expect("a topic");
+    assert_eq!(check(url("?allow.auto.create.topics=false")).await, Ok(()));
 }
 
 /// What was answered with unreachable does not leave later.

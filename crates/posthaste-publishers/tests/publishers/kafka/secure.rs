@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use posthaste::{Destination as _, Outcome};
+use posthaste_publishers::Publisher as _;
 use posthaste_publishers::kafka::KafkaPublisher;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 
@@ -11,7 +12,7 @@ use super::broker::{OwnKafka, read};
 use super::log::Log;
 use super::{deliveries, is_done, order};
 use crate::server::free_port;
-use crate::trouble::Broker as _;
+use crate::trouble::{Broker as _, is_out_of_reach};
 
 const SECRET: &str = "s3ntinel-PW-9f";
 
@@ -64,6 +65,7 @@ async fn only_who_trusts_the_broker_knows_the_password_and_is_allowed_to_gets_in
     let (dir, other) = (kafka.dir().display().to_string(), other.path().display().to_string());
 
     let good = format!("kafka://writer:{SECRET}@127.0.0.1:{sasl}/events?ca={dir}/ca.pem");
+    assert_eq!(KafkaPublisher::from_url(&good).expect("a good URL").check().await, Ok(()));
     let outcome = answer(&good).await;
     assert!(is_done(&outcome), "{outcome:?}");
     assert_eq!(read(&kafka.hosts(), "events").await.len(), 1);
@@ -75,6 +77,9 @@ async fn only_who_trusts_the_broker_knows_the_password_and_is_allowed_to_gets_in
         (format!("kafka://nobody:{SECRET}@127.0.0.1:{sasl}/events?ca={dir}/ca.pem"), "uthentication"),
         (format!("kafka://127.0.0.1:{sasl}/events"), ""),
     ] {
+        let checked = is_out_of_reach(&url).await;
+        println!("{checked}");
+        assert!(checked.contains(reason), "{reason}: {checked}");
         let outcome = answer(&url).await;
         let Outcome::Unreachable(why) = &outcome else { panic!("{outcome:?}") };
         let text = why.error.to_string();

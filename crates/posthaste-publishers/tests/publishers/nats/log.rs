@@ -2,6 +2,7 @@
 //! TRACE it tells the headers; docs/nats.md says so.
 
 use posthaste::{Event, Outcome};
+use posthaste_publishers::Publisher as _;
 
 use super::server::{NatsServer, Stream};
 use super::{built, deliver_one};
@@ -36,5 +37,6 @@ async fn child() {
     {
         let refused = built(&format!("nats://{login}"));
         assert!(matches!(deliver_one(&refused, secret()).await, Outcome::Unreachable(_)));
+        assert!(refused.check().await.is_err());
     }
 }

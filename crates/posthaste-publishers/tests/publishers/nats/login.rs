@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use posthaste::{Delivery, Destination as _, Event, Outcome};
+use posthaste_publishers::Publisher as _;
 use posthaste_publishers::nats::NatsPublisher;
 
 use super::server::{NatsServer, Stream};
 use super::{built, deliver_one, order};
 use crate::certificates::{certificates, certificates_for};
+use crate::trouble::is_out_of_reach;
 
 const SECRET: &str = "s3ntinel-PW-9f";
 
@@ -41,10 +43,30 @@ async fn wrong_password_is_out_of_reach_and_stays_secret() {
             host(&server)
         );
         assert_eq!(text, expected);
+        assert_eq!(is_out_of_reach(&format!("nats://{login}{}/door.orders", host(&server))).await, expected);
     }
     let publisher = built(&format!("nats://me:{SECRET}@{}/door.orders", host(&server)));
     let outcome = deliver_one(&publisher, order()).await;
     assert!(matches!(outcome, Outcome::Done), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn check_says_that_a_host_has_no_address() {
+    let text = is_out_of_reach(&format!("nats://me:{SECRET}@no-such-host.invalid/door.orders")).await;
+    assert!(text.starts_with("no connection to NATS at no-such-host.invalid:4222"), "{text}");
+}
+
+#[tokio::test]
+#[ignore = "needs NATS: cargo xtask test"]
+async fn check_says_that_an_account_has_no_jetstream() {
+    let settings = r#"accounts { PLAIN: { users = [ { user: me, password: me } ] } }"#;
+    let mut server = NatsServer::new(settings);
+    server.start().await;
+    let url = format!("nats://me:me@{}/door.orders", host(&server));
+    let text = built(&url).check().await.expect_err("there is no JetStream").to_string();
+    println!("{text}");
+    assert!(text.contains("JetStream"), "{text}");
+    assert_eq!(built(&format!("{url}?core=true")).check().await, Ok(()), "it is not needed there");
 }
 
 #[tokio::test]
@@ -94,6 +116,7 @@ async fn subject_that_is_denied_is_an_attempt_and_the_others_are_delivered() {
     let mute = built(&format!("nats://mute:mute@{}/nobody", host(&server)));
     let text = why_unreachable(&deliver_one(&mute, order()).await);
     assert!(text.ends_with("the user may not publish to $JS.API.STREAM.NAMES"), "{text}");
+    assert_eq!(mute.check().await, Ok(()), "a server that forbids the question is there");
     let deaf = built(&format!("nats://deaf:deaf@{}/door.orders", host(&server)));
     let text = why_unreachable(&deliver_one(&deaf, order()).await);
     assert_eq!(text, "the user may not subscribe to _INBOX.>, where acknowledgements arrive: allow it");

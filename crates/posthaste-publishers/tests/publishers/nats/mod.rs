@@ -164,6 +164,12 @@ async fn process_that_is_asked_to_stop_loses_nothing() {
     trouble::process_is_asked_to_stop_with_a_thousand_in_flight(&mut OwnBroker::new()).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs NATS: cargo xtask test"]
+async fn check_says_whether_the_server_is_there() {
+    trouble::broker_is_checked(&mut OwnBroker::new()).await;
+}
+
 fn order() -> Event {
     let event = Event::builder("OrderPlaced").aggregate("Order", "o-17").header("region", "eu");
     event.json_text(r#"{"total": 42.10}"#).build().expect("a good event")

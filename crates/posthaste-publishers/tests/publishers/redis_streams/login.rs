@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use posthaste::{Delivery, Destination as _, Event, Outcome};
+use posthaste_publishers::Publisher as _;
 use posthaste_publishers::redis_streams::RedisStreamPublisher;
 
 use super::server::RedisServer;
 use super::{built, deliver_one, order, why_unreachable};
 use crate::certificates::certificates;
+use crate::trouble::is_out_of_reach;
 
 const SECRET: &str = "s3ntinel-PW-9f";
 
@@ -27,6 +29,8 @@ async fn wrong_password_is_out_of_reach_and_stays_secret() {
         let text = why_unreachable(&outcome);
         assert_eq!(text, format!("Redis at {place} refuses the login: check user and password"));
         assert!(is_secret(&outcome, &publisher), "{outcome:?}");
+        let checked = is_out_of_reach(&format!("redis-stream://{login}{place}?stream=orders")).await;
+        assert_eq!(checked, text);
     }
     let text = why_unreachable(
         &deliver_one(&built(&format!("redis-stream://{place}?stream=orders")), order()).await,
@@ -42,13 +46,14 @@ async fn wrong_password_is_out_of_reach_and_stays_secret() {
 async fn stream_that_is_denied_is_an_attempt_and_the_others_are_delivered() {
     let mut server = RedisServer::new(&[]);
     server.start().await;
-    server.command(&["ACL", "SETUSER", "some", "on", ">some", "~orders", "+@all"]).await;
+    server.command(&["ACL", "SETUSER", "some", "on", ">some", "~orders", "+@all", "-ping"]).await;
     let publisher = built(&format!("redis-stream://some:some@127.0.0.1:{}?stream=orders", server.port()));
     let denied = Event::builder("Secret").topic("secret").json_text("{}").build().expect("a good event");
     let outcomes = publisher.deliver(&[order(), denied, order()].map(Delivery::first)).await;
     let [Outcome::Done, Outcome::Retry(why), Outcome::Done] = &outcomes[..] else { panic!("{outcomes:?}") };
     let expected = "the user may not add to the stream secret: allow XADD and the key, or use another user";
     assert_eq!(why.to_string(), expected);
+    assert_eq!(publisher.check().await, Ok(()), "a server that forbids the question is there");
 }
 
 #[tokio::test]
@@ -98,6 +103,7 @@ async fn nobody_there_is_out_of_reach_and_no_secret_is_told() {
         let outcome = deliver_one(&publisher, order()).await;
         let text = why_unreachable(&outcome);
         assert!(text.starts_with("no connection to Redis at "), "{text}");
+        assert_eq!(is_out_of_reach(&url).await, text);
         assert!(is_secret(&outcome, &publisher), "{outcome:?}");
     }
 }

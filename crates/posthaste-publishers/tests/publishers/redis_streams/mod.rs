@@ -9,6 +9,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use posthaste::conformance::destination::{DestinationCapabilities, DestinationHarness, Received, Server};
 use posthaste::{Delivery, Destination, Event, EventId, Outcome};
+use posthaste_publishers::Publisher as _;
 use posthaste_publishers::redis_streams::RedisStreamPublisher;
 use tokio::sync::Mutex;
 
@@ -133,6 +134,26 @@ async fn server_that_answers_later_than_the_lease_ends_gets_nothing_twice() {
 async fn process_that_is_asked_to_stop_loses_nothing() {
     let mut broker = OwnBroker { server: RedisServer::new(&[]), timeout: 30 };
     trouble::process_is_asked_to_stop_with_a_thousand_in_flight(&mut broker).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn check_says_whether_the_server_is_there() {
+    let mut broker = OwnBroker { server: RedisServer::new(&[]), timeout: 2 };
+    trouble::broker_is_checked(&mut broker).await;
+}
+
+/// The publisher learns that its connection broke when it uses it: the server is there all the same.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn check_makes_a_connection_anew_that_broke_while_nobody_used_it() {
+    let mut server = RedisServer::new(&[]);
+    server.start().await;
+    let publisher = built(&format!("redis-stream://127.0.0.1:{}?stream=orders", server.port()));
+    assert_eq!(publisher.check().await, Ok(()));
+    server.kill();
+    server.start().await;
+    assert_eq!(publisher.check().await, Ok(()));
 }
 
 fn order() -> Event {

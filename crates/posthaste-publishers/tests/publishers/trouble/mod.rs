@@ -1,5 +1,6 @@
 //! What goes wrong with brokers, once for all publishers: each brings a [`Broker`], and calls these.
 
+mod check;
 mod outage;
 mod slow;
 mod term;
@@ -8,8 +9,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use posthaste::{Destination, Event, EventId};
+use posthaste::{Event, EventId};
+use posthaste_publishers::Publisher;
 
+pub(crate) use check::{broker_is_checked, is_out_of_reach, one_line_that_advises};
 pub(crate) use outage::broker_is_killed_for_half_a_minute;
 pub(crate) use slow::broker_answers_later_than_the_lease_ends;
 pub(crate) use term::process_is_asked_to_stop_with_a_thousand_in_flight;
@@ -38,7 +41,7 @@ pub(crate) trait Broker: Send + Sync {
     async fn received(&self, n: usize) -> Vec<EventId>;
 }
 
-fn publisher(url: &str) -> Arc<dyn Destination> {
+fn publisher(url: &str) -> Arc<dyn Publisher> {
     // A URL alone is not enough to let webhooks go to this machine.
     #[cfg(feature = "http")]
     if url.starts_with("http:") {

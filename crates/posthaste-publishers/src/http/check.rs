@@ -1,0 +1,50 @@
+//! Connects as a request would, and sends none.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use posthaste::BoxError;
+use rustls::pki_types::ServerName;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use super::{HttpPublisher, Inner, failure};
+use crate::check::{NOBODY, Publisher, Unreached};
+
+#[async_trait]
+impl Publisher for HttpPublisher {
+    async fn check(&self) -> Result<(), Unreached> {
+        let (shown, limit) = (&self.inner.endpoint.shown, self.inner.connect_timeout);
+        match timeout(limit, self.inner.connect()).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(Unreached::new(failure::no_connection(&*error, shown))),
+            Err(_) => Err(Unreached::new(format!("no connection to {shown} within {limit:?}: {NOBODY}"))),
+        }
+    }
+}
+
+impl Inner {
+    /// The client keeps the connections of requests only: this one is closed.
+    async fn connect(&self) -> Result<(), BoxError> {
+        let host = self.endpoint.url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+        let stream = TcpStream::connect(&*self.addresses(host).await?).await?;
+        if self.endpoint.url.scheme() == "https" {
+            let name = ServerName::try_from(host.to_owned())?;
+            TlsConnector::from(Arc::clone(&self.tls)).connect(name, stream).await?;
+        }
+        Ok(())
+    }
+
+    /// Those that may be reached. An address in place of a name was checked with the settings.
+    async fn addresses(&self, host: &str) -> Result<Vec<SocketAddr>, BoxError> {
+        let mut addresses = match host.parse::<IpAddr>() {
+            Ok(address) => vec![SocketAddr::new(address, 0)],
+            Err(_) => self.guard.clone().addresses(host.to_owned()).await?,
+        };
+        let port = self.endpoint.url.port_or_known_default().unwrap_or_default();
+        addresses.iter_mut().for_each(|address| address.set_port(port));
+        Ok(addresses)
+    }
+}

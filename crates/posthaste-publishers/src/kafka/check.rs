@@ -1,0 +1,34 @@
+//! Whether the brokers are there, and the topic if a question for it cannot make it.
+
+use async_trait::async_trait;
+use rdkafka::types::RDKafkaErrorCode as Code;
+
+use super::answer::{self, Context};
+use super::{Inner, KafkaPublisher};
+use crate::check::{Publisher, Unreached};
+
+#[async_trait]
+impl Publisher for KafkaPublisher {
+    async fn check(&self) -> Result<(), Unreached> {
+        let line = self.inner.lines.get().map_err(Unreached::new)?;
+        let topic = self.inner.topic_to_look_for();
+        let code = line.look(topic, self.inner.timeout).await;
+        if code == Some(Code::NoError) {
+            return Ok(());
+        }
+        let context = Context {
+            topic: topic.unwrap_or_default(),
+            bytes: 0,
+            timeout: self.inner.timeout,
+            trouble: &line.trouble(),
+        };
+        Err(answer::unreached(code, &context))
+    }
+}
+
+impl Inner {
+    /// The topic of all events that name none. Where brokers may make it, it need not be there yet.
+    fn topic_to_look_for(&self) -> Option<&str> {
+        self.topic.as_text().filter(|_| !self.makes_topics)
+    }
+}

@@ -1,0 +1,40 @@
+//! Whether Redis lets us in and answers a PING.
+
+use async_trait::async_trait;
+use posthaste::Outcome;
+use redis::Pipeline;
+use tokio::time::{Instant, timeout_at};
+
+use super::{RedisStreamPublisher, answer, too_slow};
+use crate::check::{NOBODY, Publisher, Unreached};
+
+#[async_trait]
+impl Publisher for RedisStreamPublisher {
+    async fn check(&self) -> Result<(), Unreached> {
+        let deadline = Instant::now() + self.settings.timeout;
+        let mut outcome = self.ping(deadline).await?;
+        if matches!(&outcome, Outcome::Unreachable(why) if why.connection_failed) {
+            // The connection may have broken while nobody used it: that says nothing about the server.
+            outcome = self.ping(deadline).await?;
+        }
+        match outcome {
+            Outcome::Unreachable(why) => Err(Unreached::new(format!("{}: {NOBODY}", why.error))),
+            // Even a user who may not PING has an answer.
+            _ => Ok(()),
+        }
+    }
+}
+
+impl RedisStreamPublisher {
+    async fn ping(&self, deadline: Instant) -> Result<Outcome, Unreached> {
+        let connect = timeout_at(deadline, self.link.get(|_| true, self.connect())).await;
+        let connect = connect.unwrap_or_else(|_| Err(answer::no_connection(&too_slow(), &self.settings)));
+        let connection = connect.map_err(Unreached::new)?;
+        let mut ping = Pipeline::new();
+        ping.cmd("PING");
+        Ok(match self.ask(&connection, &ping, 1, deadline).await {
+            Ok(answers) => answers.first().map_or(Outcome::Done, |pong| answer::outcome(pong, "")),
+            Err(error) => answer::lost(error.as_ref(), &self.settings),
+        })
+    }
+}

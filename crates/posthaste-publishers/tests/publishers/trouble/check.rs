@@ -1,0 +1,72 @@
+//! A broker is asked whether it is there: before it runs, while it runs, while it is held, and after it was killed.
+
+use std::time::Duration;
+
+use posthaste::{Delivery, Outcome};
+use posthaste_publishers::{Publisher, Unreached};
+use tokio::time::Instant;
+
+use super::{Broker, events, publisher};
+use crate::secrets::SENTINEL;
+use crate::server::until;
+
+/// Longer than the timeout of any publisher here.
+const BOUND: Duration = Duration::from_secs(12);
+
+/// What a check says is so, it ends in time, and nothing of it arrives.
+pub(crate) async fn broker_is_checked(broker: &mut dyn Broker) {
+    let early = publisher(&broker.url());
+    println!("it does not run yet: {}", unreached(&*early).await);
+
+    broker.start().await;
+    until("the check sees it", async || early.check().await.is_ok()).await;
+    let other = publisher(&broker.url());
+    assert_eq!(other.check().await, Ok(()), "the first question is enough");
+    let event = events(1).remove(0);
+    let batch = [Delivery::first(event.clone())];
+    let (first, second, outcomes) = tokio::join!(other.check(), other.check(), other.deliver(&batch));
+    assert_eq!((first, second), (Ok(()), Ok(())));
+    assert!(matches!(outcomes[..], [Outcome::Done]), "{outcomes:?}");
+    assert_eq!(broker.received(1).await, [event.id().clone()], "nothing arrives of a check");
+
+    broker.hold();
+    let answer = timely(&*other).await;
+    broker.let_go();
+    // The system takes connections for a receiver of webhooks that is held.
+    if !broker.url().starts_with("http") {
+        println!("it is held: {}", one_line_that_advises(answer.expect_err("it is held")));
+    }
+    until("it goes on", async || other.check().await.is_ok()).await;
+
+    broker.kill();
+    println!("it was killed: {}", unreached(&*other).await);
+    broker.start().await;
+    until("it is there again", async || other.check().await.is_ok()).await;
+}
+
+/// The other side of this URL does not let us in; the text of that.
+pub(crate) async fn is_out_of_reach(url: &str) -> String {
+    let publisher = publisher(url);
+    assert!(!format!("{publisher:?}").contains(SENTINEL));
+    unreached(&*publisher).await
+}
+
+async fn unreached(publisher: &dyn Publisher) -> String {
+    one_line_that_advises(timely(publisher).await.expect_err("it is not there"))
+}
+
+/// Says what to do, in one line, without a secret.
+pub(crate) fn one_line_that_advises(why: Unreached) -> String {
+    let text = why.to_string();
+    assert!(!format!("{text} {why:?}").contains(SENTINEL), "{text}");
+    assert!(!text.contains(char::is_control), "{text}");
+    assert!(text.contains("check "), "it says what to do: {text}");
+    text
+}
+
+async fn timely(publisher: &dyn Publisher) -> Result<(), Unreached> {
+    let started = Instant::now();
+    let answer = publisher.check().await;
+    assert!(started.elapsed() < BOUND, "{:?}", started.elapsed());
+    answer
+}
