@@ -1,9 +1,14 @@
 -- Counts: of each kind, and of up to `limit` pending rows from `after` on, by their state.
--- ARGV: now, after, limit. Answers three things: waiting, done, dead, archived, arrivals; new, retry, due,
+-- ARGV: now, after (a member of the index, or # and a rank, or nothing), limit. Answers three things: waiting, done, dead, archived, arrivals; new, retry, due,
 -- leased, parked, scheduled; where to go on.
 
 local after, limit = ARGV[2], tonumber(ARGV[3])
-local keys = redis.call('ZRANGEBYLEX', WAITING, after == '' and '-' or '(' .. after, '+', 'LIMIT', 0, limit)
+local rank, keys = tonumber(string.match(after, '^#(%d+)$')), nil
+if rank then
+  keys = redis.call('ZRANGE', WAITING, int(rank), int(rank + limit - 1))
+else
+  keys = redis.call('ZRANGEBYLEX', WAITING, after == '' and '-' or '(' .. after, '+', 'LIMIT', 0, limit)
+end
 
 local new, retry, due, leased, parked, scheduled = 0, 0, 0, 0, 0, 0
 for first = 1, #keys, CHUNK do

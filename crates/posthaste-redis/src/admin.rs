@@ -5,9 +5,10 @@ use std::collections::{BTreeSet, HashMap};
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
 use posthaste::admin::{
-    Admin, AuditEntry, DeadGroup, Filter, Finding, Page, PageRequest, Replay, Severity, Stats,
+    Admin, AuditEntry, Backlog, BacklogBy, DeadGroup, Filter, Finding, Page, PageRequest, Replay, Severity,
+    Stats,
 };
-use posthaste::store::{Purge, Store as _};
+use posthaste::store::Purge;
 use posthaste::{EventDetail, EventId, EventRow, Status, StoreError, Timestamp};
 use redis::streams::StreamRangeReply;
 
@@ -21,31 +22,26 @@ use crate::state::Shown;
 type ShownRow = (String, Option<String>, Option<f64>, Option<Vec<u8>>);
 
 /// How many rows a script reads at once: more would keep others waiting.
-const PAGE: usize = 500;
+pub(crate) const PAGE: usize = 500;
 
 /// How many rows one page of a list, or a group of DEAD events, looks at.
 const LOOK: usize = 10_000;
 
-/// How many pending rows are counted one by one; of more, the rest is estimated from them.
-const COUNTED: u64 = 100_000;
-
 #[async_trait]
 impl Admin for RedisStore {
     async fn stats(&self) -> Result<Stats, StoreError> {
-        self.promote_all().await?;
-        let mut stats = Stats::default();
-        for counts in try_join_all(self.keys().shards().iter().map(|shard| self.count_in(shard))).await? {
-            counts.add_to(&mut stats);
-        }
-        stats.oldest_pending = self.oldest_pending(None).await?;
-        stats.paused = self.paused().await?;
-        Ok(stats)
+        self.read_stats().await
+    }
+
+    async fn backlog(&self, by: BacklogBy, limit: usize) -> Result<Backlog, StoreError> {
+        self.read_backlog(by, limit).await
     }
 
     async fn count(&self, filter: &Filter) -> Result<u64, StoreError> {
+        let before = self.cutoff(filter).await?;
         if let Some(id) = &filter.id {
             let row = self.get(id).await?.map(|detail| detail.row);
-            return Ok(row.filter(|row| is_meant(row, filter)).into_iter().count() as u64);
+            return Ok(row.filter(|row| is_meant(row, filter, before)).into_iter().count() as u64);
         }
         self.promote_all().await?;
         if is_whole_kind(filter) {
@@ -54,7 +50,7 @@ impl Admin for RedisStore {
         let (mut count, mut after) = (0, None);
         loop {
             let (rows, next) = self.page(filter, after, PAGE, Direction::OldestFirst).await?;
-            count += rows.iter().filter(|row| matches(row, filter)).count() as u64;
+            count += rows.iter().filter(|row| matches(row, filter, before)).count() as u64;
             let Some(next) = next else { return Ok(count) };
             after = Some(next);
         }
@@ -62,10 +58,11 @@ impl Admin for RedisStore {
 
     async fn list(&self, filter: &Filter, page: &PageRequest) -> Result<Page<EventRow>, StoreError> {
         let limit = page.limit.min(PageRequest::MAX_LIMIT);
+        let before = self.cutoff(filter).await?;
         if let Some(id) = &filter.id {
             let row = self.get(id).await?.map(|detail| detail.row);
             let is_on_page = |row: &EventRow| page.after.is_none_or(|after| row.seq > after);
-            let row = row.filter(|row| is_meant(row, filter) && is_on_page(row));
+            let row = row.filter(|row| is_meant(row, filter, before) && is_on_page(row));
             return Ok(Page { items: row.into_iter().take(limit).collect(), next: None });
         }
         self.promote_all().await?;
@@ -74,7 +71,7 @@ impl Admin for RedisStore {
             let (rows, next) = self.page(filter, after, PAGE, Direction::OldestFirst).await?;
             looked += rows.len();
             for row in rows {
-                if !matches(&row, filter) {
+                if !matches(&row, filter, before) {
                     continue;
                 }
                 if items.len() == limit {
@@ -187,7 +184,7 @@ impl Admin for RedisStore {
 
 /// In which order a page is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Direction {
+pub(crate) enum Direction {
     OldestFirst,
     NewestFirst,
 }
@@ -203,9 +200,15 @@ impl RedisStore {
     /// Gives everything that has arrived its place in the indexes. Where a store that only looks cannot
     /// write, on a replica for example, what no engine has seen yet is not shown.
     pub(crate) async fn promote_all(&self) -> Result<(), StoreError> {
+        self.promote_up_to(usize::MAX).await
+    }
+
+    /// The same for about so many arrivals of each shard, the first ones.
+    pub(crate) async fn promote_up_to(&self, rows: usize) -> Result<(), StoreError> {
+        const AT_ONCE: usize = 1000;
         for shard in self.keys().shards() {
-            let call = self.scripts().promote.on(shard).arg("").arg(1000);
-            loop {
+            let call = self.scripts().promote.on(shard).arg("").arg(AT_ONCE);
+            for _ in 0..rows.div_ceil(AT_ONCE) {
                 match call.run::<u8>(self.link()).await {
                     Ok(1) => {}
                     Ok(_) => break,
@@ -218,14 +221,29 @@ impl RedisStore {
         Ok(())
     }
 
-    async fn paused(&self) -> Result<BTreeSet<String>, StoreError> {
+    /// The server's clock, in whole milliseconds as the scripts read it.
+    pub(crate) async fn clock(&self) -> Result<Timestamp, StoreError> {
+        let (secs, micros): (i64, i64) =
+            self.link().query(&redis::cmd("TIME")).await.map_err(crate::error::failed)?;
+        Ok(Timestamp::from_micros(secs * 1_000_000 + micros / 1000 * 1000))
+    }
+
+    /// The moment before which a row has to have ended, where the filter asks for its age.
+    async fn cutoff(&self, filter: &Filter) -> Result<Option<Timestamp>, StoreError> {
+        match filter.older_than {
+            Some(age) => Ok(Some(self.clock().await? - age)),
+            None => Ok(None),
+        }
+    }
+
+    pub(crate) async fn paused(&self) -> Result<BTreeSet<String>, StoreError> {
         let mut members = redis::cmd("SMEMBERS");
         members.arg(self.keys().first().key("control"));
         self.link().query(&members).await.map_err(crate::error::failed)
     }
 
     /// One page of all shards together: rows in order, and where to go on.
-    async fn page(
+    pub(crate) async fn page(
         &self,
         filter: &Filter,
         after: Option<i64>,
@@ -262,48 +280,6 @@ impl RedisStore {
             place.push(0xff);
         }
         place
-    }
-
-    async fn count_kinds(&self, kinds: &[&str]) -> Result<u64, StoreError> {
-        let mut count = 0;
-        for counts in
-            try_join_all(self.keys().shards().iter().map(|shard| self.count_page(shard, "", 0))).await?
-        {
-            let kind = |kind: &&str| match *kind {
-                "waiting" => counts.waiting,
-                "done" => counts.done,
-                "dead" => counts.dead,
-                _ => counts.archived,
-            };
-            count += kinds.iter().map(kind).sum::<u64>();
-        }
-        Ok(count)
-    }
-
-    async fn count_page(&self, shard: &Shard, after: &str, limit: u64) -> Result<Counts, StoreError> {
-        let call = self.scripts().count.on(shard).arg("").arg(after).arg(limit);
-        let (kinds, states, next): ([u64; 5], [u64; 6], String) = call.run(self.link()).await?;
-        let [waiting, done, dead, archived, arrivals] = kinds;
-        Ok(Counts { waiting, done, dead, archived, arrivals, states, next })
-    }
-
-    /// Counts the rows of one shard: all kinds, and the pending ones by their state.
-    async fn count_in(&self, shard: &Shard) -> Result<Counts, StoreError> {
-        let mut total = self.count_page(shard, "", 1000).await?;
-        let counted = |total: &Counts| total.states[0] + total.states[1];
-        while !total.next.is_empty() && counted(&total) < COUNTED {
-            let page = self.count_page(shard, &total.next, 1000).await?;
-            total.states.iter_mut().zip(page.states).for_each(|(sum, n)| *sum += n);
-            total.next = page.next;
-        }
-        if !total.next.is_empty() {
-            let (all, seen) = (total.waiting, counted(&total).max(1));
-            total
-                .states
-                .iter_mut()
-                .for_each(|n| *n = (u128::from(*n) * u128::from(all) / u128::from(seen)) as u64);
-        }
-        Ok(total)
     }
 
     /// Changes DEAD rows, shard by shard; answers how many.
@@ -455,38 +431,9 @@ impl RedisStore {
     }
 }
 
-/// The counts of one shard.
-struct Counts {
-    waiting: u64,
-    done: u64,
-    dead: u64,
-    archived: u64,
-    /// Rows that no script has seen yet: on a server that cannot be written.
-    arrivals: u64,
-    /// Pending rows that are new, retried, due, leased, parked, scheduled.
-    states: [u64; 6],
-    /// Where to go on counting; empty at the end.
-    next: String,
-}
-
-impl Counts {
-    fn add_to(&self, stats: &mut Stats) {
-        let [new, retry, due, leased, parked, scheduled] = self.states;
-        stats.new += new + self.arrivals;
-        stats.retry += retry;
-        stats.done += self.done;
-        stats.dead += self.dead;
-        stats.archived += self.archived;
-        stats.due += due + self.arrivals;
-        stats.leased += leased;
-        stats.parked += parked;
-        stats.scheduled += scheduled;
-    }
-}
-
 /// The archive is meant only where it is asked for by its status.
-fn is_meant(row: &EventRow, filter: &Filter) -> bool {
-    matches(row, filter) && (row.status != Status::Archived || filter.status.is_some())
+fn is_meant(row: &EventRow, filter: &Filter, before: Option<Timestamp>) -> bool {
+    matches(row, filter, before) && (row.status != Status::Archived || filter.status.is_some())
 }
 
 fn shown((id, state, due, body): ShownRow, shard: u16) -> Shown {

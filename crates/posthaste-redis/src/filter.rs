@@ -1,8 +1,7 @@
 //! Which rows an operator means.
 
-use posthaste::EventRow;
-use posthaste::Status;
 use posthaste::admin::Filter;
+use posthaste::{EventRow, Status, Timestamp};
 
 /// The kinds of rows, each with an index in the order of insertion, among which all that match are.
 pub(crate) fn kinds(filter: &Filter) -> &'static [&'static str] {
@@ -24,8 +23,9 @@ pub(crate) fn is_whole_kind(filter: &Filter) -> bool {
     *filter == by_kind
 }
 
-/// Whether a row is meant.
-pub(crate) fn matches(row: &EventRow, filter: &Filter) -> bool {
+/// Whether a row is meant. It ended, or was inserted, not after `before`, which the filter's age says by the
+/// server's clock.
+pub(crate) fn matches(row: &EventRow, filter: &Filter, before: Option<Timestamp>) -> bool {
     fn is_or_any(wanted: Option<&String>, value: Option<&str>) -> bool {
         wanted.is_none_or(|wanted| value == Some(wanted))
     }
@@ -39,4 +39,5 @@ pub(crate) fn matches(row: &EventRow, filter: &Filter) -> bool {
         && is_or_any(filter.tenant_id.as_ref(), row.tenant_id.as_deref())
         && is_or_any(filter.parked.as_ref(), row.parked.as_deref())
         && filter.error_contains.as_ref().is_none_or(contains)
+        && before.is_none_or(|before| row.done_at.unwrap_or(row.inserted_at) <= before)
 }

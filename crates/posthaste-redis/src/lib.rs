@@ -29,6 +29,7 @@
 
 mod admin;
 mod background;
+mod backlog;
 mod body;
 mod connection;
 mod error;
@@ -42,6 +43,7 @@ mod open;
 mod repair;
 mod scripts;
 mod state;
+mod stats;
 mod store;
 mod text;
 mod tx;

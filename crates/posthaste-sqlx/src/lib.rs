@@ -24,9 +24,13 @@ mod page;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+mod probe;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod row;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod schema;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+mod signs;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod sql;
 #[cfg(feature = "sqlite")]

@@ -1,5 +1,7 @@
 //! The operator's door to a store: what waits, what is late, what died and why.
 
+mod backlog;
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
@@ -8,9 +10,12 @@ use async_trait::async_trait;
 
 use crate::error::StoreError;
 use crate::event::EventId;
+use crate::route::{NO_ROUTE, parked_for};
 use crate::row::{EventDetail, EventRow, Status};
 use crate::store::Purge;
 use crate::time::Timestamp;
+
+pub use self::backlog::{Backlog, BacklogBy, BacklogGroup};
 
 /// Looks into a store and mends what needs a person. The command line and the dashboard speak
 /// to this trait and contain no SQL; the engine does not see it.
@@ -24,8 +29,13 @@ use crate::time::Timestamp;
 /// Zero rows is an answer, not an error. There are no default methods.
 #[async_trait]
 pub trait Admin: fmt::Debug + Send + Sync + 'static {
-    /// How much is waiting, late, dead and done.
+    /// How much is waiting, late, dead and done. It answers within a second, however many rows there
+    /// are: each count is exact up to [`Stats::EXACT`], and above it a store may estimate and says so.
     async fn stats(&self) -> Result<Stats, StoreError>;
+
+    /// What is pending, by type or by tenant: the largest groups first, at most `limit` of them (cut to
+    /// [`PageRequest::MAX_LIMIT`]). A store looks at the oldest [`Backlog::LOOK`] pending rows at most.
+    async fn backlog(&self, by: BacklogBy, limit: usize) -> Result<Backlog, StoreError>;
 
     /// How many rows match.
     async fn count(&self, filter: &Filter) -> Result<u64, StoreError>;
@@ -63,7 +73,7 @@ pub trait Admin: fmt::Debug + Send + Sync + 'static {
     /// Ends a pause. Answers false if there was none.
     async fn resume(&self, route: &str, actor: &str) -> Result<bool, StoreError>;
 
-    /// What looks wrong with this store, with what to do about it.
+    /// What looks wrong with this store, with what to do about it. Looks at a bounded number of rows.
     async fn diagnose(&self) -> Result<Vec<Finding>, StoreError>;
 
     /// One page of what operators did, newest first. The bound is the entry's `seq`.
@@ -77,11 +87,11 @@ pub struct Stats {
     pub new: u64,
     /// RETRY rows, likewise.
     pub retry: u64,
-    /// DONE rows that are kept; may be an estimate.
+    /// DONE rows that are kept.
     pub done: u64,
     /// DEAD rows.
     pub dead: u64,
-    /// Rows in the archive; may be an estimate.
+    /// Rows in the archive.
     pub archived: u64,
     /// Pending rows that are due now and not leased.
     pub due: u64,
@@ -95,6 +105,50 @@ pub struct Stats {
     pub oldest_pending: Option<Duration>,
     /// Routes that an operator has paused.
     pub paused: BTreeSet<String>,
+    /// Which of these counts are estimates.
+    pub estimated: Estimated,
+}
+
+impl Stats {
+    /// Up to so many rows every count is exact.
+    pub const EXACT: u64 = 100_000;
+
+    /// Takes the counts of pending rows for those of a sample and makes them an estimate of `total` rows.
+    /// They add up, even if those of the sample do not quite: new and retried rows are as many as due, leased,
+    /// parked and scheduled ones.
+    pub fn estimate_pending(&mut self, total: u64) {
+        ([self.retry], self.new) = split(total, [self.retry], self.new);
+        ([self.leased, self.parked, self.scheduled], self.due) =
+            split(total, [self.leased, self.parked, self.scheduled], self.due);
+        self.estimated.pending = true;
+    }
+}
+
+/// Splits `total` in the proportion of the counts, and the rest gets what is left. Each share is taken of what
+/// the shares before it left over, so no rounding makes them more than there is, and nothing stays nothing.
+fn split<const N: usize>(total: u64, counts: [u64; N], rest: u64) -> ([u64; N], u64) {
+    let mut left = total;
+    let mut seen = u128::from(rest) + counts.iter().map(|&count| u128::from(count)).sum::<u128>();
+    let shares = counts.map(|count| {
+        let share = (u128::from(left) * u128::from(count)).checked_div(seen).unwrap_or(0) as u64;
+        left -= share;
+        seen -= u128::from(count);
+        share
+    });
+    (shares, left)
+}
+
+/// Which counts of [`Stats`] are estimates. None by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Estimated {
+    /// `new`, `retry`, `due`, `leased`, `parked` and `scheduled`. As estimates they still add up.
+    pub pending: bool,
+    /// `done`.
+    pub done: bool,
+    /// `dead`.
+    pub dead: bool,
+    /// `archived`.
+    pub archived: bool,
 }
 
 /// Which rows are meant. An empty filter means all of them.
@@ -116,6 +170,9 @@ pub struct Filter {
     pub parked: Option<String>,
     /// Only rows whose `last_error` contains this text.
     pub error_contains: Option<String>,
+    /// Only rows that ended at least so long ago by the store's clock, or that were inserted so long ago
+    /// if they have no `done_at`.
+    pub older_than: Option<Duration>,
 }
 
 impl Filter {
@@ -138,6 +195,7 @@ impl Filter {
 /// What an [`AuditEntry`] names as its target: every condition, or `all`.
 impl fmt::Display for Filter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let older_than = self.older_than.map(|age| humantime::format_duration(age).to_string());
         let conditions = [
             ("status", self.status.map(Status::name)),
             ("id", self.id.as_ref().map(EventId::as_str)),
@@ -147,6 +205,7 @@ impl fmt::Display for Filter {
             ("tenant_id", self.tenant_id.as_deref()),
             ("parked", self.parked.as_deref()),
             ("error_contains", self.error_contains.as_deref()),
+            ("older_than", older_than.as_deref()),
         ];
         let mut separator = "";
         for (name, value) in conditions {
@@ -258,7 +317,7 @@ impl Finding {
         (count > 0).then(|| {
             Self::new(
                 Severity::Warning,
-                format!("DEAD events: {count}"),
+                format!("DEAD events: {}", counted(count)),
                 "look at their reasons, mend the cause, then replay or discard them",
             )
         })
@@ -275,13 +334,30 @@ impl Finding {
         })
     }
 
-    /// So many events wait for a route that no operator has paused.
-    pub fn parked(route: &str, count: u64) -> Self {
+    /// So many events wait for a route that no operator has paused, or for any route at all. `parked` is
+    /// what stands in their rows.
+    pub fn parked(parked: &str, count: u64) -> Self {
+        let route = parked_for(parked);
+        if route == NO_ROUTE {
+            return Self::new(
+                Severity::Warning,
+                format!("events that no route takes: {count}"),
+                "add a route for their types: after the grace for events without a route they are DEAD",
+            );
+        }
         Self::new(
             Severity::Note,
-            format!("events that wait for the route {route:?}, which nobody has paused: {count}"),
+            format!("events that wait for the route {route:?}, which nobody has paused: {}", counted(count)),
             "see whether its destination can be reached, and whether any engine knows the route",
         )
+    }
+}
+
+/// A count as a finding names it. Nobody counts on when there are that many.
+fn counted(count: u64) -> String {
+    match count > Stats::EXACT {
+        true => format!("more than {}", Stats::EXACT),
+        false => count.to_string(),
     }
 }
 
@@ -312,4 +388,68 @@ pub struct AuditEntry {
     pub target: String,
     /// How many rows it changed.
     pub rows: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filter_names_every_condition() {
+        let week = Some(Duration::from_secs(7 * 24 * 3600));
+        let filter = Filter { older_than: week, tenant_id: Some("acme".to_owned()), ..Filter::dead() };
+        assert_eq!(filter.to_string(), "status=DEAD tenant_id=acme older_than=7days");
+        assert_eq!(Filter { older_than: week, ..Filter::default() }.to_string(), "older_than=7days");
+        assert_eq!(Filter::default().to_string(), "all");
+    }
+
+    #[test]
+    fn estimated_counts_of_pending_rows_add_up() {
+        for total in [0, 1, 7, 100_001, 9_999_999, u64::MAX] {
+            let mut stats =
+                Stats { new: 5, retry: 2, due: 3, leased: 2, parked: 1, scheduled: 1, ..Stats::default() };
+            stats.estimate_pending(total);
+            assert_eq!(stats.new + stats.retry, total);
+            assert_eq!(stats.due + stats.leased + stats.parked + stats.scheduled, total);
+            assert!(stats.estimated.pending && stats.retry <= stats.new, "{stats:?}");
+        }
+    }
+
+    #[test]
+    fn counts_that_were_rounded_one_by_one_still_add_up() {
+        let mut random = fastrand::Rng::with_seed(8);
+        for _ in 0..10_000 {
+            let (weight, new, retry) = (random.f64() * 3.0, random.u64(..100), random.u64(1..100));
+            let leased = random.u64(..=new + retry);
+            let rounded = |count: u64| (weight * count as f64) as u64;
+            let sample = Stats { new: rounded(new), retry: rounded(retry), ..Stats::default() };
+            let total = random.u64(100_001..10_000_000);
+
+            let parked = rounded(new + retry).max(1);
+            let mut all_parked = Stats { parked, ..sample.clone() };
+            all_parked.estimate_pending(total);
+            assert_eq!((all_parked.new + all_parked.retry, all_parked.parked), (total, total));
+            assert_eq!((all_parked.due, all_parked.leased, all_parked.scheduled), (0, 0, 0));
+
+            let (leased, parked) = (rounded(leased), rounded(new + retry - leased));
+            let mut mixed = Stats { leased, parked, due: rounded(1), ..sample };
+            mixed.estimate_pending(total);
+            assert_eq!(mixed.new + mixed.retry, total);
+            assert_eq!(mixed.due + mixed.leased + mixed.parked + mixed.scheduled, total);
+        }
+    }
+
+    #[test]
+    fn estimate_from_an_empty_sample_is_all_new_and_due() {
+        let mut stats = Stats::default();
+        stats.estimate_pending(9);
+        assert_eq!((stats.new, stats.due), (9, 9));
+    }
+
+    #[test]
+    fn finding_does_not_name_a_number_that_nobody_counted() {
+        let what = |count| Finding::dead(count).map(|finding| finding.what);
+        assert_eq!(what(100_000).as_deref(), Some("DEAD events: 100000"));
+        assert_eq!(what(100_001).as_deref(), Some("DEAD events: more than 100000"));
+    }
 }

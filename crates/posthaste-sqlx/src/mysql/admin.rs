@@ -1,34 +1,25 @@
 //! The operator's door.
 
 use async_trait::async_trait;
-use posthaste::admin::{Admin, AuditEntry, DeadGroup, Filter, Finding, Page, PageRequest, Replay, Stats};
+use posthaste::admin::{
+    Admin, AuditEntry, Backlog, BacklogBy, DeadGroup, Filter, Finding, Page, PageRequest, Replay, Stats,
+};
 use posthaste::store::Purge;
-use posthaste::{EventDetail, EventId, EventRow, GLOBAL, StoreError, Timestamp, decode_headers};
+use posthaste::{EventDetail, EventId, EventRow, GLOBAL, StoreError, Timestamp};
 use sqlx::mysql::MySqlRow;
 use sqlx::{MySql, MySqlConnection, Row as _};
 
 use super::MySqlStore;
-use super::claim::PAUSED;
+use super::backlog;
+use super::diagnose;
 use super::filter::Conditions;
 use super::purge::{self, purge_in};
 use super::row::{content_columns, row_columns};
-use super::store::read_oldest_pending;
+use super::stats;
 use super::value::{self, MOST_KEYS, bind_all, micros, places};
 use crate::page::cut_page;
+use crate::probe::count;
 use crate::row::{detail, view};
-
-const PENDING: &str = "SELECT
-  CAST(COALESCE(SUM(status = 0), 0) AS SIGNED), CAST(COALESCE(SUM(status = 2), 0) AS SIGNED),
-  CAST(COALESCE(SUM(available_at <= now), 0) AS SIGNED),
-  CAST(COALESCE(SUM(available_at > now AND locked_by IS NOT NULL), 0) AS SIGNED),
-  CAST(COALESCE(SUM(available_at > now AND locked_by IS NULL AND parked IS NOT NULL), 0) AS SIGNED),
-  CAST(COALESCE(SUM(available_at > now AND locked_by IS NULL AND parked IS NULL), 0) AS SIGNED)
-FROM (SELECT UTC_TIMESTAMP(6) AS now) AS c STRAIGHT_JOIN `{table}` WHERE phase = 0";
-
-const FINISHED: &str = "SELECT
-  (SELECT COUNT(*) FROM `{table}` WHERE phase = 1),
-  (SELECT COUNT(*) FROM `{table}` WHERE phase = 3),
-  (SELECT COUNT(*) FROM `{table}_archive`)";
 
 const GET: &str =
     concat!("SELECT ", row_columns!(), ", ", content_columns!(), " FROM `{table}` AS o WHERE event_id = ?");
@@ -73,35 +64,15 @@ const AUDIT: &str = concat!(
     " AS at, actor, action, target, `rows` FROM `{table}_audit` WHERE seq < ? ORDER BY seq DESC LIMIT ?"
 );
 
-const PARKED: &str = "SELECT parked, COUNT(*) FROM `{table}`
-WHERE parked IS NOT NULL AND parked NOT IN (SELECT route FROM `{table}_control`) GROUP BY parked";
-
-/// The oldest rows only: a sign that something is wrong, not a census.
-const DOUBTFUL: &str = "SELECT attempts < 0, headers FROM (
-  SELECT headers, attempts FROM `{table}` FORCE INDEX (`{table}_phase`) WHERE phase = 0
-  ORDER BY seq LIMIT 10000) AS oldest
-WHERE attempts < 0 OR TRIM(headers) NOT IN ('', 'null', '{}')";
-
 #[async_trait]
 impl Admin for MySqlStore {
     async fn stats(&self) -> Result<Stats, StoreError> {
-        self.read(async |connection| {
-            let pending = self.sql().query::<MySql>(PENDING).fetch_one(&mut *connection).await?;
-            let finished = self.sql().query::<MySql>(FINISHED).fetch_one(&mut *connection).await?;
-            let paused = self.sql().query::<MySql>(PAUSED).fetch_all(&mut *connection).await?;
-            Ok(Stats {
-                new: count(&pending, 0)?,
-                retry: count(&pending, 1)?,
-                due: count(&pending, 2)?,
-                leased: count(&pending, 3)?,
-                parked: count(&pending, 4)?,
-                scheduled: count(&pending, 5)?,
-                done: count(&finished, 0)?,
-                dead: count(&finished, 1)?,
-                archived: count(&finished, 2)?,
-                oldest_pending: read_oldest_pending(self.sql(), connection, None).await?,
-                paused: paused.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?,
-            })
+        self.read(async |connection: &mut MySqlConnection| stats::read(self.sql(), connection).await).await
+    }
+
+    async fn backlog(&self, by: BacklogBy, limit: usize) -> Result<Backlog, StoreError> {
+        self.read(async |connection: &mut MySqlConnection| {
+            backlog::read(self.sql(), connection, by, limit).await
         })
         .await
     }
@@ -199,21 +170,10 @@ impl Admin for MySqlStore {
 
     async fn diagnose(&self) -> Result<Vec<Finding>, StoreError> {
         let stats = self.stats().await?;
-        let (unreadable, parked) = self
-            .read(async |connection| {
-                let rows = self.sql().query::<MySql>(DOUBTFUL).fetch_all(&mut *connection).await?;
-                let unreadable = rows.iter().filter(|row| is_unreadable(row)).count() as u64;
-                let rows = self.sql().query::<MySql>(PARKED).fetch_all(connection).await?;
-                let parked = rows.iter().map(|row| Ok((row.try_get(0)?, count(row, 1)?)));
-                Ok((unreadable, parked.collect::<Result<Vec<(String, u64)>, sqlx::Error>>()?))
-            })
+        let signs = self
+            .read(async |connection: &mut MySqlConnection| diagnose::read(self.sql(), connection).await)
             .await?;
-        let mut findings = Vec::new();
-        findings.extend(stats.oldest_pending.and_then(Finding::late));
-        findings.extend(Finding::dead(stats.dead));
-        findings.extend(Finding::unreadable(unreadable));
-        findings.extend(parked.iter().map(|(route, count)| Finding::parked(route, *count)));
-        Ok(findings)
+        Ok(signs.findings(&stats))
     }
 
     async fn audit(&self, page: &PageRequest) -> Result<Page<AuditEntry>, StoreError> {
@@ -294,15 +254,6 @@ impl MySqlStore {
         })
         .await
     }
-}
-
-fn count(row: &MySqlRow, index: usize) -> Result<u64, sqlx::Error> {
-    Ok(row.try_get::<i64, _>(index)?.unsigned_abs())
-}
-
-fn is_unreadable(row: &MySqlRow) -> bool {
-    let negative = row.try_get::<i64, _>(0).map_or(true, |negative| negative != 0);
-    negative || row.try_get(1).map_or(true, |headers| decode_headers(headers).is_err())
 }
 
 fn dead_group(row: &MySqlRow) -> Result<DeadGroup, sqlx::Error> {

@@ -39,6 +39,8 @@ impl Conditions {
         this.text("o.tenant_id = ", filter.tenant_id.as_deref());
         this.text("o.parked = ", filter.parked.as_deref());
         this.text("o.last_error LIKE ", filter.error_contains.as_deref().map(containing).as_deref());
+        let age = "TIMESTAMPDIFF(MICROSECOND, COALESCE(o.done_at, o.inserted_at), UTC_TIMESTAMP(6)) >= ";
+        this.int(age, filter.older_than.map(super::value::delay));
         this
     }
 

@@ -27,8 +27,10 @@
 //! ```
 
 mod admin;
+mod backlog;
 mod claim;
 mod connection;
+mod diagnose;
 mod filter;
 mod insert;
 mod lease;
@@ -39,6 +41,7 @@ mod plans;
 mod purge;
 mod row;
 mod settle;
+mod stats;
 mod store;
 mod tx;
 mod value;

@@ -4,7 +4,7 @@
 use posthaste_sql::mysql::Flavour;
 use sqlx::{AssertSqlSafe, Connection as _, MySqlConnection, Row as _};
 
-use super::{MySqlStore, claim, lease, purge, settle, store, wake};
+use super::{MySqlStore, backlog, claim, diagnose, lease, purge, settle, stats, store, wake};
 use crate::sql::Sql;
 
 /// What a plan must show.
@@ -37,6 +37,7 @@ fn all() -> Vec<Expected> {
     let old = |what: &str| [purge::DELETE, what, purge::DELETE_END].concat();
     let archived = |what: &str| format!("{what} FOR UPDATE SKIP LOCKED");
     let age = ["NULL", "1000", "100"];
+    let placed = |look: &str| look.replace("{place}", "50000").replace("{rows}", "100");
     vec![
         by("claim by due time", claim::BY_DUE, &["'me'", "NULL", "0", "0", "0", "100"], "outbox_event_due"),
         by("claim by insertion", claim::BY_SEQ, &["'me'", "NULL", "0", "0", "100"], "outbox_event_phase"),
@@ -58,6 +59,11 @@ fn all() -> Vec<Expected> {
         by("archive the done", &archived(purge::OLD_DONE), &age, "outbox_event_due"),
         by("archive by age", &archived(purge::OLD), &age, BY_SEQ),
         by("lag", store::OLDEST_PENDING, &["NULL", "NULL"], "outbox_event_phase"),
+        by("bounded counts", stats::BOUNDED, &[], "outbox_event_phase"),
+        by("a look at what is pending", &placed(stats::LOOK_AT_PENDING), &[], "outbox_event_phase"),
+        by("a look at what is done", &placed(stats::LOOK_AT_DONE), &[], "outbox_event_phase"),
+        by("more than the backlog shows", backlog::MORE, &[], "outbox_event_phase"),
+        by("parked for a route", diagnose::PARKED, &["'a'"], "outbox_event_parked"),
         by("anything due", wake::ANYTHING_DUE, &[], "outbox_event_due"),
     ]
 }
@@ -70,7 +76,7 @@ SELECT CONCAT('event', n), 'Tested', '{}', CASE WHEN n <= 50000 THEN 1 WHEN n % 
 FROM (WITH RECURSIVE d (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM d WHERE i < 244)
   SELECT 1 + a.i * 245 + b.i AS n FROM d AS a, d AS b) AS numbers WHERE n <= 60000";
 
-async fn run(connection: &mut MySqlConnection, sql: &Sql, text: &str) {
+pub(super) async fn run(connection: &mut MySqlConnection, sql: &Sql, text: &str) {
     let done = sqlx::raw_sql(AssertSqlSafe(&*sql.text(text))).execute(connection).await;
     done.unwrap_or_else(|error| panic!("{text}: {error}"));
 }
@@ -104,25 +110,30 @@ async fn check(connection: &mut MySqlConnection, store: &MySqlStore, when: &str)
     }
 }
 
-// S0-09, S2-17, S3-29
-#[tokio::test]
-#[ignore = "needs MariaDB: cargo xtask test"]
-async fn every_plan_uses_the_right_index_and_sorts_nothing() {
+/// A store in a database of its own, a connection to it, and its name.
+pub(super) async fn open(test: &str) -> (MySqlStore, MySqlConnection, String) {
     let url = std::env::var("POSTHASTE_TEST_MYSQL_URL").expect("run `cargo xtask test`");
     let server: sqlx::mysql::MySqlConnectOptions = url.parse().expect("a good URL");
     let mut connection = MySqlConnection::connect_with(&server).await.expect("a connection");
-    let database = format!("plans_{}", std::process::id());
+    let database = format!("{test}_{}", std::process::id());
     let create = AssertSqlSafe(format!("CREATE DATABASE {database}"));
     sqlx::raw_sql(create).execute(&mut connection).await.expect("a database");
     let options = server.database(&database);
     let store = MySqlStore::builder(&options).migrate().connect().await.expect("the store opens");
-    let mut connection = MySqlConnection::connect_with(&options).await.expect("a connection");
+    let connection = MySqlConnection::connect_with(&options).await.expect("a connection");
+    (store, connection, database)
+}
+
+// S0-09, S2-17, S3-29
+#[tokio::test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+async fn every_plan_uses_the_right_index_and_sorts_nothing() {
+    let (store, mut connection, database) = open("plans").await;
     // MySQL would draw a tree; MariaDB knows no other way than this.
     let _ = sqlx::raw_sql("SET SESSION explain_format = 'TRADITIONAL'").execute(&mut connection).await;
     run(&mut connection, store.sql(), ROWS).await;
     check(&mut connection, &store, "without statistics").await;
     run(&mut connection, store.sql(), "ANALYZE TABLE `{table}`").await;
     check(&mut connection, &store, "with statistics").await;
-    let drop = AssertSqlSafe(format!("DROP DATABASE {database}"));
-    sqlx::raw_sql(drop).execute(&mut connection).await.expect("it goes");
+    run(&mut connection, store.sql(), &format!("DROP DATABASE {database}")).await;
 }

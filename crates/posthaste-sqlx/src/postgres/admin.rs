@@ -1,34 +1,25 @@
 //! The operator's door.
 
 use async_trait::async_trait;
-use posthaste::admin::{Admin, AuditEntry, DeadGroup, Filter, Finding, Page, PageRequest, Replay, Stats};
+use posthaste::admin::{
+    Admin, AuditEntry, Backlog, BacklogBy, DeadGroup, Filter, Finding, Page, PageRequest, Replay, Stats,
+};
 use posthaste::store::Purge;
-use posthaste::{EventDetail, EventId, EventRow, GLOBAL, StoreError, Timestamp, decode_headers};
+use posthaste::{EventDetail, EventId, EventRow, GLOBAL, StoreError, Timestamp};
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Postgres, Row as _};
 
 use super::PgStore;
+use super::backlog;
+use super::diagnose;
 use super::filter::Conditions;
 use super::purge::{self, purge_in};
 use super::row::{event_columns, row_columns};
-use super::store::read_oldest_pending;
+use super::stats;
 use super::value::{self, Time};
 use crate::page::cut_page;
+use crate::probe::count;
 use crate::row::{detail, view};
-
-const PENDING: &str = r#"SELECT
-  count(*) FILTER (WHERE status = 0), count(*) FILTER (WHERE status = 2),
-  count(*) FILTER (WHERE available_at <= statement_timestamp()),
-  count(*) FILTER (WHERE available_at > statement_timestamp() AND locked_by IS NOT NULL),
-  count(*) FILTER (WHERE available_at > statement_timestamp() AND locked_by IS NULL AND parked IS NOT NULL),
-  count(*) FILTER (WHERE available_at > statement_timestamp() AND locked_by IS NULL AND parked IS NULL)
-FROM "{table}" WHERE status IN (0, 2)"#;
-
-const FINISHED: &str = r#"SELECT
-  (SELECT count(*) FROM "{table}" WHERE status = 1),
-  (SELECT count(*) FROM "{table}" WHERE status = 3),
-  (SELECT count(*) FROM "{table}_archive"),
-  coalesce((SELECT array_agg(route) FROM "{table}_control"), '{}')"#;
 
 const GET: &str =
     concat!("SELECT ", row_columns!(), ", ", event_columns!(), r#" FROM "{table}" AS o WHERE event_id = $1"#);
@@ -41,7 +32,7 @@ const GET_ARCHIVED: &str = concat!(
     r#" FROM "{table}_archive" AS o WHERE event_id = $1 ORDER BY seq DESC LIMIT 1"#
 );
 
-const DEAD_GROUPS: &str = r#"SELECT
+pub(super) const DEAD_GROUPS: &str = r#"SELECT
   coalesce(aggregate_type, $1), event_type, coalesce(left(last_error, 200), ''),
   count(*) AS total, min(done_at), max(done_at)
 FROM (SELECT * FROM "{table}" WHERE status = 3 ORDER BY seq DESC LIMIT 10000) AS dead
@@ -64,36 +55,14 @@ const RESUME: &str = r#"DELETE FROM "{table}_control" WHERE route = $1"#;
 const AUDIT: &str = r#"SELECT seq, at, actor, action, target, rows FROM "{table}_audit"
 WHERE seq < $1 ORDER BY seq DESC LIMIT {limit}"#;
 
-const PARKED: &str = r#"SELECT parked, count(*) FROM "{table}"
-WHERE parked IS NOT NULL AND parked NOT IN (SELECT route FROM "{table}_control") GROUP BY parked"#;
-
-/// The oldest rows only: a sign that something is wrong, not a census.
-const DOUBTFUL: &str = r#"SELECT attempts < 0, headers FROM (
-  SELECT headers, attempts FROM "{table}" WHERE status IN (0, 2) ORDER BY seq LIMIT 10000) AS oldest
-WHERE attempts < 0 OR trim(headers) NOT IN ('', 'null', '{}')"#;
-
 #[async_trait]
 impl Admin for PgStore {
     async fn stats(&self) -> Result<Stats, StoreError> {
-        self.read(async |connection| {
-            let pending = self.sql().query::<Postgres>(PENDING).fetch_one(&mut *connection).await?;
-            let finished = self.sql().query::<Postgres>(FINISHED).fetch_one(&mut *connection).await?;
-            let paused: Vec<String> = finished.try_get(3)?;
-            Ok(Stats {
-                new: count(&pending, 0)?,
-                retry: count(&pending, 1)?,
-                due: count(&pending, 2)?,
-                leased: count(&pending, 3)?,
-                parked: count(&pending, 4)?,
-                scheduled: count(&pending, 5)?,
-                done: count(&finished, 0)?,
-                dead: count(&finished, 1)?,
-                archived: count(&finished, 2)?,
-                oldest_pending: read_oldest_pending(self.sql(), connection, None).await?,
-                paused: paused.into_iter().collect(),
-            })
-        })
-        .await
+        self.read(async |connection| stats::read(self.sql(), connection).await).await
+    }
+
+    async fn backlog(&self, by: BacklogBy, limit: usize) -> Result<Backlog, StoreError> {
+        self.read(async |connection| backlog::read(self.sql(), connection, by, limit).await).await
     }
 
     async fn count(&self, filter: &Filter) -> Result<u64, StoreError> {
@@ -133,7 +102,8 @@ impl Admin for PgStore {
     async fn dead_groups(&self, limit: usize) -> Result<Vec<DeadGroup>, StoreError> {
         let limit = limit.min(PageRequest::MAX_LIMIT);
         self.read(async |connection| {
-            let query = self.sql().limited::<Postgres>(&[DEAD_GROUPS], limit).bind(GLOBAL);
+            stats::read_in_order(connection).await?;
+            let query = self.sql().limited::<Postgres>(&[DEAD_GROUPS], limit).persistent(false).bind(GLOBAL);
             query.fetch_all(connection).await?.iter().map(dead_group).collect()
         })
         .await
@@ -195,21 +165,8 @@ impl Admin for PgStore {
 
     async fn diagnose(&self) -> Result<Vec<Finding>, StoreError> {
         let stats = self.stats().await?;
-        let (unreadable, parked) = self
-            .read(async |connection| {
-                let rows = self.sql().query::<Postgres>(DOUBTFUL).fetch_all(&mut *connection).await?;
-                let unreadable = rows.iter().filter(|row| is_unreadable(row)).count() as u64;
-                let rows = self.sql().query::<Postgres>(PARKED).fetch_all(connection).await?;
-                let parked = rows.iter().map(|row| Ok((row.try_get(0)?, count(row, 1)?)));
-                Ok((unreadable, parked.collect::<Result<Vec<(String, u64)>, sqlx::Error>>()?))
-            })
-            .await?;
-        let mut findings = Vec::new();
-        findings.extend(stats.oldest_pending.and_then(Finding::late));
-        findings.extend(Finding::dead(stats.dead));
-        findings.extend(Finding::unreadable(unreadable));
-        findings.extend(parked.iter().map(|(route, count)| Finding::parked(route, *count)));
-        Ok(findings)
+        let signs = self.read(async |connection| diagnose::read(self.sql(), connection).await).await?;
+        Ok(signs.findings(&stats))
     }
 
     async fn audit(&self, page: &PageRequest) -> Result<Page<AuditEntry>, StoreError> {
@@ -290,15 +247,6 @@ impl PgStore {
         })
         .await
     }
-}
-
-fn count(row: &PgRow, index: usize) -> Result<u64, sqlx::Error> {
-    Ok(row.try_get::<i64, _>(index)?.unsigned_abs())
-}
-
-fn is_unreadable(row: &PgRow) -> bool {
-    let negative = row.try_get(0).unwrap_or(true);
-    negative || row.try_get(1).map_or(true, |headers| decode_headers(headers).is_err())
 }
 
 fn dead_group(row: &PgRow) -> Result<DeadGroup, sqlx::Error> {

@@ -4,6 +4,7 @@ use posthaste::admin::Filter;
 use posthaste::{EventId, Status};
 use sqlx::Postgres;
 use sqlx::postgres::PgArguments;
+use sqlx::postgres::types::PgInterval;
 use sqlx::query::Query;
 
 use crate::sql::Sql;
@@ -18,6 +19,7 @@ pub(super) struct Conditions {
 enum Value {
     Int(i64),
     Text(String),
+    Interval(PgInterval),
 }
 
 impl Conditions {
@@ -41,6 +43,8 @@ impl Conditions {
         this.text("o.tenant_id = ", filter.tenant_id.as_deref());
         this.text("o.parked = ", filter.parked.as_deref());
         this.text("o.last_error ~~ ", filter.error_contains.as_deref().map(containing).as_deref());
+        let age = filter.older_than.map(|age| Value::Interval(super::value::interval(age)));
+        this.add("coalesce(o.done_at, o.inserted_at) <= statement_timestamp() - ", age);
         this
     }
 
@@ -77,6 +81,7 @@ impl Conditions {
         values.into_iter().fold(query, |query, value| match value {
             Value::Int(value) => query.bind(value),
             Value::Text(value) => query.bind(value),
+            Value::Interval(value) => query.bind(value),
         })
     }
 

@@ -26,8 +26,10 @@
 //! ```
 
 mod admin;
+mod backlog;
 mod claim;
 mod connection;
+mod diagnose;
 mod filter;
 mod insert;
 mod lease;
@@ -37,6 +39,7 @@ mod plans;
 mod purge;
 mod row;
 mod settle;
+mod stats;
 mod store;
 mod tx;
 mod value;

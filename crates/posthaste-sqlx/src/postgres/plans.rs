@@ -7,7 +7,7 @@
 use posthaste_sql::postgres::Statements;
 use sqlx::{AssertSqlSafe, PgConnection, Row as _};
 
-use super::{PgStore, claim, lease, purge, settle, store};
+use super::{PgStore, admin, backlog, claim, diagnose, lease, purge, settle, stats, store};
 use crate::SchemaName;
 use crate::sql::Sql;
 
@@ -88,7 +88,7 @@ SELECT 'event' || n, 'Tested', '{}', CASE WHEN n <= 50000 THEN 1 WHEN n % 20 = 0
   CASE WHEN n > 50000 AND n % 7 = 0 THEN 'route' END, CASE WHEN n > 50000 AND n % 11 = 0 THEN 'owner' END
 FROM generate_series(1, 60000) AS n"#;
 
-async fn run(connection: &mut PgConnection, sql: &Sql, text: &str) -> Vec<String> {
+pub(super) async fn run(connection: &mut PgConnection, sql: &Sql, text: &str) -> Vec<String> {
     let rows = sqlx::raw_sql(AssertSqlSafe(&*sql.text(text))).fetch_all(connection).await;
     let rows = rows.unwrap_or_else(|error| panic!("{text}: {error}"));
     rows.iter().filter_map(|row| row.try_get(0).ok()).collect()
@@ -118,7 +118,7 @@ async fn check(connection: &mut PgConnection, sql: &Sql, statements: &[Expected]
 }
 
 /// A store in a schema of its own, and its name.
-async fn store(test: &str) -> PgStore {
+pub(super) async fn store(test: &str) -> PgStore {
     let url = std::env::var("POSTHASTE_TEST_POSTGRES_URL").expect("run `cargo xtask test`");
     let schema: SchemaName = format!("{test}_{}", std::process::id()).parse().expect("a good name");
     let builder = PgStore::builder(&url.parse().expect("a good URL")).schema(schema);
@@ -164,6 +164,51 @@ async fn fresh_plans_use_the_right_index() {
             run(connection, sql, before).await;
             prepare(connection, sql, &fresh).await;
             check(connection, sql, &fresh, when).await;
+        }
+        run(connection, sql, r#"DROP SCHEMA "{schema}" CASCADE"#).await;
+        Ok(())
+    });
+    checked.await.expect("a connection");
+}
+
+/// What an operator asks for, on a table of which the planner knows nothing, or too much.
+fn bounded() -> [(&'static str, &'static [&'static str]); 8] {
+    let pending: &[&str] = &["outbox_event_pending"];
+    [
+        (stats::BOUNDED, &["outbox_event_pending", "outbox_event_done", "outbox_event_dead"]),
+        (stats::LOOK_AT_PENDING, pending),
+        (backlog::BY_TYPE, pending),
+        (backlog::BY_TENANT, pending),
+        (backlog::MORE, pending),
+        (diagnose::DOUBTFUL, pending),
+        (diagnose::PARKED, &["outbox_event_parked"]),
+        (admin::DEAD_GROUPS, &["outbox_event_dead"]),
+    ]
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn what_an_operator_asks_for_is_read_in_the_order_of_an_index() {
+    let store = store("bounded_plans").await;
+    let sql = store.sql();
+    let checked = store.connections().operator(async |connection| {
+        run(connection, sql, r#"ALTER TABLE "{table}" SET (autovacuum_enabled = off)"#).await;
+        // A planner that would rather read everything and sort it.
+        run(connection, sql, "SET LOCAL enable_indexscan = off; SET LOCAL enable_indexonlyscan = off").await;
+        stats::read_in_order(connection).await?;
+        for before in [ROWS, r#"ANALYZE "{table}""#] {
+            run(connection, sql, before).await;
+            for (statement, indexes) in bounded() {
+                let values = [("$1", "'a'"), ("{limit}", "10"), ("{place}", "50000"), ("{rows}", "100")];
+                let text =
+                    values.iter().fold(statement.to_owned(), |text, (name, value)| text.replace(name, value));
+                let plan = run(connection, sql, &format!("EXPLAIN {text}")).await;
+                let uses = |index: &&str| plan.iter().any(|line| line.contains(&format!("using {index} ")));
+                assert!(indexes.iter().all(uses), "{statement}: {plan:#?}");
+                let reads_all =
+                    |line: &String| line.contains("Bitmap") || line.contains("Seq Scan on outbox_event ");
+                assert!(!plan.iter().any(reads_all), "{statement}: {plan:#?}");
+            }
         }
         run(connection, sql, r#"DROP SCHEMA "{schema}" CASCADE"#).await;
         Ok(())

@@ -1,32 +1,24 @@
 //! The operator's door.
 
 use async_trait::async_trait;
-use posthaste::admin::{Admin, AuditEntry, DeadGroup, Filter, Finding, Page, PageRequest, Replay, Stats};
+use posthaste::admin::{
+    Admin, AuditEntry, Backlog, BacklogBy, DeadGroup, Filter, Finding, Page, PageRequest, Replay, Stats,
+};
 use posthaste::store::Purge;
 use posthaste::{EventDetail, EventId, EventRow, GLOBAL, StoreError, Timestamp};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, SqliteConnection};
 
+use super::SqliteStore;
+use super::backlog;
+use super::diagnose;
 use super::filter::Conditions;
 use super::purge::purge_in;
 use super::row::{event_columns, row_columns};
-use super::{SqliteStore, value};
+use super::stats;
+use super::value::{self, lossy};
 use crate::page::cut_page;
 use crate::row::{detail, view};
-
-const PENDING: &str = r#"SELECT
-  count(*) FILTER (WHERE status = 0), count(*) FILTER (WHERE status = 2),
-  count(*) FILTER (WHERE available_at <= ?1),
-  count(*) FILTER (WHERE available_at > ?1 AND locked_by IS NOT NULL),
-  count(*) FILTER (WHERE available_at > ?1 AND locked_by IS NULL AND parked IS NOT NULL),
-  count(*) FILTER (WHERE available_at > ?1 AND locked_by IS NULL AND parked IS NULL)
-FROM "{table}" INDEXED BY "{table}_due" WHERE status IN (0, 2)"#;
-
-const FINISHED: &str = r#"SELECT
-  (SELECT count(*) FROM "{table}" INDEXED BY "{table}_done" WHERE status = 1),
-  (SELECT count(*) FROM "{table}" INDEXED BY "{table}_dead" WHERE status = 3),
-  (SELECT count(*) FROM "{table}_archive"),
-  (SELECT json_group_array(route) FROM "{table}_control")"#;
 
 const GET: &str =
     concat!("SELECT ", row_columns!(), ", ", event_columns!(), r#" FROM "{table}" WHERE event_id = ?1"#);
@@ -61,40 +53,17 @@ const RESUME: &str = r#"DELETE FROM "{table}_control" WHERE route = ?1"#;
 const AUDIT: &str = r#"SELECT seq, at, actor, action, target, rows FROM "{table}_audit"
 WHERE seq < ?1 ORDER BY seq DESC LIMIT ?2"#;
 
-const PARKED: &str = r#"SELECT parked, count(*) FROM "{table}" INDEXED BY "{table}_parked"
-WHERE parked IS NOT NULL AND parked NOT IN (SELECT route FROM "{table}_control") GROUP BY parked"#;
-
-/// The oldest rows only: a sign that something is wrong, not a census.
-const UNREADABLE: &str = r#"SELECT count(*) FROM (
-  SELECT headers, attempts, available_at FROM "{table}" INDEXED BY "{table}_pending" WHERE status IN (0, 2) ORDER BY seq LIMIT 10000)
-WHERE attempts < 0 OR typeof(attempts) <> 'integer' OR typeof(available_at) NOT IN ('integer', 'real')
-   OR CASE WHEN trim(coalesce(headers, '')) IN ('', 'null') THEN 0 WHEN json_valid(headers)
-        THEN json_type(headers) <> 'object' OR EXISTS (SELECT 1 FROM json_each(headers) WHERE type <> 'text')
-        ELSE 1 END"#;
-
 #[async_trait]
 impl Admin for SqliteStore {
     async fn stats(&self) -> Result<Stats, StoreError> {
         let now = Timestamp::now();
         let oldest_pending = self.oldest_pending_at(now).await?;
-        self.read(async |connection| {
-            let pending = self.sql().query(PENDING).bind(now.as_micros()).fetch_one(&mut *connection).await?;
-            let finished = self.sql().query(FINISHED).fetch_one(connection).await?;
-            Ok(Stats {
-                new: pending.try_get(0)?,
-                retry: pending.try_get(1)?,
-                due: pending.try_get(2)?,
-                leased: pending.try_get(3)?,
-                parked: pending.try_get(4)?,
-                scheduled: pending.try_get(5)?,
-                done: finished.try_get(0)?,
-                dead: finished.try_get(1)?,
-                archived: finished.try_get(2)?,
-                oldest_pending,
-                paused: serde_json::from_str(finished.try_get(3)?).unwrap_or_default(),
-            })
-        })
-        .await
+        let stats = self.read(async |connection| stats::read(self.sql(), connection, now).await).await?;
+        Ok(Stats { oldest_pending, ..stats })
+    }
+
+    async fn backlog(&self, by: BacklogBy, limit: usize) -> Result<Backlog, StoreError> {
+        self.read(async |connection| backlog::read(self.sql(), connection, by, limit).await).await
     }
 
     async fn count(&self, filter: &Filter) -> Result<u64, StoreError> {
@@ -191,20 +160,8 @@ impl Admin for SqliteStore {
 
     async fn diagnose(&self) -> Result<Vec<Finding>, StoreError> {
         let stats = self.stats().await?;
-        let (unreadable, parked) = self
-            .read(async |connection| {
-                let unreadable: u64 = self.sql().scalar(UNREADABLE).fetch_one(&mut *connection).await?;
-                let rows = self.sql().query(PARKED).fetch_all(connection).await?;
-                let parked = rows.iter().map(|row| Ok((lossy(row, 0)?, row.try_get(1)?)));
-                Ok((unreadable, parked.collect::<Result<Vec<(String, u64)>, sqlx::Error>>()?))
-            })
-            .await?;
-        let mut findings = Vec::new();
-        findings.extend(stats.oldest_pending.and_then(Finding::late));
-        findings.extend(Finding::dead(stats.dead));
-        findings.extend(Finding::unreadable(unreadable));
-        findings.extend(parked.iter().map(|(route, count)| Finding::parked(route, *count)));
-        Ok(findings)
+        let signs = self.read(async |connection| diagnose::read(self.sql(), connection).await).await?;
+        Ok(signs.findings(&stats))
     }
 
     async fn audit(&self, page: &PageRequest) -> Result<Page<AuditEntry>, StoreError> {
@@ -299,11 +256,6 @@ fn dead_group(row: &SqliteRow) -> Result<DeadGroup, sqlx::Error> {
         first: time(4),
         last: time(5),
     })
-}
-
-/// Text that may be none: one row that is not UTF-8 must not hide the others.
-fn lossy(row: &SqliteRow, index: usize) -> Result<String, sqlx::Error> {
-    Ok(String::from_utf8_lossy(row.try_get(index)?).into_owned())
 }
 
 fn audit_entry(row: &SqliteRow) -> Result<AuditEntry, sqlx::Error> {

@@ -1,7 +1,9 @@
 //! A filter as SQL: conditions in this crate's own words, values bound.
 
+use std::time::Duration;
+
 use posthaste::admin::Filter;
-use posthaste::{EventId, Status};
+use posthaste::{EventId, Status, Timestamp};
 use sqlx::Sqlite;
 use sqlx::query::Query;
 use sqlx::sqlite::SqliteArguments;
@@ -43,6 +45,8 @@ impl Conditions {
         this.text("tenant_id = ?", filter.tenant_id.as_deref());
         this.text("parked = ?", filter.parked.as_deref());
         this.text("instr(last_error, ?) > 0", filter.error_contains.as_deref());
+        let before = |age: Duration| (Timestamp::now() - age).as_micros();
+        this.int("coalesce(done_at, inserted_at) <= ?", filter.older_than.map(before));
         this
     }
 

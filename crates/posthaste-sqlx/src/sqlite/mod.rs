@@ -30,8 +30,10 @@
 //! fails at once, whatever its busy timeout, when another connection has written in between.
 
 mod admin;
+mod backlog;
 mod claim;
 mod connection;
+mod diagnose;
 mod filter;
 mod insert;
 mod lease;
@@ -41,6 +43,7 @@ mod plans;
 mod purge;
 mod row;
 mod settle;
+mod stats;
 mod store;
 mod turn;
 mod tx;

@@ -3,7 +3,7 @@
 
 use sqlx::{AssertSqlSafe, Row as _, SqliteConnection};
 
-use super::{SqliteStore, claim, lease, purge, settle, store};
+use super::{SqliteStore, backlog, claim, diagnose, lease, purge, settle, stats, store};
 use crate::sql::Sql;
 
 /// What a plan must show, and whether it may sort.
@@ -22,7 +22,7 @@ const fn by<'s>(name: &'static str, statement: &'s str, way: &'static str) -> Ex
 const BY_KEY: &str = "USING INTEGER PRIMARY KEY (rowid=?)";
 const BY_PENDING: &str = "USING INDEX outbox_event_pending (seq=?";
 
-const EXPECTED: [Expected<'static>; 17] = [
+const EXPECTED: [Expected<'static>; 22] = [
     by("glance", claim::GLANCE, "SEARCH outbox_event USING INDEX outbox_event_due (available_at<?)"),
     by(
         "claim by due time",
@@ -45,6 +45,19 @@ const EXPECTED: [Expected<'static>; 17] = [
     Expected { sorts: true, ..by("purge the dead", purge::OLD_DEAD, "USING INDEX outbox_event_dead") },
     by("archive", purge::ARCHIVE, BY_KEY),
     by("lag", store::OLDEST_PENDING, "SCAN outbox_event USING INDEX outbox_event_pending"),
+    by("bounded counts", stats::BOUNDED, "SCAN outbox_event USING INDEX outbox_event_pending"),
+    by("bounded counts", stats::BOUNDED, "SCAN outbox_event USING COVERING INDEX outbox_event_done"),
+    by("more than the backlog shows", backlog::MORE, "SCAN outbox_event USING INDEX outbox_event_pending"),
+    // It sorts its groups.
+    Expected {
+        sorts: true,
+        ..by("backlog", backlog::BY_TYPE, "SCAN outbox_event USING INDEX outbox_event_pending")
+    },
+    by(
+        "parked for a route",
+        diagnose::PARKED,
+        "SEARCH outbox_event USING COVERING INDEX outbox_event_parked (parked=?)",
+    ),
 ];
 
 /// Ten thousand rows that are done, and some of everything else.
@@ -69,7 +82,15 @@ fn reads_the_whole_table(step: &str) -> bool {
 
 async fn check_all(connection: &mut SqliteConnection, store: &SqliteStore) {
     let statements = &store.0.statements;
+    let placed = |look: &str| look.replace("{place}", "10500").replace("{rows}", "100");
+    let (pending, all) = (placed(stats::LOOK_AT_PENDING), placed(stats::LOOK_AT_ALL));
     let proofs = [
+        by(
+            "a look at what is pending",
+            &pending,
+            "SEARCH outbox_event USING INDEX outbox_event_pending (seq>?)",
+        ),
+        by("a look at everything", &all, "SEARCH outbox_event USING INTEGER PRIMARY KEY (rowid>?)"),
         by("proof before commit", &statements.missing, BY_KEY),
         by("proof before commit, of one row", &statements.present, BY_KEY),
     ];

@@ -1,6 +1,8 @@
-//! Values as statements take them.
+//! Values as statements take them, and as rows hold them.
 
 use posthaste::store::Lease;
+use sqlx::Row as _;
+use sqlx::sqlite::SqliteRow;
 
 /// Rows as one JSON list, which is one value to bind.
 pub(super) fn seqs(seqs: &[i64]) -> String {
@@ -17,4 +19,9 @@ pub(super) fn leases(leases: &[Lease]) -> String {
 /// A limit. To SQLite a negative number would mean none.
 pub(super) fn limit(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+/// Text that may be none: one row that is not UTF-8 must not hide the others.
+pub(super) fn lossy(row: &SqliteRow, index: usize) -> Result<String, sqlx::Error> {
+    Ok(String::from_utf8_lossy(row.try_get(index)?).into_owned())
 }

@@ -2,12 +2,15 @@
 
 #![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
 
+use std::time::Duration;
+
 use super::kit::{HOUR, Kit, LEASE, MINUTE, delayed, died, failed, named, outcome, plain, row, sorted};
 use super::{Defect, Harness};
-use crate::admin::{AuditEntry, Filter, PageRequest, Replay};
+use crate::admin::{AuditEntry, Backlog, BacklogBy, Estimated, Filter, PageRequest, Replay};
 use crate::event::{Event, EventId};
 use crate::row::{EventRow, Status};
 use crate::store::{OnDone, Purge, Purgeable, Settled, Settlement, Verdict};
+use crate::writer::NewRow;
 
 async fn count(k: &Kit<'_>, filter: Filter) -> u64 {
     k.admin.count(&filter).await.expect("count works")
@@ -54,6 +57,7 @@ pub async fn stats_count_every_state(h: &dyn Harness) {
     assert_eq!((stats.due, stats.leased, stats.parked, stats.scheduled), (2, 1, 1, 2));
     assert!(stats.oldest_pending.is_some());
     assert!(stats.paused.iter().eq(["mail"]));
+    assert_eq!(stats.estimated, Estimated::default(), "so few are counted");
 }
 
 pub async fn stats_of_an_empty_store_are_zero(h: &dyn Harness) {
@@ -87,6 +91,141 @@ pub async fn count_follows_every_filter(h: &dyn Harness) {
     assert_eq!(count(&k, Filter { error_contains: text("1%_"), ..Filter::default() }).await, 0);
     let both = Filter { event_type: text("OrderPlaced"), ..Filter::dead() };
     assert_eq!(count(&k, both).await, 0, "every condition counts");
+}
+
+/// Only the end of a row has another clock than the store's: old ones ended two hours ago by it.
+async fn old_and_young(k: &Kit<'_>) -> (Vec<EventId>, Vec<EventId>) {
+    let now = k.harness.now().await;
+    let old = k.dead(vec![named("Order"), named("Mail")], "no", Some(now - 2 * HOUR)).await;
+    k.done(1, Some(now - 2 * HOUR)).await;
+    let young = k.dead(vec![named("Order")], "no", Some(now - MINUTE)).await;
+    k.done(1, None).await;
+    k.one().await;
+    (old, young)
+}
+
+fn older_than(age: Duration, filter: Filter) -> Filter {
+    Filter { older_than: Some(age), ..filter }
+}
+
+// T13: an old event that ended a minute ago is a minute old, and one that waits is as old as its row.
+pub async fn filter_by_age_counts_from_the_end(h: &dyn Harness) {
+    let k = Kit::new(h);
+    let (old, _) = old_and_young(&k).await;
+    assert_eq!(count(&k, older_than(HOUR, Filter::default())).await, 3, "two DEAD and one DONE");
+    assert_eq!(count(&k, older_than(HOUR, Filter::dead())).await, 2);
+    assert_eq!(count(&k, older_than(HOUR, Filter::status(Status::Done))).await, 1);
+    assert_eq!(count(&k, older_than(HOUR, Filter::status(Status::New))).await, 0);
+    assert_eq!(count(&k, older_than(3 * HOUR, Filter::default())).await, 0);
+    assert_eq!(count(&k, older_than(Duration::ZERO, Filter::default())).await, 6);
+    assert_eq!(count(&k, older_than(Duration::MAX, Filter::default())).await, 0);
+    let order = Filter { event_type: Some("Order".to_owned()), ..older_than(HOUR, Filter::dead()) };
+    assert_eq!(count(&k, order).await, 1, "every condition counts");
+    assert_eq!(count(&k, older_than(HOUR, Filter::id(old[0].clone()))).await, 1);
+    let listed = row_ids(&pages(&k, &older_than(HOUR, Filter::dead()), 1).await);
+    assert_eq!(k.in_order(listed), k.in_order(old));
+}
+
+pub async fn replay_all_keeps_to_the_age(h: &dyn Harness) {
+    let k = Kit::new(h);
+    let (old, young) = old_and_young(&k).await;
+    let filter = older_than(HOUR, Filter::default());
+    let replayed = k.admin.replay_all(&filter, 10, &Replay::by("ann")).await.expect("replay works");
+    assert_eq!(replayed, 2);
+    assert_eq!(k.row(&young[0]).await.status, Status::Dead);
+    assert_eq!(k.row(&old[0]).await.status, Status::New);
+    assert_eq!(audit(&k).await[0].target, "older_than=1h");
+}
+
+pub async fn discard_keeps_to_the_age(h: &dyn Harness) {
+    let k = Kit::new(h);
+    let (old, young) = old_and_young(&k).await;
+    let filter = older_than(HOUR, Filter::dead());
+    assert_eq!(k.admin.discard(&filter, 10, "ann").await.expect("discard works"), 2);
+    assert!(k.find(&old[0]).await.is_none() && k.find(&old[1]).await.is_none());
+    assert_eq!(k.row(&young[0]).await.status, Status::Dead);
+    assert_eq!(audit(&k).await[0].target, "status=DEAD older_than=1h");
+}
+
+fn order(event_type: &str, tenant: Option<&str>) -> Event {
+    let event = Event::builder(event_type).aggregate("Order", "o-1").json_text("{}");
+    let event = match tenant {
+        Some(tenant) => event.tenant_id(tenant),
+        None => event,
+    };
+    event.build().expect("a good event")
+}
+
+async fn backlog(k: &Kit<'_>, by: BacklogBy, limit: usize) -> Backlog {
+    k.admin.backlog(by, limit).await.expect("backlog works")
+}
+
+fn sizes(backlog: &Backlog) -> Vec<(Option<&str>, u64)> {
+    backlog.groups.iter().map(|group| (group.key.as_deref(), group.count)).collect()
+}
+
+/// Three placed for acme, two paid without a tenant, one plain event for umbra, and rows that have ended.
+async fn pending_orders(k: &Kit<'_>) {
+    let placed = || row(order("OrderPlaced", Some("acme")));
+    let plain = Event::builder("Tested").tenant_id("umbra").json_text("{}").build().expect("a good event");
+    k.insert(&[placed(), placed(), row(plain), row(order("OrderPaid", None))]).await;
+    let leases = k.hold(vec![order("OrderPlaced", Some("acme")), order("OrderPaid", None)]).await;
+    let t = k.now().await;
+    k.settle(t, &leases[0], failed(10, &[60])).await;
+    k.park(t, &leases[1..], "mail").await;
+    k.done(4, None).await;
+    k.dead(plains(5), "no", None).await;
+}
+
+pub async fn backlog_groups_what_is_pending_largest_first(h: &dyn Harness) {
+    let k = Kit::new(h);
+    pending_orders(&k).await;
+    let by_type = backlog(&k, BacklogBy::Type, 10).await;
+    let types =
+        [(Some("Order:OrderPlaced"), 3), (Some("Order:OrderPaid"), 2), (Some("__GLOBAL__:Tested"), 1)];
+    assert_eq!(sizes(&by_type), types);
+    assert!(by_type.complete);
+    let by_tenant = backlog(&k, BacklogBy::Tenant, 10).await;
+    assert_eq!(sizes(&by_tenant), [(Some("acme"), 3), (None, 2), (Some("umbra"), 1)]);
+    assert!(by_tenant.complete);
+}
+
+pub async fn backlog_tells_the_age_of_the_oldest(h: &dyn Harness) {
+    let k = Kit::new(h);
+    let first = order("OrderPlaced", None);
+    k.insert(&[row(first.clone())]).await;
+    k.insert(&[NewRow { delay: Some(HOUR), ..row(order("OrderPlaced", None)) }]).await;
+    let inserted_at = k.row(first.id()).await.inserted_at;
+    let before = h.now().await;
+    let group = backlog(&k, BacklogBy::Type, 10).await.groups.remove(0);
+    let after = h.now().await;
+    let oldest = group.oldest.expect("a row that was inserted has an age");
+    assert!((before.since(inserted_at)..=after.since(inserted_at)).contains(&oldest), "{oldest:?}");
+}
+
+pub async fn backlog_that_was_cut_is_not_complete(h: &dyn Harness) {
+    let k = Kit::new(h);
+    let empty = backlog(&k, BacklogBy::Type, 0).await;
+    assert!(empty.groups.is_empty() && empty.complete, "nothing was left out");
+    pending_orders(&k).await;
+    let largest = backlog(&k, BacklogBy::Type, 2).await;
+    assert_eq!(sizes(&largest), [(Some("Order:OrderPlaced"), 3), (Some("Order:OrderPaid"), 2)]);
+    assert!(!largest.complete);
+    let none = backlog(&k, BacklogBy::Tenant, 0).await;
+    assert!(none.groups.is_empty() && !none.complete);
+}
+
+pub async fn backlog_is_cut_to_the_largest_page(h: &dyn Harness) {
+    let k = Kit::new(h);
+    let tenants = PageRequest::MAX_LIMIT + 1;
+    let rows: Vec<_> = (0..tenants).map(|n| row(order("OrderPlaced", Some(&format!("t{n}"))))).collect();
+    k.insert(&rows).await;
+    let by_tenant = backlog(&k, BacklogBy::Tenant, usize::MAX).await;
+    assert_eq!((by_tenant.groups.len(), by_tenant.complete), (PageRequest::MAX_LIMIT, false));
+    assert_eq!(
+        sizes(&backlog(&k, BacklogBy::Type, usize::MAX).await),
+        [(Some("Order:OrderPlaced"), tenants as u64)]
+    );
 }
 
 // S3-131

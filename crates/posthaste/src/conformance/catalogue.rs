@@ -152,6 +152,13 @@ macro_rules! store_conformance {
                 stats_count_every_state
                 stats_of_an_empty_store_are_zero
                 count_follows_every_filter
+                filter_by_age_counts_from_the_end
+                replay_all_keeps_to_the_age
+                discard_keeps_to_the_age
+                backlog_groups_what_is_pending_largest_first
+                backlog_tells_the_age_of_the_oldest
+                backlog_that_was_cut_is_not_complete
+                backlog_is_cut_to_the_largest_page
                 list_pages_have_no_gaps_and_no_repeats
                 list_page_is_cut_to_the_largest
                 list_of_the_last_page_has_no_next

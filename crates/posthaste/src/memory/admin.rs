@@ -10,7 +10,10 @@ use super::MemoryStore;
 use super::row::Row;
 use super::store::{oldest_pending, purge_rows};
 use super::table::Table;
-use crate::admin::{Admin, AuditEntry, DeadGroup, Filter, Finding, Page, PageRequest, Replay, Stats};
+use crate::admin::{
+    Admin, AuditEntry, Backlog, BacklogBy, BacklogGroup, DeadGroup, Filter, Finding, Page, PageRequest,
+    Replay, Stats,
+};
 use crate::error::StoreError;
 use crate::event::EventId;
 use crate::row::{EventDetail, EventRow, Status};
@@ -24,14 +27,23 @@ impl Admin for MemoryStore {
         Ok(stats(&self.table(), now))
     }
 
-    async fn count(&self, filter: &Filter) -> Result<u64, StoreError> {
+    async fn backlog(&self, by: BacklogBy, limit: usize) -> Result<Backlog, StoreError> {
+        let now = self.now();
         let table = self.table();
-        Ok(candidates(&table, filter, None).filter(|row| matches(row, filter)).count() as u64)
+        let more = table.index.pending.len() > Backlog::LOOK;
+        Ok(Backlog::largest(group_pending(&table, by, now), limit, more))
+    }
+
+    async fn count(&self, filter: &Filter) -> Result<u64, StoreError> {
+        let now = self.now();
+        let table = self.table();
+        Ok(candidates(&table, filter, None).filter(|row| matches(row, filter, now)).count() as u64)
     }
 
     async fn list(&self, filter: &Filter, page: &PageRequest) -> Result<Page<EventRow>, StoreError> {
+        let now = self.now();
         let table = self.table();
-        let matching = candidates(&table, filter, page.after).filter(|row| matches(row, filter));
+        let matching = candidates(&table, filter, page.after).filter(|row| matches(row, filter, now));
         Ok(cut_page(matching.map(Row::view), page.limit, |row| row.seq))
     }
 
@@ -69,7 +81,7 @@ impl Admin for MemoryStore {
     async fn discard(&self, filter: &Filter, limit: usize, actor: &str) -> Result<u64, StoreError> {
         let now = self.now();
         let mut table = self.table();
-        let seqs = find_dead(&table, filter, limit);
+        let seqs = find_dead(&table, filter, limit, now);
         for &seq in &seqs {
             table.remove(seq, false);
         }
@@ -119,7 +131,7 @@ impl MemoryStore {
     fn replay_matching(&self, filter: &Filter, limit: usize, replay: &Replay<'_>, target: String) -> u64 {
         let now = self.now();
         let mut table = self.table();
-        let seqs = find_dead(&table, filter, limit);
+        let seqs = find_dead(&table, filter, limit, now);
         for &seq in &seqs {
             table.change(seq, |row| revive(row, replay.forget_progress, now));
         }
@@ -168,11 +180,12 @@ fn candidates<'t>(
     }
 }
 
-fn matches(row: &Row, filter: &Filter) -> bool {
+fn matches(row: &Row, filter: &Filter, now: Timestamp) -> bool {
     fn is_or_any(wanted: Option<&String>, value: Option<&str>) -> bool {
         wanted.is_none_or(|wanted| value == Some(wanted))
     }
     let event = &row.event;
+    let is_old = |age| row.done_at.unwrap_or(row.inserted_at) <= now - age;
     filter.status.is_none_or(|status| status == row.status())
         && filter.id.as_ref().is_none_or(|id| id == event.id())
         && is_or_any(filter.event_type.as_ref(), Some(event.event_type()))
@@ -184,19 +197,20 @@ fn matches(row: &Row, filter: &Filter) -> bool {
             .error_contains
             .as_ref()
             .is_none_or(|text| row.last_error.as_deref().is_some_and(|error| error.contains(text.as_str())))
+        && filter.older_than.is_none_or(is_old)
 }
 
-fn find_dead(table: &Table, filter: &Filter, limit: usize) -> Vec<i64> {
+fn find_dead(table: &Table, filter: &Filter, limit: usize, now: Timestamp) -> Vec<i64> {
     if filter.status.is_some_and(|status| status != Status::Dead) {
         return Vec::new();
     }
     if let Some(id) = &filter.id {
         let row = table.seq_of(id).and_then(|seq| table.rows.get(&seq));
-        let dead = row.filter(|row| row.status() == Status::Dead && matches(row, filter));
+        let dead = row.filter(|row| row.status() == Status::Dead && matches(row, filter, now));
         return dead.into_iter().take(limit).map(|row| row.seq).collect();
     }
     let dead = candidates(table, &Filter::dead(), None);
-    dead.filter(|row| matches(row, filter)).take(limit).map(|row| row.seq).collect()
+    dead.filter(|row| matches(row, filter, now)).take(limit).map(|row| row.seq).collect()
 }
 
 /// The first entries, and where to go on if there are more.
@@ -226,6 +240,24 @@ fn stats(table: &Table, now: Timestamp) -> Stats {
         } += 1;
     }
     stats
+}
+
+fn group_pending(table: &Table, by: BacklogBy, now: Timestamp) -> Vec<BacklogGroup> {
+    let mut groups: HashMap<Option<String>, BacklogGroup> = HashMap::new();
+    for row in table.index.pending.iter().take(Backlog::LOOK).filter_map(|seq| table.rows.get(seq)) {
+        let key = match by {
+            BacklogBy::Type => Some(format!("{}:{}", row.event.aggregate_type(), row.event.event_type())),
+            BacklogBy::Tenant => row.event.tenant_id().map(str::to_owned),
+        };
+        let group = groups.entry(key).or_insert_with_key(|key| BacklogGroup {
+            key: key.clone(),
+            count: 0,
+            oldest: None,
+        });
+        group.count += 1;
+        group.oldest = group.oldest.max(Some(now.since(row.inserted_at)));
+    }
+    groups.into_values().collect()
 }
 
 fn group_dead(table: &Table) -> Vec<DeadGroup> {

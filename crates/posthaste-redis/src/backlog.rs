@@ -1,0 +1,41 @@
+//! What waits, by type or by tenant.
+
+use std::collections::HashMap;
+
+use posthaste::admin::{Backlog, BacklogBy, BacklogGroup, Filter};
+use posthaste::{EventRow, Status, StoreError, Timestamp};
+
+use crate::RedisStore;
+use crate::admin::{Direction, PAGE};
+
+impl RedisStore {
+    pub(crate) async fn read_backlog(&self, by: BacklogBy, limit: usize) -> Result<Backlog, StoreError> {
+        let (waiting, arrivals) = self.count_pending().await?;
+        self.promote_up_to(Backlog::LOOK.saturating_sub(waiting as usize)).await?;
+        let (pending, now) = (waiting + arrivals, self.clock().await?);
+        let (mut groups, mut after, mut looked) = (HashMap::new(), None, 0);
+        loop {
+            let page = PAGE.min(Backlog::LOOK - looked);
+            let (rows, next) =
+                self.page(&Filter::status(Status::New), after, page, Direction::OldestFirst).await?;
+            looked += rows.len();
+            rows.iter().for_each(|row| add(&mut groups, row, by, now));
+            match next {
+                Some(next) if looked < Backlog::LOOK => after = Some(next),
+                _ => break,
+            }
+        }
+        Ok(Backlog::largest(groups.into_values().collect(), limit, pending > looked as u64))
+    }
+}
+
+fn add(groups: &mut HashMap<Option<String>, BacklogGroup>, row: &EventRow, by: BacklogBy, now: Timestamp) {
+    let key = match by {
+        BacklogBy::Type => Some(format!("{}:{}", row.aggregate_type, row.event_type)),
+        BacklogBy::Tenant => row.tenant_id.clone(),
+    };
+    let new = |key: &Option<String>| BacklogGroup { key: key.clone(), count: 0, oldest: None };
+    let group = groups.entry(key).or_insert_with_key(new);
+    group.count += 1;
+    group.oldest = group.oldest.max(Some(now.since(row.inserted_at)));
+}

@@ -1,0 +1,154 @@
+//! How much there is. The indexes know how many rows they hold; only the states of pending rows have to be
+//! counted one by one, and of too many that is an estimate.
+
+use futures_util::future::try_join_all;
+use posthaste::StoreError;
+use posthaste::admin::Stats;
+use posthaste::store::Store as _;
+
+use crate::RedisStore;
+use crate::keys::Shard;
+
+impl RedisStore {
+    pub(crate) async fn read_stats(&self) -> Result<Stats, StoreError> {
+        // More than that would only be estimated, so that nobody need wait until all have their place.
+        let (waiting, arrivals) = self.count_pending().await?;
+        if waiting + arrivals <= Stats::EXACT {
+            self.promote_all().await?;
+        }
+        let mut stats = Stats::default();
+        for counts in try_join_all(self.keys().shards().iter().map(|shard| self.count_in(shard))).await? {
+            counts.add_to(&mut stats);
+        }
+        stats.estimated.pending = stats.new + stats.retry > Stats::EXACT;
+        stats.oldest_pending = self.oldest_pending(None).await?;
+        stats.paused = self.paused().await?;
+        Ok(stats)
+    }
+
+    /// How many rows wait, and how many have just arrived.
+    pub(crate) async fn count_pending(&self) -> Result<(u64, u64), StoreError> {
+        let counts = self.keys().shards().iter().map(|shard| self.count_page(shard, "", 0));
+        let counts = try_join_all(counts).await?;
+        Ok(counts.iter().fold((0, 0), |sum, one| (sum.0 + one.waiting, sum.1 + one.arrivals)))
+    }
+
+    pub(crate) async fn count_kinds(&self, kinds: &[&str]) -> Result<u64, StoreError> {
+        let mut count = 0;
+        for counts in
+            try_join_all(self.keys().shards().iter().map(|shard| self.count_page(shard, "", 0))).await?
+        {
+            let kind = |kind: &&str| match *kind {
+                "waiting" => counts.waiting,
+                "done" => counts.done,
+                "dead" => counts.dead,
+                _ => counts.archived,
+            };
+            count += kinds.iter().map(kind).sum::<u64>();
+        }
+        Ok(count)
+    }
+
+    async fn count_page(&self, shard: &Shard, after: &str, limit: u64) -> Result<Counts, StoreError> {
+        let call = self.scripts().count.on(shard).arg("").arg(after).arg(limit);
+        let (kinds, states, next): ([u64; 5], [u64; 6], String) = call.run(self.link()).await?;
+        let [waiting, done, dead, archived, arrivals] = kinds;
+        Ok(Counts { waiting, done, dead, archived, arrivals, states, next })
+    }
+
+    /// Counts the rows of one shard: all kinds, and the pending ones by their state.
+    async fn count_in(&self, shard: &Shard) -> Result<Counts, StoreError> {
+        let kinds = self.count_page(shard, "", 0).await?;
+        if kinds.waiting > Stats::EXACT {
+            return self.sample(shard, kinds).await;
+        }
+        let mut total = self.count_page(shard, "", 1000).await?;
+        while !total.next.is_empty() {
+            let page = self.count_page(shard, &total.next, 1000).await?;
+            total.add_states(&page);
+            total.next = page.next;
+        }
+        Ok(total)
+    }
+
+    /// Looks at a few rows here and there, from the oldest to the newest.
+    async fn sample(&self, shard: &Shard, mut total: Counts) -> Result<Counts, StoreError> {
+        const PLACES: u64 = 64;
+        for place in 0..PLACES {
+            let rank = format!("#{}", total.waiting / PLACES * place);
+            total.add_states(&self.count_page(shard, &rank, 100).await?);
+        }
+        Ok(total)
+    }
+}
+
+/// The counts of one shard.
+struct Counts {
+    waiting: u64,
+    done: u64,
+    dead: u64,
+    archived: u64,
+    /// Rows that no script has seen yet: too many to wait for, or on a server that cannot be written.
+    arrivals: u64,
+    /// Pending rows that are new, retried, due, leased, parked, scheduled.
+    states: [u64; 6],
+    /// Where to go on counting; empty at the end.
+    next: String,
+}
+
+impl Counts {
+    fn add_states(&mut self, page: &Self) {
+        self.states.iter_mut().zip(page.states).for_each(|(sum, n)| *sum += n);
+    }
+
+    fn add_to(&self, stats: &mut Stats) {
+        let pending = self.pending();
+        stats.new += pending.new + self.arrivals;
+        stats.retry += pending.retry;
+        stats.done += self.done;
+        stats.dead += self.dead;
+        stats.archived += self.archived;
+        stats.due += pending.due + self.arrivals;
+        stats.leased += pending.leased;
+        stats.parked += pending.parked;
+        stats.scheduled += pending.scheduled;
+    }
+
+    /// The states of the rows that wait, estimated if only some of them were looked at.
+    fn pending(&self) -> Stats {
+        let [new, retry, due, leased, parked, scheduled] = self.states;
+        let mut pending = Stats { new, retry, due, leased, parked, scheduled, ..Stats::default() };
+        if self.waiting > Stats::EXACT {
+            pending.estimate_pending(self.waiting);
+        }
+        pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(waiting: u64, arrivals: u64) -> Counts {
+        let states = [90, 10, 70, 10, 15, 5];
+        Counts { waiting, done: 0, dead: 0, archived: 0, arrivals, states, next: String::new() }
+    }
+
+    #[test]
+    fn sample_of_many_rows_stands_for_all_of_them() {
+        let mut stats = Stats::default();
+        counts(1_000_000, 7).add_to(&mut stats);
+        assert_eq!((stats.new, stats.retry), (900_007, 100_000));
+        assert_eq!(
+            (stats.due, stats.leased, stats.parked, stats.scheduled),
+            (700_007, 100_000, 150_000, 50_000)
+        );
+    }
+
+    #[test]
+    fn rows_that_were_counted_stay_as_they_are() {
+        let mut stats = Stats::default();
+        counts(100, 0).add_to(&mut stats);
+        assert_eq!((stats.new, stats.retry, stats.due), (90, 10, 70));
+    }
+}

@@ -1,0 +1,204 @@
+//! How much there is: counted as long as that is quick, and then estimated.
+
+use posthaste::admin::Stats;
+use sqlx::{MySql, MySqlConnection, Row as _};
+
+use super::claim::PAUSED;
+use super::store::read_oldest_pending;
+use crate::probe::{self, Estimate, Span, at_least_counted, count, is_too_many};
+use crate::sql::Sql;
+
+macro_rules! bounded {
+    ($phase:literal) => {
+        concat!(
+            "(SELECT COUNT(*) FROM (SELECT seq FROM `{table}` FORCE INDEX (`{table}_phase`) WHERE phase = ",
+            $phase,
+            " LIMIT 100001) AS p",
+            $phase,
+            ")"
+        )
+    };
+}
+
+/// Up to one row more than [`Stats::EXACT`] of each kind.
+pub(super) const BOUNDED: &str = concat!(
+    "SELECT ",
+    bounded!(0),
+    ", ",
+    bounded!(1),
+    ", ",
+    bounded!(3),
+    ", (SELECT COUNT(*) FROM (SELECT seq FROM `{table}_archive` LIMIT 100001) AS archived)"
+);
+
+macro_rules! states {
+    () => {
+        "CAST(COALESCE(SUM(status = 0), 0) AS SIGNED), CAST(COALESCE(SUM(status = 2), 0) AS SIGNED),
+  CAST(COALESCE(SUM(available_at <= now), 0) AS SIGNED),
+  CAST(COALESCE(SUM(available_at > now AND locked_by IS NOT NULL), 0) AS SIGNED),
+  CAST(COALESCE(SUM(available_at > now AND locked_by IS NULL AND parked IS NOT NULL), 0) AS SIGNED),
+  CAST(COALESCE(SUM(available_at > now AND locked_by IS NULL AND parked IS NULL), 0) AS SIGNED)"
+    };
+}
+
+const PENDING: &str = concat!(
+    "SELECT ",
+    states!(),
+    " FROM (SELECT UTC_TIMESTAMP(6) AS now) AS c STRAIGHT_JOIN `{table}` WHERE phase = 0"
+);
+
+macro_rules! span {
+    ($from:literal) => {
+        concat!(
+            "SELECT (SELECT seq FROM ",
+            $from,
+            " ORDER BY seq LIMIT 1), (SELECT seq FROM ",
+            $from,
+            " ORDER BY seq DESC LIMIT 1)"
+        )
+    };
+}
+
+macro_rules! look {
+    ($states:expr, $columns:literal, $from:literal) => {
+        concat!(
+            "SELECT {place}, COUNT(*), COALESCE(MAX(seq), 0)",
+            $states,
+            " FROM (SELECT ",
+            $columns,
+            " FROM ",
+            $from,
+            " seq >= {place} ORDER BY seq LIMIT {rows}) AS here"
+        )
+    };
+}
+
+/// Where rows of one kind lie, and how to look at them at one place.
+struct Kind {
+    span: &'static str,
+    look: &'static str,
+}
+
+pub(super) const LOOK_AT_PENDING: &str = look!(
+    concat!(", ", states!()),
+    "seq, status, available_at, locked_by, parked, UTC_TIMESTAMP(6) AS now",
+    "`{table}` FORCE INDEX (`{table}_phase`) WHERE phase = 0 AND"
+);
+pub(super) const LOOK_AT_DONE: &str =
+    look!("", "seq", "`{table}` FORCE INDEX (`{table}_phase`) WHERE phase = 1 AND");
+
+const PENDING_ROWS: Kind =
+    Kind { span: span!("`{table}` FORCE INDEX (`{table}_phase`) WHERE phase = 0"), look: LOOK_AT_PENDING };
+const DONE_ROWS: Kind =
+    Kind { span: span!("`{table}` FORCE INDEX (`{table}_phase`) WHERE phase = 1"), look: LOOK_AT_DONE };
+const DEAD_ROWS: Kind = Kind {
+    span: span!("`{table}` FORCE INDEX (`{table}_phase`) WHERE phase = 3"),
+    look: look!("", "seq", "`{table}` FORCE INDEX (`{table}_phase`) WHERE phase = 3 AND"),
+};
+const ARCHIVED_ROWS: Kind =
+    Kind { span: span!("`{table}_archive`"), look: look!("", "seq", "`{table}_archive` WHERE") };
+
+pub(super) async fn read(sql: &Sql, connection: &mut MySqlConnection) -> Result<Stats, sqlx::Error> {
+    let bounded = sql.query::<MySql>(BOUNDED).fetch_one(&mut *connection).await?;
+    let mut stats = read_pending(sql, connection, count(&bounded, 0)?).await?;
+    let ended = [DONE_ROWS, DEAD_ROWS, ARCHIVED_ROWS];
+    let mut counts = [(0, false); 3];
+    for (n, kind) in ended.iter().enumerate() {
+        let counted = count(&bounded, n + 1)?;
+        counts[n] = match is_too_many(counted) {
+            true => (at_least_counted(look(sql, connection, kind).await?.rows), true),
+            false => (counted, false),
+        };
+    }
+    [
+        (stats.done, stats.estimated.done),
+        (stats.dead, stats.estimated.dead),
+        (stats.archived, stats.estimated.archived),
+    ] = counts;
+    stats.oldest_pending = read_oldest_pending(sql, connection, None).await?;
+    let paused = sql.query::<MySql>(PAUSED).fetch_all(connection).await?;
+    stats.paused = paused.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
+    Ok(stats)
+}
+
+async fn read_pending(
+    sql: &Sql,
+    connection: &mut MySqlConnection,
+    counted: u64,
+) -> Result<Stats, sqlx::Error> {
+    if !is_too_many(counted) {
+        let row = sql.query::<MySql>(PENDING).fetch_one(connection).await?;
+        return probe::read_pending(&row);
+    }
+    Ok(look(sql, connection, &PENDING_ROWS).await?.pending())
+}
+
+/// How many rows of a kind there seem to be, and in which states.
+async fn look(sql: &Sql, connection: &mut MySqlConnection, kind: &Kind) -> Result<Estimate, sqlx::Error> {
+    let row = sql.query::<MySql>(kind.span).fetch_one(&mut *connection).await?;
+    let Some(span) = Span::read(&row)? else { return Ok(Estimate::default()) };
+    let rows = sql.at_places::<MySql>(kind.look, &span.places()).fetch_all(connection).await?;
+    span.read_estimate(&rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste::admin::{Admin as _, BacklogBy, Estimated};
+
+    use super::super::plans::{open, run};
+
+    /// One in ten is a retry, and one in five waits for tomorrow.
+    const ROWS: &str = "INSERT INTO `{table}` (event_id, event_type, payload, status, available_at)
+SELECT CONCAT('event', n), 'Tested', '{}', IF(n % 10 = 0, 2, 0),
+  UTC_TIMESTAMP(6) + INTERVAL IF(n % 5 = 0, 1, 0) DAY
+FROM (WITH RECURSIVE d (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM d WHERE i < 399)
+  SELECT 1 + a.i * 400 + b.i AS n FROM d AS a, d AS b) AS numbers WHERE n BETWEEN {first} AND {last}";
+
+    fn rows(first: u32, last: u32) -> String {
+        ROWS.replace("{first}", &first.to_string()).replace("{last}", &last.to_string())
+    }
+
+    fn is_about(count: u64, real: u64) -> bool {
+        count.abs_diff(real) * 20 <= real
+    }
+
+    #[tokio::test]
+    #[ignore = "needs MariaDB: cargo xtask test"]
+    async fn counts_are_exact_up_to_the_limit_and_estimates_beyond_it() {
+        let (store, mut connection, database) = open("estimates").await;
+        let mut change = async |text: &str| {
+            run(&mut connection, store.sql(), text).await;
+            store.stats().await.expect("stats work")
+        };
+        let stats = change(&rows(1, 100_000)).await;
+        assert_eq!((stats.new, stats.retry, stats.due, stats.scheduled), (90_000, 10_000, 80_000, 20_000));
+        assert_eq!(stats.estimated, Estimated::default());
+        assert!(!store.backlog(BacklogBy::Type, 10).await.expect("backlog works").complete, "the oldest");
+
+        let stats = change(&rows(100_001, 150_000)).await;
+        assert_eq!(stats.estimated, Estimated { pending: true, ..Estimated::default() });
+        assert!(is_about(stats.new, 135_000) && is_about(stats.retry, 15_000), "{stats:?}");
+        assert!(is_about(stats.due, 120_000) && is_about(stats.scheduled, 30_000), "{stats:?}");
+        let backlog = store.backlog(BacklogBy::Type, 10).await.expect("backlog works");
+        assert_eq!((backlog.groups[0].count, backlog.complete), (20_000, false));
+
+        let ended = "UPDATE `{table}` SET status = IF(seq % 5 = 0, 0, 1), done_at = UTC_TIMESTAMP(6)";
+        let stats = change(ended).await;
+        assert_eq!((stats.new, stats.retry), (30_000, 0));
+        assert_eq!(stats.estimated, Estimated { done: true, ..Estimated::default() });
+        assert!(is_about(stats.done, 120_000), "{stats:?}");
+
+        let stats = change("UPDATE `{table}` SET status = 3").await;
+        assert_eq!((stats.new, stats.done), (0, 0));
+        assert_eq!(stats.estimated, Estimated { dead: true, ..Estimated::default() });
+        assert!(is_about(stats.dead, 150_000), "{stats:?}");
+
+        let columns = "seq, event_id, event_type, payload, status, attempts, deferrals, lost_leases, replays, \
+            available_at, created_at, inserted_at, lease_token";
+        let archive =
+            format!("INSERT INTO `{{table}}_archive` ({columns}) SELECT {columns} FROM `{{table}}`");
+        let stats = change(&archive).await;
+        assert!(stats.estimated.archived && is_about(stats.archived, 150_000), "{stats:?}");
+        run(&mut connection, store.sql(), &format!("DROP DATABASE {database}")).await;
+    }
+}

@@ -1,0 +1,208 @@
+//! How much there is: counted as long as that is quick, and then estimated.
+
+use posthaste::Timestamp;
+use posthaste::admin::Stats;
+use sqlx::{Row as _, SqliteConnection};
+
+use crate::probe::{self, Estimate, Span, at_least_counted, count, is_too_many};
+use crate::sql::Sql;
+
+/// Up to one row more than [`Stats::EXACT`] of each kind.
+pub(super) const BOUNDED: &str = r#"SELECT
+  (SELECT count(*) FROM (SELECT 1 FROM "{table}" INDEXED BY "{table}_pending" WHERE status IN (0, 2) LIMIT 100001)),
+  (SELECT count(*) FROM (SELECT 1 FROM "{table}" INDEXED BY "{table}_done" WHERE status = 1 LIMIT 100001)),
+  (SELECT count(*) FROM (SELECT 1 FROM "{table}" INDEXED BY "{table}_dead" WHERE status = 3 LIMIT 100001)),
+  (SELECT count(*) FROM (SELECT 1 FROM "{table}_archive" LIMIT 100001)),
+  (SELECT json_group_array(route) FROM "{table}_control")"#;
+
+macro_rules! states {
+    () => {
+        "count(*) FILTER (WHERE status = 0), count(*) FILTER (WHERE status = 2),
+  count(*) FILTER (WHERE available_at <= ?1),
+  count(*) FILTER (WHERE available_at > ?1 AND locked_by IS NOT NULL),
+  count(*) FILTER (WHERE available_at > ?1 AND locked_by IS NULL AND parked IS NOT NULL),
+  count(*) FILTER (WHERE available_at > ?1 AND locked_by IS NULL AND parked IS NULL)"
+    };
+}
+
+const PENDING: &str =
+    concat!("SELECT ", states!(), r#" FROM "{table}" INDEXED BY "{table}_due" WHERE status IN (0, 2)"#);
+
+macro_rules! span {
+    ($from:literal) => {
+        concat!(
+            "SELECT (SELECT seq FROM ",
+            $from,
+            " ORDER BY seq LIMIT 1), (SELECT seq FROM ",
+            $from,
+            " ORDER BY seq DESC LIMIT 1)"
+        )
+    };
+}
+
+macro_rules! look {
+    ($states:expr, $columns:literal, $from:literal) => {
+        concat!(
+            "SELECT {place}, count(*), coalesce(max(seq), 0)",
+            $states,
+            " FROM (SELECT ",
+            $columns,
+            " FROM ",
+            $from,
+            " seq >= {place} ORDER BY seq LIMIT {rows})"
+        )
+    };
+}
+
+/// Where rows of one kind lie, and how to look at them at one place.
+struct Kind {
+    span: &'static str,
+    look: &'static str,
+}
+
+pub(super) const LOOK_AT_PENDING: &str = look!(
+    concat!(", ", states!()),
+    "seq, status, available_at, locked_by, parked",
+    r#""{table}" INDEXED BY "{table}_pending" WHERE status IN (0, 2) AND"#
+);
+pub(super) const LOOK_AT_ALL: &str = look!("", "seq", r#""{table}" WHERE"#);
+
+const PENDING_ROWS: Kind = Kind {
+    span: span!(r#""{table}" INDEXED BY "{table}_pending" WHERE status IN (0, 2)"#),
+    look: LOOK_AT_PENDING,
+};
+const DEAD_ROWS: Kind = Kind {
+    span: span!(r#""{table}" INDEXED BY "{table}_dead" WHERE status = 3"#),
+    look: look!("", "seq", r#""{table}" INDEXED BY "{table}_dead" WHERE status = 3 AND"#),
+};
+const ALL_ROWS: Kind = Kind { span: span!(r#""{table}""#), look: LOOK_AT_ALL };
+const ARCHIVED_ROWS: Kind =
+    Kind { span: span!(r#""{table}_archive""#), look: look!("", "seq", r#""{table}_archive" WHERE"#) };
+
+/// All but the age of the oldest, which is the caller's to read.
+pub(super) async fn read(
+    sql: &Sql,
+    connection: &mut SqliteConnection,
+    now: Timestamp,
+) -> Result<Stats, sqlx::Error> {
+    let bounded = sql.query(BOUNDED).fetch_one(&mut *connection).await?;
+    let mut stats = read_pending(sql, connection, now, count(&bounded, 0)?).await?;
+    (stats.done, stats.dead, stats.archived) =
+        (count(&bounded, 1)?, count(&bounded, 2)?, count(&bounded, 3)?);
+    stats.paused = serde_json::from_str(bounded.try_get(4)?).unwrap_or_default();
+    estimate_ended(sql, connection, now, &mut stats).await?;
+    Ok(stats)
+}
+
+async fn read_pending(
+    sql: &Sql,
+    connection: &mut SqliteConnection,
+    now: Timestamp,
+    counted: u64,
+) -> Result<Stats, sqlx::Error> {
+    if !is_too_many(counted) {
+        let row = sql.query(PENDING).bind(now.as_micros()).fetch_one(connection).await?;
+        return probe::read_pending(&row);
+    }
+    Ok(look(sql, connection, now, &PENDING_ROWS).await?.pending())
+}
+
+/// Replaces what was too much to count. What is DONE has no index by `seq`: it is all but the others.
+async fn estimate_ended(
+    sql: &Sql,
+    connection: &mut SqliteConnection,
+    now: Timestamp,
+    stats: &mut Stats,
+) -> Result<(), sqlx::Error> {
+    if is_too_many(stats.dead) {
+        stats.dead = at_least_counted(look(sql, connection, now, &DEAD_ROWS).await?.rows);
+        stats.estimated.dead = true;
+    }
+    if is_too_many(stats.done) {
+        let all = look(sql, connection, now, &ALL_ROWS).await?.rows;
+        stats.done = at_least_counted(all.saturating_sub(stats.new + stats.retry + stats.dead));
+        stats.estimated.done = true;
+    }
+    if is_too_many(stats.archived) {
+        stats.archived = at_least_counted(look(sql, connection, now, &ARCHIVED_ROWS).await?.rows);
+        stats.estimated.archived = true;
+    }
+    Ok(())
+}
+
+/// How many rows of a kind there seem to be, and in which states.
+async fn look(
+    sql: &Sql,
+    connection: &mut SqliteConnection,
+    now: Timestamp,
+    kind: &Kind,
+) -> Result<Estimate, sqlx::Error> {
+    let row = sql.query(kind.span).fetch_one(&mut *connection).await?;
+    let Some(span) = Span::read(&row)? else { return Ok(Estimate::default()) };
+    let query = sql.at_places(kind.look, &span.places()).bind(now.as_micros());
+    let rows = query.fetch_all(connection).await?;
+    span.read_estimate(&rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste::admin::{Admin as _, BacklogBy, Estimated};
+
+    use super::super::SqliteStore;
+
+    /// One in ten is a retry, and one in five waits for tomorrow.
+    const ROWS: &str = r#"
+WITH RECURSIVE n (n) AS (SELECT {first} UNION ALL SELECT n + 1 FROM n WHERE n < {last})
+INSERT INTO "{table}" (event_id, event_type, payload, status, available_at)
+SELECT 'event' || n, 'Tested', '{}', iif(n % 10 = 0, 2, 0), iif(n % 5 = 0, 9000000000000000, 0) FROM n"#;
+
+    fn rows(first: u32, last: u32) -> String {
+        ROWS.replace("{first}", &first.to_string()).replace("{last}", &last.to_string())
+    }
+
+    fn is_about(count: u64, real: u64) -> bool {
+        count.abs_diff(real) * 20 <= real
+    }
+
+    #[tokio::test]
+    async fn counts_are_exact_up_to_the_limit_and_estimates_beyond_it() {
+        let options = "sqlite::memory:".parse().expect("a good URL");
+        let store = SqliteStore::builder(&options).migrate().connect().await.expect("the store opens");
+        let change = async |text: &str| {
+            let mut connection = store.connections().writer().await.expect("a connection");
+            let query = store.sql().query_of::<sqlx::Sqlite>(&[text]);
+            query.execute(&mut *connection).await.expect("rows");
+            drop(connection);
+            store.stats().await.expect("stats work")
+        };
+        let stats = change(&rows(1, 100_000)).await;
+        assert_eq!((stats.new, stats.retry, stats.due, stats.scheduled), (90_000, 10_000, 80_000, 20_000));
+        assert_eq!(stats.estimated, Estimated::default());
+        assert!(!store.backlog(BacklogBy::Type, 10).await.expect("backlog works").complete, "the oldest");
+
+        let stats = change(&rows(100_001, 150_000)).await;
+        assert_eq!(stats.estimated, Estimated { pending: true, ..Estimated::default() });
+        assert!(is_about(stats.new, 135_000) && is_about(stats.retry, 15_000), "{stats:?}");
+        assert!(is_about(stats.due, 120_000) && is_about(stats.scheduled, 30_000), "{stats:?}");
+        let backlog = store.backlog(BacklogBy::Type, 10).await.expect("backlog works");
+        assert_eq!((backlog.groups[0].count, backlog.complete), (20_000, false));
+
+        let ended = r#"UPDATE "{table}" SET status = iif(seq % 5 = 0, 0, 1), done_at = 1"#;
+        let stats = change(ended).await;
+        assert_eq!((stats.new, stats.retry), (30_000, 0));
+        assert_eq!(stats.estimated, Estimated { done: true, ..Estimated::default() });
+        assert!(is_about(stats.done, 120_000), "{stats:?}");
+
+        let stats = change(r#"UPDATE "{table}" SET status = 3"#).await;
+        assert_eq!((stats.new, stats.done), (0, 0));
+        assert_eq!(stats.estimated, Estimated { dead: true, ..Estimated::default() });
+        assert!(is_about(stats.dead, 150_000), "{stats:?}");
+
+        let columns = "seq, event_id, event_type, payload, status, attempts, deferrals, lost_leases, replays, \
+            available_at, created_at, inserted_at, lease_token";
+        let archive =
+            format!(r#"INSERT INTO "{{table}}_archive" ({columns}) SELECT {columns} FROM "{{table}}""#);
+        let stats = change(&archive).await;
+        assert!(stats.estimated.archived && is_about(stats.archived, 150_000), "{stats:?}");
+    }
+}
