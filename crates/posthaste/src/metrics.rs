@@ -65,6 +65,13 @@ impl Metrics {
             routes: routes.chain(std::iter::once("none")).map(|route| name.route(route)).collect(),
         }
     }
+
+    /// An engine that stops knows of no outage any more: a gauge that stayed at 1 would alarm for ever.
+    pub(crate) fn close_breakers(&self) {
+        for route in &self.routes {
+            route.breaker_open.set(0.0);
+        }
+    }
 }
 
 struct Name<'a> {

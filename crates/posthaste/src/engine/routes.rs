@@ -137,7 +137,10 @@ impl Shared {
     /// A breaker may have changed: shows it in the gauge.
     pub(super) fn note_breaker(&self, route: usize) {
         let open = self.breaker(route, |breaker| breaker.is_open()).unwrap_or(false);
-        self.metrics.routes[route].breaker_open.set(f64::from(u8::from(open)));
+        // One that stops knows of no outage any more, and another engine may show the same route.
+        if !self.is_stopping() {
+            self.metrics.routes[route].breaker_open.set(f64::from(u8::from(open)));
+        }
         if open && self.warn_limit.allows(Instant::now()) {
             tracing::warn!(
                 outbox = %self.settings.name,

@@ -119,6 +119,7 @@ impl Engine {
         drop(self.purger.take());
         self.stop_poller.cancel();
         let released = begin(&shared);
+        shared.metrics.close_breakers();
         let workers = timeout_at(deadline, async { while self.workers.join_next().await.is_some() {} });
         // What a claim still brings is refused by the queue and goes back.
         let _ = tokio::join!(workers, finish(self.poller.take(), deadline.max(Instant::now() + FLUSH)));

@@ -242,7 +242,7 @@ async fn tenant_chooses_among_routes_of_the_same_events() {
         ("User", "Born", None),
     ] {
         let event = Event::builder(event_type).aggregate(aggregate, 1).json(&1);
-        let event = tenant.into_iter().fold(event, |event, tenant| event.tenant_id(tenant));
+        let event = tenant.into_iter().fold(event, posthaste::EventBuilder::tenant_id);
         commit(&store.memory, &outbox, vec![event.build().expect("event")]).await;
     }
     outbox.idle().await.expect("idle");
