@@ -1,9 +1,12 @@
 //! From a store's URL to its doors.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use posthaste::Admin;
+#[cfg(feature = "relay")]
+use posthaste::Store;
 use posthaste_redis::{RedisStore, RedisStoreBuilder};
 use posthaste_sqlx::mysql::MySqlMigrations;
 use posthaste_sqlx::postgres::{PgMigrations, PgStoreBuilder};
@@ -21,33 +24,94 @@ pub(crate) async fn with_admin<T>(
     args: &StoreArgs,
     work: impl AsyncFnOnce(&dyn Admin) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
-    let cannot = || cannot_be_opened(args);
-    match resolve(args)? {
+    let opened = open(args, Purpose::Look).await?;
+    let answer = work(&*opened.admin()).await;
+    opened.close().await;
+    answer
+}
+
+/// What a store is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Operators look, and change what they are asked to change: a replica is good enough to look at.
+    Look,
+    /// An engine runs on it.
+    Run {
+        /// Create or upgrade the table first; a missing SQLite file is created.
+        migrate: bool,
+    },
+}
+
+/// An open store.
+#[derive(Clone, Debug)]
+pub(crate) enum Opened {
+    Postgres(PgStore),
+    MySql(MySqlStore),
+    Sqlite(SqliteStore),
+    Redis(RedisStore),
+}
+
+impl Opened {
+    /// The engine's door.
+    #[cfg(feature = "relay")]
+    pub(crate) fn store(&self) -> Arc<dyn Store> {
+        match self.clone() {
+            Self::Postgres(store) => Arc::new(store),
+            Self::MySql(store) => Arc::new(store),
+            Self::Sqlite(store) => Arc::new(store),
+            Self::Redis(store) => Arc::new(store),
+        }
+    }
+
+    /// The operator's door.
+    pub(crate) fn admin(&self) -> Arc<dyn Admin> {
+        match self.clone() {
+            Self::Postgres(store) => Arc::new(store),
+            Self::MySql(store) => Arc::new(store),
+            Self::Sqlite(store) => Arc::new(store),
+            Self::Redis(store) => Arc::new(store),
+        }
+    }
+
+    pub(crate) async fn close(self) {
+        match self {
+            Self::Postgres(store) => store.close().await,
+            Self::MySql(store) => store.close().await,
+            Self::Sqlite(store) => store.close().await,
+            Self::Redis(_) => {}
+        }
+    }
+}
+
+/// Opens the store that these options name.
+pub(crate) async fn open(args: &StoreArgs, purpose: Purpose) -> anyhow::Result<Opened> {
+    let migrate = purpose == Purpose::Run { migrate: true };
+    let look = purpose == Purpose::Look;
+    let opened = match resolve(args)? {
         StoreUrl::Postgres(options) => {
-            let store = postgres_store(&options, args)?.read_only().connect().await.with_context(cannot)?;
-            let answer = work(&store).await;
-            store.close().await;
-            answer
+            let builder = postgres_store(&options, args)?;
+            let builder = if look { builder.read_only() } else { builder };
+            let builder = if migrate { builder.migrate() } else { builder };
+            builder.connect().await.map(Opened::Postgres)
         }
         StoreUrl::MySql(options) => {
-            let store = MySqlStore::builder(&options).table(args.table()?).read_only();
-            let store = store.connect().await.with_context(cannot)?;
-            let answer = work(&store).await;
-            store.close().await;
-            answer
+            let builder = MySqlStore::builder(&options).table(args.table()?);
+            let builder = if look { builder.read_only() } else { builder };
+            let builder = if migrate { builder.migrate() } else { builder };
+            builder.connect().await.map(Opened::MySql)
         }
         StoreUrl::Sqlite(options) => {
-            let store = SqliteStore::builder(&options).table(args.table()?).read_only();
-            let store = store.connect().await.with_context(cannot)?;
-            let answer = work(&store).await;
-            store.close().await;
-            answer
+            let builder = SqliteStore::builder(&options.create_if_missing(migrate)).table(args.table()?);
+            let builder = if look { builder.read_only() } else { builder };
+            let builder = if migrate { builder.migrate() } else { builder };
+            builder.connect().await.map(Opened::Sqlite)
         }
         StoreUrl::Redis(builder) | StoreUrl::RedisCluster(builder) => {
-            work(&redis_store(*builder, args).await?).await
+            return redis_store(*builder, args, look).await.map(Opened::Redis);
         }
-        StoreUrl::Memory => Err(no_memory().into()),
-    }
+        StoreUrl::Memory => return Err(no_memory().into()),
+    };
+    opened.with_context(|| cannot_be_opened(args))
 }
 
 /// The schema of a store.
@@ -152,8 +216,9 @@ fn postgres_store(options: &PgConnectOptions, args: &StoreArgs) -> Result<PgStor
 }
 
 /// It is never told how many shards there are: the outbox knows, and who only looks decides nothing.
-async fn redis_store(builder: RedisStoreBuilder, args: &StoreArgs) -> anyhow::Result<RedisStore> {
-    let builder = builder.name(args.outbox()?).read_only();
+async fn redis_store(builder: RedisStoreBuilder, args: &StoreArgs, look: bool) -> anyhow::Result<RedisStore> {
+    let builder = builder.name(args.outbox()?);
+    let builder = if look { builder.read_only() } else { builder };
     builder.connect().await.with_context(|| cannot_be_opened(args))
 }
 

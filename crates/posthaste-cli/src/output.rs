@@ -36,22 +36,50 @@ impl Output {
 
     /// Prints the one answer of a command.
     pub(crate) fn print(self, report: &impl Report) -> anyhow::Result<()> {
+        self.print_after("", report)
+    }
+
+    /// Prints one of several answers: in place of the one before on a terminal, otherwise below it.
+    pub(crate) fn print_again(self, report: &impl Report, first: bool) -> anyhow::Result<()> {
+        self.print_after(self.between(io::stdout().is_terminal(), first), report)
+    }
+
+    fn between(self, terminal: bool, first: bool) -> &'static str {
         match self {
-            Self::Text => write_line(&escape::lines(&report.text())),
-            Self::Json => {
-                let document =
-                    serde_json::to_string(report).context("the answer cannot be written as JSON")?;
-                write_line(&escape::json(&document))
-            }
+            Self::Text if terminal => HOME_AND_CLEAR,
+            Self::Text if !first => "\n",
+            Self::Text | Self::Json => "",
         }
+    }
+
+    fn print_after(self, before: &str, report: &impl Report) -> anyhow::Result<()> {
+        let text = match self {
+            Self::Text => escape::lines(&report.text()),
+            Self::Json => {
+                let document = serde_json::to_string(report);
+                escape::json(&document.context("the answer cannot be written as JSON")?)
+            }
+        };
+        write_stdout(&format!("{before}{}\n", text.trim_end()))
     }
 }
 
-/// `println!` would panic when nobody reads.
-fn write_line(text: &str) -> anyhow::Result<()> {
+impl Output {
+    /// Prints one of many lines, of a command that goes on.
+    #[cfg(feature = "relay")]
+    pub(crate) fn print_line(self, line: &str) -> anyhow::Result<()> {
+        let safe = if self == Self::Json { escape::json(line) } else { escape::one_line(line) };
+        write_stdout(&format!("{safe}\n"))
+    }
+}
+
+/// What a terminal takes for "begin at the top of an empty screen".
+const HOME_AND_CLEAR: &str = "\x1b[H\x1b[2J";
+
+/// `print!` would panic when nobody reads.
+fn write_stdout(text: &str) -> anyhow::Result<()> {
     let mut stdout = io::stdout().lock();
-    let written = stdout.write_all(text.trim_end().as_bytes()).and_then(|()| stdout.write_all(b"\n"));
-    match written.and_then(|()| stdout.flush()) {
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(StdoutClosed.into()),
         written => written.context("the answer cannot be written to standard output"),
     }
@@ -74,8 +102,8 @@ pub(crate) fn pairs<'a>(rows: impl IntoIterator<Item = (&'a str, String)>) -> St
 }
 
 /// Names, counts and remarks, the counts below each other by their last digit.
-pub(crate) fn counts<'a>(rows: impl IntoIterator<Item = (&'a str, u64, String)>) -> String {
-    let rows = rows.into_iter().map(|(name, count, remark)| [name.to_owned(), count.to_string(), remark]);
+pub(crate) fn counts<'a>(rows: impl IntoIterator<Item = (&'a str, String, String)>) -> String {
+    let rows = rows.into_iter().map(|(name, count, remark)| [name.to_owned(), count, remark]);
     let mut table = table(rows);
     if let Some(column) = table.column_mut(1) {
         column.set_cell_alignment(CellAlignment::Right);
@@ -141,6 +169,14 @@ mod tests {
         let text = columns(["id", "error"], [["a".to_owned(), "one\ntwo \x1b[2J".to_owned()]]);
         assert_eq!(text.lines().count(), 2, "{text}");
         assert!(text.contains(r"one\ntwo \u{1b}[2J"), "{text}");
+    }
+
+    #[test]
+    fn only_text_on_a_terminal_is_redrawn() {
+        let between = |output: Output, terminal| [true, false].map(|first| output.between(terminal, first));
+        assert_eq!(between(Output::Text, true), [HOME_AND_CLEAR; 2]);
+        assert_eq!(between(Output::Text, false), ["", "\n"]);
+        assert_eq!(between(Output::Json, true), [""; 2]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use posthaste_sqlx::{SchemaName, TableName};
 use serde::Serialize;
 
 /// An outbox as people write it, and as one writes it back to the program.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Place {
     pub(crate) table: String,
     #[serde(serialize_with = "as_some_text", skip_serializing_if = "Option::is_none")]

@@ -1,8 +1,9 @@
 //! What JSON output shows of the library's types: names that stay, times as RFC 3339 text.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use posthaste::admin::DeadGroup;
+use posthaste::admin::{AuditEntry, Backlog, BacklogGroup, DeadGroup, Estimated, Finding, Stats};
 use posthaste::{Event, EventId, EventRow, Headers, Status, Timestamp};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -71,19 +72,28 @@ pub(crate) struct EventView<'a> {
     topic: Option<&'a str>,
     content_type: Option<&'a str>,
     schema_version: Option<u32>,
-    headers: &'a Headers,
-    payload: Payload,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    headers: Option<&'a Headers>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload: Option<Payload>,
 }
 
-impl<'a> From<&'a Event> for EventView<'a> {
-    fn from(event: &'a Event) -> Self {
+impl<'a> EventView<'a> {
+    /// For those who may not see what is in an event.
+    pub(crate) fn sealed(event: &'a Event) -> Self {
         Self {
             topic: event.topic(),
             content_type: event.content_type(),
             schema_version: event.schema_version(),
-            headers: event.headers(),
-            payload: Payload::of(event),
+            headers: None,
+            payload: None,
         }
+    }
+}
+
+impl<'a> From<&'a Event> for EventView<'a> {
+    fn from(event: &'a Event) -> Self {
+        Self { headers: Some(event.headers()), payload: Some(Payload::of(event)), ..Self::sealed(event) }
     }
 }
 
@@ -145,9 +155,105 @@ impl<'a> From<&'a DeadGroup> for GroupView<'a> {
     }
 }
 
+/// The counts of an outbox.
+#[derive(Debug, Serialize)]
+pub(crate) struct StatsView {
+    pub(crate) pending: PendingView,
+    pub(crate) done: u64,
+    pub(crate) dead: u64,
+    pub(crate) archived: u64,
+    pub(crate) estimated: Estimated,
+    oldest_pending_seconds: Option<f64>,
+    pub(crate) paused: BTreeSet<String>,
+}
+
+/// The same rows counted twice: by status, and by what they wait for.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct PendingView {
+    pub(crate) new: u64,
+    pub(crate) retry: u64,
+    pub(crate) due: u64,
+    pub(crate) leased: u64,
+    pub(crate) parked: u64,
+    pub(crate) scheduled: u64,
+}
+
+impl From<&Stats> for StatsView {
+    fn from(stats: &Stats) -> Self {
+        let &Stats { new, retry, done, dead, archived, due, leased, parked, scheduled, .. } = stats;
+        Self {
+            pending: PendingView { new, retry, due, leased, parked, scheduled },
+            done,
+            dead,
+            archived,
+            estimated: stats.estimated,
+            oldest_pending_seconds: stats.oldest_pending.map(|age| age.as_secs_f64()),
+            paused: stats.paused.clone(),
+        }
+    }
+}
+
+/// Pending events in groups.
+#[derive(Debug, Serialize)]
+pub(crate) struct BacklogView {
+    pub(crate) groups: Vec<BacklogGroupView>,
+    /// Whether these are all groups, and every pending event was counted.
+    pub(crate) complete: bool,
+}
+
+/// Pending events of one type or tenant.
+#[derive(Debug, Serialize)]
+pub(crate) struct BacklogGroupView {
+    pub(crate) key: Option<String>,
+    pub(crate) count: u64,
+    pub(crate) oldest_seconds: Option<f64>,
+}
+
+impl From<Backlog> for BacklogView {
+    fn from(Backlog { groups, complete }: Backlog) -> Self {
+        Self { groups: groups.into_iter().map(BacklogGroupView::from).collect(), complete }
+    }
+}
+
+impl From<BacklogGroup> for BacklogGroupView {
+    fn from(BacklogGroup { key, count, oldest }: BacklogGroup) -> Self {
+        Self { key, count, oldest_seconds: oldest.map(|age| age.as_secs_f64()) }
+    }
+}
+
+/// Findings in the order in which one looks after them.
+pub(crate) fn worst_first(mut findings: Vec<Finding>) -> Vec<Finding> {
+    findings.sort_by_key(|finding| Reverse(finding.severity));
+    findings
+}
+
+/// One thing an operator did.
+#[derive(Debug, Serialize)]
+pub(crate) struct AuditView<'a> {
+    seq: i64,
+    pub(crate) at: Time,
+    pub(crate) actor: &'a str,
+    pub(crate) action: &'a str,
+    pub(crate) target: &'a str,
+    pub(crate) rows: u64,
+}
+
+impl<'a> From<&'a AuditEntry> for AuditView<'a> {
+    fn from(entry: &'a AuditEntry) -> Self {
+        Self {
+            seq: entry.seq,
+            at: Time(entry.at),
+            actor: &entry.actor,
+            action: &entry.action,
+            target: &entry.target,
+            rows: entry.rows,
+        }
+    }
+}
+
 /// An instant as RFC 3339 text.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Time(Timestamp);
+pub(crate) struct Time(pub(crate) Timestamp);
 
 impl Serialize for Time {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,19 +1,19 @@
 //! Changes of many events: counted first, agreed to, and made in batches.
 
 use std::io::{self, BufRead, IsTerminal, Write};
+use std::process::ExitCode;
 
 use anyhow::Context;
 use indicatif::ProgressBar;
 use posthaste::{EventId, StoreError};
 use serde::Serialize;
+use tokio::time::Instant;
 
+use super::pace::Pace;
 use crate::args::Consent;
 use crate::escape;
 use crate::failure::{Usage, say};
 use crate::output::{Report, events};
-
-/// Events per call of the store: each is one transaction, which must not hold others up for long.
-pub(super) const BATCH: usize = 500;
 
 /// How an operator wants a change to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,27 +50,34 @@ pub(super) fn decide(consent: &Consent, plan: &str) -> anyhow::Result<Decision> 
 
 /// Calls `change` with a limit until it answers zero, or until as many events as were agreed on are
 /// changed: an event that is replayed and dies again at once would otherwise be replayed for ever.
+/// Who asks to stop is heard between two batches. Counts in `done`, which may have begun already.
 pub(super) async fn in_batches(
-    agreed: Option<u64>,
+    done: &mut Change,
+    pace: &mut Pace,
     bar: &ProgressBar,
     mut change: impl AsyncFnMut(usize) -> Result<u64, StoreError>,
-) -> anyhow::Result<u64> {
-    let mut changed = 0;
+) -> anyhow::Result<()> {
     loop {
-        let left = agreed.map_or(BATCH as u64, |agreed| agreed.saturating_sub(changed));
-        let limit = BATCH.min(usize::try_from(left).unwrap_or(BATCH));
+        let left = if done.exact { done.matched.saturating_sub(done.changed) } else { u64::MAX };
+        let limit = pace.batch().min(usize::try_from(left).unwrap_or(usize::MAX));
         if limit == 0 {
             break;
         }
-        let more = change(limit).await.with_context(|| stopped(changed))?;
+        if !pace.turn().await {
+            done.stopped = Some(Stopped::Interrupted);
+            break;
+        }
+        let began = Instant::now();
+        let more = change(limit).await.with_context(|| stopped(done.changed))?;
         if more == 0 {
             break;
         }
-        changed += more;
+        pace.spend(began, more);
+        done.changed += more;
         bar.inc(more);
     }
     bar.finish_and_clear();
-    Ok(changed)
+    Ok(())
 }
 
 pub(super) fn stopped(changed: u64) -> String {
@@ -97,9 +104,38 @@ pub(super) struct Change {
     pub(super) remaining: Option<u64>,
     /// Ids that were named and are not of DEAD events.
     pub(super) unchanged: Vec<EventId>,
+    /// Why it ended before all that were meant had their turn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) stopped: Option<Stopped>,
     /// For people: `replayed`.
     #[serde(skip)]
     pub(super) past: &'static str,
+}
+
+/// Why a change ended early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Stopped {
+    /// Somebody pressed Ctrl-C.
+    Interrupted,
+    /// The events that went first were not delivered.
+    Canary,
+}
+
+impl Change {
+    /// Whether all was done that was meant.
+    pub(super) fn exit_code(&self) -> ExitCode {
+        let whole = self.unchanged.is_empty() && self.stopped.is_none();
+        if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+
+    fn why_some_remain(&self) -> &'static str {
+        match self.stopped {
+            None => "died again, or died meanwhile",
+            Some(Stopped::Interrupted) => "run the same command again for the rest",
+            Some(Stopped::Canary) => "nothing more was replayed, because of the canary",
+        }
+    }
 }
 
 impl Report for Change {
@@ -109,8 +145,11 @@ impl Report for Change {
             true => format!("{at_least}{} would be {}; nothing was changed", events(self.matched), self.past),
             false => format!("{} {}", events(self.changed), self.past),
         };
+        if self.stopped == Some(Stopped::Interrupted) {
+            text += ", then interrupted";
+        }
         if let Some(remaining) = self.remaining.filter(|remaining| *remaining > 0 && !self.dry_run) {
-            text += &format!("\n{} still DEAD: died again, or died meanwhile", events(remaining));
+            text += &format!("\n{} still DEAD: {}", events(remaining), self.why_some_remain());
         }
         text
     }
@@ -119,31 +158,58 @@ impl Report for Change {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stop::Stop;
+
+    fn meant(matched: u64, exact: bool) -> Change {
+        Change { matched, exact, past: "replayed", ..Change::default() }
+    }
+
+    async fn batches(
+        done: &mut Change,
+        stop: &Stop,
+        change: impl AsyncFnMut(usize) -> Result<u64, StoreError>,
+    ) -> anyhow::Result<()> {
+        in_batches(done, &mut Pace::new(None, stop.clone()), &ProgressBar::hidden(), change).await
+    }
 
     #[tokio::test]
     async fn batches_end_with_what_was_agreed_on() {
-        let (bar, mut limits) = (ProgressBar::hidden(), Vec::new());
-        let changed = in_batches(Some(1200), &bar, async |limit| {
+        let (mut done, mut limits) = (meant(1200, true), Vec::new());
+        let change = async |limit| {
             limits.push(limit);
             Ok(limit as u64)
-        });
-        assert_eq!(changed.await.unwrap(), 1200);
-        assert_eq!(limits, [500, 500, 200]);
+        };
+        batches(&mut done, &Stop::never(), change).await.unwrap();
+        assert_eq!((done.changed, limits), (1200, vec![500, 500, 200]));
     }
 
     #[tokio::test]
     async fn batches_end_when_nothing_is_left() {
-        let (bar, mut answers) = (ProgressBar::hidden(), [500, 3, 0, 9].into_iter());
-        let changed = in_batches(None, &bar, async |_| Ok(answers.next().unwrap()));
-        assert_eq!(changed.await.unwrap(), 503);
+        let (mut done, mut answers) = (meant(7, false), [500, 3, 0, 9].into_iter());
+        batches(&mut done, &Stop::never(), async |_| Ok(answers.next().unwrap())).await.unwrap();
+        assert_eq!((done.changed, done.stopped), (503, None));
+    }
+
+    #[tokio::test]
+    async fn who_asks_to_stop_is_heard_between_two_batches() {
+        let (mut done, stop) = (meant(1200, true), Stop::never());
+        let change = async |limit| {
+            stop.ask();
+            Ok(limit as u64)
+        };
+        batches(&mut done, &stop, change).await.unwrap();
+        assert_eq!((done.changed, done.stopped), (500, Some(Stopped::Interrupted)));
+        done.remaining = Some(700);
+        let (first, rest) =
+            ("500 events replayed, then interrupted", "run the same command again for the rest");
+        assert_eq!(done.text(), format!("{first}\n700 events still DEAD: {rest}"));
     }
 
     #[tokio::test]
     async fn failure_on_the_way_says_how_far_it_came() {
-        let bar = ProgressBar::hidden();
         let mut answers = [Ok(500), Err(StoreError::backend("test", "gone"))].into_iter();
-        let changed = in_batches(Some(1200), &bar, async |_| answers.next().unwrap());
-        let error = changed.await.unwrap_err();
+        let mut done = meant(1200, true);
+        let error = batches(&mut done, &Stop::never(), async |_| answers.next().unwrap()).await.unwrap_err();
         assert!(error.to_string().starts_with("stopped after 500 events"), "{error}");
     }
 

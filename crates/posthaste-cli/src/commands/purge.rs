@@ -9,10 +9,12 @@ use posthaste::store::{Purge, Purgeable};
 use posthaste::{EventRow, Status, StoreError, Timestamp};
 
 use super::bulk::{self, Change, Decision};
+use super::pace::{BATCH, Pace};
 use crate::args::{Consent, PurgeArgs, PurgeWhat};
 use crate::connect;
 use crate::output::{Output, events};
 use crate::progress;
+use crate::stop::Stop;
 
 /// Events that are looked at to count the old ones among them. A store counts by status, not by
 /// age; beyond this the answer is "at least".
@@ -24,14 +26,13 @@ pub(crate) async fn run(args: PurgeArgs, output: Output) -> anyhow::Result<ExitC
         PurgeWhat { archived: true, .. } => Purgeable::Archived,
         PurgeWhat { .. } => Purgeable::Dead,
     };
-    let purge =
-        Purge { what, older_than: args.older_than, archive: args.archive, limit: bulk::BATCH, now: None };
+    let purge = Purge { what, older_than: args.older_than, archive: args.archive, limit: BATCH, now: None };
     let work = async |admin: &dyn Admin| change(admin, &purge, &args.consent, output).await;
     let Some(change) = connect::with_admin(&args.store, work).await? else {
         return Ok(ExitCode::FAILURE);
     };
     output.print(&change)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(change.exit_code())
 }
 
 /// None: the operator said no.
@@ -55,8 +56,8 @@ async fn change(
     }
     let agreed = exact.then_some(matched);
     let actor = consent.actor();
-    let bar = progress::bar(output, agreed, "purge");
-    done.changed = bulk::in_batches(agreed, &bar, async |limit| {
+    let (bar, mut pace) = (progress::bar(output, agreed, "purge"), Pace::new(None, Stop::on_ctrl_c()));
+    bulk::in_batches(&mut done, &mut pace, &bar, async |limit| {
         admin.purge(&Purge { limit, ..purge.clone() }, &actor).await
     })
     .await?;
@@ -128,7 +129,7 @@ mod tests {
     }
 
     fn done_older_than(older_than: Duration) -> Purge {
-        Purge { what: Purgeable::Done, older_than, archive: false, limit: bulk::BATCH, now: None }
+        Purge { what: Purgeable::Done, older_than, archive: false, limit: BATCH, now: None }
     }
 
     async fn run(store: &MemoryStore, purge: &Purge, consent: Consent) -> Change {

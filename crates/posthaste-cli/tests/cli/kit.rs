@@ -98,7 +98,7 @@ impl Shop {
         self.options().connect().await.expect("the file opens")
     }
 
-    fn options(&self) -> SqliteConnectOptions {
+    pub(crate) fn options(&self) -> SqliteConnectOptions {
         SqliteConnectOptions::new().filename(self.path("shop.db"))
     }
 

@@ -23,12 +23,19 @@ fn status_counts_every_state() {
     oldest pending  0s
     paused routes   mail
 
+    waiting by type    events  oldest
+    Order:OrderPlaced  2       0s
+
+    waiting by tenant  events  oldest
+    -                  1       0s
+    acme               1       0s
+
     finding  what            what to do
     warning  DEAD events: 3  look at their reasons, mend the cause, then replay or discard them
     --- exit code 0
     ");
     assert_snapshot!(shop.run("status --output json"), @r#"
-    {"store":"sqlite:shop.db","table":"outbox_event","pending":{"new":1,"retry":1,"due":1,"leased":0,"parked":0,"scheduled":1},"done":3,"dead":3,"archived":0,"oldest_pending_seconds":0.0,"paused":["mail"],"findings":[{"severity":"warning","what":"DEAD events: 3","advice":"look at their reasons, mend the cause, then replay or discard them"}]}
+    {"store":"sqlite:shop.db","table":"outbox_event","pending":{"new":1,"retry":1,"due":1,"leased":0,"parked":0,"scheduled":1},"done":3,"dead":3,"archived":0,"estimated":{"pending":false,"done":false,"dead":false,"archived":false},"oldest_pending_seconds":0.0,"paused":["mail"],"by_type":{"groups":[{"key":"Order:OrderPlaced","count":2,"oldest_seconds":0.0}],"complete":true},"by_tenant":{"groups":[{"key":null,"count":1,"oldest_seconds":0.0},{"key":"acme","count":1,"oldest_seconds":0.0}],"complete":true},"findings":[{"severity":"warning","what":"DEAD events: 3","advice":"look at their reasons, mend the cause, then replay or discard them"}]}
     --- exit code 0
     "#);
 }
@@ -189,6 +196,60 @@ fn dead_events_are_listed_with_their_reasons() {
 }
 
 #[test]
+fn events_of_any_status_are_listed() {
+    let shop = Shop::seeded();
+    assert_snapshot!(shop.run("event list --limit 4"), @"
+    id   type         aggregate  status  attempts  inserted              reason
+    n-1  OrderPlaced  Order o-7  NEW     0         2100-01-01T00:00:00Z  -
+    n-2  OrderPlaced  Order o-8  RETRY   3         2100-01-01T00:00:00Z  timeout
+    d-1  OrderPlaced  Order o-1  DEAD    10        2020-01-02T03:00:00Z  connection refused
+    d-2  OrderPlaced  Order o-2  DEAD    10        2020-01-02T03:00:00Z  connection refused
+
+    4 shown; next page: the same command with --after 4
+    --- exit code 0
+    ");
+    assert_snapshot!(shop.run("event list --limit 20 --after 4 --status done"), @"
+    id   type         aggregate  status  attempts  inserted              reason
+    f-1  OrderPlaced  Order o-3  DONE    0         2020-01-02T03:00:00Z  -
+    f-2  OrderPlaced  Order o-4  DONE    0         2020-01-02T03:00:00Z  -
+    f-3  OrderPlaced  Order o-5  DONE    0         2020-01-02T03:00:00Z  -
+
+    3 shown
+    --- exit code 0
+    ");
+    assert_snapshot!(shop.run("event list --status retry --output json"), @r#"
+    {"events":[{"seq":2,"id":"n-2","event_type":"OrderPlaced","aggregate_type":"Order","aggregate_id":"o-8","tenant_id":null,"payload_bytes":2,"status":"RETRY","attempts":3,"deferrals":0,"lost_leases":0,"replays":0,"parked":null,"progress":[],"available_at":"2100-01-01T00:00:00.000000Z","created_at":"2020-01-02T03:00:00.000000Z","inserted_at":"2100-01-01T00:00:00.000000Z","done_at":null,"last_error":"timeout","locked_by":null,"locked_at":null,"malformed":null}],"next":null}
+    --- exit code 0
+    "#);
+    assert_snapshot!(shop.run("event list --tenant nobody"), @"
+    no events match
+    --- exit code 0
+    ");
+    assert_eq!(shop.run("purge --done --older-than 1d --archive --yes").code, 0);
+    for (words, ids) in [
+        ("--status new", "n-1"),
+        ("--status dead --type OrderPlaced", "d-1 d-2"),
+        ("--status archived", "f-1 f-2"),
+        ("--error timeout", "n-2"),
+    ] {
+        assert_eq!(ids_of(&shop.json(&format!("event list {words}"))), ids, "{words}");
+    }
+}
+
+#[test]
+fn events_that_wait_for_a_route_are_listed() {
+    let shop = Shop::seeded();
+    shop.sql("UPDATE outbox_event SET parked = 'mail' WHERE event_id = 'n-1'");
+    assert_eq!(ids_of(&shop.json("event list --parked mail")), "n-1");
+    assert_eq!(ids_of(&shop.json("event list --parked bill")), "");
+}
+
+fn ids_of(page: &serde_json::Value) -> String {
+    let events = page["events"].as_array().expect("events").iter();
+    events.map(|event| event["id"].as_str().expect("an id")).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
 fn dead_pages_follow_each_other() {
     let shop = Shop::seeded();
     let (mut ids, mut after) = (Vec::new(), String::new());
@@ -213,6 +274,17 @@ fn every_filter_narrows_the_list() {
     ] {
         let page = shop.json(&format!("dead list {filter}"));
         assert_eq!((&page["total"], &page["events"][0]["id"]), (&1.into(), &id.into()), "{filter}");
+    }
+}
+
+#[test]
+fn age_narrows_lists_replays_and_discards() {
+    let shop = Shop::seeded();
+    shop.sql("UPDATE outbox_event SET done_at = 4102444800000000 WHERE event_id <> 'd-2'");
+    assert_eq!(ids_of(&shop.json("dead list --older-than 1d")), "d-2");
+    assert_eq!(ids_of(&shop.json("event list --status dead --older-than 1d")), "d-2");
+    for words in ["dead replay", "dead discard"] {
+        assert_eq!(shop.json(&format!("{words} --all --older-than 1d --dry-run"))["matched"], 1, "{words}");
     }
 }
 

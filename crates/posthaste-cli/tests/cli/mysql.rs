@@ -40,12 +40,19 @@ fn status_counts_every_state() {
     oldest pending  0s
     paused routes   mail
 
+    waiting by type    events  oldest
+    Order:OrderPlaced  2       0s
+
+    waiting by tenant  events  oldest
+    -                  1       0s
+    acme               1       0s
+
     finding  what            what to do
     warning  DEAD events: 3  look at their reasons, mend the cause, then replay or discard them
     --- exit code 0
     ");
     assert_snapshot!(shop.run("status --output json"), @r#"
-    {"store":"mysql://***@db.example/shop","table":"outbox_event","pending":{"new":1,"retry":1,"due":1,"leased":0,"parked":0,"scheduled":1},"done":2,"dead":3,"archived":0,"oldest_pending_seconds":0.0,"paused":["mail"],"findings":[{"severity":"warning","what":"DEAD events: 3","advice":"look at their reasons, mend the cause, then replay or discard them"}]}
+    {"store":"mysql://***@db.example/shop","table":"outbox_event","pending":{"new":1,"retry":1,"due":1,"leased":0,"parked":0,"scheduled":1},"done":2,"dead":3,"archived":0,"estimated":{"pending":false,"done":false,"dead":false,"archived":false},"oldest_pending_seconds":0.0,"paused":["mail"],"by_type":{"groups":[{"key":"Order:OrderPlaced","count":2,"oldest_seconds":0.0}],"complete":true},"by_tenant":{"groups":[{"key":null,"count":1,"oldest_seconds":0.0},{"key":"acme","count":1,"oldest_seconds":0.0}],"complete":true},"findings":[{"severity":"warning","what":"DEAD events: 3","advice":"look at their reasons, mend the cause, then replay or discard them"}]}
     --- exit code 0
     "#);
     shop.end();

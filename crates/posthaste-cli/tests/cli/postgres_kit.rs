@@ -62,6 +62,14 @@ impl PgShop {
         Self { schema: self.schema.clone(), url }
     }
 
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub(crate) fn schema(&self) -> &str {
+        &self.schema
+    }
+
     /// `host:port/database` of the server.
     pub(crate) fn address(&self) -> String {
         let options = self.options();

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use posthaste::{Event, Outbox};
-use posthaste_redis::{OutboxName, RedisStoreBuilder};
+use posthaste_redis::{OutboxName, RedisStore, RedisStoreBuilder};
 use redis::{Cmd, FromRedisValue, cmd};
 use tempfile::TempDir;
 
@@ -84,15 +84,33 @@ impl RedisShop {
 
     /// Writes events as a service without an engine does.
     pub(crate) fn write(&self, builder: RedisStoreBuilder, events: usize) {
+        let events = (0..events).map(|_| Event::json("OrderPlaced", &1).expect("an event"));
+        self.write_all(builder, events);
+    }
+
+    /// The same, with these ids, for aggregates of type `Order`.
+    pub(crate) fn write_ids(&self, event_type: &str, ids: &[String]) {
+        let builder = RedisStore::builder(&self.url).expect("a good URL");
+        let event =
+            |id: &String| Event::builder(event_type.to_owned()).id(id.as_str()).aggregate("Order", id);
+        let events = ids.iter().map(|id| event(id).json(&1).build().expect("an event"));
+        self.write_all(builder, events);
+    }
+
+    fn write_all(&self, builder: RedisStoreBuilder, events: impl Iterator<Item = Event>) {
         let written: anyhow::Result<()> = block_on(async {
             let store = builder.name(OutboxName::new(&self.name)?).connect().await?;
             let writer = store.writer(&Outbox::writer_only(store.clone()).build()?);
-            for _ in 0..events {
-                writer.write(Event::json("OrderPlaced", &1)?).await?;
+            for event in events {
+                writer.write(event).await?;
             }
             Ok(())
         });
         written.expect("the events are written");
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     /// The same outbox, reached by another URL.

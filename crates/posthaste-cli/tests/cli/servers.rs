@@ -5,12 +5,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Every command that opens a store.
-const COMMANDS: [&str; 8] = [
+const COMMANDS: [&str; 13] = [
     "status",
+    "status --watch --count 1",
+    "event list",
     "event show x",
     "dead list",
     "dead replay --all --yes",
+    "pause x",
+    "resume x",
     "purge --done --older-than 1d --yes",
+    "audit",
     "migrate apply",
     "migrate check",
     "migrate print",

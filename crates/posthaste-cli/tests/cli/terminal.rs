@@ -16,7 +16,11 @@ fn hostile_shop() -> Shop {
            json_array({HOSTILE}));
          INSERT INTO outbox_event (event_id, event_type, payload, last_error, status)
          VALUES ({HOSTILE}, 'A', {HOSTILE}, {HOSTILE}, 3);
-         INSERT INTO outbox_event_control VALUES ({HOSTILE}, 0, {HOSTILE});"
+         INSERT INTO outbox_event (event_id, event_type, aggregate_type, tenant_id, payload)
+         VALUES ('p-1', {HOSTILE}, {HOSTILE}, {HOSTILE}, '{{}}');
+         INSERT INTO outbox_event_control VALUES ({HOSTILE}, 0, {HOSTILE});
+         INSERT INTO outbox_event_audit (at, actor, action, target, rows)
+         VALUES (0, {HOSTILE}, {HOSTILE}, {HOSTILE}, 1);"
     ));
     shop
 }
@@ -28,14 +32,19 @@ fn acts(c: char) -> bool {
 #[test]
 fn hostile_texts_reach_no_terminal() {
     let shop = hostile_shop();
-    let id = shop.query("SELECT event_id FROM outbox_event WHERE event_id <> 'h-1'");
+    let id = shop.query("SELECT event_id FROM outbox_event WHERE event_id NOT IN ('h-1', 'p-1')");
     for args in [
         &["status"][..],
+        &["status", "--watch", "--count", "2", "--interval", "100ms"],
         &["dead", "list"],
         &["dead", "list", "--type", "\x1b[2J"],
         &["event", "show", "h-1"],
         &["event", "show", &id],
         &["event", "show", "\x1b[2J"],
+        &["event", "list"],
+        &["event", "list", "--parked", "\x1b[2J"],
+        &["audit"],
+        &["resume", "mail\u{202e}"],
         &["dead", "show", "h-1"],
         &["dead", "discard", &id, "\x1b[2J", "--dry-run"],
         &["dead", "replay", "--all", "--error", "x\x1b[2J"],
@@ -52,7 +61,7 @@ fn hostile_texts_reach_no_terminal() {
 #[test]
 fn escaped_json_still_means_the_same() {
     let shop = hostile_shop();
-    let hostile = shop.query("SELECT event_id FROM outbox_event WHERE event_id <> 'h-1'");
+    let hostile = shop.query("SELECT event_id FROM outbox_event WHERE event_id NOT IN ('h-1', 'p-1')");
     let event = shop.json("event show h-1");
     assert_eq!(event["event_type"], hostile.as_str());
     assert_eq!(event["payload"]["json"]["k"], hostile.as_str());
@@ -64,10 +73,15 @@ fn closed_pipes_are_no_reason_to_panic() {
     let shop = Shop::seeded();
     for words in [
         "status",
+        "status --watch",
+        "status --watch --output json",
         "dead list",
         "dead list --output json",
         "event show d-1",
         "event show nobody",
+        "event list",
+        "audit",
+        "pause mail",
         "dead replay --all",
         "migrate print",
         "migrate check",

@@ -114,7 +114,32 @@ fn changes_must_say_what_they_are_meant_for() {
     refused("purge --done --older-than yesterday");
     refused("dead list --limit 0");
     refused("dead list --limit 1001");
+    refused("dead replay d-1 --canary 1");
+    refused("dead replay d-1 --rate 1");
+    refused("dead replay --all --rate 0");
+    refused("dead replay --all --canary 0");
+    refused("dead replay --all --canary-timeout 5s");
+    refused("dead discard --all --canary 1");
+    refused("event list --status odd");
+    refused("event list --limit 0");
+    refused("audit --limit 1001");
+    refused("pause");
+    refused("status --interval 5s");
+    refused("status --count 5");
+    refused("status --watch --interval 99ms");
+    refused("status --watch --count 0");
+    refused("dead list --older-than yesterday");
+    refused("dead discard d-1 --older-than 1d");
     refused("migrate apply --store sqlite:shop.db?mode=ro");
+}
+
+#[test]
+fn name_of_a_route_is_checked() {
+    for route in ["", "a\nb", &"x".repeat(201)] {
+        let said = Shop::without_file().run_args(&["pause", route]);
+        assert!(said.stderr.contains("1 to 200 characters without control characters"), "{said}");
+        assert_eq!(said.code, 2);
+    }
 }
 
 #[test]
@@ -123,9 +148,20 @@ fn help_has_examples_and_the_version_is_there() {
     let help = shop.run("--help");
     assert_eq!(help.code, 0);
     assert!(help.stdout.contains("Examples:\n") && help.stdout.contains("Exit codes:"), "{help}");
-    for words in ["dead replay --help", "dead discard --help", "purge --help"] {
+    for words in [
+        "dead replay --help",
+        "dead discard --help",
+        "event list --help",
+        "pause --help",
+        "resume --help",
+        "purge --help",
+        "status --help",
+    ] {
         let help = shop.run(words);
         assert!(help.stdout.contains("Examples:\n") && help.stdout.contains("JSON:"), "{help}");
+    }
+    for words in ["audit --help", "dead list --help", "event show --help"] {
+        assert!(shop.run(words).stdout.contains("JSON:"), "{words}");
     }
     let Said { code, stdout, .. } = shop.run("--version");
     assert_eq!((code, stdout), (0, format!("posthaste {}\n", env!("CARGO_PKG_VERSION"))));

@@ -5,62 +5,99 @@ use std::process::ExitCode;
 use anyhow::Context;
 use posthaste::admin::{Admin, Filter, Replay};
 use posthaste::{EventId, StoreError};
+use serde::Serialize;
 
-use crate::args::{Consent, DiscardArgs, ReplayArgs, Which};
+use super::args::{DiscardArgs, ReplayArgs, Speed};
+use super::canary::{self, Canary};
+use crate::args::{Consent, Which};
 use crate::commands::bulk::{self, Change, Decision};
+use crate::commands::pace::Pace;
 use crate::connect;
 use crate::escape;
 use crate::failure::say;
-use crate::output::{Output, events};
+use crate::output::{Output, Report, events};
 use crate::progress;
+use crate::stop::Stop;
 
 pub(super) async fn replay(args: ReplayArgs, output: Output) -> anyhow::Result<ExitCode> {
-    let actor = args.consent.actor();
-    let verb = Verb::Replay(Replay { actor: &actor, forget_progress: args.forget_progress });
-    let work = async |admin: &dyn Admin| change(admin, verb, &args.which, &args.consent, output).await;
-    print(connect::with_admin(&args.store, work).await?, output)
+    let ReplayArgs { which, speed, forget_progress, consent, store } = args;
+    let actor = consent.actor();
+    let verb = Verb::Replay(Replay { actor: &actor, forget_progress });
+    let order = Order { verb, which, speed, consent, output };
+    print(connect::with_admin(&store, async |admin| order.carry_out(admin).await).await?, output)
 }
 
 pub(super) async fn discard(args: DiscardArgs, output: Output) -> anyhow::Result<ExitCode> {
-    let actor = args.consent.actor();
-    let verb = Verb::Discard(&actor);
-    let work = async |admin: &dyn Admin| change(admin, verb, &args.which, &args.consent, output).await;
-    print(connect::with_admin(&args.store, work).await?, output)
+    let DiscardArgs { which, consent, store } = args;
+    let actor = consent.actor();
+    let order = Order { verb: Verb::Discard(&actor), which, speed: Speed::default(), consent, output };
+    print(connect::with_admin(&store, async |admin| order.carry_out(admin).await).await?, output)
 }
 
 /// None: the operator said no.
-fn print(change: Option<Change>, output: Output) -> anyhow::Result<ExitCode> {
-    let Some(change) = change else { return Ok(ExitCode::FAILURE) };
-    for id in &change.unchanged {
+fn print(done: Option<Done>, output: Output) -> anyhow::Result<ExitCode> {
+    let Some(done) = done else { return Ok(ExitCode::FAILURE) };
+    for id in &done.change.unchanged {
         say(&format!("error: {} is not the id of a DEAD event", escape::one_line(id.as_str())));
     }
-    output.print(&change)?;
-    Ok(if change.unchanged.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    if let Some(outcome) = &done.canary {
+        outcome.problems().iter().for_each(|problem| say(problem));
+    }
+    output.print(&done)?;
+    Ok(done.change.exit_code())
 }
 
-#[derive(Clone, Copy)]
-enum Verb<'a> {
+/// What was done, and what became of the events that went first.
+#[derive(Debug, Serialize)]
+struct Done {
+    #[serde(flatten)]
+    change: Change,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    canary: Option<canary::Outcome>,
+}
+
+impl From<Change> for Done {
+    fn from(change: Change) -> Self {
+        Self { change, canary: None }
+    }
+}
+
+impl Report for Done {
+    fn text(&self) -> String {
+        let canary = self.canary.as_ref().map(|outcome| format!("{outcome}\n")).unwrap_or_default();
+        canary + &self.change.text()
+    }
+}
+
+/// What is done with DEAD events.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Verb<'a> {
     Replay(Replay<'a>),
     Discard(&'a str),
 }
 
 impl Verb<'_> {
     /// As it is typed, and as it is said when it is over.
-    fn words(&self) -> (&'static str, &'static str) {
+    pub(crate) fn words(&self) -> (&'static str, &'static str) {
         match self {
             Self::Replay(_) => ("replay", "replayed"),
             Self::Discard(_) => ("discard", "discarded"),
         }
     }
 
-    async fn one(&self, admin: &dyn Admin, id: &EventId) -> Result<bool, StoreError> {
+    pub(crate) async fn one(&self, admin: &dyn Admin, id: &EventId) -> Result<bool, StoreError> {
         match self {
             Self::Replay(replay) => admin.replay(id, replay).await,
             Self::Discard(actor) => Ok(admin.discard(&only(id), 1, actor).await? > 0),
         }
     }
 
-    async fn some(&self, admin: &dyn Admin, filter: &Filter, limit: usize) -> Result<u64, StoreError> {
+    pub(crate) async fn some(
+        &self,
+        admin: &dyn Admin,
+        filter: &Filter,
+        limit: usize,
+    ) -> Result<u64, StoreError> {
         match self {
             Self::Replay(replay) => admin.replay_all(filter, limit, replay).await,
             Self::Discard(actor) => admin.discard(filter, limit, actor).await,
@@ -72,70 +109,84 @@ fn only(id: &EventId) -> Filter {
     Filter { id: Some(id.clone()), ..Filter::dead() }
 }
 
-async fn change(
-    admin: &dyn Admin,
-    verb: Verb<'_>,
-    which: &Which,
-    consent: &Consent,
+/// What an operator asks for.
+struct Order<'a> {
+    verb: Verb<'a>,
+    which: Which,
+    speed: Speed,
+    consent: Consent,
     output: Output,
-) -> anyhow::Result<Option<Change>> {
-    match which.named.all {
-        true => change_all(admin, verb, &which.filter.dead(), consent, output).await,
-        false => change_named(admin, verb, &which.named.ids(), consent).await,
-    }
 }
 
-async fn change_all(
-    admin: &dyn Admin,
-    verb: Verb<'_>,
-    filter: &Filter,
-    consent: &Consent,
-    output: Output,
-) -> anyhow::Result<Option<Change>> {
-    let (action, past) = verb.words();
-    let matched = admin.count(filter).await.context("the events cannot be counted")?;
-    let mut done = Change { action, past, matched, exact: true, ..Change::default() };
-    if matched == 0 {
-        return Ok(Some(Change { dry_run: consent.dry_run, ..done }));
+impl Order<'_> {
+    /// None: the operator said no.
+    async fn carry_out(&self, admin: &dyn Admin) -> anyhow::Result<Option<Done>> {
+        match self.which.named.all {
+            true => self.change_all(admin, &self.which.filter.dead()).await,
+            false => Ok(self.change_named(admin, &self.which.named.ids()).await?.map(Done::from)),
+        }
     }
-    match bulk::decide(consent, &format!("{action} {} ({filter})", events(matched)))? {
-        Decision::No => return Ok(None),
-        Decision::Dry => return Ok(Some(Change { dry_run: true, remaining: Some(matched), ..done })),
-        Decision::Go => {}
-    }
-    let bar = progress::bar(output, Some(matched), action);
-    done.changed =
-        bulk::in_batches(Some(matched), &bar, async |limit| verb.some(admin, filter, limit).await).await?;
-    done.remaining = Some(admin.count(filter).await.context("what is left cannot be counted")?);
-    Ok(Some(done))
-}
 
-/// One event that was named is agreed on already.
-async fn change_named(
-    admin: &dyn Admin,
-    verb: Verb<'_>,
-    ids: &[EventId],
-    consent: &Consent,
-) -> anyhow::Result<Option<Change>> {
-    let (action, past) = verb.words();
-    let (mut dead, mut unchanged) = (Vec::new(), Vec::new());
-    for id in ids {
-        let found = admin.count(&only(id)).await.context("the events cannot be counted")?;
-        if found > 0 { dead.push(id) } else { unchanged.push(id.clone()) }
+    async fn change_all(&self, admin: &dyn Admin, filter: &Filter) -> anyhow::Result<Option<Done>> {
+        let (action, past) = self.verb.words();
+        let matched = admin.count(filter).await.context("the events cannot be counted")?;
+        let change = Change { action, past, matched, exact: true, ..Change::default() };
+        if matched == 0 {
+            return Ok(Some(Change { dry_run: self.consent.dry_run, ..change }.into()));
+        }
+        match bulk::decide(&self.consent, &self.plan(matched, filter))? {
+            Decision::No => Ok(None),
+            Decision::Dry => Ok(Some(Change { dry_run: true, remaining: Some(matched), ..change }.into())),
+            Decision::Go => Ok(Some(self.go(admin, filter, change).await?)),
+        }
     }
-    let matched = dead.len() as u64;
-    let mut done = Change { action, past, matched, exact: true, unchanged, ..Change::default() };
-    let asks = consent.dry_run || ids.len() > 1 && matched > 0;
-    match if asks { bulk::decide(consent, &format!("{action} {}", events(matched)))? } else { Decision::Go } {
-        Decision::No => return Ok(None),
-        Decision::Dry => return Ok(Some(Change { dry_run: true, ..done })),
-        Decision::Go => {}
+
+    fn plan(&self, matched: u64, filter: &Filter) -> String {
+        let (action, _) = self.verb.words();
+        let first = self.speed.canary.map(|n| format!(", the oldest {n} first")).unwrap_or_default();
+        format!("{action} {}{first} ({filter})", events(matched))
     }
-    for id in dead {
-        let changed = verb.one(admin, id).await.with_context(|| bulk::stopped(done.changed))?;
-        if changed { done.changed += 1 } else { done.unchanged.push(id.clone()) }
+
+    async fn go(&self, admin: &dyn Admin, filter: &Filter, change: Change) -> anyhow::Result<Done> {
+        let mut pace = Pace::new(self.speed.rate, Stop::on_ctrl_c());
+        let bar = progress::bar(self.output, Some(change.matched), change.action);
+        let mut done = Done::from(change);
+        if let (Verb::Replay(replay), Some(events)) = (self.verb, self.speed.canary) {
+            let canary = Canary { filter, replay, events, timeout: self.speed.canary_timeout };
+            done.canary = Some(canary.send(admin, &mut pace, &bar, &mut done.change).await?);
+        }
+        if done.change.stopped.is_none() {
+            let some = async |limit| self.verb.some(admin, filter, limit).await;
+            bulk::in_batches(&mut done.change, &mut pace, &bar, some).await?;
+        }
+        bar.finish_and_clear();
+        done.change.remaining = Some(admin.count(filter).await.context("what is left cannot be counted")?);
+        Ok(done)
     }
-    Ok(Some(done))
+
+    /// One event that was named is agreed on already.
+    async fn change_named(&self, admin: &dyn Admin, ids: &[EventId]) -> anyhow::Result<Option<Change>> {
+        let (action, past) = self.verb.words();
+        let (mut dead, mut unchanged) = (Vec::new(), Vec::new());
+        for id in ids {
+            let found = admin.count(&only(id)).await.context("the events cannot be counted")?;
+            if found > 0 { dead.push(id) } else { unchanged.push(id.clone()) }
+        }
+        let matched = dead.len() as u64;
+        let mut done = Change { action, past, matched, exact: true, unchanged, ..Change::default() };
+        let asks = self.consent.dry_run || ids.len() > 1 && matched > 0;
+        let plan = format!("{action} {}", events(matched));
+        match if asks { bulk::decide(&self.consent, &plan)? } else { Decision::Go } {
+            Decision::No => return Ok(None),
+            Decision::Dry => return Ok(Some(Change { dry_run: true, ..done })),
+            Decision::Go => {}
+        }
+        for id in dead {
+            let changed = self.verb.one(admin, id).await.with_context(|| bulk::stopped(done.changed))?;
+            if changed { done.changed += 1 } else { done.unchanged.push(id.clone()) }
+        }
+        Ok(Some(done))
+    }
 }
 
 #[cfg(test)]
@@ -146,7 +197,6 @@ mod tests {
 
     use super::*;
     use crate::args::{FilterArgs, Named};
-    use crate::output::Report;
 
     fn store(dead: usize) -> MemoryStore {
         let store = MemoryStore::new();
@@ -175,7 +225,8 @@ mod tests {
     }
 
     async fn run(store: &MemoryStore, verb: Verb<'_>, which: Which, consent: Consent) -> Change {
-        change(store, verb, &which, &consent, Output::Json).await.unwrap().expect("it goes ahead")
+        let order = Order { verb, which, speed: Speed::default(), consent, output: Output::Json };
+        order.carry_out(store).await.unwrap().expect("it goes ahead").change
     }
 
     fn dead_left(store: &MemoryStore) -> usize {

@@ -6,8 +6,8 @@ use posthaste::admin::{Admin, DeadGroup, Filter, Page, PageRequest};
 use posthaste::{EventRow, StoreError};
 use serde::Serialize;
 
-use crate::args::ListArgs;
-use crate::commands::event::aggregate;
+use crate::args::{FilterArgs, PageArgs, StoreArgs};
+use crate::commands::listing::{self, REASON_CHARS, aggregate};
 use crate::connect;
 use crate::output::{self, Output, Report, cut, events, moment, or_dash};
 use crate::views::{GroupView, RowView};
@@ -15,11 +15,25 @@ use crate::views::{GroupView, RowView};
 /// The largest groups are what an operator can act on.
 const GROUPS: usize = 10;
 
-/// Characters of a reason in a table; `dead show` has all of it.
-const REASON_CHARS: usize = 100;
+/// DEAD events, oldest first, page by page, and how many there are of each type and reason
+///
+/// JSON: {"total": how many match, "events": [row], "next": number for --after or null,
+/// "groups": [{"aggregate_type", "event_type", "reason", "count", "first", "last"}]}; the groups
+/// are of all DEAD events, the largest ten, whatever the filter says.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    filter: FilterArgs,
+
+    #[command(flatten)]
+    page: PageArgs,
+
+    #[command(flatten)]
+    store: StoreArgs,
+}
 
 pub(super) async fn run(args: ListArgs, output: Output) -> anyhow::Result<ExitCode> {
-    let (filter, page) = (args.filter.dead(), PageRequest { after: args.after, limit: args.limit });
+    let (filter, page) = (args.filter.dead(), args.page.request());
     let listed =
         connect::with_admin(&args.store, async |admin| Ok(look(admin, &filter, page).await?)).await?;
     output.print(&listed.view())?;
@@ -28,28 +42,10 @@ pub(super) async fn run(args: ListArgs, output: Output) -> anyhow::Result<ExitCo
 
 async fn look(admin: &dyn Admin, filter: &Filter, request: PageRequest) -> Result<Listed, StoreError> {
     let total = admin.count(filter).await?;
-    let page = full_page(admin, filter, request).await?;
+    let page = listing::full_page(admin, filter, request).await?;
     let groups = admin.dead_groups(GROUPS).await?;
     let whole = *filter == Filter::dead() && request.after.is_none();
     Ok(Listed { total, page, groups, whole })
-}
-
-/// A store may hand out a page in pieces.
-async fn full_page(
-    admin: &dyn Admin,
-    filter: &Filter,
-    mut request: PageRequest,
-) -> Result<Page<EventRow>, StoreError> {
-    let mut items = Vec::new();
-    loop {
-        let piece = admin.list(filter, &request).await?;
-        request.limit -= piece.items.len().min(request.limit);
-        items.extend(piece.items);
-        if request.limit == 0 || piece.next.is_none() {
-            return Ok(Page { items, next: piece.next });
-        }
-        request.after = piece.next;
-    }
 }
 
 #[derive(Debug)]
@@ -98,7 +94,7 @@ impl Report for ListedView<'_> {
             parts.push(group_table(groups, *total));
         }
         parts.push(event_table(&page.items));
-        parts.push(footer(page, *total));
+        parts.push(listing::footer(page.items.len(), Some(*total), page.next));
         parts.join("\n\n")
     }
 }
@@ -135,14 +131,6 @@ fn event_table(rows: &[EventRow]) -> String {
         ]
     });
     output::columns(["id", "type", "aggregate", "attempts", "died", "reason"], rows)
-}
-
-fn footer(page: &Page<EventRow>, total: u64) -> String {
-    let shown = format!("{} of {total} shown", page.items.len());
-    match page.next {
-        Some(next) => format!("{shown}; next page: the same command with --after {next}"),
-        None => shown,
-    }
 }
 
 #[cfg(test)]

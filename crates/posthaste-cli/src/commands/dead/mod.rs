@@ -1,17 +1,31 @@
 //! `posthaste dead`: what died and why, to be sent out again or deleted.
 
+mod args;
+mod canary;
 mod change;
 mod list;
 
 use std::process::ExitCode;
 
 use anyhow::bail;
+use clap::Subcommand;
 use posthaste::Status;
 
-use crate::args::{DeadCommand, ShowArgs};
-use crate::commands::event;
+use crate::commands::event::{self, ShowArgs};
 use crate::connect;
 use crate::output::Output;
+
+#[cfg(feature = "relay")]
+pub(crate) use self::change::Verb;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DeadCommand {
+    List(list::ListArgs),
+    /// The same as `event show`, for a DEAD event
+    Show(ShowArgs),
+    Replay(args::ReplayArgs),
+    Discard(args::DiscardArgs),
+}
 
 pub(crate) async fn run(command: DeadCommand, output: Output) -> anyhow::Result<ExitCode> {
     match command {

@@ -43,15 +43,15 @@ impl Findings {
 impl output::Report for Findings {
     fn text(&self) -> String {
         output::counts([
-            ("committed", self.committed, String::new()),
-            ("delivered", self.delivered, String::new()),
-            ("dead", self.dead, String::new()),
-            ("pending", self.pending, String::new()),
-            ("duplicates", self.duplicates, String::new()),
-            ("unsettled", self.unsettled, String::new()),
-            ("lost", self.lost.len() as u64, self.lost.join(" ")),
-            ("invented", self.invented.len() as u64, self.invented.join(" ")),
-            ("vanished", self.vanished.len() as u64, self.vanished.join(" ")),
+            ("committed", self.committed.to_string(), String::new()),
+            ("delivered", self.delivered.to_string(), String::new()),
+            ("dead", self.dead.to_string(), String::new()),
+            ("pending", self.pending.to_string(), String::new()),
+            ("duplicates", self.duplicates.to_string(), String::new()),
+            ("unsettled", self.unsettled.to_string(), String::new()),
+            ("lost", self.lost.len().to_string(), self.lost.join(" ")),
+            ("invented", self.invented.len().to_string(), self.invented.join(" ")),
+            ("vanished", self.vanished.len().to_string(), self.vanished.join(" ")),
         ])
     }
 }

@@ -9,7 +9,6 @@ mod report;
 mod run;
 mod screen;
 mod shop;
-mod stop;
 mod story;
 mod tally;
 

@@ -14,10 +14,10 @@ use super::plan::Plan;
 use super::report::{Report, Start};
 use super::screen::{Rate, Screen, Summary};
 use super::shop::Shop;
-use super::stop::Stop;
 use super::story::Story;
 use super::tally::Tally;
 use super::{DemoArgs, program};
+use crate::stop::Stop;
 
 /// How long `--once` waits while nothing is delivered. The longest wait in an engine is half a minute.
 const PATIENCE: Duration = Duration::from_secs(60);

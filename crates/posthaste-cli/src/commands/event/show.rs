@@ -7,20 +7,31 @@ use posthaste::admin::Admin;
 use posthaste::{Event, EventDetail, EventId, EventRow, Headers};
 use serde::Serialize;
 
-use crate::args::{EventCommand, ShowArgs};
+use crate::args::StoreArgs;
+use crate::commands::listing::aggregate;
 use crate::connect;
 use crate::escape;
 use crate::json_text;
 use crate::output::{self, Output, Report, or_dash};
 use crate::views::{EventView, Payload, RowView};
 
-pub(crate) async fn run(command: EventCommand, output: Output) -> anyhow::Result<ExitCode> {
-    match command {
-        EventCommand::Show(args) => show(args, output).await,
-    }
+/// All that the row of an event knows, with its headers and its payload
+///
+/// JSON: the row's columns with times as RFC 3339 text, "topic", "content_type", "schema_version",
+/// "headers": {name: value}, and "payload": {"json": value}, {"text": "…"} or {"hex": "…"}.
+///
+/// Exit code 1 if there is no such event.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ShowArgs {
+    /// The event's id
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
 }
 
-async fn show(args: ShowArgs, output: Output) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(args: ShowArgs, output: Output) -> anyhow::Result<ExitCode> {
     let id = args.id.into();
     let detail = connect::with_admin(&args.store, async |admin| find(admin, &id).await).await?;
     output.print(&Shown::from(&detail))?;
@@ -28,7 +39,7 @@ async fn show(args: ShowArgs, output: Output) -> anyhow::Result<ExitCode> {
 }
 
 /// The event of this id, which must be there.
-pub(super) async fn find(admin: &dyn Admin, id: &EventId) -> anyhow::Result<EventDetail> {
+pub(crate) async fn find(admin: &dyn Admin, id: &EventId) -> anyhow::Result<EventDetail> {
     let found = admin.get(id).await.context("the event cannot be read")?;
     let Some(detail) = found else {
         bail!(
@@ -41,7 +52,7 @@ pub(super) async fn find(admin: &dyn Admin, id: &EventId) -> anyhow::Result<Even
 
 /// One event as it is printed.
 #[derive(Debug, Serialize)]
-pub(super) struct Shown<'a> {
+pub(crate) struct Shown<'a> {
     #[serde(flatten)]
     view: RowView<'a>,
     #[serde(flatten)]
@@ -98,14 +109,6 @@ fn row_text(row: &EventRow, event: &Event) -> String {
         ("seq", Some(row.seq.to_string())),
     ];
     output::pairs(rows.into_iter().filter_map(|(name, value)| Some((name, value?))))
-}
-
-/// The aggregate's type and, if it has one, its id.
-pub(super) fn aggregate(row: &EventRow) -> String {
-    match &row.aggregate_id {
-        Some(id) => format!("{} {id}", row.aggregate_type),
-        None => row.aggregate_type.clone(),
-    }
 }
 
 fn some_if_any(count: u32) -> Option<String> {

@@ -1,16 +1,23 @@
 //! Ctrl-C: once to end in good order, twice to end at once.
 
 use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
 
 /// What a shell expects of a program that was interrupted.
 const INTERRUPTED: i32 = 130;
 
 /// Whether somebody asked to stop.
 #[derive(Clone, Debug)]
-pub(super) struct Stop(watch::Sender<bool>);
+pub(crate) struct Stop(watch::Sender<bool>);
 
 impl Stop {
-    pub(super) fn on_ctrl_c() -> Self {
+    /// Nobody asks, unless by [`ask`](Self::ask).
+    #[cfg(test)]
+    pub(crate) fn never() -> Self {
+        Self(watch::Sender::new(false))
+    }
+
+    pub(crate) fn on_ctrl_c() -> Self {
         let stop = Self(watch::Sender::new(false));
         let on_signal = stop.clone();
         tokio::spawn(async move {
@@ -24,15 +31,24 @@ impl Stop {
         stop
     }
 
-    pub(super) fn ask(&self) {
+    pub(crate) fn ask(&self) {
         self.0.send_replace(true);
     }
 
-    pub(super) fn is_asked(&self) -> bool {
+    pub(crate) fn is_asked(&self) -> bool {
         *self.0.borrow()
     }
 
-    pub(super) async fn asked(&self) {
+    /// Waits for this instant. False: somebody asked to stop before it came.
+    pub(crate) async fn rest_until(&self, instant: Instant) -> bool {
+        tokio::select! {
+            biased;
+            () = self.asked() => false,
+            () = sleep_until(instant) => true,
+        }
+    }
+
+    pub(crate) async fn asked(&self) {
         // It ends only with the sender, which is here.
         let _ = self.0.subscribe().wait_for(|asked| *asked).await;
     }

@@ -1,0 +1,91 @@
+//! `posthaste audit`: what operators did, newest first.
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use posthaste::admin::{AuditEntry, Page};
+use serde::Serialize;
+
+use super::listing;
+use crate::args::{PageArgs, StoreArgs};
+use crate::connect;
+use crate::output::{self, Output, Report, moment};
+use crate::views::AuditView;
+
+/// What operators did, newest first, page by page
+///
+/// JSON: {"entries": [{"seq", "at", "actor", "action": "replay|discard|purge|pause|resume",
+/// "target": an id, a filter or a route, "rows": how many it changed}], "next": number for --after or null}
+#[derive(Debug, clap::Args)]
+pub(crate) struct AuditArgs {
+    #[command(flatten)]
+    page: PageArgs,
+
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+pub(crate) async fn run(args: AuditArgs, output: Output) -> anyhow::Result<ExitCode> {
+    let request = args.page.request();
+    let page = connect::with_admin(&args.store, async |admin| {
+        admin.audit(&request).await.context("the audit cannot be read")
+    })
+    .await?;
+    output.print(&Audit::of(&page, request.after.is_none()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[derive(Debug, Serialize)]
+struct Audit<'a> {
+    entries: Vec<AuditView<'a>>,
+    next: Option<i64>,
+    #[serde(skip)]
+    first: bool,
+}
+
+impl<'a> Audit<'a> {
+    fn of(page: &'a Page<AuditEntry>, first: bool) -> Self {
+        let entries = page.items.iter().map(AuditView::from);
+        Self { entries: entries.collect(), next: page.next, first }
+    }
+}
+
+impl Report for Audit<'_> {
+    fn text(&self) -> String {
+        if self.entries.is_empty() {
+            let nothing = if self.first { "no operator has changed anything" } else { "nothing older" };
+            return nothing.to_owned();
+        }
+        let rows = self.entries.iter().map(|entry| {
+            let [actor, action, target] = [entry.actor, entry.action, entry.target].map(str::to_owned);
+            [moment(entry.at.0), actor, action, entry.rows.to_string(), target]
+        });
+        let table = output::columns(["when", "who", "what", "rows", "to what"], rows);
+        format!("{table}\n\n{}", listing::footer(self.entries.len(), None, self.next))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste::MemoryStore;
+    use posthaste::admin::{Admin, PageRequest};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn newest_action_comes_first_and_pages_follow_each_other() {
+        let store = MemoryStore::new();
+        for route in ["mail", "bill\x1b[2J"] {
+            Admin::pause(&store, route, "ann").await.unwrap();
+        }
+        let page = store.audit(&PageRequest::first(1)).await.unwrap();
+        let text = Audit::of(&page, true).text();
+        assert!(text.contains(r"pause  1     bill\u{1b}[2J"), "{text}");
+        assert!(text.ends_with("1 shown; next page: the same command with --after 2"), "{text}");
+        let rest = store.audit(&PageRequest::after(2, 1)).await.unwrap();
+        let json = serde_json::to_value(Audit::of(&rest, false)).unwrap();
+        assert_eq!((&json["entries"][0]["target"], &json["next"]), (&"mail".into(), &().into()));
+        let none = store.audit(&PageRequest::after(1, 1)).await.unwrap();
+        assert_eq!(Audit::of(&none, false).text(), "nothing older");
+    }
+}

@@ -1,0 +1,287 @@
+//! `posthaste dead replay --canary N`: a few events go first, and the others only if those arrive.
+
+use std::fmt;
+use std::time::Duration;
+
+use anyhow::Context;
+use indicatif::ProgressBar;
+use posthaste::admin::{Admin, Filter, PageRequest, Replay};
+use posthaste::{EventId, EventRow, Status, StoreError};
+use serde::Serialize;
+use tokio::time::Instant;
+
+use crate::commands::bulk::{self, Change, Stopped};
+use crate::commands::listing::{self, REASON_CHARS};
+use crate::commands::pace::Pace;
+use crate::escape;
+use crate::failure::say;
+use crate::output::{cut, events};
+
+/// Between two looks at the events that went first.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// After so long without any sign of an engine, people are asked whether there is one.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Problems that are told one by one.
+const TOLD: usize = 10;
+
+/// Which events go first, and how long they may take.
+pub(super) struct Canary<'a> {
+    pub(super) filter: &'a Filter,
+    pub(super) replay: Replay<'a>,
+    pub(super) events: usize,
+    pub(super) timeout: Duration,
+}
+
+/// What became of the events that went first. One that is gone was deleted when it was done.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Outcome {
+    replayed: u64,
+    delivered: u64,
+    dead: Vec<Died>,
+    waiting: Vec<Waiting>,
+}
+
+#[derive(Debug, Serialize)]
+struct Died {
+    id: EventId,
+    reason: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Waiting {
+    id: EventId,
+    why: String,
+    /// Whether an engine has had it, since it was replayed.
+    #[serde(skip)]
+    seen: bool,
+}
+
+impl Canary<'_> {
+    /// Replays the first events and waits for them. Says in `change` how many were replayed, and that
+    /// the others must not follow.
+    pub(super) async fn send(
+        &self,
+        admin: &dyn Admin,
+        pace: &mut Pace,
+        bar: &ProgressBar,
+        change: &mut Change,
+    ) -> anyhow::Result<Outcome> {
+        let page = listing::full_page(admin, self.filter, PageRequest::first(self.events)).await;
+        let mut outcome = Outcome::default();
+        for row in page.context("the oldest events cannot be listed")?.items {
+            if !self.send_one(admin, row.id, pace, &mut outcome).await? {
+                change.stopped = Some(Stopped::Interrupted);
+                break;
+            }
+            bar.set_position(outcome.replayed);
+        }
+        change.changed = outcome.replayed;
+        if change.stopped.is_none() {
+            change.stopped = self.wait(admin, pace, bar, &mut outcome).await?;
+        }
+        Ok(outcome)
+    }
+
+    /// False: somebody asked to stop.
+    async fn send_one(
+        &self,
+        admin: &dyn Admin,
+        id: EventId,
+        pace: &mut Pace,
+        outcome: &mut Outcome,
+    ) -> anyhow::Result<bool> {
+        if !pace.turn().await {
+            return Ok(false);
+        }
+        let began = Instant::now();
+        let replayed = admin.replay(&id, &self.replay).await;
+        // Somebody else may have been faster.
+        if replayed.with_context(|| bulk::stopped(outcome.replayed))? {
+            pace.spend(began, 1);
+            outcome.replayed += 1;
+            outcome.waiting.push(Waiting { id, why: nobody(), seen: false });
+        }
+        Ok(true)
+    }
+
+    /// Until each has arrived or died, or their time is up. Answers why the others must not follow.
+    async fn wait(
+        &self,
+        admin: &dyn Admin,
+        pace: &Pace,
+        bar: &ProgressBar,
+        outcome: &mut Outcome,
+    ) -> anyhow::Result<Option<Stopped>> {
+        let (began, mut asked) = (Instant::now(), false);
+        loop {
+            outcome.look(admin).await.with_context(|| bulk::stopped(outcome.replayed))?;
+            if outcome.waiting.is_empty() {
+                return Ok((!outcome.dead.is_empty()).then_some(Stopped::Canary));
+            }
+            if began.elapsed() >= self.timeout {
+                return Ok(Some(Stopped::Canary));
+            }
+            if !asked && began.elapsed() >= PATIENCE && outcome.nobody_works() {
+                bar.suspend(|| say("still waiting: is a relay running?"));
+                asked = true;
+            }
+            let left = self.timeout.saturating_sub(began.elapsed());
+            if !pace.rest(LOOK.min(left)).await {
+                return Ok(Some(Stopped::Interrupted));
+            }
+        }
+    }
+}
+
+impl Outcome {
+    /// Looks again at those that have not been decided yet.
+    async fn look(&mut self, admin: &dyn Admin) -> Result<(), StoreError> {
+        for waiting in std::mem::take(&mut self.waiting) {
+            let id = waiting.id;
+            match admin.get(&id).await?.map(|detail| detail.row) {
+                Some(row) if row.status.is_pending() => self.waiting.push(Waiting::of(row, waiting.seen)),
+                Some(row) if row.status == Status::Dead => {
+                    self.dead.push(Died { id, reason: row.last_error });
+                }
+                Some(_) | None => self.delivered += 1,
+            }
+        }
+        Ok(())
+    }
+
+    fn nobody_works(&self) -> bool {
+        self.delivered == 0 && self.dead.is_empty() && self.waiting.iter().all(|waiting| !waiting.seen)
+    }
+
+    /// What went wrong, for people.
+    pub(super) fn problems(&self) -> Vec<String> {
+        let dead = self.dead.iter().map(|died| {
+            let reason = died.reason.as_deref().unwrap_or("no reason is known");
+            (&died.id, format!("is DEAD again: {}", cut(reason, REASON_CHARS)))
+        });
+        let waiting =
+            self.waiting.iter().map(|waiting| (&waiting.id, format!("is still waiting: {}", waiting.why)));
+        let problems = dead.chain(waiting);
+        let mut told: Vec<String> =
+            problems.take(TOLD).map(|(id, what)| escape::one_line(&format!("error: {id} {what}"))).collect();
+        let rest = self.dead.len() + self.waiting.len() - told.len();
+        if rest > 0 {
+            told.push(format!("error: …and {} more", events(rest as u64)));
+        }
+        told
+    }
+}
+
+impl Waiting {
+    fn of(row: EventRow, seen: bool) -> Self {
+        let touched = row.status == Status::Retry || row.locked_by.is_some() || row.deferrals > 0;
+        let seen = seen || touched || row.parked.is_some();
+        let why = match (&row.parked, &row.last_error) {
+            (Some(route), _) => format!("its route {route} is paused or closed"),
+            (None, Some(error)) => cut(error, REASON_CHARS),
+            (None, None) if seen => "an engine works on it".to_owned(),
+            (None, None) => nobody(),
+        };
+        Self { id: row.id, why, seen }
+    }
+}
+
+fn nobody() -> String {
+    "no engine has taken it: is a relay running?".to_owned()
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { replayed, delivered, dead, waiting } = self;
+        write!(
+            f,
+            "canary of {}: {delivered} delivered, {} DEAD again, {} still waiting",
+            events(*replayed),
+            dead.len(),
+            waiting.len()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste::MemoryStore;
+    use posthaste::memory::RawRow;
+
+    use super::*;
+    use crate::stop::Stop;
+
+    fn row(id: &str, status: i64) -> RawRow {
+        RawRow { id: id.into(), status, ..RawRow::default() }
+    }
+
+    fn sent(ids: &[&str]) -> Outcome {
+        let waiting = ids.iter().map(|id| Waiting { id: (*id).into(), why: nobody(), seen: false });
+        Outcome { replayed: ids.len() as u64, waiting: waiting.collect(), ..Outcome::default() }
+    }
+
+    #[tokio::test]
+    async fn look_tells_apart_what_arrived_what_died_and_what_waits() {
+        let store = MemoryStore::new();
+        store.insert_raw(row("done", 1));
+        store.insert_raw(RawRow { last_error: Some("refused\x1b[2J".into()), ..row("dead", 3) });
+        store.insert_raw(RawRow { last_error: Some("timeout".into()), ..row("failed", 2) });
+        store.insert_raw(row("new", 0));
+        let mut outcome = sent(&["done", "gone", "dead", "failed", "new"]);
+        outcome.look(&store).await.unwrap();
+        assert_eq!(outcome.to_string(), "canary of 5 events: 2 delivered, 1 DEAD again, 2 still waiting");
+        assert_eq!(
+            outcome.problems(),
+            [
+                r"error: dead is DEAD again: refused\u{1b}[2J",
+                "error: failed is still waiting: timeout",
+                "error: new is still waiting: no engine has taken it: is a relay running?",
+            ]
+        );
+    }
+
+    #[test]
+    fn event_that_waits_for_a_route_says_so() {
+        let store = MemoryStore::new();
+        store.insert_raw(row("parked", 0));
+        let row = EventRow { parked: Some("mail".into()), ..store.rows()[0].clone() };
+        let waiting = Waiting::of(row, false);
+        assert!(waiting.seen);
+        assert_eq!(waiting.why, "its route mail is paused or closed");
+    }
+
+    #[test]
+    fn only_some_problems_are_told_one_by_one() {
+        let ids: Vec<String> = (0..13).map(|n| n.to_string()).collect();
+        let outcome = sent(&ids.iter().map(String::as_str).collect::<Vec<_>>());
+        let told = outcome.problems();
+        assert_eq!((told.len(), told[10].as_str()), (11, "error: …and 3 events more"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn canary_waits_as_long_as_it_was_told() {
+        let store = MemoryStore::new();
+        store.insert_raw(row("d-1", 3));
+        let (filter, mut change) = (Filter::dead(), Change::default());
+        let canary = Canary { filter: &filter, replay: Replay::by("ann"), events: 5, timeout: 60 * LOOK };
+        let (began, mut pace) = (Instant::now(), Pace::new(None, Stop::never()));
+        let outcome = canary.send(&store, &mut pace, &ProgressBar::hidden(), &mut change).await.unwrap();
+        assert_eq!((change.changed, change.stopped), (1, Some(Stopped::Canary)));
+        assert_eq!((outcome.waiting.len(), began.elapsed().as_millis() / 100), (1, 120));
+    }
+
+    #[tokio::test]
+    async fn who_asks_to_stop_need_not_wait_for_the_canary() {
+        let store = MemoryStore::new();
+        store.insert_raw(row("d-1", 3));
+        let (filter, mut change, stop) = (Filter::dead(), Change::default(), Stop::never());
+        let timeout = Duration::from_secs(3600);
+        let canary = Canary { filter: &filter, replay: Replay::by("ann"), events: 5, timeout };
+        stop.ask();
+        let mut pace = Pace::new(None, stop);
+        canary.send(&store, &mut pace, &ProgressBar::hidden(), &mut change).await.unwrap();
+        assert_eq!((change.changed, change.stopped), (0, Some(Stopped::Interrupted)));
+    }
+}

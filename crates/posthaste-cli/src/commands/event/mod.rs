@@ -1,0 +1,24 @@
+//! `posthaste event`: events of any status, in a list or one by one.
+
+mod list;
+mod show;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use crate::output::Output;
+pub(super) use show::{ShowArgs, Shown, find};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum EventCommand {
+    List(list::ListArgs),
+    Show(ShowArgs),
+}
+
+pub(crate) async fn run(command: EventCommand, output: Output) -> anyhow::Result<ExitCode> {
+    match command {
+        EventCommand::List(args) => list::run(args, output).await,
+        EventCommand::Show(args) => show::run(args, output).await,
+    }
+}

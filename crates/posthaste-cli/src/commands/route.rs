@@ -1,0 +1,114 @@
+//! `posthaste pause` and `posthaste resume`: an operator stops the deliveries of a route, and lets
+//! them go on.
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use posthaste::StoreError;
+use posthaste::admin::Admin;
+use serde::Serialize;
+
+use crate::args::{ActorArgs, StoreArgs};
+use crate::connect;
+use crate::escape;
+use crate::output::{Output, Report};
+
+/// Stop the deliveries of a route, on every engine
+///
+/// Its events wait and are parked until `posthaste resume`; no attempt is spent. Any name is taken,
+/// because only engines know which routes there are.
+///
+/// JSON: {"action": "pause", "route", "changed": false if it was paused already}
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  posthaste pause mail
+  posthaste pause mail --actor ann --output json")]
+pub(crate) struct PauseArgs {
+    #[command(flatten)]
+    route: RouteArgs,
+}
+
+/// Let the deliveries of a route go on
+///
+/// JSON: {"action": "resume", "route", "changed": false if it was not paused}
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  posthaste resume mail")]
+pub(crate) struct ResumeArgs {
+    #[command(flatten)]
+    route: RouteArgs,
+}
+
+#[derive(Debug, clap::Args)]
+struct RouteArgs {
+    /// The name of the route, as `posthaste status` shows it
+    #[arg(value_name = "ROUTE", value_parser = parse_route)]
+    name: String,
+
+    #[command(flatten)]
+    actor: ActorArgs,
+
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+/// What can be the name of a route.
+fn parse_route(text: &str) -> Result<String, &'static str> {
+    let good = (1..=200).contains(&text.chars().count()) && !text.contains(char::is_control);
+    if good { Ok(text.to_owned()) } else { Err("1 to 200 characters without control characters") }
+}
+
+pub(crate) async fn pause(args: PauseArgs, output: Output) -> anyhow::Result<ExitCode> {
+    run(Action::Pause, args.route, output).await
+}
+
+pub(crate) async fn resume(args: ResumeArgs, output: Output) -> anyhow::Result<ExitCode> {
+    run(Action::Resume, args.route, output).await
+}
+
+async fn run(action: Action, args: RouteArgs, output: Output) -> anyhow::Result<ExitCode> {
+    let (route, actor) = (args.name, args.actor.name());
+    let work = async |admin: &dyn Admin| {
+        action.take(admin, &route, &actor).await.context("the route was not changed")
+    };
+    let changed = connect::with_admin(&args.store, work).await?;
+    output.print(&Answer { action, route, changed })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Action {
+    Pause,
+    Resume,
+}
+
+impl Action {
+    async fn take(self, admin: &dyn Admin, route: &str, actor: &str) -> Result<bool, StoreError> {
+        match self {
+            Self::Pause => admin.pause(route, actor).await,
+            Self::Resume => admin.resume(route, actor).await,
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Answer {
+    action: Action,
+    route: String,
+    changed: bool,
+}
+
+impl Report for Answer {
+    fn text(&self) -> String {
+        let what = match (self.action, self.changed) {
+            (Action::Pause, true) => "is paused now: its events wait until `posthaste resume`",
+            (Action::Pause, false) => "was paused already",
+            (Action::Resume, true) => "goes on",
+            (Action::Resume, false) => "was not paused",
+        };
+        format!("the route {} {what}", escape::one_line(&self.route))
+    }
+}

@@ -1,0 +1,184 @@
+//! `posthaste status`: how much waits, is late, died and is done.
+
+mod rates;
+mod waiting;
+mod watch;
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use posthaste::StoreError;
+use posthaste::admin::{Admin, BacklogBy, Finding, Severity, Stats};
+use serde::Serialize;
+
+use crate::args::StoreArgs;
+use crate::connect;
+use crate::escape;
+use crate::output::{self, Output, Report};
+use crate::place::Place;
+use crate::views::{BacklogView, PendingView, StatsView, worst_first};
+use watch::WatchArgs;
+
+/// How much waits, is late, died and is done, what is paused, and what looks wrong
+///
+/// With --watch it looks again and again. On a terminal the screen is redrawn; otherwise each look is
+/// one block of text or one line of JSON. Rates are differences of counts, so they are "at least":
+/// rows that were deleted between two looks are missing, and what cannot be known is "-" or null.
+///
+/// JSON: {"store", "table", "schema": only if one was named, "pending": {"new", "retry", "due", "leased", "parked", "scheduled"},
+/// "done", "dead", "archived", "estimated": {"pending", "done", "dead", "archived"}: true for counts that are
+/// estimates, "oldest_pending_seconds": number or null, "paused": [route], "by_type" and "by_tenant":
+/// {"groups": the largest ten, [{"key": text or null, "count", "oldest_seconds"}], "complete"},
+/// "findings": [{"severity": "note|warning|problem", "what", "advice"}]}
+///
+/// With --watch also "at", and "rates": null at first, then {"seconds", "backlog_per_second",
+/// "delivered_per_second", "written_per_second"}, each a number or null.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  posthaste status
+  posthaste status --watch
+  posthaste status --watch --interval 10s --output json >> backlog.jsonl")]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    watch: WatchArgs,
+
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+pub(crate) async fn run(args: StatusArgs, output: Output) -> anyhow::Result<ExitCode> {
+    connect::with_admin(&args.store, async |admin| {
+        if args.watch.watch {
+            return watch::run(admin, &args, output).await;
+        }
+        output.print(&look(admin, &args.store).await?)?;
+        Ok(ExitCode::SUCCESS)
+    })
+    .await
+}
+
+async fn look(admin: &dyn Admin, store: &StoreArgs) -> anyhow::Result<Status> {
+    let status = Status::of(admin, store.url.to_string(), store.place());
+    status.await.context("the outbox cannot be looked at")
+}
+
+#[derive(Debug, Serialize)]
+struct Status {
+    store: String,
+    #[serde(flatten)]
+    place: Place,
+    #[serde(flatten)]
+    counts: StatsView,
+    by_type: BacklogView,
+    by_tenant: BacklogView,
+    findings: Vec<Finding>,
+    #[serde(skip)]
+    stats: Stats,
+}
+
+impl Report for Status {
+    fn text(&self) -> String {
+        let mut parts = vec![self.heading(), self.counts(), self.facts()];
+        parts.extend(self.tables());
+        parts.join("\n\n")
+    }
+}
+
+impl Status {
+    async fn of(admin: &dyn Admin, store: String, place: Place) -> Result<Self, StoreError> {
+        let stats = admin.stats().await?;
+        Ok(Self {
+            store,
+            place,
+            counts: StatsView::from(&stats),
+            by_type: waiting::look(admin, BacklogBy::Type).await?,
+            by_tenant: waiting::look(admin, BacklogBy::Tenant).await?,
+            findings: worst_first(admin.diagnose().await?),
+            stats,
+        })
+    }
+
+    fn heading(&self) -> String {
+        format!("{} in {}", self.place, escape::one_line(&self.store))
+    }
+
+    fn counts(&self) -> String {
+        let StatsView { pending, done, dead, archived, estimated, .. } = self.counts;
+        let PendingView { new, retry, due, leased, parked, scheduled } = pending;
+        let none = String::new;
+        let pending = |count| about(count, estimated.pending);
+        output::counts([
+            ("pending", pending(new + retry), format!("{} NEW, {} RETRY", pending(new), pending(retry))),
+            ("  due now", pending(due), none()),
+            ("  on lease", pending(leased), "an engine works on them".to_owned()),
+            ("  parked", pending(parked), "their route is closed".to_owned()),
+            ("  scheduled", pending(scheduled), "their time has not come".to_owned()),
+            ("done", about(done, estimated.done), none()),
+            ("dead", about(dead, estimated.dead), none()),
+            ("archived", about(archived, estimated.archived), none()),
+        ])
+    }
+
+    fn facts(&self) -> String {
+        let oldest = self.stats.oldest_pending.map(output::spoken);
+        let paused: Vec<&str> = self.counts.paused.iter().map(String::as_str).collect();
+        let paused = if paused.is_empty() { None } else { Some(paused.join(", ")) };
+        output::pairs([
+            ("oldest pending", output::or_dash(oldest)),
+            ("paused routes", output::or_dash(paused)),
+        ])
+    }
+
+    /// What waits in groups, and what to do; those that would be empty are left out.
+    fn tables(&self) -> impl Iterator<Item = String> {
+        let by_type = waiting::text(&self.by_type, "waiting by type");
+        let by_tenant = waiting::text(&self.by_tenant, "waiting by tenant");
+        let findings = (!self.findings.is_empty()).then(|| findings(&self.findings));
+        [by_type, by_tenant, findings].into_iter().flatten()
+    }
+}
+
+/// A count; an estimate has a `~`.
+fn about(count: u64, estimated: bool) -> String {
+    if estimated { format!("~{count}") } else { count.to_string() }
+}
+
+fn findings(findings: &[Finding]) -> String {
+    let rows = findings.iter().map(|finding| {
+        let severity = match finding.severity {
+            Severity::Note => "note",
+            Severity::Warning => "warning",
+            Severity::Problem => "problem",
+        };
+        [severity.to_owned(), finding.what.clone(), finding.advice.clone()]
+    });
+    output::columns(["finding", "what", "what to do"], rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste::MemoryStore;
+    use posthaste::memory::RawRow;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn status_names_counts_pauses_and_findings() {
+        let store = MemoryStore::new();
+        for status in [0, 0, 2, 1, 3] {
+            store.insert_raw(RawRow { status, ..RawRow::default() });
+        }
+        Admin::pause(&store, "mail\x1b[2J", "ann").await.unwrap();
+        let mut status = Status::of(&store, "sqlite:x.db".into(), Place::default()).await.unwrap();
+        let counts = &status.counts;
+        assert_eq!((counts.pending.new, counts.pending.retry, counts.done, counts.dead), (2, 1, 1, 1));
+        let text = status.text();
+        for part in ["outbox_event in sqlite:x.db", r"mail\u{1b}[2J", "DEAD events: 1", "warning"] {
+            assert!(text.contains(part), "{part} is not in:\n{text}");
+        }
+        assert!(!text.contains('~'), "{text}");
+        status.counts.estimated.pending = true;
+        assert!(status.text().contains("~3  ~2 NEW, ~1 RETRY"), "{}", status.text());
+    }
+}

@@ -1,0 +1,28 @@
+//! What waits, by type and by tenant.
+
+use std::time::Duration;
+
+use posthaste::StoreError;
+use posthaste::admin::{Admin, Backlog, BacklogBy};
+
+use crate::output::{self, or_dash};
+use crate::views::BacklogView;
+
+/// The largest groups are what an operator can act on.
+const GROUPS: usize = 10;
+
+pub(super) async fn look(admin: &dyn Admin, by: BacklogBy) -> Result<BacklogView, StoreError> {
+    Ok(BacklogView::from(admin.backlog(by, GROUPS).await?))
+}
+
+/// A table; none if it would say nothing.
+pub(super) fn text(waiting: &BacklogView, heading: &str) -> Option<String> {
+    waiting.groups.iter().find(|group| group.key.is_some())?;
+    let rows = waiting.groups.iter().map(|group| {
+        let oldest = group.oldest_seconds.map(|age| output::spoken(Duration::from_secs_f64(age)));
+        [or_dash(group.key.clone()), group.count.to_string(), or_dash(oldest)]
+    });
+    let table = output::columns([heading, "events", "oldest"], rows);
+    let more = format!("\n…the largest of the oldest {} events", Backlog::LOOK);
+    Some(if waiting.complete { table } else { table + &more })
+}

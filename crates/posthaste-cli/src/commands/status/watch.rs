@@ -1,0 +1,98 @@
+//! `posthaste status --watch`: looks again and again, and says how fast things go.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use posthaste::Timestamp;
+use posthaste::admin::{Admin, Stats};
+use serde::Serialize;
+use tokio::time::Instant;
+
+use super::rates::Rates;
+use super::{Status, StatusArgs};
+use crate::failure;
+use crate::output::{Output, Report, moment};
+use crate::stop::Stop;
+use crate::views::Time;
+
+/// The shortest pause between two looks: a look is not free.
+const SHORTEST: Duration = Duration::from_millis(100);
+
+#[derive(Debug, clap::Args)]
+pub(super) struct WatchArgs {
+    /// Look again and again, until Ctrl-C; an error of the store is shown, and tried again
+    #[arg(long)]
+    pub(super) watch: bool,
+
+    /// The pause between two looks
+    #[arg(long, value_name = "DURATION", requires = "watch", default_value = "2s", value_parser = parse_interval)]
+    interval: Duration,
+
+    /// End after so many looks
+    #[arg(long, value_name = "N", requires = "watch", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+}
+
+fn parse_interval(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(interval) if interval >= SHORTEST => Ok(interval),
+        Ok(_) => Err("at least 100ms".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// The exit code says whether the last look succeeded.
+pub(super) async fn run(admin: &dyn Admin, args: &StatusArgs, output: Output) -> anyhow::Result<ExitCode> {
+    let stop = Stop::on_ctrl_c();
+    let (mut before, mut code) = (None, ExitCode::SUCCESS);
+    for number in 1.. {
+        let looked = tokio::select! {
+            biased;
+            () = stop.asked() => break,
+            looked = super::look(admin, &args.store) => looked,
+        };
+        code = match looked {
+            Ok(status) => {
+                let watched = Watched::new(status, &before);
+                output.print_again(&watched, before.is_none())?;
+                before = Some((Instant::now(), watched.status.stats));
+                ExitCode::SUCCESS
+            }
+            Err(error) => {
+                failure::show(&error);
+                ExitCode::FAILURE
+            }
+        };
+        let last = args.watch.count == Some(number);
+        if last || !stop.rest_until(Instant::now() + args.watch.interval).await {
+            break;
+        }
+    }
+    Ok(code)
+}
+
+/// One of many looks.
+#[derive(Debug, Serialize)]
+struct Watched {
+    at: Time,
+    #[serde(flatten)]
+    status: Status,
+    rates: Option<Rates>,
+}
+
+impl Watched {
+    fn new(status: Status, before: &Option<(Instant, Stats)>) -> Self {
+        let rates = before.as_ref().map(|(at, stats)| Rates::between(stats, &status.stats, at.elapsed()));
+        Self { at: Time(Timestamp::now()), status, rates }
+    }
+}
+
+impl Report for Watched {
+    fn text(&self) -> String {
+        let heading = format!("{} at {}", self.status.heading(), moment(self.at.0));
+        let rates = Rates::text(self.rates.as_ref());
+        let mut parts = vec![heading, self.status.counts(), rates, self.status.facts()];
+        parts.extend(self.status.tables());
+        parts.join("\n\n")
+    }
+}

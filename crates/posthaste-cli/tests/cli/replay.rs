@@ -1,0 +1,174 @@
+//! Many DEAD events are replayed with care: at a rate, after a canary, and until Ctrl-C.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use insta::assert_snapshot;
+use posthaste::config::{PollerConfig, PurgeConfig};
+use posthaste::store::OnDone;
+use posthaste::{Config, Delivery, Outbox, Outcome, Route, Routes, handler};
+use posthaste_sqlx::SqliteStore;
+
+use crate::kit::{Said, Shop};
+
+const STATES: &str = "SELECT event_id || '=' || status FROM outbox_event ORDER BY seq";
+const AUDIT: &str = "SELECT target || ' ' || rows FROM outbox_event_audit ORDER BY seq";
+
+/// Runs the binary while an engine delivers from the same file.
+fn run_beside_an_engine(
+    shop: &Shop,
+    on_done: OnDone,
+    deliver: fn(&Delivery) -> Outcome,
+    words: &str,
+) -> Said {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let config = Config {
+        poller: PollerConfig { interval: Duration::from_millis(20), ..PollerConfig::default() },
+        purge: PurgeConfig { on_done, ..PurgeConfig::default() },
+        ..Config::default()
+    };
+    let take = handler(move |event: Delivery| std::future::ready(deliver(&event)));
+    let routes = Routes::new().add(Route::fallback().deliver_to(take));
+    let outbox = runtime.block_on(async {
+        let store = SqliteStore::builder(&shop.options()).connect().await.expect("the outbox opens");
+        Outbox::from_config(store, config, routes).start().expect("the engine starts")
+    });
+    let said = shop.run(words);
+    runtime.block_on(outbox.shutdown());
+    said
+}
+
+fn dead(shop: &Shop, count: usize) {
+    shop.sql(&format!(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count})
+         INSERT INTO outbox_event (event_id, event_type, payload, status) SELECT 'e-' || i, 'A', '{{}}', 3 FROM n"
+    ));
+}
+
+#[test]
+fn others_follow_a_canary_that_arrives() {
+    let shop = Shop::seeded();
+    let said =
+        run_beside_an_engine(&shop, OnDone::Keep, |_| Outcome::Done, "dead replay --all --canary 1 --yes");
+    assert_snapshot!(said, @"
+    canary of 1 event: 1 delivered, 0 DEAD again, 0 still waiting
+    3 events replayed
+    --- exit code 0
+    ");
+    let noted = shop.query(AUDIT);
+    assert_eq!(noted, "d-1 1 status=DEAD 2", "the canary is on record by its id");
+    let first = "SELECT event_id FROM outbox_event WHERE replays = 1 ORDER BY seq";
+    assert_eq!(shop.query(first), "d-1 d-2 d-3");
+}
+
+#[test]
+fn canary_that_is_gone_was_delivered() {
+    let shop = Shop::seeded();
+    let words = "dead replay --all --canary 2 --yes --output json";
+    assert_snapshot!(run_beside_an_engine(&shop, OnDone::Delete, |_| Outcome::Done, words), @r#"
+    {"action":"replay","dry_run":false,"matched":3,"exact":true,"changed":3,"remaining":0,"unchanged":[],"canary":{"replayed":2,"delivered":2,"dead":[],"waiting":[]}}
+    --- exit code 0
+    "#);
+}
+
+#[test]
+fn others_are_left_alone_if_a_canary_dies_again() {
+    fn refuse_one(event: &Delivery) -> Outcome {
+        match event.id().as_str() {
+            "d-1" => Outcome::Dead("no such customer".into()),
+            _ => Outcome::Done,
+        }
+    }
+    let words = "dead replay --all --canary 2 --yes";
+    let shop = Shop::seeded();
+    assert_snapshot!(run_beside_an_engine(&shop, OnDone::Keep, refuse_one, words), @"
+    canary of 2 events: 1 delivered, 1 DEAD again, 0 still waiting
+    2 events replayed
+    2 events still DEAD: nothing more was replayed, because of the canary
+    --- stderr
+    error: d-1 is DEAD again: no such customer
+    --- exit code 1
+    ");
+    assert_eq!(shop.query("SELECT event_id FROM outbox_event WHERE status = 3"), "d-1 d-3");
+    assert_eq!(shop.query(AUDIT), "d-1 1 d-2 1");
+    let json = Shop::seeded();
+    let words = &format!("{words} --output json");
+    assert_snapshot!(run_beside_an_engine(&json, OnDone::Keep, refuse_one, words), @r#"
+    {"action":"replay","dry_run":false,"matched":3,"exact":true,"changed":2,"remaining":2,"unchanged":[],"stopped":"canary","canary":{"replayed":2,"delivered":1,"dead":[{"id":"d-1","reason":"no such customer"}],"waiting":[]}}
+    --- stderr
+    error: d-1 is DEAD again: no such customer
+    --- exit code 1
+    "#);
+}
+
+#[test]
+fn canary_that_nobody_takes_is_a_question_for_a_relay() {
+    let shop = Shop::seeded();
+    assert_snapshot!(shop.run("dead replay --all --canary 2 --canary-timeout 1ms --yes"), @"
+    canary of 2 events: 0 delivered, 0 DEAD again, 2 still waiting
+    2 events replayed
+    1 event still DEAD: nothing more was replayed, because of the canary
+    --- stderr
+    error: d-1 is still waiting: no engine has taken it: is a relay running?
+    error: d-2 is still waiting: no engine has taken it: is a relay running?
+    --- exit code 1
+    ");
+    assert_eq!(shop.query(STATES), "n-1=0 n-2=2 d-1=0 d-2=0 d-3=3 f-1=1 f-2=1 f-3=1");
+    assert_snapshot!(shop.run("dead replay --all --canary 2 --canary-timeout 1ms --yes --output json"), @r#"
+    {"action":"replay","dry_run":false,"matched":1,"exact":true,"changed":1,"remaining":0,"unchanged":[],"stopped":"canary","canary":{"replayed":1,"delivered":0,"dead":[],"waiting":[{"id":"d-3","why":"no engine has taken it: is a relay running?"}]}}
+    --- stderr
+    error: d-3 is still waiting: no engine has taken it: is a relay running?
+    --- exit code 1
+    "#);
+}
+
+#[test]
+fn canary_asks_before_it_sends() {
+    let shop = Shop::seeded();
+    assert_snapshot!(shop.run("dead replay --all --canary 2"), @"
+    --- stderr
+    error: this would replay 3 events, the oldest 2 first (status=DEAD); nobody is here to be asked: add --yes to go ahead, or --dry-run to only look
+    --- exit code 2
+    ");
+    assert_snapshot!(shop.run("dead replay --all --canary 2 --dry-run"), @"
+    3 events would be replayed; nothing was changed
+    --- exit code 0
+    ");
+    assert_eq!(shop.query(AUDIT), "");
+}
+
+#[test]
+fn rate_is_kept_in_small_batches() {
+    let shop = Shop::empty();
+    dead(&shop, 25);
+    let began = Instant::now();
+    assert_snapshot!(shop.run("dead replay --all --rate 100 --yes"), @"
+    25 events replayed
+    --- exit code 0
+    ");
+    assert!(began.elapsed() >= Duration::from_millis(200), "{:?}", began.elapsed());
+    assert_eq!(shop.query(AUDIT), "status=DEAD 10 status=DEAD 10 status=DEAD 5");
+}
+
+#[test]
+fn interrupted_replay_says_how_far_it_came() {
+    let shop = Shop::empty();
+    dead(&shop, 100);
+    let mut command = shop.command(&["dead", "replay", "--all", "--rate", "1", "--yes"]);
+    let replay = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // It listens for Ctrl-C before it replays.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while shop.query(AUDIT).is_empty() {
+        assert!(Instant::now() < deadline, "nothing is replayed");
+    }
+    let killed = Command::new("kill").args(["-INT", &replay.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    let said = Said::of(replay.wait_with_output().unwrap());
+    assert_eq!((said.code, said.stderr.as_str()), (1, ""), "{said}");
+    let replayed = shop.query(AUDIT).split_whitespace().filter(|word| *word == "1").count();
+    let events = if replayed == 1 { "event" } else { "events" };
+    let first = format!("{replayed} {events} replayed, then interrupted\n");
+    let rest = format!("{} events still DEAD: run the same command again for the rest\n", 100 - replayed);
+    assert_eq!(said.stdout, first + &rest);
+}
