@@ -1,14 +1,19 @@
-//! Store URLs without what may be secret in them.
+//! URLs without what may be secret in them.
 
 use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
 
-/// A store's URL as it was typed. Whoever prints it gets it without its password.
-#[derive(Clone)]
+/// A store's or a publisher's URL as it was typed. Whoever prints it gets it without its password.
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct TypedUrl(String);
 
 impl TypedUrl {
+    #[cfg(feature = "relay")]
+    pub(crate) fn new(url: impl Into<String>) -> Self {
+        Self(url.into())
+    }
+
     /// With everything that is in it.
     pub(crate) fn secret(&self) -> &str {
         &self.0
@@ -41,11 +46,14 @@ impl fmt::Debug for TypedUrl {
     }
 }
 
-/// A URL without the name and password before an `@`, and without its query. A password may hold any
-/// character, so the last `@` counts; if that may be in the query, nothing is shown.
+/// A URL without the name and password before an `@`, without its query, and without the path of a webhook.
+/// A password may hold any character, so the last `@` counts; if that may be in the query, nothing is shown.
 pub(crate) fn redact(url: &str) -> String {
     if url.starts_with("sqlite:") {
         return url.to_owned();
+    }
+    if is_webhook(url) {
+        return redact_webhook(url);
     }
     let (scheme, rest) = match url.split_once(':') {
         Some((scheme, rest)) => (format!("{scheme}:"), rest),
@@ -57,6 +65,26 @@ pub(crate) fn redact(url: &str) -> String {
         None => without_query(rest).to_owned(),
     };
     format!("{scheme}{shown}")
+}
+
+/// Whether the URL is one that events are posted to.
+pub(crate) fn is_webhook(url: &str) -> bool {
+    let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
+    ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
+}
+
+/// Scheme, host and port: many receivers know their callers by a secret in the path. An `@` behind the host
+/// means that this is no host but the beginning of a password.
+fn redact_webhook(url: &str) -> String {
+    let (scheme, rest) = url.split_once(':').unwrap_or_default();
+    let rest = rest.trim_start_matches('/');
+    let (authority, behind) = rest.split_at(rest.find(['/', '?', '#', '\\']).unwrap_or(rest.len()));
+    if behind.contains('@') {
+        return format!("{scheme}://***");
+    }
+    let (user, host) = authority.rsplit_once('@').map_or(("", authority), |(_, host)| ("***@", host));
+    let path = if ["", "/"].contains(&behind) { behind } else { "/***" };
+    format!("{scheme}://{user}{host}{path}")
 }
 
 fn without_query(text: &str) -> &str {
@@ -75,7 +103,8 @@ pub(crate) fn redact_words(text: &str) -> String {
 
 /// Keeps what stands before and behind the URL, such as quotes or an option's name.
 fn redact_word(word: &str) -> String {
-    let (before, rest) = word.split_at(word.find("://").unwrap_or(0));
+    let before = &word[..word.find("://").unwrap_or(0)];
+    let (before, rest) = word.split_at(before.trim_end_matches(|c: char| c.is_ascii_alphanumeric()).len());
     let behind = rest.trim_end_matches(|c: char| c.is_whitespace() || c == '\'' || c == '"').len();
     let (url, behind) = rest.split_at(behind);
     format!("{before}{}{behind}", redact(url))
@@ -102,6 +131,13 @@ mod tests {
             ("redis://:sEcret@db.example:6379/1", "redis://***@db.example:6379/1"),
             ("redis+cluster://ann:sEcret@a:1,b:2/", "redis+cluster://***@a:1,b:2/"),
             ("redis+cluster://ann:x@a:1,ann:sEcret@b:2/", "redis+cluster://***@b:2/"),
+            ("https://hooks.example/sEcret", "https://hooks.example/***"),
+            ("https://me:sEcret@hooks.example:8443/sEcret?key=sEcret", "https://***@hooks.example:8443/***"),
+            ("HTTP://hooks.example?sEcret", "HTTP://hooks.example/***"),
+            ("https:hooks.example#sEcret", "https://hooks.example/***"),
+            ("https://hooks.example/x@sEcret", "https://***"),
+            ("https://me:sEcret/x@hooks.example/", "https://***"),
+            ("http://127.0.0.1:9911", "http://127.0.0.1:9911"),
             ("sqlite:///var/a@b/x.db", "sqlite:///var/a@b/x.db"),
         ] {
             assert_eq!(redact(url), shown);
@@ -117,5 +153,7 @@ mod tests {
         assert_eq!(shown, "error: unexpected argument 'postgres://***@db.example/shop' found\n\n  for more");
         let shown = redact_words("found '--x=postgres://db.example/shop?password=sEcret'\n");
         assert_eq!(shown, "found '--x=postgres://db.example/shop'\n");
+        let shown = redact_words("found 'Order.*=https://hooks.example/sEcret'\n");
+        assert_eq!(shown, "found 'Order.*=https://hooks.example/***'\n");
     }
 }

@@ -16,6 +16,26 @@ pub(crate) const KNOWN: &str = "postgres://user@host/database, mysql://user@host
                                 redis://host:port/0, redis+cluster://host:port,host:port/, \
                                 sqlite:///path/to/file.db or sqlite:file.db";
 
+#[cfg(feature = "relay")]
+const SCHEMES: &[&str] = &[
+    "postgres",
+    "postgresql",
+    "mysql",
+    "mariadb",
+    "sqlite",
+    "redis",
+    "rediss",
+    "redis+cluster",
+    "rediss+cluster",
+    "memory",
+];
+
+/// Whether it begins as the URL of a store does. If not it may be anything, a password for example.
+#[cfg(feature = "relay")]
+pub(crate) fn has_known_scheme(url: &str) -> bool {
+    url.split_once(':').is_some_and(|(scheme, _)| SCHEMES.contains(&scheme))
+}
+
 /// A store that a URL names.
 #[derive(Clone)]
 pub(crate) enum StoreUrl {

@@ -1,0 +1,109 @@
+//! `posthaste config`: what is wrong with a relay's configuration, and what it comes to.
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Subcommand;
+use serde::Serialize;
+
+use crate::config::{self, ConfigArgs, Problem, Problems, RelayConfig};
+use crate::failure::say;
+use crate::output::{Output, Report};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Say everything that is wrong with the configuration of a relay; nothing is connected
+    ///
+    /// JSON: {"good", "problems": [{"source": the file, variable or option, "line", "column": numbers from 1 or
+    /// null, "setting", "what"}]}
+    ///
+    /// Exit code 0 if nothing is wrong, 1 if something is.
+    #[command(after_help = "\
+Examples:
+  posthaste config check --config posthaste.toml
+  posthaste config check --store postgres://shop@db.example/shop --publish 'Order.*=kafka://broker:9092/orders'")]
+    Check(Box<ConfigArgs>),
+    /// Print the configuration as a relay would run with it: defaults filled in, the environment applied
+    ///
+    /// Users, passwords and tokens are shown as ***.
+    ///
+    /// JSON: the same document as the TOML.
+    Show(Box<ConfigArgs>),
+}
+
+pub(crate) fn run(command: ConfigCommand, output: Output) -> anyhow::Result<ExitCode> {
+    match command {
+        ConfigCommand::Check(args) => check(&args, output),
+        ConfigCommand::Show(args) => show(&args, output),
+    }
+}
+
+fn check(args: &ConfigArgs, output: Output) -> anyhow::Result<ExitCode> {
+    let source = args.source()?;
+    match source.load() {
+        Ok(config) => {
+            output.print(&Checked {
+                good: true,
+                problems: Vec::new(),
+                said: good(&source.name(), &config),
+            })?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(problems) => {
+            refuse(&problems, output)?;
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
+
+fn refuse(problems: &Problems, output: Output) -> anyhow::Result<()> {
+    if output == Output::Json {
+        let problems = problems.iter().collect();
+        return output.print(&Checked { good: false, problems, said: String::new() });
+    }
+    say(&problems.to_string());
+    Ok(())
+}
+
+fn good(source: &str, config: &RelayConfig) -> String {
+    let routes: usize = config.outboxes.iter().map(|outbox| outbox.routes.len()).sum();
+    let outboxes = config.outboxes.len();
+    let outboxes = format!("{outboxes} {}", if outboxes == 1 { "outbox" } else { "outboxes" });
+    format!("{source} is good: {outboxes}, {routes} {}", if routes == 1 { "route" } else { "routes" })
+}
+
+fn show(args: &ConfigArgs, output: Output) -> anyhow::Result<ExitCode> {
+    let config = args.source()?.load()?;
+    let document = config::shown(&config);
+    let text = toml::to_string(&document).context("the configuration cannot be written as TOML")?;
+    output.print(&Shown { document, text })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[derive(Debug, Serialize)]
+struct Checked<'a> {
+    good: bool,
+    problems: Vec<&'a Problem>,
+    #[serde(skip)]
+    said: String,
+}
+
+impl Report for Checked<'_> {
+    fn text(&self) -> String {
+        self.said.clone()
+    }
+}
+
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+struct Shown {
+    document: toml::Table,
+    #[serde(skip)]
+    text: String,
+}
+
+impl Report for Shown {
+    fn text(&self) -> String {
+        self.text.clone()
+    }
+}

@@ -1,0 +1,166 @@
+//! Puts variables and files in the place of `${NAME}` and `${file:/path}` in the file's texts.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use toml::de::{DeTable, DeValue};
+
+use super::environment::{Environment, secret_file};
+use super::report::Report;
+use super::tree::Node;
+
+/// What a user, a password or a parameter of a URL cannot hold as it is.
+const IN_LOGIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Likewise for hosts with ports, and paths.
+const IN_PLACE: &AsciiSet = &IN_LOGIN.remove(b':').remove(b',').remove(b'/').remove(b'[').remove(b']');
+
+/// Completes every text of the table. One that cannot be completed is reported and taken out.
+pub(super) fn expand(table: &mut DeTable<'_>, environment: &Environment, report: &Report<'_>) {
+    expand_table(table, &mut Vec::new(), environment, report);
+}
+
+fn expand_table(
+    table: &mut DeTable<'_>,
+    path: &mut Vec<String>,
+    environment: &Environment,
+    report: &Report<'_>,
+) {
+    let mut wrong = Vec::new();
+    for (key, value) in table.iter_mut() {
+        path.push(key.get_ref().clone().into_owned());
+        let good = expand_node(value, path, environment, report);
+        wrong.extend(path.pop().filter(|_| !good));
+    }
+    for key in wrong {
+        table.remove(key.as_str());
+    }
+}
+
+fn expand_node(
+    node: &mut Node<'_>,
+    path: &mut Vec<String>,
+    environment: &Environment,
+    report: &Report<'_>,
+) -> bool {
+    let span = node.span();
+    match node.get_mut() {
+        DeValue::Table(table) => expand_table(table, path, environment, report),
+        DeValue::Array(values) => {
+            let name = path.pop().unwrap_or_default();
+            for (index, value) in values.iter_mut().enumerate() {
+                path.push(format!("{name}[{index}]"));
+                expand_node(value, path, environment, report);
+                path.pop();
+            }
+            path.push(name);
+        }
+        DeValue::String(text) if text.contains("${") => {
+            match expanded(text, is_url(path), |name| look_up(name, environment)) {
+                Ok(full) => *text = Cow::Owned(full),
+                Err(what) => {
+                    report.add(&span, &path.join("."), what);
+                    return false;
+                }
+            }
+        }
+        _ => {}
+    }
+    true
+}
+
+fn is_url(path: &[String]) -> bool {
+    let is = |at: usize, name: &str| path.get(at).is_some_and(|part| part == name);
+    is(0, "outbox") && (is(2, "store") || is(3, "publish"))
+}
+
+fn look_up(name: &str, environment: &Environment) -> Result<String, String> {
+    if let Some(path) = name.strip_prefix("file:") {
+        return secret_file(Path::new(path));
+    }
+    let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if !is_name {
+        return Err("${ begins a variable: write ${NAME}, ${file:/path}, or $${ for the text ${".to_owned());
+    }
+    environment.get(name).map(str::to_owned).map_err(|error| match error {
+        std::env::VarError::NotPresent => {
+            format!("the variable {name} is not set: set it, or write $${{ for the text ${{")
+        }
+        std::env::VarError::NotUnicode(_) => format!("the variable {name} is no text: set it anew"),
+    })
+}
+
+/// The text with every value in its place. In a URL a value is encoded, unless it is all of it.
+fn expanded(
+    text: &str,
+    is_url: bool,
+    look_up: impl Fn(&str) -> Result<String, String>,
+) -> Result<String, String> {
+    let mut full = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("${") {
+        if rest[..at].ends_with('$') {
+            full.push_str(&rest[..at]);
+            full.push('{');
+            rest = &rest[at + 2..];
+            continue;
+        }
+        let Some(length) = rest[at..].find('}') else {
+            return Err("${ has no }: write ${NAME}, ${file:/path}, or $${ for the text ${".to_owned());
+        };
+        let value = look_up(&rest[at + 2..at + length])?;
+        let behind = &rest[at + length + 1..];
+        let is_all = text.len() == length + 1;
+        full.push_str(&rest[..at]);
+        match is_url && !is_all {
+            true => full.extend(utf8_percent_encode(&value, encoding(&full, behind))),
+            false => full.push_str(&value),
+        }
+        rest = behind;
+    }
+    Ok(full + rest)
+}
+
+/// What must be encoded between these parts of a URL.
+fn encoding(before: &str, behind: &str) -> &'static AsciiSet {
+    let place = behind.split('?').next().unwrap_or_default();
+    if before.contains('?') || place.contains('@') { IN_LOGIN } else { IN_PLACE }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value_of(name: &str) -> Result<String, String> {
+        match name {
+            "PW" => Ok("p@ss:w/rd?".to_owned()),
+            "HOSTS" => Ok("a:1,b:2".to_owned()),
+            name => Err(format!("{name} is not set")),
+        }
+    }
+
+    #[test]
+    fn values_take_the_place_of_names() {
+        for (text, is_url, full) in [
+            ("plain", true, "plain"),
+            ("${PW}", true, "p@ss:w/rd?"),
+            ("a ${PW} b", false, "a p@ss:w/rd? b"),
+            ("kafka://u:${PW}@${HOSTS}/t", true, "kafka://u:p%40ss%3Aw%2Frd%3F@a:1,b:2/t"),
+            ("https://h/x?key=${PW}&a=b", true, "https://h/x?key=p%40ss%3Aw%2Frd%3F&a=b"),
+            ("$${PW} ${PW}", false, "${PW} p@ss:w/rd?"),
+            ("{event_type} $ }", false, "{event_type} $ }"),
+        ] {
+            assert_eq!(expanded(text, is_url, value_of).as_deref(), Ok(full), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_value_is_said_without_the_text() {
+        let secret = "s3ntinel-PW-9f";
+        for text in [format!("{secret}${{MISSING}}"), format!("x${{{secret}!}}"), format!("${{{secret}")] {
+            let said = expanded(&text, false, |name| look_up(name, &Environment::default())).unwrap_err();
+            assert!(!said.contains(secret), "{said}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The texts that a configuration is made of, as if they stood in one row: one range says in which of them
+//! something stands, and where.
+
+use std::ops::Range;
+
+/// A range of bytes in the row of all texts.
+pub(super) type Span = Range<usize>;
+
+/// Where a text comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The file, by the path that was given.
+    File(String),
+    /// A variable of the environment. Its value is never shown.
+    Variable(String),
+    /// An option of the command line. Its value is never shown.
+    Flag(&'static str),
+    /// What holds where nothing was said.
+    Defaults,
+}
+
+/// One text, at its place in the row.
+pub(super) struct Text {
+    pub(super) origin: Origin,
+    pub(super) text: String,
+    pub(super) start: usize,
+    /// Where its lines begin.
+    lines: Vec<usize>,
+}
+
+/// All texts of one configuration.
+#[derive(Default)]
+pub(super) struct Texts(Vec<Text>);
+
+/// A line of a text, and a range of bytes in it.
+pub(super) struct Line<'t> {
+    /// From 1.
+    pub(super) number: usize,
+    /// Where it begins in the row.
+    pub(super) start: usize,
+    pub(super) text: &'t str,
+    pub(super) range: Range<usize>,
+}
+
+impl Texts {
+    /// Puts a text at the end of the row.
+    pub(super) fn add(&mut self, origin: Origin, text: String) {
+        // One byte between two texts: the end of one is not the begin of another.
+        let start = self.0.last().map_or(0, |last| last.start + last.text.len() + 1);
+        let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
+        let lines = std::iter::once(0).chain(breaks).collect();
+        self.0.push(Text { origin, text, start, lines });
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Text> {
+        self.0.iter()
+    }
+
+    /// The text in which a range begins.
+    pub(super) fn of(&self, span: &Span) -> Option<&Text> {
+        self.0.iter().find(|text| (text.start..=text.start + text.text.len()).contains(&span.start))
+    }
+}
+
+impl Text {
+    /// Where all of it stands.
+    pub(super) fn span(&self) -> Span {
+        self.start..self.start + self.text.len()
+    }
+
+    /// The line in which a range begins, and what of the range is in it.
+    pub(super) fn line(&self, span: &Span) -> Line<'_> {
+        let at = span.start.saturating_sub(self.start).min(self.text.len());
+        let number = self.lines.partition_point(|start| *start <= at).max(1);
+        let start = self.lines[number - 1];
+        let text = self.text[start..].split('\n').next().unwrap_or_default();
+        let text = text.strip_suffix('\r').unwrap_or(text);
+        let from = (at - start).min(text.len());
+        let to = span.end.saturating_sub(self.start + start).clamp(from, text.len());
+        Line { number, start: self.start + start, text, range: from..to }
+    }
+}
+
+impl Line<'_> {
+    /// In characters, from 1.
+    pub(super) fn column(&self) -> usize {
+        characters(self.text, self.range.start) + 1
+    }
+}
+
+/// How many characters begin before this byte.
+pub(super) fn characters(text: &str, end: usize) -> usize {
+    text.char_indices().take_while(|(at, _)| *at < end).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_found_by_text_line_and_character() {
+        let mut texts = Texts::default();
+        texts.add(Origin::File("a".to_owned()), "x = 1\r\ngrün = 22\n".to_owned());
+        texts.add(Origin::Flag("--b"), "abc".to_owned());
+        let span = 15..17;
+        let text = texts.of(&span).unwrap();
+        let line = text.line(&span);
+        assert_eq!((line.number, line.column(), line.text), (2, 8, "grün = 22"));
+        assert_eq!(&line.text[line.range], "22");
+        assert_eq!(texts.of(&(19..20)).unwrap().origin, Origin::Flag("--b"));
+        assert!(texts.of(&(1000..1001)).is_none());
+    }
+}

@@ -1,0 +1,89 @@
+//! Works on parsed TOML without losing where its parts stand.
+
+use std::borrow::Cow;
+
+use toml::Spanned;
+use toml::de::{DeArray, DeTable, DeValue};
+
+use super::texts::Span;
+
+/// A value and where it stands.
+pub(super) type Node<'i> = Spanned<DeValue<'i>>;
+
+/// Moves all places, from those of one text to those of the row of texts.
+pub(super) fn shifted<'i>(node: Node<'i>, by: usize) -> Node<'i> {
+    let span = node.span();
+    let value = match node.into_inner() {
+        DeValue::Table(table) => DeValue::Table(shifted_table(table, by)),
+        DeValue::Array(values) => {
+            DeValue::Array(values.into_iter().map(|value| shifted(value, by)).collect::<DeArray<'i>>())
+        }
+        value => value,
+    };
+    Spanned::new(span.start + by..span.end + by, value)
+}
+
+pub(super) fn shifted_table<'i>(table: DeTable<'i>, by: usize) -> DeTable<'i> {
+    let entries = table.into_iter().map(|(key, value)| {
+        let span = key.span();
+        (Spanned::new(span.start + by..span.end + by, key.into_inner()), shifted(value, by))
+    });
+    entries.collect()
+}
+
+pub(super) fn key<'i>(name: impl Into<Cow<'i, str>>, span: &Span) -> Spanned<Cow<'i, str>> {
+    Spanned::new(span.clone(), name.into())
+}
+
+pub(super) fn text<'i>(text: impl Into<Cow<'i, str>>, span: &Span) -> Node<'i> {
+    Spanned::new(span.clone(), DeValue::String(text.into()))
+}
+
+/// Puts a value in, also in the place of another.
+pub(super) fn put<'i>(table: &mut DeTable<'i>, key: Spanned<Cow<'i, str>>, value: Node<'i>) {
+    // An equal key that is there already would stay, and so would its place.
+    table.remove(&**key.get_ref());
+    table.insert(key, value);
+}
+
+/// Lays one table over another: its values win, its tables are merged.
+pub(super) fn overlay<'i>(base: &mut DeTable<'i>, over: DeTable<'i>) {
+    for (key, value) in over {
+        let below = base.remove(&**key.get_ref());
+        let span = value.span();
+        let value = match (below.map(Spanned::into_inner), value.into_inner()) {
+            (Some(DeValue::Table(mut below)), DeValue::Table(above)) => {
+                overlay(&mut below, above);
+                DeValue::Table(below)
+            }
+            (_, above) => above,
+        };
+        base.insert(key, Spanned::new(span, value));
+    }
+}
+
+/// Where a setting such as `poller.batch` stands, or else the innermost table around it that is there.
+pub(super) fn place(table: &DeTable<'_>, setting: &str, around: &Span) -> Span {
+    let (first, rest) = setting.split_once('.').unwrap_or((setting, ""));
+    let Some(value) = table.get(first) else { return around.clone() };
+    match value.get_ref() {
+        DeValue::Table(table) if !rest.is_empty() => place(table, rest, &value.span()),
+        _ => value.span(),
+    }
+}
+
+/// Takes out the innermost value whose key or whose own place holds this range; its path.
+pub(super) fn take_out(table: &mut DeTable<'_>, span: &Span) -> Option<String> {
+    for (key, value) in table.iter_mut() {
+        if let DeValue::Table(inner) = value.get_mut()
+            && let Some(path) = take_out(inner, span)
+        {
+            return Some(format!("{}.{path}", key.get_ref()));
+        }
+    }
+    let holds = |place: Span| place.start <= span.start && span.end <= place.end;
+    let (key, _) = table.iter().find(|(key, value)| holds(key.span()) || holds(value.span()))?;
+    let name = key.get_ref().clone().into_owned();
+    table.remove(name.as_str());
+    Some(name)
+}

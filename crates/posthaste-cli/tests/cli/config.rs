@@ -1,0 +1,557 @@
+//! `posthaste config check` and `config show`, as a person or a script runs them.
+
+use insta::assert_snapshot;
+
+use crate::kit::{Said, Shop};
+
+const TEN_MISTAKES: &str = r#"# A relay for the shop.
+[admin]
+listen = "0.0.0.0:9911"
+redy_lag = "5m"
+
+[outbox.shop]
+stroe = "postgres://shop:s3ntinel-PW-9f@db.example/shop"
+workers = "many"
+
+[outbox.shop.poller]
+interval = "5 parsecs"
+batch = 0
+
+[[outbox.shop.route]]
+aggregate = "Order"
+publish = "kafak://ann:s3ntinel-PW-9f@broker:9092/orders"
+rate = -1
+
+[[outbox.shop.route]]
+aggregate = "Order"
+publish = "https://ann:${NOT_SET}@hooks.example/"
+"#;
+
+const GOOD: &str = r#"
+[admin.tokens.ann]
+role = "operator"
+token = "${TOKEN}"
+
+[outbox.shop]
+store = "postgres://shop:${DB_PASSWORD}@db.example/shop?sslmode=verify-full&password=s3ntinel-PW-9f"
+[outbox.shop.retry]
+max_attempts = 5
+[[outbox.shop.route]]
+name = "orders"
+aggregate = "Order"
+tenant = "acme-*"
+publish = "https://ann:s3ntinel-PW-9f@hooks.example/orders/s3ntinel-PW-9f?key=s3ntinel-PW-9f"
+format = "cloudevents"
+rate = 100
+[outbox.shop.route.webhook]
+signing_key = "${KEY}"
+headers = { X-Key = "${TOKEN}" }
+allow_networks = ["10.0.0.0/8"]
+connect_timeout = "2s"
+[[outbox.shop.route]]
+publish = { out = "stdout:", audit = "file:///var/log/audit.jsonl?fsync=true" }
+
+[outbox.audit]
+store = "sqlite:audit.db"
+mode = "ordered"
+route = [{ publish = "stdout:" }]
+"#;
+
+const KEY: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+fn run(file: &str, args: &[&str]) -> Said {
+    let shop = Shop::without_file();
+    std::fs::write(shop.path("posthaste.toml"), file).expect("the file can be written");
+    let mut command = shop.command(&["config"]);
+    command
+        .args(args)
+        .env("TOKEN", "s3ntinel-PW-9f-and-more")
+        .env("DB_PASSWORD", "s3ntinel-PW-9f")
+        .env("KEY", KEY);
+    Said::of(command.output().expect("the binary starts"))
+}
+
+const FILE: [&str; 2] = ["--config", "posthaste.toml"];
+
+#[test]
+fn file_with_ten_mistakes_is_told_ten() {
+    let said = run(TEN_MISTAKES, &["check", FILE[0], FILE[1]]);
+    assert!(said.stderr.starts_with("posthaste.toml has 10 problems\n"), "{said}");
+    assert_snapshot!(said, @r#"
+--- stderr
+posthaste.toml has 10 problems
+
+posthaste.toml:3:10: admin.listen: other hosts can reach this address, and there is no token: add [admin.tokens.NAME] with role and token, or listen on 127.0.0.1
+  3 | listen = "0.0.0.0:9911"
+    |          ^^^^^^^^^^^^^^
+
+posthaste.toml:4:1: admin.redy_lag: no such setting: did you mean `ready_lag`?
+  4 | redy_lag = …
+    | ^^^^^^^^
+
+posthaste.toml:7:1: outbox.shop.stroe: no such setting: did you mean `store`?
+  7 | stroe = …
+    | ^^^^^
+
+posthaste.toml:8:11: outbox.shop.workers: must be a whole number, zero or more
+  8 | workers = "many"
+    |           ^^^^^^
+
+posthaste.toml:11:12: outbox.shop.poller.interval: is no duration: write it as in "5s", "200ms" or "1h 30m"
+  11 | interval = "5 parsecs"
+     |            ^^^^^^^^^^^
+
+posthaste.toml:12:9: outbox.shop.poller.batch: is 0, must be between 1 and 10000
+  12 | batch = 0
+     |         ^
+
+posthaste.toml:16:11: outbox.shop.route[0].publish: publisher: the URL begins with no scheme that is known: known are kafka, amqp, amqps, nats, tls, redis-stream, rediss-stream, http, https, stdout, file
+  16 | publish = …
+     |           ^
+
+posthaste.toml:17:8: outbox.shop.route[0].rate: rate must be a number above zero
+  17 | rate = -1
+     |        ^^
+
+posthaste.toml:19:1: outbox.shop.route[1]: another route takes the same events: remove one of them
+  19 | [[outbox.shop.route]]
+     | ^^^^^^^^^^^^^^^^^^^^^
+
+posthaste.toml:21:11: outbox.shop.route[1].publish: the variable NOT_SET is not set: set it, or write $${ for the text ${
+  21 | publish = …
+     |           ^
+--- exit code 1
+"#);
+}
+
+#[test]
+fn file_with_ten_mistakes_is_told_ten_in_json() {
+    let said = run(TEN_MISTAKES, &["check", FILE[0], FILE[1], "--output", "json"]);
+    assert_eq!((said.code, said.stderr.as_str(), said.stdout.lines().count()), (1, "", 1));
+    let document: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!(document["problems"].as_array().unwrap().len(), 10);
+    assert_snapshot!(serde_json::to_string_pretty(&document).unwrap(), @r#"
+{
+  "good": false,
+  "problems": [
+    {
+      "column": 10,
+      "line": 3,
+      "setting": "admin.listen",
+      "source": "posthaste.toml",
+      "what": "other hosts can reach this address, and there is no token: add [admin.tokens.NAME] with role and token, or listen on 127.0.0.1"
+    },
+    {
+      "column": 1,
+      "line": 4,
+      "setting": "admin.redy_lag",
+      "source": "posthaste.toml",
+      "what": "no such setting: did you mean `ready_lag`?"
+    },
+    {
+      "column": 1,
+      "line": 7,
+      "setting": "outbox.shop.stroe",
+      "source": "posthaste.toml",
+      "what": "no such setting: did you mean `store`?"
+    },
+    {
+      "column": 11,
+      "line": 8,
+      "setting": "outbox.shop.workers",
+      "source": "posthaste.toml",
+      "what": "must be a whole number, zero or more"
+    },
+    {
+      "column": 12,
+      "line": 11,
+      "setting": "outbox.shop.poller.interval",
+      "source": "posthaste.toml",
+      "what": "is no duration: write it as in \"5s\", \"200ms\" or \"1h 30m\""
+    },
+    {
+      "column": 9,
+      "line": 12,
+      "setting": "outbox.shop.poller.batch",
+      "source": "posthaste.toml",
+      "what": "is 0, must be between 1 and 10000"
+    },
+    {
+      "column": 11,
+      "line": 16,
+      "setting": "outbox.shop.route[0].publish",
+      "source": "posthaste.toml",
+      "what": "publisher: the URL begins with no scheme that is known: known are kafka, amqp, amqps, nats, tls, redis-stream, rediss-stream, http, https, stdout, file"
+    },
+    {
+      "column": 8,
+      "line": 17,
+      "setting": "outbox.shop.route[0].rate",
+      "source": "posthaste.toml",
+      "what": "rate must be a number above zero"
+    },
+    {
+      "column": 1,
+      "line": 19,
+      "setting": "outbox.shop.route[1]",
+      "source": "posthaste.toml",
+      "what": "another route takes the same events: remove one of them"
+    },
+    {
+      "column": 11,
+      "line": 21,
+      "setting": "outbox.shop.route[1].publish",
+      "source": "posthaste.toml",
+      "what": "the variable NOT_SET is not set: set it, or write $${ for the text ${"
+    }
+  ]
+}
+"#);
+}
+
+#[test]
+fn good_file_is_told_what_it_describes() {
+    let said = run(GOOD, &["check", FILE[0], FILE[1]]);
+    assert_snapshot!(said, @r#"
+posthaste.toml is good: 2 outboxes, 3 routes
+--- exit code 0
+"#);
+    let said = run(GOOD, &["check", FILE[0], FILE[1], "--output", "json"]);
+    assert_snapshot!(said, @r#"
+{"good":true,"problems":[]}
+--- exit code 0
+"#);
+}
+
+#[test]
+fn file_that_is_no_toml_is_told_where() {
+    let said = run(
+        "[outbox.shop]\nstore = \"postgres://u:s3ntinel-PW-9f@db/shop\nworkers 4\nx = = 1\n",
+        &["check", FILE[0], FILE[1]],
+    );
+    assert!(!said.stderr.contains("s3ntinel"), "{said}");
+    assert_snapshot!(said, @r#"
+--- stderr
+posthaste.toml has 4 problems
+
+posthaste.toml:2:45: is no TOML: invalid basic string, expected `"`
+  2 | store = …
+    |         ^
+
+posthaste.toml:3:9: is no TOML: key with no value, expected `=`
+  3 | workers …
+    |         ^
+
+posthaste.toml:4:5: is no TOML: extra `=`, expected nothing
+
+posthaste.toml:4:7: is no TOML: unexpected key or value, expected newline, `#`
+--- exit code 1
+"#);
+}
+
+#[test]
+fn configuration_is_shown_with_its_defaults_and_without_secrets() {
+    let said = run(GOOD, &["show", FILE[0], FILE[1]]);
+    assert!(!said.stdout.contains("s3ntinel") && !said.stdout.contains(KEY), "{said}");
+    assert_snapshot!(said, @r#"
+[admin]
+listen = "127.0.0.1:9911"
+ready_lag = "5m"
+
+[admin.tokens.ann]
+role = "operator"
+token = "***"
+
+[log]
+format = "text"
+level = "info"
+
+[outbox.audit]
+drain = "30s"
+migrate = false
+mode = "ordered"
+pgbouncer = false
+publish_timeout = "10s"
+store = "sqlite:audit.db"
+store_timeout = "10s"
+table = "outbox_event"
+
+[outbox.audit.lease]
+duration = "30s"
+hot = "10s"
+
+[outbox.audit.metrics]
+prefix = "outbox"
+
+[outbox.audit.poller]
+batch = 500
+busy_interval = "50ms"
+interval = "250ms"
+skip_recent = "0s"
+
+[outbox.audit.purge]
+batch = 500
+interval = "1h"
+on_done = "keep"
+
+[outbox.audit.purge.dead]
+action = "keep"
+after = "7days"
+
+[outbox.audit.purge.done]
+action = "delete"
+after = "7days"
+
+[outbox.audit.queue]
+bytes = 67108864
+cold = 1000
+fairness = "weighted"
+hot = 1000
+
+[[outbox.audit.route]]
+aggregate = "*"
+event = "*"
+name = "*"
+publish = "stdout:"
+
+[outbox.shop]
+drain = "30s"
+migrate = false
+mode = "multi_node"
+no_route_grace = "10m"
+pgbouncer = false
+publish_timeout = "10s"
+schema = "public"
+store = "postgres://***@db.example/shop?sslmode=verify-full&password=***"
+store_timeout = "10s"
+table = "outbox_event"
+workers = 4
+
+[outbox.shop.lease]
+duration = "30s"
+hot = "10s"
+
+[outbox.shop.metrics]
+prefix = "outbox"
+
+[outbox.shop.poller]
+batch = 500
+busy_interval = "50ms"
+interval = "250ms"
+skip_recent = "0s"
+
+[outbox.shop.purge]
+batch = 500
+interval = "1h"
+on_done = "keep"
+
+[outbox.shop.purge.dead]
+action = "keep"
+after = "7days"
+
+[outbox.shop.purge.done]
+action = "delete"
+after = "7days"
+
+[outbox.shop.queue]
+bytes = 67108864
+cold = 1000
+fairness = "weighted"
+hot = 1000
+
+[outbox.shop.retry]
+base_delay = "200ms"
+jitter = [0.5, 1.5]
+max_attempts = 5
+max_delay = "1m"
+
+[[outbox.shop.route]]
+aggregate = "Order"
+event = "*"
+format = "cloudevents"
+name = "orders"
+publish = "https://***@hooks.example/***"
+rate = 100.0
+tenant = "acme-*"
+
+[outbox.shop.route.webhook]
+allow_http = false
+allow_networks = ["10.0.0.0/8"]
+connect_timeout = "2s"
+signing_key = "***"
+
+[outbox.shop.route.webhook.headers]
+X-Key = "***"
+
+[[outbox.shop.route]]
+aggregate = "*"
+event = "*"
+name = "*"
+
+[outbox.shop.route.publish]
+audit = "file:///var/log/audit.jsonl?fsync=true"
+out = "stdout:"
+--- exit code 0
+"#);
+    let json = run(GOOD, &["show", FILE[0], FILE[1], "--output", "json"]);
+    let document: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    let same: serde_json::Value = toml::from_str(&said.stdout).unwrap();
+    assert_eq!(document, same);
+}
+
+#[test]
+fn what_is_shown_is_good_but_for_its_secrets() {
+    let shown = run(GOOD, &["show", FILE[0], FILE[1]]).stdout;
+    let checked = run(&shown, &["check", FILE[0], FILE[1], "--output", "json"]);
+    let document: serde_json::Value = serde_json::from_str(&checked.stdout).unwrap();
+    let settings: Vec<&str> = document["problems"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|problem| problem["setting"].as_str().unwrap())
+        .collect();
+    assert_eq!(settings, ["admin.tokens.ann.token", "outbox.shop.route[0].webhook.signing_key"], "{checked}");
+}
+
+#[test]
+fn mistakes_about_webhooks_are_told_without_secrets() {
+    let file = r#"
+[outbox.shop]
+store = "sqlite:x.db"
+[[outbox.shop.route]]
+event = "A"
+publish = "https://hooks.example/"
+[outbox.shop.route.webhook]
+signing_key = "s3ntinel-PW-9f"
+headers = { Host = "s3ntinel-PW-9f" }
+allow_networks = ["10.0.0.0/99"]
+ca = "missing.pem"
+request = 4
+[[outbox.shop.route]]
+event = "B"
+publish = "stdout:"
+webhook = { allow_http = true }
+[[outbox.shop.route]]
+publish = "http://hooks.example/s3ntinel-PW-9f"
+"#;
+    let said = run(file, &["check", FILE[0], FILE[1]]);
+    assert!(!said.stderr.contains("s3ntinel"), "{said}");
+    assert_snapshot!(said, @r#"
+--- stderr
+posthaste.toml has 7 problems
+
+posthaste.toml:8:15: outbox.shop.route[0].webhook.signing_key: a signing key is whsec_ and 24 to 64 bytes in base64: make one with `echo whsec_$(openssl rand -base64 32)`
+  8 | signing_key = …
+    |               ^
+
+posthaste.toml:9:20: outbox.shop.route[0].webhook.headers: cannot set host: it is made for each request
+  9 | headers = { …
+    |             ^
+
+posthaste.toml:10:18: outbox.shop.route[0].webhook.allow_networks: has something that is no network: write one as 10.0.0.0/8, fd00::/8 or 127.0.0.1
+  10 | allow_networks = ["10.0.0.0/99"]
+     |                  ^^^^^^^^^^^^^^^
+
+posthaste.toml:11:6: outbox.shop.route[0].webhook.ca: cannot be read (No such file or directory (os error 2)): see that it is a file which this user may read
+  11 | ca = "missing.pem"
+     |      ^^^^^^^^^^^^^
+
+posthaste.toml:12:1: outbox.shop.route[0].webhook.request: no such setting: did you mean `requests`?
+  12 | request = 4
+     | ^^^^^^^
+
+posthaste.toml:16:11: outbox.shop.route[1].webhook: is for https URLs, and this route publishes to none: leave it out
+  16 | webhook = { allow_http = true }
+     |           ^^^^^^^^^^^^^^^^^^^^^
+
+posthaste.toml:18:11: outbox.shop.route[2].publish: http sends events in the clear: write https, or allow it in a configuration file with webhook.allow_http = true below the route
+  18 | publish = …
+     |           ^
+--- exit code 1
+"#);
+}
+
+#[test]
+fn options_alone_are_a_configuration() {
+    let said =
+        run("", &["check", "--store", "sqlite:x.db", "--publish", "Order.*=stdout:", "--publish", "stdout:"]);
+    assert_snapshot!(said, @r#"
+the configuration is good: 1 outbox, 2 routes
+--- exit code 0
+"#);
+    let said =
+        run("", &["check", "--publish", "Order.*=kafak://u:s3ntinel-PW-9f@h", "--listen", "0.0.0.0:1"]);
+    assert!(!said.stderr.contains("s3ntinel"), "{said}");
+    assert_snapshot!(said, @r#"
+--- stderr
+the configuration has 2 problems
+
+--listen: admin.listen: other hosts can reach this address, and there is no token: add [admin.tokens.NAME] with role and token, or listen on 127.0.0.1
+
+--publish: outbox.outbox.route[0].publish: publisher: the URL begins with no scheme that is known: known are kafka, amqp, amqps, nats, tls, redis-stream, rediss-stream, http, https, stdout, file
+--- exit code 1
+"#);
+}
+
+#[test]
+fn options_alone_do_not_allow_http() {
+    let said = run("", &["check", "--store", "sqlite:x.db", "--publish", "http://hooks.example/"]);
+    assert_snapshot!(said, @r#"
+--- stderr
+the configuration has 1 problem
+
+--publish: outbox.outbox.route[0].publish: http sends events in the clear: write https, or allow it in a configuration file with webhook.allow_http = true below the route
+--- exit code 1
+"#);
+}
+
+#[test]
+fn file_and_options_exclude_each_other() {
+    let said = run(GOOD, &["check", FILE[0], FILE[1], "--publish", "stdout:"]);
+    assert_snapshot!(said, @r#"
+--- stderr
+error: --config and --publish exclude each other: write it into the file, or leave out --config
+--- exit code 2
+"#);
+    let said = run(GOOD, &["show"]);
+    assert_snapshot!(said, @r#"
+--- stderr
+error: there is nothing to deliver: name a file with --config posthaste.toml, or write --store URL and --publish 'PATTERN=URL'
+--- exit code 2
+"#);
+    let said = run(GOOD, &["show", "--config", "missing.toml"]);
+    assert_snapshot!(said, @r#"
+--- stderr
+error: missing.toml has 1 problem
+
+missing.toml: is not there: see whether the path is right
+--- exit code 2
+"#);
+}
+
+#[test]
+fn environment_is_applied() {
+    let shop = Shop::without_file();
+    std::fs::write(
+        shop.path("posthaste.toml"),
+        "[outbox.shop]\nstore = \"sqlite:a.db\"\nroute = [{ publish = \"stdout:\" }]\n",
+    )
+    .unwrap();
+    let mut command = shop.command(&["config", "show", "--config", "posthaste.toml", "--output", "json"]);
+    command
+        .env("POSTHASTE__OUTBOX__SHOP__WORKERS", "9")
+        .env("POSTHASTE__OUTBOX__SHOP__ROUTE__0__RATE", "0.5");
+    let said = Said::of(command.output().unwrap());
+    let document: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!(document["outbox"]["shop"]["workers"], 9);
+    assert_eq!(document["outbox"]["shop"]["route"][0]["rate"], 0.5);
+    let mut command = shop.command(&["config", "check", "--config", "posthaste.toml"]);
+    let said = Said::of(command.env("POSTHASTE__OUTBOX__SHPO__WORKERS", "s3ntinel-PW-9f").output().unwrap());
+    assert_snapshot!(said, @r#"
+--- stderr
+posthaste.toml has 1 problem
+
+POSTHASTE__OUTBOX__SHPO__WORKERS: outbox.shpo.workers: leads nowhere: there is no outbox `shpo`: did you mean `shop`?
+--- exit code 1
+"#);
+}
