@@ -1,0 +1,137 @@
+//! Who may do what: bearer tokens with roles, or everybody on this machine.
+
+use axum::extract::Request;
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use sha2::{Digest, Sha256};
+use subtle::{ConditionallySelectable, ConstantTimeEq};
+
+use super::refusal::Refusal;
+use super::routes::{Needs, Route};
+use crate::config::{Role, TokenConfig};
+
+/// Who asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Who {
+    /// None where nothing is needed.
+    pub(super) role: Option<Role>,
+    /// As the audit names them.
+    pub(super) actor: String,
+}
+
+/// The tokens, of which only digests are kept.
+pub(super) struct Access {
+    keys: Vec<Key>,
+}
+
+struct Key {
+    digest: [u8; 32],
+    who: Who,
+}
+
+impl Access {
+    pub(super) fn new(tokens: &[TokenConfig]) -> Self {
+        Self { keys: tokens.iter().map(Key::new).collect() }
+    }
+
+    /// Whether this request may go on to its route.
+    pub(super) fn admit(&self, route: &Route, uri: &Uri, headers: &HeaderMap) -> Result<Who, Refusal> {
+        if self.keys.is_empty() {
+            is_local(uri, headers)?;
+            is_no_foreign_page(&route.method, headers)?;
+            return Ok(Who { role: Some(Role::Operator), actor: "api:local".to_owned() });
+        }
+        let needed = match route.needs {
+            Needs::Nothing => return Ok(Who { role: None, actor: "api:unknown".to_owned() }),
+            Needs::Viewer => Role::Viewer,
+            Needs::Operator => Role::Operator,
+        };
+        let who = bearer(headers).and_then(|token| self.holder(token)).ok_or_else(no_token)?;
+        if who.role < Some(needed) { Err(too_low()) } else { Ok(who.clone()) }
+    }
+
+    /// The answer to a request that has no route: without tokens, strangers do not get even this.
+    pub(super) fn refuse(&self, request: &Request, refusal: Refusal) -> Refusal {
+        match self.keys.is_empty() {
+            true => is_local(request.uri(), request.headers()).err().unwrap_or(refusal),
+            false => refusal,
+        }
+    }
+
+    /// Whose token this is. Every token is compared, and every byte of it: how long it takes tells nothing.
+    fn holder(&self, token: &str) -> Option<&Who> {
+        let digest = digest(token);
+        let mut found = u64::MAX;
+        for (place, key) in (0u64..).zip(&self.keys) {
+            found.conditional_assign(&place, key.digest.ct_eq(&digest));
+        }
+        let key = self.keys.get(usize::try_from(found).ok()?)?;
+        Some(&key.who)
+    }
+}
+
+impl std::fmt::Debug for Access {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.keys.iter().map(|key| &key.who)).finish()
+    }
+}
+
+impl Key {
+    fn new(token: &TokenConfig) -> Self {
+        let who = Who { role: Some(token.role), actor: format!("api:{}", token.name) };
+        Self { digest: digest(token.token.secret()), who }
+    }
+}
+
+/// Of one length, whatever the length of the token.
+fn digest(token: &str) -> [u8; 32] {
+    Sha256::digest(token).into()
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let mut all = headers.get_all(header::AUTHORIZATION).iter();
+    let (value, None) = (all.next()?, all.next()) else { return None };
+    let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("Bearer").then(|| token.trim())
+}
+
+fn no_token() -> Refusal {
+    let advice = "send the header Authorization: Bearer TOKEN with a token of the relay's configuration";
+    Refusal::new(StatusCode::UNAUTHORIZED, "this needs a token that the relay knows", advice)
+}
+
+fn too_low() -> Refusal {
+    let error = "this needs the role operator";
+    Refusal::new(StatusCode::FORBIDDEN, error, "ask somebody who has a token with this role")
+}
+
+/// Without tokens, a name that leads to this machine today may be a trick: a web page can make its own name
+/// lead here, and its browser would let it read the answers.
+fn is_local(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+    let named = headers.get_all(header::HOST).iter().map(|host| host.to_str().ok());
+    let all_local = named.chain(uri.authority().map(|authority| Some(authority.as_str()))).all(|host| {
+        host.and_then(|host| host.parse::<Authority>().ok()).is_some_and(|host| is_loopback(host.host()))
+    });
+    if all_local {
+        return Ok(());
+    }
+    let advice = "ask for 127.0.0.1, [::1] or localhost, or give the relay a token";
+    Err(Refusal::new(StatusCode::MISDIRECTED_REQUEST, "without tokens only this machine is served", advice))
+}
+
+fn is_loopback(host: &str) -> bool {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    let address = bare.parse::<std::net::IpAddr>();
+    host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
+}
+
+/// Without tokens, a web page that is open on this machine could send requests here. Browsers say so.
+fn is_no_foreign_page(method: &Method, headers: &HeaderMap) -> Result<(), Refusal> {
+    let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
+    let from_page = headers.contains_key(header::ORIGIN) || site.is_some_and(|site| site != b"none");
+    if method.is_safe() || !from_page {
+        return Ok(());
+    }
+    let advice = "send it from a program, or give the relay a token";
+    Err(Refusal::new(StatusCode::FORBIDDEN, "without tokens a web page may change nothing", advice))
+}

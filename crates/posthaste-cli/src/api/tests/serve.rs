@@ -1,0 +1,69 @@
+//! The listener on a socket.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::kit::{api, served};
+use crate::api::serve;
+
+struct Running {
+    address: std::net::SocketAddr,
+    stop: oneshot::Sender<()>,
+    ended: JoinHandle<()>,
+}
+
+async fn running() -> Running {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let api = api(served(), Vec::new());
+    let ended = tokio::spawn(async move {
+        serve(listener, Arc::clone(&api), async { drop(stopped.await) }).await;
+    });
+    Running { address, stop, ended }
+}
+
+async fn connect(running: &Running, request: &str) -> BufReader<TcpStream> {
+    let mut stream = TcpStream::connect(running.address).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    BufReader::new(stream)
+}
+
+#[tokio::test]
+async fn stop_ends_tails_and_idle_connections_at_once() {
+    let running = running().await;
+    let tail = "GET /api/v1/outboxes/orders/tail HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let mut tail = connect(&running, tail).await;
+    let mut head = String::new();
+    tail.read_line(&mut head).await.unwrap();
+    assert_eq!(head, "HTTP/1.1 200 OK\r\n");
+    let mut idle = connect(&running, "GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+    idle.read_line(&mut head).await.unwrap();
+
+    running.stop.send(()).unwrap();
+    timeout(Duration::from_secs(5), running.ended).await.expect("it stops").unwrap();
+    let mut rest = Vec::new();
+    tail.read_to_end(&mut rest).await.unwrap();
+    assert!(rest.ends_with(b"0\r\n\r\n"), "the stream is ended, not cut: {rest:?}");
+    assert!(TcpStream::connect(running.address).await.is_err(), "nobody listens any more");
+}
+
+#[tokio::test]
+async fn nonsense_on_the_wire_ends_one_connection() {
+    let running = running().await;
+    let mut nonsense = connect(&running, "\u{1}\u{2}\u{3} nonsense\r\n\r\n").await;
+    let mut answer = String::new();
+    nonsense.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+    let good = "GET /health/live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    let mut good = connect(&running, good).await;
+    answer.clear();
+    good.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with(r#"{"live":true}"#), "{answer}");
+}

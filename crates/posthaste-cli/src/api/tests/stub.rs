@@ -1,0 +1,129 @@
+//! A store that is in trouble: it never answers, it fails, or its code is wrong.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use posthaste::admin::{
+    AuditEntry, Backlog, BacklogBy, DeadGroup, Filter, Finding, Page, PageRequest, Replay, Stats,
+};
+use posthaste::store::{Claim, Claimed, Park, Purge, Release, Renew, Settle, Settled, Unpark, Wake};
+use posthaste::{Admin, EventDetail, EventId, EventRow, Store, StoreError, Timestamp};
+
+use super::kit::Kit;
+
+/// What a driver may say: it is for the log, and in no answer.
+pub(super) const DRIVER: &str = "sEcret-of-the-driver";
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Trouble {
+    Silent,
+    Broken,
+    Unable,
+    Panics,
+}
+
+#[derive(Debug)]
+pub(super) struct Stub {
+    trouble: Trouble,
+    /// How often it was asked.
+    asked: Arc<AtomicUsize>,
+}
+
+/// A listener over such a store, and how often that was asked.
+pub(super) fn in_trouble(trouble: Trouble) -> (Kit, Arc<AtomicUsize>) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let stub = Arc::new(Stub { trouble, asked: asked.clone() });
+    (Kit::over(stub.clone(), stub), asked)
+}
+
+impl Stub {
+    async fn answer<T>(&self) -> Result<T, StoreError> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        match self.trouble {
+            Trouble::Silent => pending().await,
+            Trouble::Broken => Err(StoreError::backend("test", DRIVER)),
+            Trouble::Unable => Err(StoreError::Unsupported { store: "test", operation: "do this" }),
+            Trouble::Panics => panic!("{DRIVER}"),
+        }
+    }
+}
+
+#[async_trait]
+impl Admin for Stub {
+    async fn stats(&self) -> Result<Stats, StoreError> {
+        self.answer().await
+    }
+    async fn backlog(&self, _: BacklogBy, _: usize) -> Result<Backlog, StoreError> {
+        self.answer().await
+    }
+    async fn count(&self, _: &Filter) -> Result<u64, StoreError> {
+        self.answer().await
+    }
+    async fn list(&self, _: &Filter, _: &PageRequest) -> Result<Page<EventRow>, StoreError> {
+        self.answer().await
+    }
+    async fn get(&self, _: &EventId) -> Result<Option<EventDetail>, StoreError> {
+        self.answer().await
+    }
+    async fn dead_groups(&self, _: usize) -> Result<Vec<DeadGroup>, StoreError> {
+        self.answer().await
+    }
+    async fn replay(&self, _: &EventId, _: &Replay<'_>) -> Result<bool, StoreError> {
+        self.answer().await
+    }
+    async fn replay_all(&self, _: &Filter, _: usize, _: &Replay<'_>) -> Result<u64, StoreError> {
+        self.answer().await
+    }
+    async fn discard(&self, _: &Filter, _: usize, _: &str) -> Result<u64, StoreError> {
+        self.answer().await
+    }
+    async fn purge(&self, _: &Purge, _: &str) -> Result<u64, StoreError> {
+        self.answer().await
+    }
+    async fn pause(&self, _: &str, _: &str) -> Result<bool, StoreError> {
+        self.answer().await
+    }
+    async fn resume(&self, _: &str, _: &str) -> Result<bool, StoreError> {
+        self.answer().await
+    }
+    async fn diagnose(&self) -> Result<Vec<Finding>, StoreError> {
+        self.answer().await
+    }
+    async fn audit(&self, _: &PageRequest) -> Result<Page<AuditEntry>, StoreError> {
+        self.answer().await
+    }
+}
+
+#[async_trait]
+impl Store for Stub {
+    async fn claim(&self, _: &Claim<'_>) -> Result<Claimed, StoreError> {
+        self.answer().await
+    }
+    async fn settle(&self, _: &Settle<'_>) -> Result<Vec<Settled>, StoreError> {
+        self.answer().await
+    }
+    async fn renew(&self, _: &Renew<'_>) -> Result<Vec<EventId>, StoreError> {
+        self.answer().await
+    }
+    async fn release(&self, _: &Release<'_>) -> Result<u64, StoreError> {
+        self.answer().await
+    }
+    async fn park(&self, _: &Park<'_>) -> Result<u64, StoreError> {
+        self.answer().await
+    }
+    async fn unpark(&self, _: &Unpark<'_>) -> Result<u64, StoreError> {
+        self.answer().await
+    }
+    async fn purge(&self, _: &Purge) -> Result<u64, StoreError> {
+        self.answer().await
+    }
+    async fn oldest_pending(&self, _: Option<Timestamp>) -> Result<Option<Duration>, StoreError> {
+        self.answer().await
+    }
+    fn wake(&self) -> Option<Wake> {
+        None
+    }
+}
