@@ -1,4 +1,5 @@
-//! A Python with clients of RabbitMQ and NATS that are not ours, in an environment of its own.
+//! A Python with what is not ours: clients of RabbitMQ and NATS, and a program that attacks an HTTP API. In an
+//! environment of its own.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,11 +7,11 @@ use std::process::Command;
 use super::set::Set;
 use super::{Service, cache, given, process};
 
-/// The program `python`, with `pika` and `nats` to import.
+/// The program `python`, with `nats`, `pika` and `schemathesis` to import.
 const PYTHON: &str = "POSTHASTE_TEST_PYTHON";
 
 /// As pip takes them.
-const PACKAGES: &[&str] = &["pika==1.3.2", "nats-py==2.11.0"];
+const PACKAGES: &[&str] = &["pika==1.3.2", "nats-py==2.11.0", "schemathesis==4.32.5"];
 
 pub(super) const SERVICE: Service = Service { missing_packages, start };
 
@@ -30,7 +31,7 @@ fn start(set: &mut Set) -> Result<(), String> {
         None => cache::obtain(&folder_name(), install)?.join("bin/python"),
     };
     // It may have been given wrongly, or be a link to one that was removed since.
-    let imports = process::run(Command::new(&python).args(["-c", "import nats, pika"]));
+    let imports = process::run(Command::new(&python).args(["-c", "import nats, pika, schemathesis"]));
     imports.map_err(|error| format!("{error}\n{} does not work: remove it.", python.display()))?;
     set.export(PYTHON, python.display().to_string());
     Ok(())
@@ -54,6 +55,6 @@ mod tests {
 
     #[test]
     fn other_versions_have_another_folder() {
-        assert_eq!(folder_name(), "python-pika-1.3.2-nats-py-2.11.0");
+        assert_eq!(folder_name(), "python-pika-1.3.2-nats-py-2.11.0-schemathesis-4.32.5");
     }
 }
