@@ -3,13 +3,24 @@
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use posthaste::EventId;
 use posthaste::admin::{Filter, PageRequest};
+use posthaste::{EventId, Status};
 use posthaste_redis::OutboxName;
 use posthaste_sqlx::{SchemaName, TableName};
 
+use crate::commands::audit::AuditArgs;
 use crate::commands::bench::BenchArgs;
+#[cfg(feature = "relay")]
+use crate::commands::config::ConfigCommand;
+use crate::commands::dead::DeadCommand;
 use crate::commands::demo::DemoArgs;
+use crate::commands::event::EventCommand;
+#[cfg(feature = "relay")]
+use crate::commands::relay::RelayArgs;
+use crate::commands::route::{PauseArgs, ResumeArgs};
+use crate::commands::status::StatusArgs;
+#[cfg(feature = "relay")]
+use crate::commands::tail::TailArgs;
 use crate::failure::Usage;
 use crate::output::Output;
 use crate::place::Place;
@@ -19,9 +30,11 @@ const EXAMPLES: &str = "\
 Examples:
   export POSTHASTE_STORE=postgres://shop@db.example/shop
   posthaste migrate apply                    create the outbox table
+  posthaste relay --publish kafka://broker:9092/orders
   posthaste status                           what waits, what is late, what died
   posthaste dead list                        what died and why
   posthaste dead replay --all --type OrderPlaced --error timeout
+  posthaste pause mail                       stop the deliveries of a route, on every engine
   posthaste purge --done --older-than 7d
   posthaste demo                             see it work, with nothing to install
   posthaste bench --store sqlite:bench.db    how fast it is on this machine
@@ -43,14 +56,25 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    #[cfg(feature = "relay")]
+    Relay(RelayArgs),
+    /// Check and show the configuration of a relay
+    #[cfg(feature = "relay")]
+    #[command(subcommand)]
+    Config(ConfigCommand),
     Status(StatusArgs),
-    /// Look at one event
+    #[cfg(feature = "relay")]
+    Tail(TailArgs),
+    /// Look at events
     #[command(subcommand)]
     Event(EventCommand),
     /// Look at DEAD events, send them out again, or delete them
     #[command(subcommand)]
     Dead(DeadCommand),
+    Pause(PauseArgs),
+    Resume(ResumeArgs),
     Purge(PurgeArgs),
+    Audit(AuditArgs),
     /// Create, upgrade and check the outbox table
     #[command(subcommand)]
     Migrate(MigrateCommand),
@@ -82,12 +106,30 @@ pub(crate) struct StoreArgs {
 }
 
 impl StoreArgs {
+    /// What a configuration says.
+    #[cfg(feature = "relay")]
+    pub(crate) fn new(
+        url: TypedUrl,
+        table: Option<String>,
+        schema: Option<SchemaName>,
+        pgbouncer: bool,
+    ) -> Self {
+        Self { url, table, schema, pgbouncer }
+    }
+
     pub(crate) fn place(&self) -> Place {
         let usual = || match self.url.is_redis() {
             true => OutboxName::default().to_string(),
             false => TableName::default().to_string(),
         };
         Place { table: self.table.clone().unwrap_or_else(usual), schema: self.schema.clone() }
+    }
+
+    /// Whether both lead to the same outbox, as far as their URLs can tell.
+    #[cfg(feature = "relay")]
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let place = |store: &Self| (store.place().table, store.schema.clone().unwrap_or_default());
+        self.url == other.url && place(self) == place(other)
     }
 
     /// The outbox, where it is a table.
@@ -99,120 +141,6 @@ impl StoreArgs {
     pub(crate) fn outbox(&self) -> Result<OutboxName, Usage> {
         OutboxName::new(&self.place().table).map_err(|error| Usage::new(format!("--table: {error}")))
     }
-}
-
-/// How much waits, is late, died and is done, what is paused, and what looks wrong
-///
-/// JSON: {"store", "table", "schema": only if one was named, "pending": {"new", "retry", "due", "leased", "parked", "scheduled"},
-/// "done", "dead", "archived", "oldest_pending_seconds": number or null, "paused": [route],
-/// "findings": [{"severity": "note|warning|problem", "what", "advice"}]}
-#[derive(Debug, Args)]
-pub(crate) struct StatusArgs {
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum EventCommand {
-    Show(ShowArgs),
-}
-
-/// All that the row of an event knows, with its headers and its payload
-///
-/// JSON: the row's columns with times as RFC 3339 text, "topic", "content_type", "schema_version",
-/// "headers": {name: value}, and "payload": {"json": value}, {"text": "…"} or {"hex": "…"}.
-///
-/// Exit code 1 if there is no such event.
-#[derive(Debug, Args)]
-pub(crate) struct ShowArgs {
-    /// The event's id
-    #[arg(value_name = "ID")]
-    pub(crate) id: String,
-
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum DeadCommand {
-    List(ListArgs),
-    /// The same as `event show`, for a DEAD event
-    Show(ShowArgs),
-    Replay(ReplayArgs),
-    Discard(DiscardArgs),
-}
-
-/// DEAD events, oldest first, page by page, and how many there are of each type and reason
-///
-/// JSON: {"total": how many match, "events": [row], "next": number for --after or null,
-/// "groups": [{"aggregate_type", "event_type", "reason", "count", "first", "last"}]}; the groups
-/// are of all DEAD events, the largest ten, whatever the filter says.
-#[derive(Debug, Args)]
-pub(crate) struct ListArgs {
-    #[command(flatten)]
-    pub(crate) filter: FilterArgs,
-
-    /// At most so many events
-    #[arg(long, value_name = "N", default_value = "20", value_parser = parse_limit)]
-    pub(crate) limit: usize,
-
-    /// Continue after this number, which the page before has named
-    #[arg(long, value_name = "SEQ", allow_negative_numbers = true)]
-    pub(crate) after: Option<i64>,
-
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
-}
-
-/// Send DEAD events out again, as if they were new
-///
-/// Attempts, error and lease are reset; an event that was delivered to a part of its destinations
-/// goes to the others only, unless --forget-progress says so.
-///
-/// JSON: {"action": "replay", "dry_run", "matched": how many are meant, "exact": true, "changed": how
-/// many were replayed, "remaining": how many match now or null, "unchanged": [ids that are not DEAD]}
-///
-/// Exit code 1 if one of the ids is not that of a DEAD event.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  posthaste dead replay 0197f3c1-6c5e-7b1a-9d55-3f1f2c7d8e90
-  posthaste dead replay --all --type OrderPlaced --error 'connection refused' --dry-run
-  posthaste dead replay --all --yes")]
-pub(crate) struct ReplayArgs {
-    #[command(flatten)]
-    pub(crate) which: Which,
-
-    /// Deliver to every destination again, also to those that have the event
-    #[arg(long)]
-    pub(crate) forget_progress: bool,
-
-    #[command(flatten)]
-    pub(crate) consent: Consent,
-
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
-}
-
-/// Delete DEAD events for good
-///
-/// JSON: as of `dead replay`, with "action": "discard"
-///
-/// Exit code 1 if one of the ids is not that of a DEAD event.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  posthaste dead discard 0197f3c1-6c5e-7b1a-9d55-3f1f2c7d8e90
-  posthaste dead discard --all --tenant acme --dry-run")]
-pub(crate) struct DiscardArgs {
-    #[command(flatten)]
-    pub(crate) which: Which,
-
-    #[command(flatten)]
-    pub(crate) consent: Consent,
-
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
 }
 
 /// Delete old DONE, DEAD or archived events, or move them to the archive
@@ -317,41 +245,53 @@ pub(crate) struct Named {
     pub(crate) all: bool,
 }
 
-const FILTERS: &str = "Filters";
-
-/// Which DEAD events; every condition counts.
+/// Which events; every condition counts.
 #[derive(Debug, Default, Args)]
 pub(crate) struct FilterArgs {
     /// Only this event type
-    #[arg(long = "type", value_name = "TYPE", help_heading = FILTERS)]
+    #[arg(long = "type", value_name = "TYPE", help_heading = FilterArgs::HEADING)]
     pub(crate) event_type: Option<String>,
 
     /// Only this aggregate type
-    #[arg(long, value_name = "TYPE", help_heading = FILTERS)]
+    #[arg(long, value_name = "TYPE", help_heading = FilterArgs::HEADING)]
     pub(crate) aggregate_type: Option<String>,
 
     /// Only this aggregate id
-    #[arg(long, value_name = "ID", help_heading = FILTERS)]
+    #[arg(long, value_name = "ID", help_heading = FilterArgs::HEADING)]
     pub(crate) aggregate_id: Option<String>,
 
     /// Only this tenant
-    #[arg(long, value_name = "ID", help_heading = FILTERS)]
+    #[arg(long, value_name = "ID", help_heading = FilterArgs::HEADING)]
     pub(crate) tenant: Option<String>,
 
     /// Only events whose error contains this text
-    #[arg(long, value_name = "TEXT", help_heading = FILTERS)]
+    #[arg(long, value_name = "TEXT", help_heading = FilterArgs::HEADING)]
     pub(crate) error: Option<String>,
+
+    /// Only events that died at least so long ago, such as 7d or 12h; of others, that were done or
+    /// inserted so long ago
+    #[arg(long, value_name = "DURATION", help_heading = FilterArgs::HEADING, value_parser = humantime::parse_duration)]
+    pub(crate) older_than: Option<Duration>,
 }
 
 impl FilterArgs {
+    pub(crate) const HEADING: &str = "Filters";
+
     pub(crate) fn dead(&self) -> Filter {
+        self.with(Some(Status::Dead))
+    }
+
+    /// These conditions, and a status.
+    pub(crate) fn with(&self, status: Option<Status>) -> Filter {
         Filter {
+            status,
             event_type: self.event_type.clone(),
             aggregate_type: self.aggregate_type.clone(),
             aggregate_id: self.aggregate_id.clone(),
             tenant_id: self.tenant.clone(),
             error_contains: self.error.clone(),
-            ..Filter::dead()
+            older_than: self.older_than,
+            ..Filter::default()
         }
     }
 }
@@ -367,19 +307,50 @@ pub(crate) struct Consent {
     #[arg(long, conflicts_with = "yes")]
     pub(crate) dry_run: bool,
 
-    /// Who asks, for the store's record of what operators did [default: cli:$USER]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) actor: Option<String>,
+    #[command(flatten)]
+    pub(crate) actor: ActorArgs,
 }
 
 impl Consent {
     pub(crate) fn actor(&self) -> String {
+        self.actor.name()
+    }
+}
+
+/// Who changes something.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ActorArgs {
+    /// Who asks, for the store's record of what operators did [default: cli:$USER]
+    #[arg(long, value_name = "NAME")]
+    actor: Option<String>,
+}
+
+impl ActorArgs {
+    pub(crate) fn name(&self) -> String {
         let user = || ["USER", "LOGNAME", "USERNAME"].iter().find_map(|name| std::env::var(name).ok());
         match (&self.actor, user()) {
             (Some(actor), _) => actor.clone(),
             (None, Some(user)) => format!("cli:{user}"),
             (None, None) => "cli".to_owned(),
         }
+    }
+}
+
+/// Which page of a list.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct PageArgs {
+    /// At most so many
+    #[arg(long, value_name = "N", default_value = "20", value_parser = parse_limit)]
+    limit: usize,
+
+    /// Continue after this number, which the page before has named
+    #[arg(long, value_name = "SEQ", allow_negative_numbers = true)]
+    after: Option<i64>,
+}
+
+impl PageArgs {
+    pub(crate) fn request(self) -> PageRequest {
+        PageRequest { after: self.after, limit: self.limit }
     }
 }
 
@@ -396,7 +367,8 @@ impl Named {
     }
 }
 
-fn parse_limit(text: &str) -> Result<usize, String> {
+/// So many entries as a page can have.
+pub(crate) fn parse_limit(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(limit @ 1..=PageRequest::MAX_LIMIT) => Ok(limit),
         _ => Err(format!("a number from 1 to {}", PageRequest::MAX_LIMIT)),

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use posthaste::StoreError;
 use posthaste_sqlx::OpenError;
 use sqlx::mysql::MySqlDatabaseError;
@@ -52,10 +53,12 @@ pub(crate) fn answer(answer: &clap::Error) -> ExitCode {
         let _ = answer.print();
         return ExitCode::SUCCESS;
     }
+    let help = answer.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
     let text = answer.render();
     let text = if io::stderr().is_terminal() { text.ansi().to_string() } else { text.to_string() };
     // It repeats what was typed, which may be a URL that stands in the wrong place.
-    let _ = io::stderr().write_all(redact_words(&text).as_bytes());
+    let text = if help { text } else { redact_words(&text) };
+    let _ = io::stderr().write_all(text.as_bytes());
     ExitCode::from(USAGE)
 }
 
@@ -64,13 +67,34 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if error.is::<StdoutClosed>() {
         return ExitCode::SUCCESS;
     }
+    show(error);
+    if is_usage(error) { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
+}
+
+/// Whether what was typed, or written into a configuration, is wrong.
+fn is_usage(error: &anyhow::Error) -> bool {
+    #[cfg(feature = "relay")]
+    if error.is::<crate::config::Problems>() {
+        return true;
+    }
+    error.is::<Usage>()
+}
+
+/// Tells a person what went wrong.
+pub(crate) fn show(error: &anyhow::Error) {
     say(&describe(error));
-    if error.is::<Usage>() { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
 }
 
 /// Tells a person something on stderr; standard output belongs to the answer.
 pub(crate) fn say(text: &str) {
     let _ = writeln!(io::stderr(), "{}", escape::lines(text));
+}
+
+/// An error with its causes, for a log line.
+#[cfg(feature = "relay")]
+pub(crate) fn one_line(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source()).map(ToString::to_string);
+    escape::one_line(&causes.collect::<Vec<_>>().join(": "))
 }
 
 fn describe(error: &anyhow::Error) -> String {

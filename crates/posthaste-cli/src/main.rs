@@ -1,26 +1,35 @@
-//! The command line of Posthaste: `posthaste status`, `event`, `dead`, `purge`, `migrate`,
-//! `demo` and `bench`.
+//! The command line of Posthaste: the relay, and what those need who look after an outbox. `args.rs` lists the
+//! commands.
 //!
 //! Here are the exit codes: 0 it worked, 1 it failed or there is something to do, 2 wrong usage.
 
+#[cfg(feature = "relay")]
+mod api;
 mod args;
 mod commands;
+#[cfg(feature = "relay")]
+mod config;
 mod connect;
 mod escape;
 mod failure;
 mod json_text;
+mod logging;
 mod output;
 mod place;
 mod progress;
 mod redact;
+#[cfg(feature = "relay")]
+mod relay;
+#[cfg(feature = "relay")]
+mod secret;
+mod stop;
 mod store_url;
 mod views;
 
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::Parser;
-use tracing_subscriber::EnvFilter;
 
 use args::{Cli, Command};
 
@@ -36,24 +45,22 @@ fn main() -> ExitCode {
     }
 }
 
-#[tokio::main]
-async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
-    commands::run(cli.command, cli.output).await
+/// What still blocks at the end, a pipe that nobody reads or a name that is being looked up, is left behind:
+/// whoever ends the program shall see it end.
+fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Runtime::new().context("no runtime can be started")?;
+    let ended = runtime.block_on(commands::run(cli.command, cli.output));
+    runtime.shutdown_background();
+    ended
 }
 
-/// To stderr, warnings and worse; `RUST_LOG` asks for more. In the demo things go wrong on purpose, and
-/// the benchmark overloads engines and ends them in the middle of their work.
+/// In the demo things go wrong on purpose, and the benchmark overloads engines and ends them in the middle
+/// of their work. A relay reads its configuration first, which says how it logs.
 fn start_logging(command: &Command) {
-    let usual = match command {
-        Command::Demo(_) | Command::Bench(_) => "off",
-        _ => "warn",
-    };
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(usual));
-    // A log line that cannot be written must not become a panic: stderr may be closed.
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .log_internal_errors(false)
-        .init();
+    match command {
+        Command::Demo(_) | Command::Bench(_) => logging::start_quiet("off"),
+        #[cfg(feature = "relay")]
+        Command::Relay(_) => {}
+        _ => logging::start_quiet("warn"),
+    }
 }

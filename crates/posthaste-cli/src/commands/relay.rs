@@ -1,0 +1,58 @@
+//! `posthaste relay`: delivers until it is told to stop.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use tracing_subscriber::EnvFilter;
+
+use crate::config::{ConfigArgs, what_is_wrong_with_level};
+use crate::failure::Usage;
+use crate::logging::{self, LogFormat};
+use crate::relay;
+
+const EXAMPLES: &str = "\
+Examples:
+  posthaste relay --store postgres://shop@db.example/shop --publish 'Order.*=kafka://broker:9092/orders'
+  posthaste relay --config posthaste.toml
+  posthaste config check --config posthaste.toml && kill -HUP $(pidof posthaste)
+
+SIGTERM or Ctrl-C finishes what is under way and ends; a second one ends at once. SIGHUP reads the
+configuration again.
+Exit codes: 0 stopped in good order, 1 it failed or was forced, 2 the configuration is wrong.";
+
+/// Deliver what services wrote into their outboxes, until told to stop
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct RelayArgs {
+    /// End when a store or a broker cannot be reached at the start, instead of trying again
+    #[arg(long)]
+    fail_fast: bool,
+
+    /// How much to log: error, warn, info, debug, trace, or directives such as info,sqlx=debug [default: info]
+    #[arg(long, value_name = "LEVEL", env = "RUST_LOG")]
+    log_level: Option<String>,
+
+    /// How log lines look [default: text]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    log_format: Option<LogFormat>,
+
+    // Last, because its heading holds for all that follows.
+    #[command(flatten)]
+    config: ConfigArgs,
+}
+
+pub(crate) async fn run(args: RelayArgs) -> anyhow::Result<ExitCode> {
+    let source = args.config.source()?;
+    let config = source.load()?;
+    let level = args.log_level.as_ref().unwrap_or(&config.log.level);
+    logging::start_steady(args.log_format.unwrap_or(config.log.format), filter(level)?);
+    relay::run(&source, config, relay::Options { fail_fast: args.fail_fast }).await
+}
+
+fn filter(level: &str) -> Result<EnvFilter, Usage> {
+    let wrong = |what: String| Usage::new(format!("--log-level, or the variable RUST_LOG: {what}"));
+    match what_is_wrong_with_level(level) {
+        Some(what) => Err(wrong(what)),
+        None => EnvFilter::try_new(level).map_err(|error| wrong(error.to_string())),
+    }
+}

@@ -1,0 +1,39 @@
+//! The log: one JSON document per line when asked for, and repeats counted instead of written.
+
+use std::net::TcpListener;
+
+use super::place::Place;
+use super::process::{Relay, until};
+use super::{ids, options};
+
+#[test]
+fn log_is_a_document_per_line_when_asked_for() {
+    let place = Place::sqlite();
+    let mut relay = Relay::spawn(&options(&place, &["--publish", "stdout:", "--log-format", "json"]));
+    relay.wait_for("delivering");
+    relay.signal("TERM");
+    let (code, log) = relay.end();
+    assert_eq!(code, Some(0), "{log}");
+    for line in log.lines() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"));
+        assert!(["level", "timestamp", "message"].iter().all(|key| line[key].is_string()), "{line}");
+    }
+}
+
+#[test]
+fn repeats_are_counted_instead_of_written() {
+    let place = Place::sqlite();
+    place.write(&ids(0, 200));
+    // Neither a topic nor a template fits: every attempt fails.
+    let nobody = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    let publish = format!("*=nats://{nobody}/orders.{{tenant_id}}");
+    let mut relay = Relay::start(&options(&place, &["--publish", &publish]));
+    until("all events are dead", || {
+        let dead = place.json("status")["dead"].as_u64().unwrap_or(0);
+        if dead == 200 { Ok(()) } else { Err(format!("{dead} are dead")) }
+    });
+    let line = relay.wait_for("log lines left out");
+    assert!(line.contains("count=195") && line.contains("outbox=\"outbox\""), "{line}");
+    let log = relay.stop();
+    assert_eq!(log.matches("event can never be delivered").count(), 6, "five and their sum: {log}");
+}

@@ -1,0 +1,94 @@
+//! The relay as operators run it: the real binary on real stores, told by flags, files and signals.
+
+mod deliver;
+mod log;
+mod openapi;
+pub(crate) mod place;
+pub(crate) mod process;
+mod ready;
+mod reload;
+mod restart;
+mod secrets;
+pub(crate) mod sink;
+mod start;
+mod stop;
+mod tail;
+mod webhook;
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use place::Place;
+use sink::Sink;
+
+/// The ids `from..from + count`, each different from those of other runs of the test.
+pub(crate) fn ids(from: usize, count: usize) -> Vec<String> {
+    (from..from + count).map(|n| format!("e-{n:06}")).collect()
+}
+
+/// A service that writes on until it is told to stop, or until the test fails.
+pub(crate) struct Load<'a> {
+    place: &'a Place,
+    written: AtomicUsize,
+    stop: AtomicBool,
+}
+
+impl<'a> Load<'a> {
+    /// Events per transaction.
+    const BATCH: usize = 20;
+
+    pub(crate) fn new(place: &'a Place) -> Self {
+        Self { place, written: AtomicUsize::new(0), stop: AtomicBool::new(false) }
+    }
+
+    /// Writes while `work` runs; answers how many events were written.
+    pub(crate) fn during(&self, work: impl FnOnce()) -> usize {
+        std::thread::scope(|scope| {
+            scope.spawn(|| self.write());
+            let _stop = StopOnDrop(&self.stop);
+            work();
+        });
+        self.written()
+    }
+
+    fn write(&self) {
+        while !self.stop.load(Ordering::Acquire) {
+            let from = self.written();
+            self.place.write(&ids(from, Self::BATCH));
+            self.written.store(from + Self::BATCH, Ordering::Release);
+        }
+    }
+
+    /// How many events are committed by now.
+    pub(crate) fn written(&self) -> usize {
+        self.written.load(Ordering::Acquire)
+    }
+
+    /// An event that will be written later than now.
+    pub(crate) fn later(&self) -> Vec<String> {
+        ids(self.written() + 2 * Self::BATCH, 1)
+    }
+}
+
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// The options of a relay with one outbox on this store, which listens on a port that is free.
+pub(crate) fn options(place: &Place, more: &[&str]) -> Vec<String> {
+    let mut options = place.options();
+    options.extend(["--listen", "127.0.0.1:0"].map(str::to_owned));
+    options.extend(more.iter().map(|&word| word.to_owned()));
+    options
+}
+
+/// Writes a file with one outbox on this store and these settings of it, and names it in options.
+pub(crate) fn file(sink: &Sink, place: &Place, settings: &str) -> Vec<String> {
+    let path = sink.path("posthaste.toml");
+    let text = format!("[admin]\nlisten = \"127.0.0.1:0\"\n\n[outbox.shop]\n{}{settings}", place.toml());
+    std::fs::write(&path, text).expect("a file");
+    vec!["--config".to_owned(), path.display().to_string()]
+}

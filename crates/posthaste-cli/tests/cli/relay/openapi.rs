@@ -1,0 +1,73 @@
+//! The OpenAPI document against a running relay, by a program that tries to break it.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::place::Place;
+use super::process::Relay;
+use super::sink::Sink;
+use crate::kit::Shop;
+
+/// Random requests per route and run, besides those that the limits of the document suggest.
+const EXAMPLES: u32 = 30;
+
+/// What it finds, it finds again: the same requests are made in every run.
+const SEED: u32 = 8;
+
+const TOKEN: &str = "0123456789abcdef-operator";
+
+#[test]
+#[ignore = "needs a Python with schemathesis: cargo xtask test"]
+fn document_holds_against_hostile_requests() {
+    let (place, sink) = (Place::Sqlite(Shop::seeded()), Sink::new());
+    // Events of 2020 that are replayed would make it late.
+    let text = format!(
+        "[admin]\nlisten = \"127.0.0.1:0\"\nready_lag = \"100years\"\n\
+         [admin.tokens.ann]\nrole = \"operator\"\ntoken = {TOKEN:?}\n\
+         [outbox.orders]\n{}[[outbox.orders.route]]\nname = \"mail\"\npublish = {:?}\n",
+        place.toml(),
+        sink.url("out"),
+    );
+    let path = sink.path("posthaste.toml");
+    std::fs::write(&path, text).expect("a file");
+    let mut relay = Relay::start(&["--config".to_owned(), path.display().to_string()]);
+    relay.wait_for("delivering");
+    attack(&format!("http://{}", relay.address()), TOKEN, "orders", &["n-1", "d-1", "f-1"], "mail");
+    relay.stop();
+}
+
+/// Sends requests of every kind to a relay, and judges the answers by its own document. First looks at what is
+/// there, then changes it, then asks for things that are not there.
+fn attack(url: &str, token: &str, outbox: &str, ids: &[&str], route: &str) {
+    let known = format!(
+        "[parameters]\n\"path.outbox\" = {outbox:?}\n\"path.id\" = {ids:?}\n\"path.route\" = {route:?}\n"
+    );
+    run(url, token, &known, &["--include-method", "GET"]);
+    run(url, token, &known, &["--include-method", "POST"]);
+    run(url, token, "", &[]);
+}
+
+fn run(url: &str, token: &str, config: &str, options: &[&str]) {
+    let folder = tempfile::tempdir().expect("it runs");
+    let file = folder.path().join("schemathesis.toml");
+    std::fs::write(&file, config).expect("it runs");
+    let output = command(url, token, &file).args(options).output().expect("it runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{options:?}\n{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    println!("{text}");
+}
+
+/// A tail does not end, so it is left out. All that is negative must be refused, all that is positive accepted.
+fn command(url: &str, token: &str, config: &Path) -> Command {
+    let python = std::env::var("POSTHASTE_TEST_PYTHON").expect("POSTHASTE_TEST_PYTHON: see cargo xtask test");
+    let mut command = Command::new(python);
+    command.args(["-m", "schemathesis.cli", "--config-file"]).arg(config).arg("run");
+    command.arg(format!("{url}/openapi.json")).args(["--exclude-operation-id", "tail"]);
+    command.args(["--header", &format!("Authorization: Bearer {token}")]);
+    command.args(["--max-examples", &EXAMPLES.to_string(), "--seed", &SEED.to_string()]);
+    command.args(["--phases", "examples,coverage,fuzzing", "--checks", "all", "--continue-on-failure"]);
+    command.args(["--request-timeout", "15", "--no-color", "--warnings", "off"]);
+    command.current_dir(config.parent().unwrap_or(Path::new("/")));
+    command.stdin(Stdio::null());
+    command
+}

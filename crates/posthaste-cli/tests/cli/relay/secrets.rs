@@ -1,0 +1,135 @@
+//! No secret and no payload is in a log, an answer, a metric or an error, whatever goes wrong and however much
+//! is logged.
+
+use std::net::TcpListener;
+use std::process::Command;
+
+use super::ids;
+use super::place::Place;
+use super::process::Relay;
+use super::sink::Sink;
+
+/// Every password, token and key.
+const SECRET: &str = "s3ntinel-PW-9f";
+/// In every payload.
+const PAYLOAD: &str = "s3ntinel-payload";
+
+fn nobody() -> String {
+    let socket = TcpListener::bind("127.0.0.1:0").expect("a port");
+    socket.local_addr().expect("an address").to_string()
+}
+
+fn assert_kept(what: &str, text: &str) {
+    for secret in [SECRET, PAYLOAD] {
+        let line = text.lines().find(|line| line.contains(secret));
+        assert!(line.is_none(), "{what}: {line:?}");
+    }
+}
+
+/// A file whose every URL and token is secret; nobody listens at any of its addresses.
+fn file(place: &Place, sink: &Sink) -> String {
+    let routes = [
+        format!(
+            "kafka://me:{SECRET}@{}/orders?sasl.mechanism=PLAIN&security.protocol=SASL_PLAINTEXT",
+            nobody()
+        ),
+        format!("amqp://me:{SECRET}@{}/%2f?exchange=orders", nobody()),
+        format!("nats://me:{SECRET}@{}/orders", nobody()),
+        format!("redis-stream://me:{SECRET}@{}/0?stream=orders", nobody()),
+        format!("https://me:{SECRET}@no-such-host.invalid/hook/{SECRET}?key={SECRET}"),
+    ];
+    let mut text = format!(
+        "[admin]\nlisten = \"127.0.0.1:0\"\n[admin.tokens.ann]\nrole = \"operator\"\ntoken = \"{SECRET}-operator\"\n\
+         [admin.tokens.bob]\nrole = \"viewer\"\ntoken = \"${{VIEWER}}\"\n[outbox.shop]\n{}",
+        place.toml()
+    );
+    for (n, url) in routes.iter().enumerate() {
+        text += &format!("[[outbox.shop.route]]\nevent = \"Made{n}\"\npublish = {url:?}\n");
+    }
+    text += &format!("[[outbox.shop.route]]\npublish = {:?}\n", sink.url("rest"));
+    let path = sink.path("posthaste.toml");
+    std::fs::write(&path, text).expect("a file");
+    path.display().to_string()
+}
+
+#[test]
+fn running_relay_tells_no_secret() {
+    let (place, sink) = (Place::sqlite(), Sink::new());
+    let path = file(&place, &sink);
+    let words = ["--config", &path, "--log-level", "trace"].map(str::to_owned);
+    let viewer = format!("{SECRET}-viewer");
+    let mut relay = Relay::start_with(&words, &[("VIEWER", &viewer)]);
+    relay.wait_for("delivering");
+    for n in 0..5 {
+        place.write_payload(&format!("Made{n}"), &ids(n, 1), &format!("{{\"secret\":\"{PAYLOAD}\"}}"));
+    }
+    place.write_payload("Rest", &ids(5, 1), &format!("{{\"secret\":\"{PAYLOAD}\"}}"));
+    sink.wait_for(&["rest"], &ids(5, 1));
+    for _ in 0..5 {
+        relay.wait_for("destination cannot be reached");
+    }
+
+    let document = relay.get("/openapi.json").json();
+    let paths: Vec<String> = document["paths"].as_object().expect("paths").keys().cloned().collect();
+    for path in paths.iter().filter(|path| !path.ends_with("/tail")) {
+        let path = path.replace("{outbox}", "shop").replace("{id}", "e-000001").replace("{route}", "Made1");
+        for token in [format!("{SECRET}-wrong"), viewer.clone()] {
+            for method in ["GET", "POST"] {
+                let answer = relay.ask(method, &path, &format!("Authorization: Bearer {token}\r\n"), "{}");
+                assert_kept(&format!("{method} {path}"), &answer.body);
+            }
+        }
+    }
+    std::fs::write(
+        &path,
+        format!("[outbox.shop]\nstore = \"postgres://me:{SECRET}@@/x\"\nstroe = \"{SECRET}\""),
+    )
+    .expect("a file");
+    relay.signal("HUP");
+    relay.wait_for("nothing changed");
+    relay.signal("TERM");
+    let (code, log) = relay.end();
+    assert_eq!(code, Some(0), "it drains");
+    assert!(log.contains("TRACE"), "the log is on");
+    assert_kept("the log", &log);
+}
+
+#[test]
+fn start_that_fails_tells_no_secret() {
+    let sink = Sink::new();
+    let publish = format!("*={}", sink.url("out"));
+    let wrong = [
+        format!("postgres://me:{SECRET}@{}/shop", nobody()),
+        format!("postgres://me:{SECRET}@no-such-host.invalid/shop"),
+        format!("mysql://me:{SECRET}@{}/shop", nobody()),
+        format!("redis://me:{SECRET}@{}/0", nobody()),
+        format!("redis+cluster://me:{SECRET}@{}/", nobody()),
+        format!("postgres://me:{SECRET}#@host/shop"),
+        format!("oracle://me:{SECRET}@host/shop"),
+    ];
+    for store in &wrong {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_posthaste"));
+        command.args(["relay", "--store", store, "--publish", &publish, "--fail-fast", "--listen", "off"]);
+        let output = command.env("RUST_LOG", "trace").output().expect("the binary starts");
+        let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(matches!(output.status.code(), Some(1 | 2)), "{said}");
+        assert_kept(store, &said);
+    }
+}
+
+#[test]
+#[ignore = "needs PostgreSQL, MariaDB and Redis: cargo xtask test"]
+fn login_that_is_refused_tells_no_secret() {
+    for variable in ["POSTHASTE_TEST_POSTGRES_URL", "POSTHASTE_TEST_MYSQL_URL", "POSTHASTE_TEST_REDIS_URL"] {
+        let url = std::env::var(variable).expect("run `cargo xtask services up`");
+        let (scheme, rest) = url.split_once("://").expect("a URL");
+        let host = rest.split_once('@').map_or(rest, |(_, host)| host);
+        let store = format!("{scheme}://nobody-here:{SECRET}@{host}");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_posthaste"));
+        command.args(["relay", "--store", &store, "--publish", "stdout:", "--fail-fast", "--listen", "off"]);
+        let output = command.env("RUST_LOG", "trace").output().expect("the binary starts");
+        let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert_kept(variable, &said);
+    }
+}

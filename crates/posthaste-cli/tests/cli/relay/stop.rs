@@ -1,0 +1,106 @@
+//! The end: once in good order, twice at once.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use super::place::Place;
+use super::process::{PATIENCE, Relay};
+use super::sink::Sink;
+use super::{file, ids, options};
+
+/// A receiver that takes requests and never answers. The channel tells of each.
+fn silent_receiver() -> (String, std::sync::mpsc::Receiver<()>) {
+    let socket = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/hook", socket.local_addr().expect("an address"));
+    let (sender, arrived) = channel();
+    std::thread::spawn(move || {
+        let mut open = Vec::new();
+        for mut stream in socket.incoming().map_while(Result::ok) {
+            // A relay that looks whether somebody is there connects and sends nothing.
+            if stream.read(&mut [0; 1024]).is_ok_and(|read| read > 0) {
+                let _ = sender.send(());
+                open.push(stream);
+            }
+        }
+    });
+    (url, arrived)
+}
+
+/// A route to this receiver, which is neither public nor encrypted.
+fn route_to(url: &str) -> String {
+    format!(
+        "[[outbox.shop.route]]\npublish = {url:?}\n\
+         webhook = {{ allow_http = true, allow_networks = [\"127.0.0.0/8\"] }}\n"
+    )
+}
+
+/// Two signals end a relay sooner than anything that it could wait for: a delivery has nine seconds, a drain
+/// thirty.
+fn assert_ended_by_two_signals(mut relay: Relay) {
+    relay.signal("TERM");
+    relay.wait_for("stopping");
+    let told = Instant::now();
+    relay.signal("TERM");
+    let (code, log) = relay.end();
+    assert!(told.elapsed() < Duration::from_secs(8), "it took {:?}", told.elapsed());
+    assert_eq!(code, Some(1), "{log}");
+    assert!(log.contains("ended at once"), "{log}");
+}
+
+#[test]
+fn second_signal_ends_it_at_once() {
+    let (place, sink) = (Place::sqlite(), Sink::new());
+    let (url, arrived) = silent_receiver();
+    let relay = Relay::start(&file(&sink, &place, &route_to(&url)));
+    place.write(&ids(0, 1));
+    arrived.recv_timeout(PATIENCE).expect("a delivery has begun");
+    // Somebody who asks and never finishes must not hold it up either.
+    let mut asking = TcpStream::connect(relay.address()).expect("it listens");
+    asking
+        .write_all(
+            b"POST /api/v1/outboxes/shop/purge HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{",
+        )
+        .expect("half a request");
+    assert_ended_by_two_signals(relay);
+    let status = place.json("status");
+    assert_eq!(status["pending"]["new"], 1, "{status}");
+}
+
+#[test]
+fn signals_are_heard_while_an_ordered_outbox_is_replaced() {
+    let (place, sink) = (Place::sqlite(), Sink::new());
+    let (url, arrived) = silent_receiver();
+    let settings = |drain| format!("mode = \"ordered\"\ndrain = \"{drain}\"\n{}", route_to(&url));
+    let relay = Relay::start(&file(&sink, &place, &settings("40s")));
+    place.write(&ids(0, 1));
+    arrived.recv_timeout(PATIENCE).expect("a delivery has begun");
+    file(&sink, &place, &settings("50s"));
+    relay.signal("HUP");
+    // The old engine waits for its delivery, and the new one for the old one.
+    assert_ended_by_two_signals(relay);
+}
+
+#[test]
+fn reader_that_is_stuck_does_not_keep_it_alive() {
+    let place = Place::sqlite();
+    place.write_payload("Big", &ids(0, 40), &format!("\"{}\"", "x".repeat(10_000)));
+    // Nobody reads its standard output, and more is written than a pipe holds.
+    let mut relay = Relay::start_silent(&options(&place, &["--publish", "stdout:"]));
+    // A write that nobody takes can be given up, but not ended.
+    relay.wait_for("destination cannot be reached");
+    relay.stop();
+}
+
+#[test]
+fn interrupt_is_a_stop_in_good_order() {
+    let (place, sink) = (Place::sqlite(), Sink::new());
+    let publish = format!("*={}", sink.url("out"));
+    let mut relay = Relay::start(&options(&place, &["--publish", &publish]));
+    relay.wait_for("delivering");
+    relay.signal("INT");
+    let (code, log) = relay.end();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(log.contains("outbox stopped"), "{log}");
+}

@@ -1,0 +1,89 @@
+//! `posthaste tail` follows a running relay.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use super::place::Place;
+use super::process::Relay;
+use super::sink::Sink;
+use super::{ids, options};
+
+struct Follower(Child);
+
+impl Follower {
+    fn start(relay: &Relay, words: &str) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_posthaste"));
+        command.args(["tail", "--relay", &format!("http://{}", relay.address())]);
+        command.args(words.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self(command.spawn().expect("the binary starts"))
+    }
+
+    fn end(self) -> (Option<i32>, String, String) {
+        let output = self.0.wait_with_output().expect("it ends");
+        let text = |bytes| String::from_utf8(bytes).expect("text");
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    }
+}
+
+#[test]
+fn tail_shows_what_is_delivered_and_ends_with_the_relay() {
+    let (place, sink) = (Place::sqlite(), Sink::new());
+    let publish = format!("*={}", sink.url("out"));
+    let mut relay = Relay::start(&options(&place, &["--publish", &publish]));
+    relay.wait_for("delivering");
+    let mut all = Follower::start(&relay, "--output json");
+    let some = Follower::start(&relay, "--type Wanted --outcome done --count 2");
+
+    // Events are written until both follow: who comes later has not missed anything that it was promised.
+    let mut lines = BufReader::new(all.0.stdout.take().expect("a pipe")).lines();
+    let (sender, first) = std::sync::mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        let seen: Vec<String> =
+            lines.by_ref().map_while(Result::ok).inspect(|_| _ = sender.send(())).collect();
+        seen
+    });
+    let mut written = 0;
+    while first.try_recv().is_err() {
+        place.write_as("Other", &ids(written, 1));
+        sink.wait_for(&["out"], &ids(written, 1));
+        written += 1;
+    }
+    let mut some = Some(some);
+    let some = loop {
+        place.write_as("Wanted", &ids(written, 1));
+        sink.wait_for(&["out"], &ids(written, 1));
+        written += 1;
+        if some.as_mut().is_some_and(|some| some.0.try_wait().expect("ours").is_some()) {
+            break some.take().expect("it ended").end();
+        }
+    };
+    assert_eq!(some.0, Some(0), "{}", some.2);
+    assert_eq!(some.1.lines().count(), 2, "{}", some.1);
+    assert!(some.1.lines().all(|line| line.contains(" done        Wanted Order/e-")), "{}", some.1);
+
+    relay.stop();
+    let (code, _, said) = all.end();
+    assert_eq!((code, said.trim().lines().last()), (Some(0), Some("the relay stopped")), "{said}");
+    for line in reader.join().expect("a reader") {
+        let line: serde_json::Value = serde_json::from_str(&line).expect("a document per line");
+        assert_eq!((&line["outcome"], &line["attempt"]), (&"done".into(), &1.into()), "{line}");
+    }
+}
+
+#[test]
+fn tail_says_what_to_do_when_it_cannot_follow() {
+    let place = Place::sqlite();
+    let relay = Relay::start(&options(&place, &["--publish", "stdout:"]));
+    let (code, _, said) = Follower::start(&relay, "--outbox other").end();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("other") || said.contains("outbox"), "{said}");
+    let (code, _, said) = Follower::start(&relay, "--count 0").end();
+    assert_eq!(code, Some(2), "{said}");
+    let address = relay.address().to_owned();
+    relay.stop();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_posthaste"));
+    let output = command.args(["tail", "--relay", &format!("http://{address}")]).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("the relay cannot be reached: see that it runs"), "{said}");
+}
