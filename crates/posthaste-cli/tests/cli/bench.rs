@@ -5,6 +5,9 @@ use sqlx::Connection as _;
 
 use crate::binary::{json_of, posthaste, text};
 
+/// Benchmarks on servers come one after the other: what one makes would be taken for what another left behind.
+static SERVERS: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 const RATES: [&str; 10] = [
     "business_tx_per_s",
     "outbox_tx_per_s",
@@ -126,6 +129,7 @@ async fn bench_schemas(url: &str) -> Result<Vec<String>, sqlx::Error> {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn postgres_gives_every_figure_and_its_schema_is_dropped() -> Result<(), sqlx::Error> {
+    let _alone = SERVERS.lock().await;
     let url = std::env::var("POSTHASTE_TEST_POSTGRES_URL").expect("run `cargo xtask services up`");
     let before = bench_schemas(&url).await?;
     let report = bench(&url, &["--snapshot-rows", "200"]);
@@ -160,6 +164,7 @@ async fn bench_tables(url: &str) -> Result<Vec<String>, sqlx::Error> {
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn mysql_gives_every_figure_and_its_tables_are_dropped() -> Result<(), sqlx::Error> {
+    let _alone = SERVERS.lock().await;
     let url = std::env::var("POSTHASTE_TEST_MYSQL_URL").expect("run `cargo xtask services up`");
     let before = bench_tables(&url).await?;
     let report = bench(&url, &["--snapshot-rows", "200"]);
@@ -187,6 +192,7 @@ fn bench_keys(url: &str) -> redis::RedisResult<Vec<String>> {
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
 fn redis_gives_every_figure_and_its_keys_are_removed() -> redis::RedisResult<()> {
+    let _alone = SERVERS.blocking_lock();
     let url = std::env::var("POSTHASTE_TEST_REDIS_URL").expect("run `cargo xtask services up`");
     let before = bench_keys(&url)?;
     let report = bench(&url, &["--snapshot-rows", "200"]);
@@ -229,6 +235,7 @@ fn publishing_to_a_file_gives_every_figure_and_every_event() {
 #[cfg(feature = "publishers")]
 #[ignore = "needs PostgreSQL and Redis: cargo xtask test"]
 fn publishing_from_postgres_to_redis_gives_every_figure() -> redis::RedisResult<()> {
+    let _alone = SERVERS.blocking_lock();
     let given = |name: &str| std::env::var(name).expect("run `cargo xtask services up`");
     let (store, redis) = (given("POSTHASTE_TEST_POSTGRES_URL"), given("POSTHASTE_TEST_REDIS_URL"));
     let stream = format!("bench:{}", std::process::id());
@@ -258,4 +265,99 @@ fn publishing_to_nobody_ends_with_the_reason_and_without_secrets() {
         assert!(printed.contains(said), "{to}: {printed}");
         assert!(!printed.contains("s3ntinel"), "{printed}");
     }
+}
+
+#[cfg(feature = "relay")]
+fn relay(store: &str) -> Value {
+    json_of(&["bench", "--store", store, "--relay", "--events", "50", "--rounds", "2", "--idle", "1"])
+}
+
+#[cfg(feature = "relay")]
+fn assert_relayed(report: &Value) {
+    for name in ["library_events_per_s", "relay_events_per_s", "binary_bytes"] {
+        assert!(report[name].as_f64() > Some(0.0), "{name} in {report}");
+    }
+    for name in ["start_to_first_delivery_ms", "relay_to_library"] {
+        assert_ratio(&report[name], name);
+    }
+    assert_eq!(report["idle"]["seconds"], 1, "{report}");
+    if cfg!(target_os = "linux") {
+        assert_ratio(&report["idle"]["memory_bytes"], "memory_bytes");
+        let percent = report["idle"]["cpu_percent"]["highest"].as_f64();
+        assert!(percent.is_some_and(|percent| percent < 100.0), "it is idle: {report}");
+    }
+}
+
+#[test]
+#[cfg(feature = "relay")]
+fn relay_on_sqlite_gives_every_figure_and_the_new_file_is_removed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("bench.db");
+    assert_relayed(&relay(&format!("sqlite:{}", file.display())));
+    assert_eq!(std::fs::read_dir(dir.path()).expect("a directory").count(), 0);
+}
+
+#[tokio::test]
+#[cfg(feature = "relay")]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn relay_on_postgres_gives_every_figure_and_its_schema_is_dropped() -> Result<(), sqlx::Error> {
+    let _alone = SERVERS.lock().await;
+    let url = std::env::var("POSTHASTE_TEST_POSTGRES_URL").expect("run `cargo xtask services up`");
+    let before = bench_schemas(&url).await?;
+    assert_relayed(&relay(&url));
+    assert_eq!(bench_schemas(&url).await?, before);
+    Ok(())
+}
+
+#[test]
+#[cfg(feature = "relay")]
+#[ignore = "needs MariaDB and Redis: cargo xtask test"]
+fn relay_on_mysql_and_redis_gives_every_figure() {
+    let _alone = SERVERS.blocking_lock();
+    for name in ["POSTHASTE_TEST_MYSQL_URL", "POSTHASTE_TEST_REDIS_URL"] {
+        assert_relayed(&relay(&std::env::var(name).expect("run `cargo xtask services up`")));
+    }
+}
+
+#[test]
+#[cfg(feature = "relay")]
+fn relay_cannot_be_measured_on_memory() {
+    let output = posthaste(&["bench", "--store", "memory:", "--relay"]).output().expect("the binary runs");
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    assert!(text(&output).contains("name a database with --store"), "{}", text(&output));
+}
+
+/// The process that this one has started, and what it was told.
+#[cfg(all(feature = "relay", target_os = "linux"))]
+fn child_of(parent: u32) -> Option<(u32, String)> {
+    let ids =
+        std::fs::read_dir("/proc").ok()?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let is_child = |id: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+        let behind_the_name = stat.rsplit_once(')').map(|(_, fields)| fields).unwrap_or_default();
+        behind_the_name.split_whitespace().nth(1) == Some(&parent.to_string())
+    };
+    let child = ids.into_iter().find(is_child)?;
+    let told = std::fs::read_to_string(format!("/proc/{child}/cmdline")).ok()?.replace('\0', " ");
+    Some((child, told))
+}
+
+#[test]
+#[cfg(all(feature = "relay", target_os = "linux"))]
+fn interrupted_benchmark_ends_its_relay_and_removes_what_it_wrote() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = format!("sqlite:{}", dir.path().join("bench.db").display());
+    let mut bench = posthaste(&["bench", "--store", &store, "--relay", "--idle", "3600"]);
+    let mut bench = bench.stderr(std::process::Stdio::null()).spawn().expect("the binary runs");
+    let (child, sink) = crate::relay::process::until("a relay that has delivered", || {
+        let (child, told) = child_of(bench.id()).ok_or("no child")?;
+        let sink = told.split("*=file://").nth(1).ok_or_else(|| told.clone())?.trim().to_owned();
+        if std::path::Path::new(&sink).exists() { Ok((child, sink)) } else { Err(sink) }
+    });
+    let interrupt = std::process::Command::new("kill").args(["-INT", &bench.id().to_string()]).status();
+    assert!(interrupt.expect("kill runs").success());
+    assert!(!bench.wait().expect("it ends").success());
+    assert!(!std::path::Path::new(&format!("/proc/{child}")).exists(), "the relay still runs");
+    assert!(!std::path::Path::new(&sink).parent().expect("a folder").exists(), "{sink} is left");
+    assert_eq!(std::fs::read_dir(dir.path()).expect("a directory").count(), 0);
 }

@@ -11,6 +11,8 @@ use super::flat::Fullness;
 use super::load::{self, Load};
 use super::progress::Progress;
 use super::target::{BenchStore, Between, ByHand, Snapshot, Tables, Writer};
+#[cfg(feature = "relay")]
+use crate::place::Place;
 
 pub(super) struct Memory;
 
@@ -70,6 +72,11 @@ impl Tables for MemoryTables {
 
     fn writer(&self, outbox: &Outbox) -> MemoryTablesWriter {
         MemoryTablesWriter { writer: self.store.writer(outbox), business: self.business.clone() }
+    }
+
+    #[cfg(feature = "relay")]
+    fn place(&self) -> Option<Place> {
+        None
     }
 
     async fn business(&self, number: u64, body: &str) -> anyhow::Result<()> {

@@ -1,17 +1,23 @@
-//! How much memory this process has, where the system says it.
+//! How much memory a process has, where the system says it.
 
-/// Now.
+/// Of this process, now.
 pub(super) fn now() -> Option<u64> {
-    read("VmRSS:")
+    read("self", "VmRSS:")
 }
 
-/// The most it ever had.
+/// Of another process, now.
+#[cfg(feature = "relay")]
+pub(super) fn of(process: u32) -> Option<u64> {
+    read(&process.to_string(), "VmRSS:")
+}
+
+/// The most that this process ever had.
 pub(super) fn peak() -> Option<u64> {
-    read("VmHWM:")
+    read("self", "VmHWM:")
 }
 
-fn read(name: &str) -> Option<u64> {
-    field(&std::fs::read_to_string("/proc/self/status").ok()?, name)
+fn read(process: &str, name: &str) -> Option<u64> {
+    field(&std::fs::read_to_string(format!("/proc/{process}/status")).ok()?, name)
 }
 
 fn field(status: &str, name: &str) -> Option<u64> {

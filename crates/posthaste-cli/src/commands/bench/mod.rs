@@ -14,6 +14,8 @@ mod progress;
 mod publish;
 mod ratio;
 mod redis;
+#[cfg(feature = "relay")]
+mod relay;
 mod report;
 mod rounds;
 mod settle;
@@ -74,6 +76,14 @@ use target::BenchStore;
 /// JSON with --publish: {"store", "publish", "events", "rounds", "workers", "payload_bytes",
 /// "bare_events_per_s", "nothing_events_per_s", "relay_events_per_s", "relay_to_bare",
 /// "relay_to_one_after_the_other", "memory_bytes": {"early", "late"}}
+///
+/// With --relay it measures what a process of its own costs instead: `posthaste relay`, which writes events to
+/// a file, beside an engine with the same settings in this process. --writers and --workers play no part.
+///
+/// JSON with --relay: {"store", "events", "rounds", "payload_bytes", "binary_bytes",
+/// "start_to_first_delivery_ms": {"median", "lowest", "highest"}, "idle": {"seconds", "memory_bytes" and
+/// "cpu_percent": null where the system does not say it, or the same three}, "library_events_per_s",
+/// "relay_events_per_s", "relay_to_library": the same three}
 #[derive(Debug, clap::Args)]
 pub(crate) struct BenchArgs {
     /// What to measure: postgres://…, mysql://…, redis://…, memory: or sqlite:PATH; a file that is not there
@@ -85,6 +95,14 @@ pub(crate) struct BenchArgs {
     #[cfg(feature = "publishers")]
     #[arg(long, value_name = "URL")]
     publish: Option<TypedUrl>,
+    /// Measure what the process of a relay costs; not on memory:
+    #[cfg(feature = "relay")]
+    #[arg(long, conflicts_with = "publish")]
+    relay: bool,
+    /// How long an idle relay is watched
+    #[cfg(feature = "relay")]
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, requires = "relay", value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    idle: u64,
     /// Events per measurement and round
     #[arg(long, value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u64).range(1..=2_000_000))]
     events: u64,
@@ -176,6 +194,10 @@ async fn measure_and_print<B: BenchStore>(bench: &B, args: &BenchArgs, output: O
     #[cfg(feature = "publishers")]
     if let Some(url) = &args.publish {
         return output.print(&publish::measure(bench, args, url, output).await?);
+    }
+    #[cfg(feature = "relay")]
+    if args.relay {
+        return output.print(&relay::measure(bench, args, output).await?);
     }
     output.print(&measure(bench, args, output).await?)
 }

@@ -2,24 +2,27 @@
 
 use serde::Serialize;
 
-/// A ratio within each round. Where the rounds disagree, the machine was too noisy to tell.
+/// A ratio within each round.
+pub(super) type Ratio = Spread;
+
+/// A figure of each round. Where the rounds disagree, the machine was too noisy to tell.
 #[derive(Debug, Serialize)]
-pub(super) struct Ratio {
+pub(super) struct Spread {
     pub(super) median: f64,
-    lowest: f64,
-    highest: f64,
+    pub(super) lowest: f64,
+    pub(super) highest: f64,
 }
 
-impl Ratio {
+impl Spread {
     /// None of no rounds.
-    pub(super) fn of(ratios: impl Iterator<Item = f64>) -> Option<Self> {
-        let mut ratios: Vec<f64> = ratios.map(|ratio| rounded(ratio, 3)).collect();
-        ratios.sort_by(f64::total_cmp);
-        let (lowest, highest) = (*ratios.first()?, *ratios.last()?);
-        Some(Self { lowest, highest, median: rounded(median(ratios), 3) })
+    pub(super) fn of(figures: impl Iterator<Item = f64>) -> Option<Self> {
+        let mut figures: Vec<f64> = figures.map(|figure| rounded(figure, 3)).collect();
+        figures.sort_by(f64::total_cmp);
+        let (lowest, highest) = (*figures.first()?, *figures.last()?);
+        Some(Self { lowest, highest, median: rounded(median(figures), 3) })
     }
 
-    /// A figure and a sentence.
+    /// A figure and a sentence, of a ratio.
     pub(super) fn row(&self, of_what: &str) -> (String, String) {
         let percent = |ratio: f64| format!("{:.0}", ratio * 100.0);
         let rounds = format!("{of_what} (rounds: {} to {} %)", percent(self.lowest), percent(self.highest));

@@ -16,6 +16,8 @@ use super::flat::Fullness;
 use super::load::{self, Load};
 use super::progress::Progress;
 use super::target::{BenchStore, Between, ByHand, Snapshot, Tables, Writer};
+#[cfg(feature = "relay")]
+use crate::place::Place;
 
 /// A SQLite file with tables that nobody else has.
 pub(super) struct Sqlite {
@@ -70,7 +72,7 @@ impl BenchStore for Sqlite {
             )
             .into(),
         };
-        Ok(SqliteTables { pool: self.pool.clone(), store, statements })
+        Ok(SqliteTables { pool: self.pool.clone(), store, table: outbox, statements })
     }
 
     async fn clear(&self) -> anyhow::Result<()> {
@@ -143,6 +145,8 @@ impl Statements {
 pub(super) struct SqliteTables {
     pool: SqlitePool,
     store: SqliteStore,
+    #[cfg_attr(not(feature = "relay"), expect(dead_code, reason = "only a relay has to be told"))]
+    table: TableName,
     statements: Statements,
 }
 
@@ -155,6 +159,11 @@ impl Tables for SqliteTables {
 
     fn writer(&self, outbox: &Outbox) -> SqliteTablesWriter {
         SqliteTablesWriter { tables: self.clone(), writer: self.store.writer(outbox) }
+    }
+
+    #[cfg(feature = "relay")]
+    fn place(&self) -> Option<Place> {
+        Some(Place { table: self.table.to_string(), schema: None })
     }
 
     async fn business(&self, number: u64, body: &str) -> anyhow::Result<()> {

@@ -10,6 +10,8 @@ use super::flat::Fullness;
 use super::load::Load;
 use super::progress::Progress;
 use crate::commands::figures::Quantiles;
+#[cfg(feature = "relay")]
+use crate::place::Place;
 
 /// A database that can be measured.
 pub(super) trait BenchStore: Send + Sync + 'static {
@@ -85,6 +87,10 @@ pub(super) trait Tables: Clone + Send + Sync + 'static {
     fn store(&self) -> Arc<dyn Store>;
 
     fn writer(&self, outbox: &Outbox) -> Self::Writer;
+
+    /// Where another process finds the outbox. None where it cannot.
+    #[cfg(feature = "relay")]
+    fn place(&self) -> Option<Place>;
 
     /// One transaction with a row of business and no event.
     fn business(&self, number: u64, body: &str) -> impl Future<Output = anyhow::Result<()>> + Send;

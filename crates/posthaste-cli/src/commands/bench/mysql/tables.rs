@@ -13,6 +13,8 @@ use super::super::load::{self, Load};
 use super::super::target::{Tables, Writer};
 use super::drain;
 use super::statements::{MySqlQuery, Statements};
+#[cfg(feature = "relay")]
+use crate::place::Place;
 
 const OWNER: &str = "bench#0123456789abcdef0123456789abcdef";
 
@@ -62,6 +64,11 @@ impl Tables for MySqlTables {
 
     fn writer(&self, outbox: &Outbox) -> MySqlTablesWriter {
         MySqlTablesWriter { tables: self.clone(), writer: self.store.writer(outbox) }
+    }
+
+    #[cfg(feature = "relay")]
+    fn place(&self) -> Option<Place> {
+        Some(Place { table: self.table.to_string(), schema: None })
     }
 
     async fn business(&self, number: u64, body: &str) -> anyhow::Result<()> {

@@ -104,7 +104,8 @@ impl BenchStore for Postgres {
         let store = builder.table(table.clone()).migrate().connect().await?;
         self.open.lock().await.push(store.clone());
         let statements = Statements::create(&self.pool, &self.schema, &table).await?;
-        Ok(PgTables { pool: self.pool.clone(), store, table, statements })
+        let schema = self.schema.clone();
+        Ok(PgTables { pool: self.pool.clone(), store, schema, table, statements })
     }
 
     async fn clear(&self) -> anyhow::Result<()> {

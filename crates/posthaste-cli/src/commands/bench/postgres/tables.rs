@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use posthaste::store::LeaseToken;
 use posthaste::{Event, EventId, GLOBAL, Outbox, Store};
-use posthaste_sqlx::{PgStore, PgWriter, TableName};
+use posthaste_sqlx::{PgStore, PgWriter, SchemaName, TableName};
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{PgConnection, PgPool, Postgres, Row as _};
@@ -15,6 +15,8 @@ use super::super::load::{self, Load};
 use super::super::target::{Tables, Writer};
 use super::drain;
 use super::statements::Statements;
+#[cfg(feature = "relay")]
+use crate::place::Place;
 
 const OWNER: &str = "bench#0123456789abcdef0123456789abcdef";
 
@@ -22,6 +24,8 @@ const OWNER: &str = "bench#0123456789abcdef0123456789abcdef";
 pub(crate) struct PgTables {
     pub(super) pool: PgPool,
     pub(super) store: PgStore,
+    #[cfg_attr(not(feature = "relay"), expect(dead_code, reason = "only a relay has to be told"))]
+    pub(super) schema: SchemaName,
     pub(super) table: TableName,
     pub(super) statements: Statements,
 }
@@ -68,6 +72,11 @@ impl Tables for PgTables {
 
     fn writer(&self, outbox: &Outbox) -> PgTablesWriter {
         PgTablesWriter { tables: self.clone(), writer: self.store.writer(outbox) }
+    }
+
+    #[cfg(feature = "relay")]
+    fn place(&self) -> Option<Place> {
+        Some(Place { table: self.table.to_string(), schema: Some(self.schema.clone()) })
     }
 
     async fn business(&self, number: u64, body: &str) -> anyhow::Result<()> {

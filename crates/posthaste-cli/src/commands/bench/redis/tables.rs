@@ -13,6 +13,8 @@ use super::super::load::Load;
 use super::super::progress::Progress;
 use super::super::target::{Tables, Writer};
 use super::drain;
+#[cfg(feature = "relay")]
+use crate::place::Place;
 
 #[derive(Clone)]
 pub(crate) struct RedisTables {
@@ -46,6 +48,11 @@ impl Tables for RedisTables {
 
     fn writer(&self, outbox: &Outbox) -> RedisTablesWriter {
         RedisTablesWriter { tables: self.clone(), writer: self.store.writer(outbox) }
+    }
+
+    #[cfg(feature = "relay")]
+    fn place(&self) -> Option<Place> {
+        Some(Place { table: self.name.to_string(), schema: None })
     }
 
     async fn business(&self, number: u64, body: &str) -> anyhow::Result<()> {
