@@ -1,0 +1,143 @@
+//! The metrics of a running relay are those that the dashboard, the alerts and the pages speak of.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use yaml_rust2::Yaml;
+
+use super::{read, yaml};
+use crate::kit::Shop;
+use crate::relay::place::Place;
+use crate::relay::process::Relay;
+use crate::relay::sink::Sink;
+use crate::relay::{ids, options};
+
+/// What `/metrics` says: the lines of each series by name, and the names as `# TYPE` has them.
+struct Metrics {
+    series: BTreeMap<String, Vec<String>>,
+    types: BTreeSet<String>,
+}
+
+impl Metrics {
+    fn of(text: &str) -> Self {
+        let (mut series, mut types) = (BTreeMap::<String, Vec<String>>::new(), BTreeSet::new());
+        for line in text.lines().filter(|line| !line.is_empty()) {
+            if let Some(declared) = line.strip_prefix("# TYPE ") {
+                types.extend(declared.split(' ').next().map(str::to_owned));
+            } else if !line.starts_with('#') {
+                let name = line.split(['{', ' ']).next().unwrap_or_default();
+                series.entry(name.to_owned()).or_default().push(line.to_owned());
+            }
+        }
+        Self { series, types }
+    }
+
+    fn sum(&self, name: &str) -> f64 {
+        let lines = self.series.get(name).into_iter().flatten();
+        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    }
+}
+
+/// A relay on this store that delivered events and found nobody there for another; what it says when all of
+/// these counts are above zero.
+fn after_some_deliveries(place: &Place, counts: &[&str]) -> Metrics {
+    let sink = Sink::new();
+    let made = format!("Order.Made={}", sink.url("made"));
+    let lost = format!("Order.Lost={}", sink.url("no/such/folder"));
+    let relay = Relay::start(&options(place, &["--publish", &made, "--publish", &lost]));
+    place.write(&ids(0, 20));
+    place.write_as("Lost", &ids(20, 1));
+    let answer = relay.until("/metrics", |answer| {
+        let metrics = Metrics::of(&answer.body);
+        counts.iter().all(|name| metrics.sum(name) > 0.0)
+    });
+    relay.stop();
+    Metrics::of(&answer.body)
+}
+
+/// There is also an event that nobody can read.
+fn of_sqlite() -> Metrics {
+    let shop = Shop::empty();
+    shop.sql(
+        "INSERT INTO outbox_event (event_id, event_type, payload, headers) VALUES ('x', 'Made', '{}', 'no')",
+    );
+    let counts = ["outbox_dispatch_success", "outbox_dispatch_unreachable", "outbox_dispatch_dead"];
+    after_some_deliveries(&Place::Sqlite(shop), &counts)
+}
+
+/// Every name in a text that begins as ours do, with underscores.
+fn names(text: &str) -> BTreeSet<&str> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.filter(|word| word.starts_with("outbox_") || word.starts_with("posthaste_")).collect()
+}
+
+/// Every metric that a page names, as Prometheus spells it.
+fn documented(page: &str) -> BTreeSet<String> {
+    let quoted = read(page);
+    let words = quoted.split('`').skip(1).step_by(2);
+    let ours = words.filter(|word| word.starts_with("outbox.") || word.starts_with("posthaste."));
+    let names = ours.filter(|word| !word.contains([' ', '*', '/', '…']) && !word.ends_with(".toml"));
+    names.map(|name| name.replace('.', "_")).collect()
+}
+
+/// The expressions of the dashboard and of the alerts, each with what it belongs to.
+fn expressions() -> Vec<(String, String)> {
+    let dashboard: Value = serde_json::from_str(&read("deploy/grafana.json")).expect("JSON");
+    let panels = dashboard["panels"].as_array().expect("panels").iter();
+    let of_panels = panels.flat_map(|panel| {
+        let targets = panel["targets"].as_array().into_iter().flatten();
+        targets.map(|target| (panel["title"].to_string(), target["expr"].to_string()))
+    });
+    let variables = dashboard["templating"]["list"].as_array().expect("variables").iter();
+    let of_variables =
+        variables.map(|variable| (variable["name"].to_string(), variable["query"].to_string()));
+    let alerts = yaml("deploy/alerts.yaml");
+    let rules = alerts[0]["groups"][0]["rules"].as_vec().expect("rules").iter();
+    let text = |rule: &Yaml, key: &str| rule[key].as_str().expect("a text").to_owned();
+    let of_alerts = rules.map(|rule| (text(rule, "alert"), text(rule, "expr")));
+    of_panels.chain(of_variables).chain(of_alerts).collect()
+}
+
+#[test]
+fn dashboard_and_alerts_ask_for_what_a_relay_reports() {
+    let metrics = of_sqlite();
+    let mut asked = 0;
+    for (who, expression) in expressions() {
+        for name in names(&expression) {
+            let series = metrics.series.get(name).unwrap_or_else(|| panic!("{who}: there is no {name}"));
+            let by_route = expression.contains("outbox, route") || expression.contains("route=~");
+            assert!(!by_route || series[0].contains("route=\""), "{who}: {name} has no label route");
+            asked += 1;
+        }
+    }
+    assert!(asked > 30, "the expressions were not found: {asked}");
+}
+
+#[test]
+fn page_about_metrics_names_all_and_no_other() {
+    let metrics = of_sqlite();
+    let page = documented("docs/metrics.md");
+    let (of_redis, of_all): (BTreeSet<_>, BTreeSet<_>) =
+        page.into_iter().partition(|name| name.starts_with("outbox_redis"));
+    assert_eq!(metrics.types, of_all);
+
+    // Each is reported from the first time that it is counted, which for most of them is never.
+    let source = read("crates/posthaste-redis/src/metrics.rs").replace('.', "_");
+    for name in &of_redis {
+        assert!(source.contains(name), "{name} is not counted by posthaste-redis");
+    }
+    for name in documented("docs/operations.md") {
+        assert!(metrics.types.contains(&name) || of_redis.contains(&name), "there is no {name}");
+    }
+}
+
+#[test]
+#[ignore = "needs Redis: cargo xtask test"]
+fn relay_on_redis_reports_nothing_that_no_page_names() {
+    let place = Place::redis();
+    let metrics = after_some_deliveries(&place, &["outbox_dispatch_success", "outbox_dispatch_unreachable"]);
+    place.end();
+    let page = documented("docs/metrics.md");
+    let unknown: Vec<&String> = metrics.types.difference(&page).collect();
+    assert!(unknown.is_empty(), "docs/metrics.md does not name {unknown:?}");
+}
