@@ -34,6 +34,8 @@ async fn main() -> Result<(), BoxError> {
 /// The service: not a word of Tokio in it.
 fn run_shop(writer: &SqliteWriter) -> Result<(), BoxError> {
     let mut connection = SqliteConnection::establish("shop.db")?;
+    // The engine writes to the same file: wait for it instead of failing. diesel sets no timeout of its own.
+    connection.batch_execute("PRAGMA busy_timeout = 5000")?;
     connection.batch_execute("CREATE TABLE IF NOT EXISTS orders (id INTEGER PRIMARY KEY, item TEXT)")?;
 
     writer.transaction(&mut connection, |tx| {
