@@ -13,6 +13,7 @@ use super::destinations::Destinations;
 use super::served::Served;
 use crate::config::OutboxConfig;
 use crate::connect::{self, Opened, Purpose};
+use crate::failure::one_line;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
@@ -98,7 +99,7 @@ impl RelayOutbox {
         }
         let told = async {
             if let Err(error) = self.reach_destinations().await {
-                tracing::warn!(outbox = self.served.name(), error = %one_line(&error), "events will wait");
+                tracing::warn!(outbox = self.served.name(), error = %one_line(error.as_ref()), "events will wait");
             }
         };
         tokio::join!(told, self.open_in_the_end());
@@ -121,7 +122,7 @@ impl RelayOutbox {
             let Err(error) = self.open().await else { return };
             tracing::error!(
                 outbox = self.served.name(),
-                error = %one_line(&error),
+                error = %one_line(error.as_ref()),
                 next_try = ?pause,
                 "the store cannot be opened; trying again"
             );
@@ -200,9 +201,4 @@ impl RelayOutbox {
             opened.close().await;
         }
     }
-}
-
-/// An error with its causes, for a log line.
-fn one_line(error: &anyhow::Error) -> String {
-    crate::escape::one_line(&format!("{error:#}"))
 }

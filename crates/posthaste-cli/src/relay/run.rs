@@ -17,6 +17,7 @@ use super::signals::{Signals, Told};
 use crate::api::{self, Api};
 use crate::config::{AdminConfig, LogConfig, Problem, Problems, RelayConfig, Source};
 use crate::escape;
+use crate::failure::one_line;
 use crate::logging;
 
 /// How a relay runs, beside its configuration.
@@ -145,10 +146,12 @@ impl Relay {
 /// Says why a configuration was not taken over: all of it in one line, which nothing leaves out as a repeat.
 fn refuse(error: &anyhow::Error) {
     let why = match error.downcast_ref::<Problems>() {
-        Some(problems) => problems.iter().map(Problem::in_one_line).collect::<Vec<_>>().join("; "),
-        None => format!("{error:#}"),
+        Some(problems) => {
+            escape::one_line(&problems.iter().map(Problem::in_one_line).collect::<Vec<_>>().join("; "))
+        }
+        None => one_line(error.as_ref()),
     };
-    tracing::error!(error = %escape::one_line(&why), "the configuration was not taken over; nothing changed");
+    tracing::error!(error = %why, "the configuration was not taken over; nothing changed");
 }
 
 /// Apart from those who work: a file may be a pipe that nobody has written yet.
