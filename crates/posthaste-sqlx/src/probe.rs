@@ -14,6 +14,27 @@ const PLACES: u8 = 64;
 /// How many rows are read at each: `{rows}` in the statements.
 pub(crate) const ROWS: u64 = 100;
 
+/// Where rows of one kind lie, and how to look at them at one place: two statements, the first as
+/// [`span!`](span) writes it.
+pub(crate) struct Kind {
+    pub(crate) span: &'static str,
+    pub(crate) look: &'static str,
+}
+
+/// Asks for the first and the last `seq` of rows, as [`Span::read`] takes them.
+macro_rules! span {
+    ($from:literal) => {
+        concat!(
+            "SELECT (SELECT seq FROM ",
+            $from,
+            " ORDER BY seq LIMIT 1), (SELECT seq FROM ",
+            $from,
+            " ORDER BY seq DESC LIMIT 1)"
+        )
+    };
+}
+pub(crate) use span;
+
 /// The first and the last `seq`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {

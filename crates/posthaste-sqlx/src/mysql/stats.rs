@@ -5,7 +5,7 @@ use sqlx::{MySql, MySqlConnection, Row as _};
 
 use super::claim::PAUSED;
 use super::store::read_oldest_pending;
-use crate::probe::{self, Estimate, Span, at_least_counted, count, is_too_many};
+use crate::probe::{self, Estimate, Kind, Span, at_least_counted, count, is_too_many, span};
 use crate::sql::Sql;
 
 macro_rules! bounded {
@@ -47,18 +47,6 @@ const PENDING: &str = concat!(
     " FROM (SELECT UTC_TIMESTAMP(6) AS now) AS c STRAIGHT_JOIN `{table}` WHERE phase = 0"
 );
 
-macro_rules! span {
-    ($from:literal) => {
-        concat!(
-            "SELECT (SELECT seq FROM ",
-            $from,
-            " ORDER BY seq LIMIT 1), (SELECT seq FROM ",
-            $from,
-            " ORDER BY seq DESC LIMIT 1)"
-        )
-    };
-}
-
 macro_rules! look {
     ($states:expr, $columns:literal, $from:literal) => {
         concat!(
@@ -71,12 +59,6 @@ macro_rules! look {
             " seq >= {place} ORDER BY seq LIMIT {rows}) AS here"
         )
     };
-}
-
-/// Where rows of one kind lie, and how to look at them at one place.
-struct Kind {
-    span: &'static str,
-    look: &'static str,
 }
 
 pub(super) const LOOK_AT_PENDING: &str = look!(

@@ -6,7 +6,7 @@ use posthaste::admin::Stats;
 use sqlx::{PgConnection, Postgres, Row as _};
 
 use super::store::read_oldest_pending;
-use crate::probe::{self, Estimate, Span, at_least_counted, count, is_too_many};
+use crate::probe::{self, Estimate, Kind, Span, at_least_counted, count, is_too_many, span};
 use crate::sql::Sql;
 
 /// Whatever the planner believes about the table, rows are read in the order of an index, so that a
@@ -36,19 +36,6 @@ macro_rules! states {
 
 const PENDING: &str = concat!("SELECT ", states!(), r#" FROM "{table}" WHERE status IN (0, 2)"#);
 
-macro_rules! span {
-    ($pending:literal) => {
-        concat!(
-            r#"SELECT (SELECT seq FROM "{table}" WHERE "#,
-            $pending,
-            " ORDER BY seq LIMIT 1),",
-            r#"(SELECT seq FROM "{table}" WHERE "#,
-            $pending,
-            " ORDER BY seq DESC LIMIT 1)"
-        )
-    };
-}
-
 macro_rules! look {
     ($states:expr, $condition:literal) => {
         concat!(
@@ -61,17 +48,11 @@ macro_rules! look {
     };
 }
 
-/// Where rows of one kind lie, and how to look at them at one place.
-struct Kind {
-    span: &'static str,
-    look: &'static str,
-}
-
 pub(super) const LOOK_AT_PENDING: &str = look!(concat!(", ", states!()), "status IN (0, 2)");
 
-const PENDING_ROWS: Kind = Kind { span: span!("status IN (0, 2)"), look: LOOK_AT_PENDING };
-const DEAD_ROWS: Kind = Kind { span: span!("status = 3"), look: look!("", "status = 3") };
-const ALL_ROWS: Kind = Kind { span: span!("true"), look: look!("", "true") };
+const PENDING_ROWS: Kind = Kind { span: span!(r#""{table}" WHERE status IN (0, 2)"#), look: LOOK_AT_PENDING };
+const DEAD_ROWS: Kind = Kind { span: span!(r#""{table}" WHERE status = 3"#), look: look!("", "status = 3") };
+const ALL_ROWS: Kind = Kind { span: span!(r#""{table}""#), look: look!("", "true") };
 
 /// The archive may have a partition for every day of years, and a look at a place would ask all of them. They
 /// are written once, so what the server wrote down about them holds; of the pages that came since then it is

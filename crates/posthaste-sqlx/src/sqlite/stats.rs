@@ -4,7 +4,7 @@ use posthaste::Timestamp;
 use posthaste::admin::Stats;
 use sqlx::{Row as _, SqliteConnection};
 
-use crate::probe::{self, Estimate, Span, at_least_counted, count, is_too_many};
+use crate::probe::{self, Estimate, Kind, Span, at_least_counted, count, is_too_many, span};
 use crate::sql::Sql;
 
 /// Up to one row more than [`Stats::EXACT`] of each kind.
@@ -28,18 +28,6 @@ macro_rules! states {
 const PENDING: &str =
     concat!("SELECT ", states!(), r#" FROM "{table}" INDEXED BY "{table}_due" WHERE status IN (0, 2)"#);
 
-macro_rules! span {
-    ($from:literal) => {
-        concat!(
-            "SELECT (SELECT seq FROM ",
-            $from,
-            " ORDER BY seq LIMIT 1), (SELECT seq FROM ",
-            $from,
-            " ORDER BY seq DESC LIMIT 1)"
-        )
-    };
-}
-
 macro_rules! look {
     ($states:expr, $columns:literal, $from:literal) => {
         concat!(
@@ -52,12 +40,6 @@ macro_rules! look {
             " seq >= {place} ORDER BY seq LIMIT {rows})"
         )
     };
-}
-
-/// Where rows of one kind lie, and how to look at them at one place.
-struct Kind {
-    span: &'static str,
-    look: &'static str,
 }
 
 pub(super) const LOOK_AT_PENDING: &str = look!(
