@@ -53,9 +53,16 @@ pub(crate) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
         tokio::select! {
             biased; // so that a simulation can be repeated
             () = stop.cancelled() => return,
-            () = wait(&shared, pause, wake.as_ref(), polled) => {}
+            () = wait(&shared, out_of_step(pause), wake.as_ref(), polled) => {}
         }
     }
+}
+
+/// The pause, or up to a quarter less. A hint wakes every node at the same moment: with equal pauses one
+/// of them would be the first at each poll from then on, and take every event that only another has a
+/// route for.
+fn out_of_step(pause: Duration) -> Duration {
+    pause.mul_f64(1.0 - fastrand::f64() / 4.0)
 }
 
 /// Waits for whatever comes first: the interval, a hint, a retry's time or a probe's time. After a

@@ -292,6 +292,8 @@ async fn keeper_that_misses_one_renewal_loses_no_lease() {
     let ids = insert_foreign(&store.memory, "Made", 4);
     let outbox = node(&store, &slow);
     let other = node(&FaultyStore::on(&store.memory), &slow);
+    // Between two renewals, which come every second: each second one fails.
+    sleep(millis(500)).await;
     for _ in 0..10 {
         store.break_next(Call::Renew, Fault::Fail);
         sleep(secs(2)).await;
