@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
 use posthaste::admin::{
-    Admin, AuditEntry, Backlog, BacklogBy, DeadGroup, Filter, Finding, Page, PageRequest, Replay, Severity,
-    Stats,
+    Admin, AuditEntry, Backlog, BacklogBy, DeadGroup, Filter, Finding, Page, PageRequest, Replay, Stats,
+    Tolerance,
 };
 use posthaste::store::Purge;
 use posthaste::{EventDetail, EventId, EventRow, Status, StoreError, Timestamp};
@@ -144,10 +144,10 @@ impl Admin for RedisStore {
         self.control("resume", route, actor).await
     }
 
-    async fn diagnose(&self) -> Result<Vec<Finding>, StoreError> {
+    async fn diagnose(&self, tolerance: &Tolerance) -> Result<Vec<Finding>, StoreError> {
         let stats = self.stats().await?;
         let mut findings = Vec::new();
-        findings.extend(stats.oldest_pending.and_then(Finding::late));
+        findings.extend(stats.oldest_pending.and_then(|age| Finding::late(age, tolerance)));
         findings.extend(Finding::dead(stats.dead));
         let (unreadable, parked) = self.look_at_pending().await?;
         findings.extend(Finding::unreadable(unreadable));
@@ -401,31 +401,28 @@ impl RedisStore {
         };
         let is = |name: &str, value: &str| settings.get(name).is_some_and(|found| found == value);
         let mut findings = Vec::new();
-        let mut add = |severity, what: &str, advice: &str| {
-            findings.push(Finding { severity, what: what.to_owned(), advice: advice.to_owned() });
-        };
         if !settings.contains_key("maxmemory-policy") {
             return findings;
         }
         if !is("maxmemory-policy", "noeviction") && !is("maxmemory", "0") {
-            add(
-                Severity::Problem,
+            findings.push(Finding::problem(
+                "redis-eviction",
                 "the server deletes keys when its memory is full, those of the outbox too",
                 "set maxmemory-policy to noeviction",
-            );
+            ));
         }
         if is("appendonly", "no") {
-            add(
-                Severity::Problem,
+            findings.push(Finding::problem(
+                "redis-persistence",
                 "the server keeps its data in memory only, or in snapshots: a crash loses events",
                 "set appendonly to yes",
-            );
+            ));
         } else if !is("appendfsync", "always") {
-            add(
-                Severity::Note,
+            findings.push(Finding::note(
+                "redis-fsync",
                 "a crash of the machine can lose the last second of writes (appendfsync is not always)",
                 "set appendfsync to always where that matters more than speed",
-            );
+            ));
         }
         findings
     }

@@ -1,6 +1,6 @@
 //! What a store has seen of its rows that looks wrong.
 
-use posthaste::admin::{Finding, Stats};
+use posthaste::admin::{Finding, Stats, Tolerance};
 
 /// More routes than this are not looked at: each costs a statement.
 const MOST_ROUTES: usize = 50;
@@ -34,10 +34,10 @@ impl Signs {
     }
 
     /// What to tell the operator, with what the counts say.
-    pub(crate) fn findings(&self, stats: &Stats) -> Vec<Finding> {
+    pub(crate) fn findings(&self, stats: &Stats, tolerance: &Tolerance) -> Vec<Finding> {
         let parked = self.parked.iter().filter(|(route, _)| !stats.paused.contains(route));
         let mut findings = Vec::new();
-        findings.extend(stats.oldest_pending.and_then(Finding::late));
+        findings.extend(stats.oldest_pending.and_then(|age| Finding::late(age, tolerance)));
         findings.extend(Finding::dead(stats.dead));
         findings.extend(Finding::unreadable(self.unreadable));
         findings.extend(parked.map(|(route, waiting)| Finding::parked(route, *waiting)));
@@ -67,7 +67,7 @@ mod tests {
         signs.add_route("mail".to_owned(), 3);
         signs.add_route("sms".to_owned(), 200_000);
         let stats = Stats { paused: ["mail".to_owned()].into(), ..Stats::default() };
-        let findings = signs.findings(&stats);
+        let findings = signs.findings(&stats, &Tolerance::default());
         assert_eq!(findings.len(), 2);
         assert!(findings[1].what.contains("sms") && findings[1].what.contains("more than 100000"));
     }

@@ -1,6 +1,8 @@
 //! The operator's door to a store: what waits, what is late, what died and why.
 
 mod backlog;
+mod finding;
+mod tolerance;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,12 +12,13 @@ use async_trait::async_trait;
 
 use crate::error::StoreError;
 use crate::event::EventId;
-use crate::route::{NO_ROUTE, parked_for};
 use crate::row::{EventDetail, EventRow, Status};
 use crate::store::Purge;
 use crate::time::Timestamp;
 
 pub use self::backlog::{Backlog, BacklogBy, BacklogGroup};
+pub use self::finding::{Finding, Severity};
+pub use self::tolerance::Tolerance;
 
 /// Looks into a store and mends what needs a person. The command line and the dashboard speak
 /// to this trait and contain no SQL; the engine does not see it.
@@ -73,8 +76,10 @@ pub trait Admin: fmt::Debug + Send + Sync + 'static {
     /// Ends a pause. Answers false if there was none.
     async fn resume(&self, route: &str, actor: &str) -> Result<bool, StoreError>;
 
-    /// What looks wrong with this store, with what to do about it. Looks at a bounded number of rows.
-    async fn diagnose(&self) -> Result<Vec<Finding>, StoreError>;
+    /// What looks wrong with this store and the server behind it, with what to do about it; what is within the
+    /// tolerance is left out. Looks at a bounded number of rows. What a server does not tell, for want of a
+    /// right for example, is no error and no finding.
+    async fn diagnose(&self, tolerance: &Tolerance) -> Result<Vec<Finding>, StoreError>;
 
     /// One page of what operators did, newest first. The bound is the entry's `seq`.
     async fn audit(&self, page: &PageRequest) -> Result<Page<AuditEntry>, StoreError>;
@@ -283,96 +288,6 @@ pub struct DeadGroup {
     pub last: Option<Timestamp>,
 }
 
-/// Something that looks wrong.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Finding {
-    /// How bad it is.
-    pub severity: Severity,
-    /// What was seen.
-    pub what: String,
-    /// What to do about it.
-    pub advice: String,
-}
-
-impl Finding {
-    fn new(severity: Severity, what: String, advice: &str) -> Self {
-        Self { severity, what, advice: advice.to_owned() }
-    }
-
-    /// The oldest pending event has waited for this long; none if that is less than five minutes.
-    pub fn late(age: Duration) -> Option<Self> {
-        const LATE: Duration = Duration::from_secs(5 * 60);
-        let shown = humantime::format_duration(Duration::from_secs(age.as_secs()));
-        (age >= LATE).then(|| {
-            Self::new(
-                Severity::Problem,
-                format!("the oldest pending event has waited for {shown}"),
-                "see whether an engine runs, and which destination is slow or closed",
-            )
-        })
-    }
-
-    /// So many events are DEAD; none if none is.
-    pub fn dead(count: u64) -> Option<Self> {
-        (count > 0).then(|| {
-            Self::new(
-                Severity::Warning,
-                format!("DEAD events: {}", counted(count)),
-                "look at their reasons, mend the cause, then replay or discard them",
-            )
-        })
-    }
-
-    /// So many pending rows cannot be read; none if all can.
-    pub fn unreadable(count: u64) -> Option<Self> {
-        (count > 0).then(|| {
-            Self::new(
-                Severity::Warning,
-                format!("pending rows that cannot be read: {count}"),
-                "mend the program that writes them; an engine makes them DEAD with the reason",
-            )
-        })
-    }
-
-    /// So many events wait for a route that no operator has paused, or for any route at all. `parked` is
-    /// what stands in their rows.
-    pub fn parked(parked: &str, count: u64) -> Self {
-        let route = parked_for(parked);
-        if route == NO_ROUTE {
-            return Self::new(
-                Severity::Warning,
-                format!("events that no route takes: {count}"),
-                "add a route for their types: after the grace for events without a route they are DEAD",
-            );
-        }
-        Self::new(
-            Severity::Note,
-            format!("events that wait for the route {route:?}, which nobody has paused: {}", counted(count)),
-            "see whether its destination can be reached, and whether any engine knows the route",
-        )
-    }
-}
-
-/// A count as a finding names it. Nobody counts on when there are that many.
-fn counted(count: u64) -> String {
-    match count > Stats::EXACT {
-        true => format!("more than {}", Stats::EXACT),
-        false => count.to_string(),
-    }
-}
-
-/// How bad a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// Worth knowing.
-    Note,
-    /// Will hurt some day.
-    Warning,
-    /// Hurts now.
-    Problem,
-}
-
 /// One thing an operator did.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct AuditEntry {
@@ -444,12 +359,5 @@ mod tests {
         let mut stats = Stats::default();
         stats.estimate_pending(9);
         assert_eq!((stats.new, stats.due), (9, 9));
-    }
-
-    #[test]
-    fn finding_does_not_name_a_number_that_nobody_counted() {
-        let what = |count| Finding::dead(count).map(|finding| finding.what);
-        assert_eq!(what(100_000).as_deref(), Some("DEAD events: 100000"));
-        assert_eq!(what(100_001).as_deref(), Some("DEAD events: more than 100000"));
     }
 }

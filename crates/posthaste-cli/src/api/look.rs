@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use posthaste::admin::{BacklogBy, Filter, Finding, PageRequest};
+use posthaste::admin::{BacklogBy, Filter, Finding, PageRequest, Tolerance};
 use posthaste::{EventId, Status, StoreError};
 use serde::Serialize;
 
@@ -130,7 +130,7 @@ struct Groups<'a> {
 }
 
 pub(super) async fn findings(asked: Asked) -> Answer {
-    ok(&Findings { findings: worst_first(asked.admin()?.diagnose().await?) })
+    ok(&Findings { findings: worst_first(asked.admin()?.diagnose(&Tolerance::default()).await?) })
 }
 
 #[derive(Debug, Serialize)]

@@ -76,6 +76,7 @@ pub(super) fn schemas() -> Value {
             ("next", next()),
         ]),
         "Findings": object(&[("findings", list(object(&[
+            ("code", text()),
             ("severity", json!({"enum": ["note", "warning", "problem"]})),
             ("what", text()),
             ("advice", text()),

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use posthaste::admin::{
     Admin, AuditEntry, Backlog, BacklogBy, DeadGroup, Filter, Finding, Page, PageRequest, Replay, Stats,
+    Tolerance,
 };
 use posthaste::store::Purge;
 use posthaste::{EventDetail, EventId, EventRow, GLOBAL, StoreError, Timestamp};
@@ -158,10 +159,10 @@ impl Admin for SqliteStore {
         Ok(resumed.await? == 1)
     }
 
-    async fn diagnose(&self) -> Result<Vec<Finding>, StoreError> {
+    async fn diagnose(&self, tolerance: &Tolerance) -> Result<Vec<Finding>, StoreError> {
         let stats = self.stats().await?;
         let signs = self.read(async |connection| diagnose::read(self.sql(), connection).await).await?;
-        Ok(signs.findings(&stats))
+        Ok(signs.findings(&stats, tolerance))
     }
 
     async fn audit(&self, page: &PageRequest) -> Result<Page<AuditEntry>, StoreError> {

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use posthaste::admin::{Filter, PageRequest, Replay};
+use posthaste::admin::{Filter, PageRequest, Replay, Tolerance};
 use posthaste::store::{
     Claim, ClaimOrder, Lease, LeaseToken, OnDone, Owner, Park, Purge, Purgeable, Release, Renew, Settle,
     Settlement, Store as _, Unpark, Verdict,
@@ -374,7 +374,7 @@ async fn call(store: &Store, n: usize, leases: &mut Vec<Lease>, owner: &Owner) -
         18 => drop(Admin::purge(store, &purge(true, Purgeable::Dead), "me").await?),
         19 => drop(store.pause("x", "me").await?),
         20 => drop(store.resume("x", "me").await?),
-        _ => drop((store.diagnose().await?, store.audit(&page).await?)),
+        _ => drop((store.diagnose(&Tolerance::default()).await?, store.audit(&page).await?)),
     }
     Ok(())
 }

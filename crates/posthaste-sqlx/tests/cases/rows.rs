@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "all of it is tests")]
 
-use posthaste::admin::{Filter, PageRequest};
+use posthaste::admin::{Filter, PageRequest, Tolerance};
 use posthaste::{Admin as _, EventId, Outcome, Recorder, Status};
 
 use crate::support::*;
@@ -95,7 +95,7 @@ pub(crate) async fn operator_sees_everything_while_malformed_rows_wait_and_after
         assert_eq!(page.items.len(), 12);
         let unread = page.items.iter().filter(|row| row.malformed.is_none()).count();
         assert_eq!(unread, 3, "a list does not show the schema version");
-        assert!(!db.store.diagnose().await.expect("a diagnosis").is_empty());
+        assert!(!db.store.diagnose(&Tolerance::default()).await.expect("a diagnosis").is_empty());
         let groups = db.store.dead_groups(100).await.expect("groups");
         assert_eq!(groups.iter().map(|group| group.count).sum::<u64>(), stats.dead);
         deliver_all(&db).await;

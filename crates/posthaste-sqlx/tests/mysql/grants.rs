@@ -3,7 +3,7 @@
 
 use std::error::Error as _;
 
-use posthaste::admin::{Filter, PageRequest, Replay};
+use posthaste::admin::{Filter, PageRequest, Replay, Tolerance};
 use posthaste::config::{PurgeConfig, Retention};
 use posthaste::store::OnDone;
 use posthaste::{Admin as _, Outbox, Outcome, Recorder, Status, StoreError};
@@ -173,7 +173,10 @@ async fn viewer_looks_and_operator_acts() {
     let viewer = w.builder("viewer").read_only().connect().await.unwrap();
     assert_eq!(viewer.stats().await.unwrap().dead, 1);
     assert_eq!(viewer.list(&Filter::default(), &PageRequest::first(5)).await.unwrap().items.len(), 1);
-    assert!(viewer.diagnose().await.is_ok() && viewer.audit(&PageRequest::first(5)).await.is_ok());
+    assert!(
+        viewer.diagnose(&Tolerance::default()).await.is_ok()
+            && viewer.audit(&PageRequest::first(5)).await.is_ok()
+    );
     assert_not_allowed("replay", viewer.replay_all(&Filter::default(), 5, &Replay::by("me")).await);
     let operator = w.store("operator").await;
     assert_eq!(operator.replay_all(&Filter::default(), 5, &Replay::by("me")).await.unwrap(), 1);

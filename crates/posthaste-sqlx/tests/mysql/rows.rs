@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use cases::{ODD_JSON, deliver_all};
-use posthaste::admin::{Filter, PageRequest};
+use posthaste::admin::{Filter, PageRequest, Tolerance};
 use posthaste::store::{
     Claim, ClaimOrder, LeaseToken, OnDone, Owner, Purge, Purgeable, Renew, Settle, Settlement, Store as _,
     Verdict,
@@ -153,7 +153,7 @@ async fn times_of_the_first_and_the_last_years_and_none_at_all_spoil_nothing() {
     db.store.stats().await.expect("stats");
     db.store.oldest_pending(None).await.expect("a lag");
     db.store.list(&Filter::default(), &PageRequest::first(500)).await.expect("a list");
-    db.store.diagnose().await.expect("a diagnosis");
+    db.store.diagnose(&Tolerance::default()).await.expect("a diagnosis");
     let recorder = deliver_all(&db).await;
     let expected = (0..times.len()).map(|n| format!("time{n}")).chain((0..150).map(|n| format!("ever{n}")));
     assert_eq!(set_of(recorder.ids()), set_of(expected));

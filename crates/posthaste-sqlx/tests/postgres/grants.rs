@@ -3,7 +3,7 @@
 
 use std::error::Error as _;
 
-use posthaste::admin::{Filter, PageRequest, Replay};
+use posthaste::admin::{Filter, PageRequest, Replay, Tolerance};
 use posthaste::config::{PurgeConfig, Retention};
 use posthaste::store::OnDone;
 use posthaste::{Admin as _, Outbox, Outcome, Recorder, Source, Status, StoreError};
@@ -196,7 +196,7 @@ async fn viewer_reads_everything_and_changes_nothing() {
     assert!(store.get(&"a".into()).await.unwrap().is_some());
     assert!(store.get(&"nobody".into()).await.unwrap().is_none(), "not in the archive either");
     store.dead_groups(10).await.unwrap();
-    store.diagnose().await.unwrap();
+    store.diagnose(&Tolerance::default()).await.unwrap();
     store.audit(&PageRequest::first(10)).await.unwrap();
     assert_not_allowed("pause", store.pause("a", "me").await);
     assert_not_allowed("replay", store.replay_all(&Filter::default(), 5, &Replay::by("me")).await);

@@ -9,7 +9,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use cases::{ODD_JSON, deliver_all};
-use posthaste::admin::{Filter, PageRequest};
+use posthaste::admin::{Filter, PageRequest, Tolerance};
 use posthaste::store::Store as _;
 use posthaste::{Admin as _, EventId, Status, Timestamp};
 
@@ -143,7 +143,7 @@ async fn times_without_end_and_before_christ_spoil_nothing() {
     db.store.stats().await.expect("stats");
     db.store.oldest_pending(None).await.expect("a lag");
     db.store.list(&Filter::default(), &PageRequest::first(500)).await.expect("a list");
-    db.store.diagnose().await.expect("a diagnosis");
+    db.store.diagnose(&Tolerance::default()).await.expect("a diagnosis");
     let recorder = deliver_all(&db).await;
     assert_eq!(recorder.count(), 156);
     assert_eq!(db.count(Status::Done).await, 156);

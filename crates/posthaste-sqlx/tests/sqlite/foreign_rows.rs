@@ -4,7 +4,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use posthaste::admin::{Filter, PageRequest};
+use posthaste::admin::{Filter, PageRequest, Tolerance};
 use posthaste::store::Store as _;
 use posthaste::{Admin as _, EventId, Recorder, Status, Timestamp};
 
@@ -216,7 +216,7 @@ async fn operator_sees_everything_while_malformed_rows_wait_and_after_they_died(
         let not_shown =
             ["version-huge", "version-negative", "version-text", "topic-not-utf8", "media-type-blob"];
         assert_eq!(unread, not_shown, "columns that a list does not show");
-        let findings = db.store.diagnose().await.expect("a diagnosis");
+        let findings = db.store.diagnose(&Tolerance::default()).await.expect("a diagnosis");
         assert!(!findings.is_empty());
         let groups = db.store.dead_groups(100).await.expect("groups");
         assert_eq!(groups.iter().map(|group| group.count).sum::<u64>(), stats.dead);

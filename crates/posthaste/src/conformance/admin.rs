@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::kit::{HOUR, Kit, LEASE, MINUTE, delayed, died, failed, named, outcome, plain, row, sorted};
 use super::{Defect, Harness};
-use crate::admin::{AuditEntry, Backlog, BacklogBy, Estimated, Filter, PageRequest, Replay};
+use crate::admin::{AuditEntry, Backlog, BacklogBy, Estimated, Filter, PageRequest, Replay, Tolerance};
 use crate::event::{Event, EventId};
 use crate::row::{EventRow, Status};
 use crate::store::{OnDone, Purge, Purgeable, Settled, Settlement, Verdict};
@@ -581,14 +581,14 @@ pub async fn purge_of_an_operator_is_audited(h: &dyn Harness) {
 
 pub async fn diagnosis_never_fails(h: &dyn Harness) {
     let k = Kit::new(h);
-    k.admin.diagnose().await.expect("diagnose works");
+    k.admin.diagnose(&Tolerance::default()).await.expect("diagnose works");
     k.dead(plains(2), "no", None).await;
     for defect in [Defect::BadHeaders, Defect::UnknownStatus, Defect::NegativeAttempts, Defect::NoPayload] {
         h.insert_raw(defect).await;
     }
     let leases = k.held(1).await;
     k.park(h.now().await, &leases, "mail").await;
-    for finding in k.admin.diagnose().await.expect("diagnose works") {
+    for finding in k.admin.diagnose(&Tolerance::default()).await.expect("diagnose works") {
         assert!(!finding.what.is_empty() && !finding.advice.is_empty(), "{finding:?}");
         assert!(!finding.what.contains(Defect::SECRET));
     }

@@ -12,7 +12,7 @@ use super::store::{oldest_pending, purge_rows};
 use super::table::Table;
 use crate::admin::{
     Admin, AuditEntry, Backlog, BacklogBy, BacklogGroup, DeadGroup, Filter, Finding, Page, PageRequest,
-    Replay, Stats,
+    Replay, Stats, Tolerance,
 };
 use crate::error::StoreError;
 use crate::event::EventId;
@@ -114,9 +114,9 @@ impl Admin for MemoryStore {
         Ok(changed)
     }
 
-    async fn diagnose(&self) -> Result<Vec<Finding>, StoreError> {
+    async fn diagnose(&self, tolerance: &Tolerance) -> Result<Vec<Finding>, StoreError> {
         let now = self.now();
-        Ok(diagnose(&self.table(), now))
+        Ok(diagnose(&self.table(), now, tolerance))
     }
 
     async fn audit(&self, page: &PageRequest) -> Result<Page<AuditEntry>, StoreError> {
@@ -282,11 +282,11 @@ fn group_dead(table: &Table) -> Vec<DeadGroup> {
     groups.into_values().collect()
 }
 
-fn diagnose(table: &Table, now: Timestamp) -> Vec<Finding> {
+fn diagnose(table: &Table, now: Timestamp, tolerance: &Tolerance) -> Vec<Finding> {
     let unreadable = table.rows.values().filter(|row| row.is_pending() && row.defect().is_some()).count();
     let parked = table.index.parked.iter().filter(|(route, _)| !table.paused.contains(&***route));
     let mut findings = Vec::new();
-    findings.extend(oldest_pending(table, now).and_then(Finding::late));
+    findings.extend(oldest_pending(table, now).and_then(|age| Finding::late(age, tolerance)));
     findings.extend(Finding::dead(table.index.dead.len() as u64));
     findings.extend(Finding::unreadable(unreadable as u64));
     findings.extend(parked.map(|(route, seqs)| Finding::parked(route, seqs.len() as u64)));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use posthaste::admin::{
-    AuditEntry, Backlog, BacklogBy, DeadGroup, Filter, Finding, Page, PageRequest, Replay, Stats,
+    AuditEntry, Backlog, BacklogBy, DeadGroup, Filter, Finding, Page, PageRequest, Replay, Stats, Tolerance,
 };
 use posthaste::store::{Claim, Claimed, Park, Purge, Release, Renew, Settle, Settled, Unpark, Wake};
 use posthaste::{Admin, EventDetail, EventId, EventRow, Store, StoreError, Timestamp};
@@ -89,7 +89,7 @@ impl Admin for Stub {
     async fn resume(&self, _: &str, _: &str) -> Result<bool, StoreError> {
         self.answer().await
     }
-    async fn diagnose(&self) -> Result<Vec<Finding>, StoreError> {
+    async fn diagnose(&self, _: &Tolerance) -> Result<Vec<Finding>, StoreError> {
         self.answer().await
     }
     async fn audit(&self, _: &PageRequest) -> Result<Page<AuditEntry>, StoreError> {

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use posthaste::StoreError;
-use posthaste::admin::{Admin, BacklogBy, Finding, Severity, Stats};
+use posthaste::admin::{Admin, BacklogBy, Finding, Severity, Stats, Tolerance};
 use serde::Serialize;
 
 use crate::args::StoreArgs;
@@ -29,7 +29,7 @@ use watch::WatchArgs;
 /// "done", "dead", "archived", "estimated": {"pending", "done", "dead", "archived"}: true for counts that are
 /// estimates, "oldest_pending_seconds": number or null, "paused": [route], "by_type" and "by_tenant":
 /// {"groups": the largest ten, [{"key": text or null, "count", "oldest_seconds"}], "complete"},
-/// "findings": [{"severity": "note|warning|problem", "what", "advice"}]}
+/// "findings": [{"code", "severity": "note|warning|problem", "what", "advice"}]}
 ///
 /// With --watch also "at", and "rates": null at first, then {"seconds", "backlog_per_second",
 /// "delivered_per_second", "written_per_second"}, each a number or null.
@@ -94,7 +94,7 @@ impl Status {
             counts: StatsView::from(&stats),
             by_type: waiting::look(admin, BacklogBy::Type).await?,
             by_tenant: waiting::look(admin, BacklogBy::Tenant).await?,
-            findings: worst_first(admin.diagnose().await?),
+            findings: worst_first(admin.diagnose(&Tolerance::default()).await?),
             stats,
         })
     }
