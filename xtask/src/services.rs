@@ -16,6 +16,7 @@ mod pgbouncer;
 mod port;
 mod postgres;
 mod process;
+mod producers;
 mod python;
 mod rabbitmq;
 mod redis;
@@ -51,6 +52,7 @@ const SERVICES: &[Service] = &[
     clients::KCAT,
     clients::REDIS_CLI,
     python::SERVICE,
+    producers::SERVICE,
     faketime::SERVICE,
     libraries::FINDER,
     libraries::POSTGRES,

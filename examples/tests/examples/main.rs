@@ -3,6 +3,8 @@
 mod axum_postgres;
 mod axum_sqlite;
 mod postgres_programs;
+#[cfg(unix)]
+mod producers;
 mod publish;
 mod quickstart;
 mod redis_tickets;

@@ -28,7 +28,13 @@ fn has_venv() -> bool {
 fn start(set: &mut Set) -> Result<(), String> {
     let python = match given(PYTHON) {
         Some(python) => PathBuf::from(python),
-        None => cache::obtain(&folder_name(), install)?.join("bin/python"),
+        None => {
+            let folder = cache::obtain(&folder_name(), |folder| {
+                eprintln!("Downloading {} for Python", PACKAGES.join(" and "));
+                install(folder, PACKAGES)
+            })?;
+            folder.join("bin/python")
+        }
     };
     // It may have been given wrongly, or be a link to one that was removed since.
     let imports = process::run(Command::new(&python).args(["-c", "import nats, pika, schemathesis"]));
@@ -42,11 +48,11 @@ fn folder_name() -> String {
     format!("python-{}", PACKAGES.join("-").replace("==", "-"))
 }
 
-fn install(folder: &Path) -> Result<(), String> {
-    eprintln!("Downloading {} for Python", PACKAGES.join(" and "));
+/// Makes an environment in `folder` with what pip is told to install.
+pub(super) fn install(folder: &Path, packages: &[&str]) -> Result<(), String> {
     process::run(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
-    process::run(Command::new(folder.join("bin/python")).args(pip).args(PACKAGES)).map(|_| ())
+    process::run(Command::new(folder.join("bin/python")).args(pip).args(packages)).map(|_| ())
 }
 
 #[cfg(test)]

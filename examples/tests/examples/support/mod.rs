@@ -88,6 +88,14 @@ impl Database {
         url.into()
     }
 
+    /// The same as JDBC has it, which takes the user for a parameter.
+    pub fn jdbc_url(&self) -> String {
+        let url = self.options().to_url_lossy();
+        let (host, port) = (url.host_str().expect("a host"), url.port().unwrap_or(5432));
+        let user = format!("user={}&password={}", url.username(), url.password().unwrap_or_default());
+        format!("jdbc:postgresql://{host}:{port}/{}?{user}", self.name)
+    }
+
     /// Removes it, whoever is still connected.
     pub async fn remove(self) {
         run_on_the_server(format!("DROP DATABASE {} WITH (FORCE)", self.name)).await;

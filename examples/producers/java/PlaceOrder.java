@@ -1,0 +1,68 @@
+import java.sql.Connection;
+import java.sql.DriverManager;
+import java.sql.SQLException;
+import java.util.List;
+import java.util.Objects;
+import java.util.UUID;
+
+/** Places an order and writes its event, both in one transaction. */
+public final class PlaceOrder {
+    public static void main(String[] args) throws SQLException {
+        var url = Objects.requireNonNull(System.getenv("JDBC_DATABASE_URL"), "JDBC_DATABASE_URL is not set");
+        try (var connection = DriverManager.getConnection(url)) {
+            try (var create = connection.createStatement()) {
+                create.execute(
+                        "CREATE TABLE IF NOT EXISTS orders"
+                                + " (id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, item text NOT NULL)");
+            }
+            System.out.println(placeOrder(connection, "tea", List.of(args).contains("--fail")));
+        }
+    }
+
+    /** Returns the id of the event. */
+    private static String placeOrder(Connection connection, String item, boolean fail) throws SQLException {
+        // Made before the transaction: whoever repeats it uses the same id, and the event is there once.
+        // Any UUID will do; one that grows with time (UUIDv7) takes a library, and keeps indexes compact.
+        var eventId = UUID.randomUUID().toString();
+        // Otherwise every statement is a transaction of its own.
+        connection.setAutoCommit(false);
+        try {
+            var order = insertOrder(connection, item);
+            insertEvent(connection, eventId, order);
+            if (fail) {
+                throw new IllegalStateException("the payment was refused: no order, no event");
+            }
+            connection.commit();
+        } catch (SQLException | RuntimeException failure) {
+            connection.rollback();
+            throw failure;
+        }
+        return eventId;
+    }
+
+    private static void insertEvent(Connection connection, String eventId, int order) throws SQLException {
+        var sql =
+                "INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, payload)"
+                        + " VALUES (?, ?, ?, ?, ?)";
+        try (var insert = connection.prepareStatement(sql)) {
+            insert.setString(1, eventId);
+            insert.setString(2, "OrderPlaced");
+            insert.setString(3, "Order");
+            insert.setString(4, Integer.toString(order));
+            // A number needs no escaping. For anything else let a library write the JSON.
+            insert.setString(5, "{\"order\":" + order + "}");
+            insert.executeUpdate();
+        }
+    }
+
+    private static int insertOrder(Connection connection, String item) throws SQLException {
+        var sql = "INSERT INTO orders (item) VALUES (?) RETURNING id";
+        try (var insert = connection.prepareStatement(sql)) {
+            insert.setString(1, item);
+            try (var inserted = insert.executeQuery()) {
+                inserted.next();
+                return inserted.getInt(1);
+            }
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! The producers in other languages: each is run as its README says, and an engine delivers what it wrote.
+
+use std::io::Write as _;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+use std::{env, fs};
+
+use posthaste::{Delivery, Outbox, Recorder, Route, Routes};
+use posthaste_sqlx::PgStore;
+use sqlx::PgPool;
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+use crate::support::Database;
+
+const PYTHON: Producer = Producer {
+    folder: "python",
+    drivers: "POSTHASTE_TEST_PRODUCER_PYTHON",
+    run: ".venv/bin/python place_order.py",
+    payload: |order| format!(r#"{{"order": {order}}}"#),
+};
+
+const NODE: Producer = Producer {
+    folder: "node",
+    drivers: "POSTHASTE_TEST_PRODUCER_NODE",
+    run: "node place_order.js",
+    payload: |order| format!(r#"{{"order":{order}}}"#),
+};
+
+const GO: Producer = Producer {
+    folder: "go",
+    drivers: "POSTHASTE_TEST_PRODUCER_GO",
+    run: "go run .",
+    payload: |order| format!(r#"{{"order":{order}}}"#),
+};
+
+const JAVA: Producer = Producer {
+    folder: "java",
+    drivers: "POSTHASTE_TEST_PRODUCER_JAVA",
+    run: "java -cp 'lib/*' PlaceOrder.java",
+    payload: |order| format!(r#"{{"order":{order}}}"#),
+};
+
+/// A program of a service that knows nothing of us but the table.
+struct Producer {
+    /// Below `examples/producers`.
+    folder: &'static str,
+    /// The variable with the folder of its drivers.
+    drivers: &'static str,
+    /// As the README says.
+    run: &'static str,
+    /// What it writes of the order with this number, to the byte.
+    payload: fn(i32) -> String,
+}
+
+impl Producer {
+    fn source(&self) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("producers").join(self.folder)
+    }
+
+    /// None where the language is not installed. Says so past the harness, which shows no output of tests
+    /// that pass.
+    fn unpack(&self) -> Option<Unpacked<'_>> {
+        let Ok(drivers) = env::var(self.drivers) else {
+            panic!("{} is not set: run `cargo xtask test`", self.drivers)
+        };
+        if drivers.is_empty() {
+            let _ = writeln!(std::io::stderr(), "LEFT OUT: {} is not installed here", self.folder);
+            return None;
+        }
+        Some(Unpacked::new(self, PathBuf::from(drivers)))
+    }
+}
+
+/// A copy of a producer's folder, with its drivers where the README puts them.
+struct Unpacked<'a> {
+    producer: &'a Producer,
+    drivers: PathBuf,
+    folder: TempDir,
+}
+
+impl<'a> Unpacked<'a> {
+    fn new(producer: &'a Producer, drivers: PathBuf) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        for file in fs::read_dir(producer.source()).expect("the example is there") {
+            let file = file.expect("an entry");
+            // What somebody who tried it left behind is no part of it.
+            if file.file_type().expect("a kind").is_file() {
+                fs::copy(file.path(), folder.path().join(file.file_name())).expect("a copy");
+            }
+        }
+        let link = |from: PathBuf, to: &str| symlink(from, folder.path().join(to)).expect("a link");
+        link(drivers.clone(), ".venv");
+        link(drivers.join("node_modules"), "node_modules");
+        link(drivers.join("lib"), "lib");
+        Self { producer, drivers, folder }
+    }
+
+    async fn run(&self, database: &Database, arguments: &str) -> Output {
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(format!("{} {arguments}", self.producer.run)).current_dir(self.folder.path());
+        shell.env("DATABASE_URL", database.url()).env("JDBC_DATABASE_URL", database.jdbc_url());
+        // Go keeps its drivers outside of the folder. Nothing is downloaded here.
+        shell.env("GOMODCACHE", self.drivers.join("modules")).env("GOCACHE", self.drivers.join("compiled"));
+        shell.env("GOFLAGS", "-trimpath").env("GOPROXY", "off");
+        let output = move || shell.output().expect("it runs");
+        tokio::task::spawn_blocking(output).await.expect("no panic")
+    }
+}
+
+/// How many orders and how many events there are.
+async fn written(pool: &PgPool) -> (i64, i64) {
+    let query = "SELECT (SELECT count(*) FROM orders), (SELECT count(*) FROM outbox_event)";
+    sqlx::query_as(query).fetch_one(pool).await.expect("two numbers")
+}
+
+async fn only_what_is_committed_is_delivered(producer: Producer) {
+    let Some(program) = producer.unpack() else { return };
+    let database = Database::create().await;
+    let store = PgStore::builder(&database.options()).migrate().connect().await.unwrap();
+    let seen = Recorder::new();
+    let routes = Routes::new().add(Route::fallback().deliver_to(seen.clone()));
+    let relay = Outbox::multi_node(store.clone(), routes, Duration::from_secs(30))
+        .poll_interval(Duration::from_millis(50))
+        .start()
+        .unwrap();
+    let pool = PgPool::connect_with(database.options()).await.unwrap();
+
+    let failed = program.run(&database, "--fail").await;
+    let said = String::from_utf8_lossy(&failed.stderr);
+    assert!(!failed.status.success() && said.contains("the payment was refused"), "{said}");
+    assert_eq!(written(&pool).await, (0, 0));
+
+    let placed = program.run(&database, "").await;
+    assert!(placed.status.success(), "{}", String::from_utf8_lossy(&placed.stderr));
+    timeout(Duration::from_secs(10), seen.wait_for(1)).await.expect("the event arrives");
+    relay.idle().await.unwrap();
+
+    let order = sqlx::query_scalar("SELECT id FROM orders").fetch_one(&pool).await.unwrap();
+    assert_eq!(written(&pool).await, (1, 1));
+    let delivered = seen.deliveries();
+    assert_eq!(delivered.len(), 1);
+    let printed = String::from_utf8_lossy(&placed.stdout);
+    assert_is_the_order(&delivered[0], printed.trim_end(), order, &(producer.payload)(order));
+
+    relay.shutdown().await;
+    store.close().await;
+    pool.close().await;
+    database.remove().await;
+}
+
+fn assert_is_the_order(delivery: &Delivery, id: &str, order: i32, payload: &str) {
+    let event = &delivery.event;
+    assert_eq!(event.id().as_str(), id);
+    assert_eq!((id.len(), id.matches('-').count()), (36, 4), "{id} is a UUID");
+    assert_eq!((event.event_type(), event.aggregate_type()), ("OrderPlaced", "Order"));
+    assert_eq!(event.aggregate_id(), Some(order.to_string().as_str()));
+    assert_eq!(String::from_utf8_lossy(event.payload()), payload);
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL and Python: cargo xtask test"]
+async fn python_delivers_only_what_it_commits() {
+    only_what_is_committed_is_delivered(PYTHON).await;
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL and Node: cargo xtask test"]
+async fn node_delivers_only_what_it_commits() {
+    only_what_is_committed_is_delivered(NODE).await;
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL and Go: cargo xtask test"]
+async fn go_delivers_only_what_it_commits() {
+    only_what_is_committed_is_delivered(GO).await;
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL and Java: cargo xtask test"]
+async fn java_delivers_only_what_it_commits() {
+    only_what_is_committed_is_delivered(JAVA).await;
+}
+
+#[test]
+fn readme_says_what_is_run_here() {
+    let readme = include_str!("../../producers/README.md");
+    for producer in [PYTHON, NODE, GO, JAVA] {
+        let failing = format!("{} --fail", producer.run);
+        for line in [producer.run, &failing] {
+            assert!(readme.lines().any(|said| said.split("  #").next() == Some(line)), "{line}");
+        }
+    }
+}

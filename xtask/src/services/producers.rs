@@ -1,0 +1,165 @@
+//! The drivers of the examples in other languages, brought by each language's own tool, once.
+//!
+//! Which versions, only the examples say. A language that is not installed is left out, and the report says
+//! so; a driver that cannot be had is a failure.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::fs;
+
+use super::set::Set;
+use super::{Service, cache, given, process, python};
+
+pub(super) const SERVICE: Service = Service {
+    missing_packages: || &[],
+    start: |set| LANGUAGES.iter().try_for_each(|language| language.export(set)),
+};
+
+const LANGUAGES: &[Language] = &[
+    Language {
+        name: "Python",
+        variable: "POSTHASTE_TEST_PRODUCER_PYTHON",
+        programs: &["python3"],
+        folder: "python",
+        files: &["requirements.txt"],
+        install: |files, folder| {
+            let file = files.join("requirements.txt");
+            python::install(folder, &["-r", &file.to_string_lossy()])
+        },
+    },
+    Language {
+        name: "Node",
+        variable: "POSTHASTE_TEST_PRODUCER_NODE",
+        programs: &["node", "npm"],
+        folder: "node",
+        files: &["package.json", "package-lock.json", ".npmrc"],
+        install: install_node,
+    },
+    Language {
+        name: "Go",
+        variable: "POSTHASTE_TEST_PRODUCER_GO",
+        programs: &["go"],
+        folder: "go",
+        files: &["go.mod", "go.sum"],
+        install: install_go,
+    },
+    Language {
+        name: "Java",
+        variable: "POSTHASTE_TEST_PRODUCER_JAVA",
+        // The compiler too: the example is one file of source.
+        programs: &["java", "javac", "mvn"],
+        folder: "java",
+        files: &["pom.xml"],
+        install: |files, folder| {
+            let copy = ["--batch-mode", "--quiet", "dependency:copy-dependencies"];
+            let target = format!("-DoutputDirectory={}", folder.join("lib").display());
+            process::run(Command::new("mvn").args(copy).arg(target).current_dir(files)).map(|_| ())
+        },
+    },
+];
+
+struct Language {
+    name: &'static str,
+    /// Names the folder with the drivers; empty where the language is not installed.
+    variable: &'static str,
+    /// All of them are needed.
+    programs: &'static [&'static str],
+    /// The folder of its example.
+    folder: &'static str,
+    /// What says in there which drivers are needed.
+    files: &'static [&'static str],
+    /// From the folder of the example into the one that is given.
+    install: fn(&Path, &Path) -> Result<(), String>,
+}
+
+impl Language {
+    fn export(&self, set: &mut Set) -> Result<(), String> {
+        let missing = self.programs.iter().find(|program| process::find(program).is_none());
+        let drivers = match (given(self.variable), missing) {
+            (Some(folder), _) => folder,
+            (None, None) => self.obtain()?.display().to_string(),
+            (None, Some(program)) => {
+                set.note(&self.left_out(program));
+                String::new()
+            }
+        };
+        set.export(self.variable, drivers);
+        Ok(())
+    }
+
+    fn obtain(&self) -> Result<PathBuf, String> {
+        let example = crate::shell::root().join("examples/producers").join(self.folder);
+        let name = self.cache_name(&example)?;
+        cache::obtain(&name, |folder| {
+            eprintln!("Downloading what the producer in {} needs", self.name);
+            (self.install)(&example, folder)
+        })
+    }
+
+    /// It changes with the versions, so that others are installed when these change.
+    fn cache_name(&self, example: &Path) -> Result<String, String> {
+        let mut hasher = DefaultHasher::new();
+        for file in self.files {
+            let path = example.join(file);
+            let text = fs::read_to_string(&path);
+            text.map_err(|error| format!("{} cannot be read: {error}", path.display()))?.hash(&mut hasher);
+        }
+        Ok(format!("producer-{}-{:016x}", self.folder, hasher.finish()))
+    }
+
+    fn left_out(&self, program: &str) -> String {
+        format!("LEFT OUT: the producer in {} did not run: {program} is not installed here", self.name)
+    }
+}
+
+fn install_node(files: &Path, folder: &Path) -> Result<(), String> {
+    for file in ["package.json", "package-lock.json", ".npmrc"] {
+        let copied = fs::copy(files.join(file), folder.join(file));
+        copied.map_err(|error| format!("{file} cannot be copied: {error}"))?;
+    }
+    let ci = ["ci", "--no-audit", "--no-fund"];
+    process::run(Command::new("npm").args(ci).current_dir(folder)).map(|_| ())
+}
+
+/// Compiles them as well, which takes longer than to download them.
+fn install_go(files: &Path, folder: &Path) -> Result<(), String> {
+    // What was compiled is found again although the folder is renamed: `-trimpath` leaves its name out.
+    let build = ["build", "-trimpath", "-modcacherw", "-buildvcs=false", "-o", "/dev/null", "."];
+    let mut go = Command::new("go");
+    go.args(build).current_dir(files);
+    process::run(go.env("GOMODCACHE", folder.join("modules")).env("GOCACHE", folder.join("compiled")))
+        .map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_versions_have_another_folder() {
+        let example = tempfile::tempdir().unwrap();
+        let language = &LANGUAGES[0];
+        let names = ["psycopg==1\n", "psycopg==2\n", "psycopg==1\n"].map(|text| {
+            fs::write(example.path().join("requirements.txt"), text).unwrap();
+            language.cache_name(example.path()).unwrap()
+        });
+        assert_eq!(names[0], names[2]);
+        assert_ne!(names[0], names[1]);
+        assert!(names[0].starts_with("producer-python-"), "{}", names[0]);
+    }
+
+    #[test]
+    fn every_example_has_the_files_that_say_what_it_needs() {
+        for language in LANGUAGES {
+            let example = crate::shell::root().join("examples/producers").join(language.folder);
+            assert!(language.cache_name(&example).is_ok(), "{}", language.name);
+        }
+    }
+
+    #[test]
+    fn language_that_is_missing_is_said_to() {
+        let said = LANGUAGES[2].left_out("go");
+        assert_eq!(said, "LEFT OUT: the producer in Go did not run: go is not installed here");
+    }
+}
