@@ -64,8 +64,8 @@ func placeOrder(ctx context.Context, conn *pgx.Conn, item string, fail bool) (st
 		}
 		_, err = tx.Exec(ctx,
 			`INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, payload)
-			VALUES ($1, $2, $3, $4, $5)`,
-			eventID, "OrderPlaced", "Order", strconv.Itoa(order), string(payload))
+			VALUES ($1, 'OrderPlaced', 'Order', $2, $3)`,
+			eventID, strconv.Itoa(order), string(payload))
 		if err != nil {
 			return err
 		}

@@ -8,21 +8,24 @@ import java.util.UUID;
 /** Places an order and writes its event, both in one transaction. */
 public final class PlaceOrder {
     public static void main(String[] args) throws SQLException {
-        var url = Objects.requireNonNull(System.getenv("JDBC_DATABASE_URL"), "JDBC_DATABASE_URL is not set");
+        var url = System.getenv("JDBC_DATABASE_URL");
+        Objects.requireNonNull(url, "JDBC_DATABASE_URL is not set");
         try (var connection = DriverManager.getConnection(url)) {
             try (var create = connection.createStatement()) {
                 create.execute(
-                        "CREATE TABLE IF NOT EXISTS orders"
-                                + " (id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, item text NOT NULL)");
+                        "CREATE TABLE IF NOT EXISTS orders ("
+                                + " id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
+                                + " item text NOT NULL)");
             }
             System.out.println(placeOrder(connection, "tea", List.of(args).contains("--fail")));
         }
     }
 
     /** Returns the id of the event. */
-    private static String placeOrder(Connection connection, String item, boolean fail) throws SQLException {
-        // Made before the transaction: whoever repeats it uses the same id, and the event is there once.
-        // Any UUID will do; one that grows with time (UUIDv7) takes a library, and keeps indexes compact.
+    private static String placeOrder(Connection connection, String item, boolean fail)
+            throws SQLException {
+        // Made before the transaction: whoever repeats it uses the same id, and the event is there
+        // once. Those that grow with time (UUIDv7) keep indexes compact, and take a library.
         var eventId = UUID.randomUUID().toString();
         // Otherwise every statement is a transaction of its own.
         connection.setAutoCommit(false);
@@ -40,17 +43,17 @@ public final class PlaceOrder {
         return eventId;
     }
 
-    private static void insertEvent(Connection connection, String eventId, int order) throws SQLException {
+    private static void insertEvent(Connection connection, String eventId, int order)
+            throws SQLException {
         var sql =
-                "INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, payload)"
-                        + " VALUES (?, ?, ?, ?, ?)";
+                "INSERT INTO outbox_event"
+                        + " (event_id, event_type, aggregate_type, aggregate_id, payload)"
+                        + " VALUES (?, 'OrderPlaced', 'Order', ?, ?)";
         try (var insert = connection.prepareStatement(sql)) {
             insert.setString(1, eventId);
-            insert.setString(2, "OrderPlaced");
-            insert.setString(3, "Order");
-            insert.setString(4, Integer.toString(order));
+            insert.setString(2, Integer.toString(order));
             // A number needs no escaping. For anything else let a library write the JSON.
-            insert.setString(5, "{\"order\":" + order + "}");
+            insert.setString(3, "{\"order\":" + order + "}");
             insert.executeUpdate();
         }
     }

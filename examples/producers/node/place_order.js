@@ -5,29 +5,37 @@ import { v7 as uuidv7 } from "uuid";
 
 /** Returns the id of the event. */
 async function placeOrder(client, item, fail) {
-  // Made before the transaction: whoever repeats it uses the same id, and the event is there once.
+  // Made before the transaction: whoever repeats it uses the same id, and the
+  // event is there once.
   const eventId = uuidv7();
   await client.query("BEGIN");
   try {
-    const inserted = await client.query("INSERT INTO orders (item) VALUES ($1) RETURNING id", [item]);
+    const inserted = await client.query(
+      "INSERT INTO orders (item) VALUES ($1) RETURNING id",
+      [item],
+    );
     const order = inserted.rows[0].id;
     await client.query(
-      `INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, payload)
-       VALUES ($1, $2, $3, $4, $5)`,
-      [eventId, "OrderPlaced", "Order", String(order), JSON.stringify({ order })],
+      `INSERT INTO outbox_event
+         (event_id, event_type, aggregate_type, aggregate_id, payload)
+       VALUES ($1, 'OrderPlaced', 'Order', $2, $3)`,
+      [eventId, String(order), JSON.stringify({ order })],
     );
-    if (fail) throw new Error("the payment was refused: no order, no event");
+    if (fail) {
+      throw new Error("the payment was refused: no order, no event");
+    }
     await client.query("COMMIT");
   } catch (error) {
-    // Where the connection is lost this fails too, and the server rolls back by itself: the first error counts.
+    // Fails too where the connection is lost, and then the server rolls back by
+    // itself. The first error is the one to tell.
     await client.query("ROLLBACK").catch(() => {});
     throw error;
   }
   return eventId;
 }
 
-// One connection for the whole transaction: `pool.query` may take another one for every statement.
-// Without the variable pg looks at PGHOST, PGUSER and so on.
+// One connection for the whole transaction: `pool.query` may take another one
+// for every statement. Without the variable pg looks at PGHOST, PGUSER and so on.
 const client = new pg.Client({ connectionString: process.env.DATABASE_URL });
 await client.connect();
 try {

@@ -13,16 +13,21 @@ new_id = getattr(uuid, "uuid7", uuid.uuid4)
 
 def place_order(connection: psycopg.Connection, item: str, fail: bool) -> str:
     """Returns the id of the event."""
-    # Made before the transaction: whoever repeats it uses the same id, and the event is there once.
+    # Made before the transaction: whoever repeats it uses the same id, and the event
+    # is there once.
     event_id = str(new_id())
-    # Commits at the end of the block. An exception rolls back, the order and the event alike.
+    # Commits at the end of the block. An exception rolls back, order and event alike.
     with connection.transaction():
-        inserted = connection.execute("INSERT INTO orders (item) VALUES (%s) RETURNING id", (item,))
-        (order,) = inserted.fetchone()
+        (order,) = connection.execute(
+            "INSERT INTO orders (item) VALUES (%s) RETURNING id", (item,)
+        ).fetchone()
         connection.execute(
-            "INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, payload)"
-            " VALUES (%s, %s, %s, %s, %s)",
-            (event_id, "OrderPlaced", "Order", str(order), json.dumps({"order": order})),
+            """
+            INSERT INTO outbox_event
+              (event_id, event_type, aggregate_type, aggregate_id, payload)
+            VALUES (%s, 'OrderPlaced', 'Order', %s, %s)
+            """,
+            (event_id, str(order), json.dumps({"order": order})),
         )
         if fail:
             raise RuntimeError("the payment was refused: no order, no event")
@@ -31,11 +36,12 @@ def place_order(connection: psycopg.Connection, item: str, fail: bool) -> str:
 
 def main() -> None:
     # Without the variable libpq looks at PGHOST, PGUSER and so on.
-    with psycopg.connect(os.environ.get("DATABASE_URL", ""), autocommit=True) as connection:
-        connection.execute(
-            "CREATE TABLE IF NOT EXISTS orders"
-            " (id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, item text NOT NULL)"
-        )
+    url = os.environ.get("DATABASE_URL", "")
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("""
+            CREATE TABLE IF NOT EXISTS orders
+              (id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, item text NOT NULL)
+            """)
         print(place_order(connection, "tea", fail="--fail" in sys.argv))
 
 

@@ -5,6 +5,7 @@ mod axum_sqlite;
 mod postgres_programs;
 #[cfg(unix)]
 mod producers;
+mod producers_page;
 mod publish;
 mod quickstart;
 mod redis_tickets;

@@ -33,7 +33,7 @@ const LANGUAGES: &[Language] = &[
         variable: "POSTHASTE_TEST_PRODUCER_NODE",
         programs: &["node", "npm"],
         folder: "node",
-        files: &["package.json", "package-lock.json", ".npmrc"],
+        files: NODE_FILES,
         install: install_node,
     },
     Language {
@@ -58,6 +58,8 @@ const LANGUAGES: &[Language] = &[
         },
     },
 ];
+
+const NODE_FILES: &[&str] = &["package.json", "package-lock.json", ".npmrc"];
 
 struct Language {
     name: &'static str,
@@ -114,7 +116,7 @@ impl Language {
 }
 
 fn install_node(files: &Path, folder: &Path) -> Result<(), String> {
-    for file in ["package.json", "package-lock.json", ".npmrc"] {
+    for file in NODE_FILES {
         let copied = fs::copy(files.join(file), folder.join(file));
         copied.map_err(|error| format!("{file} cannot be copied: {error}"))?;
     }
