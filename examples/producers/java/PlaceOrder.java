@@ -37,7 +37,12 @@ public final class PlaceOrder {
             }
             connection.commit();
         } catch (SQLException | RuntimeException failure) {
-            connection.rollback();
+            try {
+                connection.rollback();
+            } catch (SQLException lost) {
+                // Then the server rolls back by itself. The first failure is the one to tell.
+                failure.addSuppressed(lost);
+            }
             throw failure;
         }
         return eventId;

@@ -3,10 +3,10 @@
 //! Which versions, only the examples say. A language that is not installed is left out, and the report says
 //! so; a driver that cannot be had is a failure.
 
+use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::fs;
 
 use super::set::Set;
 use super::{Service, cache, given, process, python};
