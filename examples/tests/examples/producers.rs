@@ -119,14 +119,14 @@ async fn written(pool: &PgPool) -> (i64, i64) {
 async fn only_what_is_committed_is_delivered(producer: Producer) {
     let Some(program) = producer.unpack() else { return };
     let database = Database::create().await;
-    let store = PgStore::builder(&database.options()).migrate().connect().await.unwrap();
+    let store = PgStore::builder(&database.options()).migrate().connect().await.expect("an outbox");
     let seen = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(seen.clone()));
     let relay = Outbox::multi_node(store.clone(), routes, Duration::from_secs(30))
         .poll_interval(Duration::from_millis(50))
         .start()
-        .unwrap();
-    let pool = PgPool::connect_with(database.options()).await.unwrap();
+        .expect("it starts");
+    let pool = PgPool::connect_with(database.options()).await.expect("the database is there");
 
     let failed = program.run(&database, "--fail").await;
     let said = String::from_utf8_lossy(&failed.stderr);
@@ -136,9 +136,9 @@ async fn only_what_is_committed_is_delivered(producer: Producer) {
     let placed = program.run(&database, "").await;
     assert!(placed.status.success(), "{}", String::from_utf8_lossy(&placed.stderr));
     timeout(Duration::from_secs(10), seen.wait_for(1)).await.expect("the event arrives");
-    relay.idle().await.unwrap();
+    relay.idle().await.expect("the store answers");
 
-    let order = sqlx::query_scalar("SELECT id FROM orders").fetch_one(&pool).await.unwrap();
+    let order = sqlx::query_scalar("SELECT id FROM orders").fetch_one(&pool).await.expect("one order");
     assert_eq!(written(&pool).await, (1, 1));
     let delivered = seen.deliveries();
     assert_eq!(delivered.len(), 1);

@@ -97,6 +97,9 @@ impl Language {
             eprintln!("Downloading what the producer in {} needs", self.name);
             (self.install)(&example, folder)
         })
+        .map_err(|error| {
+            format!("{error}\nThe drivers of the producer in {} cannot be had: see above.", self.name)
+        })
     }
 
     /// It changes with the versions, so that others are installed when these change.
