@@ -192,6 +192,27 @@ pub enum OpenError {
         advice: &'static str,
     },
 
+    /// A layout names a table that is not there.
+    #[error(
+        "there is no table {table} on {server}: see that the table of the layout, the schema and the database \
+         are right"
+    )]
+    NoForeignTable {
+        /// The table that was looked for.
+        table: TableName,
+        /// Which database.
+        server: String,
+    },
+
+    /// A table is not laid out as its layout says.
+    #[error("the table {table} does not fit its layout: {why}; name its columns in the layout")]
+    Layout {
+        /// The table.
+        table: TableName,
+        /// Everything that does not fit.
+        why: String,
+    },
+
     /// The database keeps its text in another encoding.
     #[error("the database keeps text as {0}: only UTF-8 is supported; create it anew with that encoding")]
     Encoding(String),

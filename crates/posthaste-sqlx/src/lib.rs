@@ -4,6 +4,10 @@
 #![cfg_attr(feature = "mysql", doc = " - [`mysql`], MariaDB from 10.6 on and MySQL from 8.0.13 on;")]
 #![cfg_attr(feature = "postgres", doc = " - [`postgres`], PostgreSQL from 13 on;")]
 #![cfg_attr(feature = "sqlite", doc = " - [`sqlite`], in the service's own database file.")]
+#![cfg_attr(
+    any(feature = "mysql", feature = "postgres"),
+    doc = "\nAnd [`layout`], for outbox tables that exist already and look different."
+)]
 
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod begin;
@@ -15,6 +19,8 @@ mod few;
 mod floor;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod glance;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+pub mod layout;
 #[cfg(feature = "mysql")]
 pub mod mysql;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
@@ -40,6 +46,8 @@ mod to_the_end;
 
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub use error::OpenError;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+pub use layout::{Layout, LayoutStore};
 #[cfg(feature = "mysql")]
 pub use mysql::{MySqlStore, MySqlTx, MySqlWriter};
 #[cfg(feature = "postgres")]
@@ -53,6 +61,10 @@ pub use sqlite::{SqliteStore, SqliteTx, SqliteWriter};
 /// The pages of this repository that are about this crate, so that their examples are compiled and run.
 #[cfg(doctest)]
 mod pages {
+    #[cfg(feature = "postgres")]
+    #[doc = include_str!("../../../docs/layouts.md")]
+    struct Layouts;
+
     #[cfg(feature = "mysql")]
     #[doc = include_str!("../../../docs/mysql.md")]
     struct MySql;

@@ -18,7 +18,7 @@ use crate::few::Few;
 /// claim makes every INSERT of the service wait. Nobody waits for a lock as long as the server's default of
 /// fifty seconds. The SQL mode is strict, as MySQL's own, but takes rows as they are: a date of zeros that some
 /// program has written can be archived.
-const SETTINGS: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;
+pub(super) const SETTINGS: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;
 SET SESSION innodb_lock_wait_timeout = 5, SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'";
 
 pub(super) const BEGIN: &str = "START TRANSACTION";
@@ -28,7 +28,7 @@ const MOST_TRIES: u32 = 5;
 
 /// Where to log in, and as whom. Its password is never shown, as that of the driver's own type is.
 #[derive(Clone)]
-pub(super) struct Login(pub(super) MySqlConnectOptions);
+pub(crate) struct Login(pub(crate) MySqlConnectOptions);
 
 impl Deref for Login {
     type Target = MySqlConnectOptions;

@@ -33,6 +33,7 @@ mod connection;
 mod diagnose;
 mod filter;
 mod insert;
+mod layout;
 mod lease;
 mod migrate;
 mod open;
@@ -67,7 +68,9 @@ use crate::glance::Glance;
 use crate::pace::Pace;
 use crate::sql::Sql;
 use crate::{OpenError, TableName};
-use connection::{Connections, Login};
+use connection::Connections;
+pub(crate) use connection::Login;
+pub(crate) use layout::LayoutTable;
 
 /// An outbox in a MySQL or MariaDB database. Cheap to clone.
 ///

@@ -46,7 +46,7 @@ pub(super) enum Path {
 
 /// Where to log in, and as whom. Its password is never shown, as that of the driver's own type is.
 #[derive(Clone)]
-pub(super) struct Login(pub(super) PgConnectOptions);
+pub(crate) struct Login(pub(crate) PgConnectOptions);
 
 impl Deref for Login {
     type Target = PgConnectOptions;

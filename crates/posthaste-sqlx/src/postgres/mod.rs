@@ -32,6 +32,7 @@ mod connection;
 mod diagnose;
 mod filter;
 mod insert;
+mod layout;
 mod lease;
 mod migrate;
 #[cfg(test)]
@@ -66,7 +67,9 @@ use crate::glance::Glance;
 use crate::pace::Pace;
 use crate::sql::Sql;
 use crate::{OpenError, SchemaName, TableName};
-use connection::{Connections, Login, Path, named};
+pub(crate) use connection::Login;
+use connection::{Connections, Path, named};
+pub(crate) use layout::LayoutTable;
 
 /// An outbox in a PostgreSQL database. Cheap to clone.
 ///

@@ -5,6 +5,7 @@ mod adopt;
 mod cancel;
 mod conformance;
 mod grants;
+mod layout;
 mod open;
 mod payloads;
 mod rows;

@@ -8,6 +8,7 @@ mod cancel;
 mod commit;
 mod conformance;
 mod grants;
+mod layout;
 mod open;
 mod payloads;
 mod rows;

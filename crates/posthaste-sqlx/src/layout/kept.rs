@@ -1,0 +1,278 @@
+//! What a foreign table cannot hold: who works on a row, until when, when it is due again, and how often it failed.
+//!
+//! It is the memory of the one process that delivers. It may be lost at any time: then everything that is pending
+//! is due, and attempts that the table does not count begin anew.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use posthaste::EventId;
+use posthaste::store::{Lease, LeaseToken};
+use tokio::time::Instant;
+
+use super::table::Key;
+
+/// A row that nobody asked for in so long a time is forgotten: it may be gone from the table.
+const REMEMBERED: Duration = Duration::from_secs(600);
+
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    rows: HashMap<EventId, Row>,
+    seen: u64,
+    pruned: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Row {
+    key: Key,
+    /// The order in which rows were first seen, which is that of the table.
+    order: u64,
+    /// The end of its lease, its next attempt, or the end of its park.
+    due: Instant,
+    token: Option<LeaseToken>,
+    attempts: u32,
+    progress: BTreeSet<String>,
+    parked: Option<String>,
+}
+
+/// What is remembered of a row that is claimed.
+#[derive(Debug)]
+pub(super) struct Memory {
+    pub(super) attempts: u32,
+    pub(super) progress: BTreeSet<String>,
+}
+
+impl Kept {
+    /// Rows beyond this are not put aside: then nothing is claimed until some are free again.
+    pub(super) const MOST: usize = 10_000;
+
+    /// How many rows are not due: a look at the table may find so many in front of others.
+    pub(super) fn aside(&self, now: Instant) -> usize {
+        self.rows.values().filter(|row| row.due > now).count()
+    }
+
+    /// The first `limit` of these keys that are due.
+    pub(super) fn free(&self, keys: Vec<Key>, limit: usize, now: Instant) -> Vec<Key> {
+        let mut ids = BTreeSet::new();
+        let is_due = |key: &Key| self.rows.get(&key.id).is_none_or(|row| row.due <= now);
+        // Two rows may have one id where the key has more columns: one after the other.
+        keys.into_iter().filter(|key| is_due(key) && ids.insert(key.id.clone())).take(limit).collect()
+    }
+
+    /// Leases a row, and answers what is remembered of it.
+    pub(super) fn lease(&mut self, key: Key, token: LeaseToken, until: Instant) -> Memory {
+        self.seen += 1;
+        let row = self.rows.entry(key.id.clone()).or_insert_with(|| Row::new(key.clone(), self.seen, until));
+        if row.key != key {
+            *row = Row::new(key, self.seen, until);
+        }
+        (row.token, row.due, row.parked) = (Some(token), until, None);
+        Memory { attempts: row.attempts, progress: row.progress.clone() }
+    }
+
+    /// The key of a row that was claimed, whoever holds it now.
+    pub(super) fn key(&self, id: &EventId) -> Option<&Key> {
+        self.rows.get(id).map(|row| &row.key)
+    }
+
+    pub(super) fn holds(&self, lease: &Lease) -> bool {
+        self.rows.get(&lease.id).is_some_and(|row| row.token == Some(lease.token))
+    }
+
+    pub(super) fn attempts(&self, id: &EventId) -> u32 {
+        self.rows.get(id).map_or(0, |row| row.attempts)
+    }
+
+    /// Those of these leases that are held now last until then.
+    pub(super) fn renew(&mut self, leases: &[Lease], until: Instant) -> Vec<EventId> {
+        let mut renewed = Vec::new();
+        for lease in leases {
+            if let Some(row) = self.held(lease) {
+                row.due = until;
+                renewed.push(lease.id.clone());
+            }
+        }
+        renewed
+    }
+
+    /// Gives rows back, due now; answers how many were held.
+    pub(super) fn release(&mut self, leases: &[Lease], now: Instant) -> u64 {
+        leases.iter().filter(|lease| self.put_off(lease, now, None)).count() as u64
+    }
+
+    /// Gives a row back that is due later; false if it was not held.
+    pub(super) fn put_off(&mut self, lease: &Lease, due: Instant, parked: Option<&str>) -> bool {
+        let Some(row) = self.held(lease) else { return false };
+        (row.token, row.due, row.parked) = (None, due, parked.map(str::to_owned));
+        true
+    }
+
+    /// Makes up to `limit` rows due that were parked for this route, oldest first; answers how many.
+    pub(super) fn unpark(&mut self, route: &str, limit: usize, now: Instant) -> u64 {
+        let waits = |row: &&mut Row| row.parked.as_deref() == Some(route) && row.token.is_none();
+        let mut rows: Vec<&mut Row> = self.rows.values_mut().filter(waits).collect();
+        rows.sort_by_key(|row| row.order);
+        rows.truncate(limit);
+        rows.iter_mut().for_each(|row| (row.due, row.parked) = (now, None));
+        rows.len() as u64
+    }
+
+    /// Another attempt has failed.
+    pub(super) fn set_attempts(&mut self, id: &EventId, attempts: u32) {
+        if let Some(row) = self.rows.get_mut(id) {
+            row.attempts = attempts;
+        }
+    }
+
+    /// Destinations that have the event already.
+    pub(super) fn add_progress(&mut self, id: &EventId, names: &[String]) {
+        if let Some(row) = self.rows.get_mut(id) {
+            row.progress.extend(names.iter().cloned());
+        }
+    }
+
+    /// The row has ended.
+    pub(super) fn forget(&mut self, id: &EventId) {
+        self.rows.remove(id);
+    }
+
+    /// The lock of the table was lost: another process may have had it meanwhile, so no lease counts any more.
+    /// Keys stay, because what was delivered has yet to be written down.
+    pub(super) fn forget_leases(&mut self, now: Instant) {
+        for row in self.rows.values_mut() {
+            (row.token, row.due) = (None, row.due.min(now));
+        }
+    }
+
+    /// Forgets rows that nobody has asked for in a long time. Looks at all of them once a minute at most.
+    pub(super) fn prune(&mut self, now: Instant) {
+        const EVERY: Duration = Duration::from_secs(60);
+        if self.pruned.is_none_or(|last| now >= last + EVERY) {
+            self.rows.retain(|_, row| now < row.due + REMEMBERED);
+            self.pruned = Some(now);
+        }
+    }
+
+    fn held(&mut self, lease: &Lease) -> Option<&mut Row> {
+        self.rows.get_mut(&lease.id).filter(|row| row.token == Some(lease.token))
+    }
+}
+
+impl Row {
+    fn new(key: Key, order: u64, due: Instant) -> Self {
+        Self { key, order, due, token: None, attempts: 0, progress: BTreeSet::new(), parked: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn key(id: &str) -> Key {
+        Key { id: id.into(), parts: vec![id.to_owned()] }
+    }
+
+    fn lease(id: &str, token: i64) -> Lease {
+        Lease { id: id.into(), seq: 0, token: token.into() }
+    }
+
+    fn ids(keys: &[Key]) -> Vec<&str> {
+        keys.iter().map(|key| key.id.as_str()).collect()
+    }
+
+    /// Rows a, b and c, leased with token 7 for a second from now.
+    fn three(now: Instant) -> Kept {
+        let mut kept = Kept::default();
+        for id in ["a", "b", "c"] {
+            kept.lease(key(id), 7.into(), now + SECOND);
+        }
+        kept
+    }
+
+    #[test]
+    fn leased_row_is_free_when_its_lease_has_lapsed() {
+        let now = Instant::now();
+        let kept = three(now);
+        assert_eq!(kept.aside(now), 3);
+        assert_eq!(ids(&kept.free(vec![key("a"), key("d")], 9, now)), ["d"]);
+        assert_eq!(ids(&kept.free(vec![key("a"), key("d")], 9, now + SECOND)), ["a", "d"]);
+        assert_eq!(kept.aside(now + SECOND), 0);
+    }
+
+    #[test]
+    fn only_the_holder_changes_a_row() {
+        let now = Instant::now();
+        let mut kept = three(now);
+        assert!(kept.renew(&[lease("a", 8)], now + 9 * SECOND).is_empty());
+        assert_eq!(kept.release(&[lease("a", 8), lease("no", 7)], now), 0);
+        assert!(!kept.put_off(&lease("a", 8), now, None));
+        assert_eq!(kept.renew(&[lease("a", 7)], now + 9 * SECOND), [EventId::from("a")]);
+        assert_eq!(kept.release(&[lease("a", 7)], now), 1);
+        assert!(!kept.holds(&lease("a", 7)), "a release consumes the token");
+    }
+
+    #[test]
+    fn parked_rows_come_back_oldest_first_and_up_to_the_limit() {
+        let now = Instant::now();
+        let mut kept = three(now);
+        for id in ["c", "a", "b"] {
+            assert!(kept.put_off(&lease(id, 7), now + 9 * SECOND, Some("mail")));
+        }
+        assert_eq!(kept.unpark("other", 9, now), 0);
+        assert_eq!(kept.unpark("mail", 2, now), 2);
+        assert_eq!(ids(&kept.free(vec![key("a"), key("b"), key("c")], 9, now)), ["a", "b"]);
+    }
+
+    #[test]
+    fn row_claimed_since_it_was_parked_stays_leased() {
+        let now = Instant::now();
+        let mut kept = three(now);
+        kept.put_off(&lease("a", 7), now, Some("mail"));
+        kept.lease(key("a"), 8.into(), now + SECOND);
+        assert_eq!(kept.unpark("mail", 9, now), 0);
+    }
+
+    #[test]
+    fn lost_lock_voids_every_lease_and_keeps_what_was_counted() {
+        let now = Instant::now();
+        let mut kept = three(now);
+        kept.set_attempts(&"a".into(), 3);
+        kept.add_progress(&"a".into(), &["mail".to_owned()]);
+        kept.forget_leases(now);
+        assert!(!kept.holds(&lease("a", 7)));
+        assert_eq!(kept.aside(now), 0);
+        assert!(kept.key(&"a".into()).is_some(), "what was delivered can still be written down");
+        let memory = kept.lease(key("a"), 9.into(), now + SECOND);
+        assert_eq!((memory.attempts, memory.progress.len()), (3, 1));
+    }
+
+    #[test]
+    fn rows_with_one_id_and_two_keys_go_one_after_the_other() {
+        let now = Instant::now();
+        let mut kept = Kept::default();
+        let twins = || {
+            ["x", "y"]
+                .map(|part| Key { id: "a".into(), parts: vec![part.to_owned(), "a".to_owned()] })
+                .to_vec()
+        };
+        let first = kept.free(twins(), 9, now);
+        assert_eq!(first, twins()[..1]);
+        kept.lease(first[0].clone(), 7.into(), now + SECOND);
+        assert!(kept.free(twins(), 9, now).is_empty());
+        kept.set_attempts(&"a".into(), 3);
+        let memory = kept.lease(twins()[1].clone(), 8.into(), now + SECOND);
+        assert_eq!(memory.attempts, 0, "the other row's failures are not its own");
+    }
+
+    #[test]
+    fn rows_that_nobody_asks_for_are_forgotten() {
+        let now = Instant::now();
+        let mut kept = three(now);
+        kept.prune(now + SECOND);
+        assert_eq!(kept.rows.len(), 3);
+        kept.prune(now + 2 * REMEMBERED);
+        assert_eq!(kept.rows.len(), 0);
+    }
+}

@@ -1,0 +1,89 @@
+//! Opens a foreign table: is it there, and does it have the columns of its layout.
+
+use posthaste_sql::Place;
+#[cfg(feature = "mysql")]
+use sqlx::mysql::MySqlConnectOptions;
+#[cfg(feature = "postgres")]
+use sqlx::postgres::PgConnectOptions;
+
+use super::{Layout, LayoutStore};
+use crate::{OpenError, SchemaName};
+
+/// Opens a [`LayoutStore`].
+#[derive(Clone, Debug)]
+#[must_use = "call `connect`"]
+pub struct LayoutStoreBuilder {
+    login: Login,
+    layout: Layout,
+    schema: SchemaName,
+    read_only: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Login {
+    #[cfg(feature = "postgres")]
+    Postgres(crate::postgres::Login),
+    #[cfg(feature = "mysql")]
+    MySql(crate::mysql::Login),
+}
+
+impl LayoutStore {
+    /// A foreign table in a PostgreSQL database. It needs a session of its own, and so no PgBouncer in
+    /// transaction mode.
+    #[cfg(feature = "postgres")]
+    pub fn postgres(options: &PgConnectOptions, layout: Layout) -> LayoutStoreBuilder {
+        LayoutStoreBuilder::new(Login::Postgres(crate::postgres::Login(options.clone())), layout)
+    }
+
+    /// A foreign table in a MySQL or MariaDB database.
+    #[cfg(feature = "mysql")]
+    pub fn mysql(options: &MySqlConnectOptions, layout: Layout) -> LayoutStoreBuilder {
+        LayoutStoreBuilder::new(Login::MySql(crate::mysql::Login(options.clone())), layout)
+    }
+}
+
+impl LayoutStoreBuilder {
+    fn new(login: Login, layout: Layout) -> Self {
+        Self { login, layout, schema: SchemaName::default(), read_only: false }
+    }
+
+    /// The schema that the table stands in, on PostgreSQL. Default: `public`.
+    pub fn schema(mut self, schema: SchemaName) -> Self {
+        self.schema = schema;
+        self
+    }
+
+    /// Accepts a database that cannot be written, for those who only look; calls that write fail there. Default:
+    /// such a database is refused at once.
+    pub fn read_only(mut self) -> Self {
+        self.read_only = true;
+        self
+    }
+
+    /// Opens the table. A column that is missing, or of a type that does not fit, is an error that names all such
+    /// columns. Nothing is changed, and the lock of the table is not taken yet: the first claim does that.
+    pub async fn connect(self) -> Result<LayoutStore, OpenError> {
+        let problems = self.layout.problems();
+        if !problems.is_empty() {
+            let each = problems.iter().map(|(key, what)| format!("{key} {what}"));
+            let why = each.collect::<Vec<_>>().join("; ");
+            return Err(OpenError::Layout { table: self.layout.table_name().clone(), why });
+        }
+        let place = Place::new(self.layout.table_name().clone());
+        match self.login {
+            #[cfg(feature = "postgres")]
+            Login::Postgres(login) => {
+                let place = place.in_schema(self.schema);
+                let table =
+                    crate::postgres::LayoutTable::open(&login, &place, &self.layout, self.read_only).await?;
+                Ok(LayoutStore::new(Box::new(table), self.layout, "PostgreSQL layout"))
+            }
+            #[cfg(feature = "mysql")]
+            Login::MySql(login) => {
+                let table =
+                    crate::mysql::LayoutTable::open(&login, &place, &self.layout, self.read_only).await?;
+                Ok(LayoutStore::new(Box::new(table), self.layout, "MySQL layout"))
+            }
+        }
+    }
+}

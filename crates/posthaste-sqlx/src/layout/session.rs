@@ -1,0 +1,73 @@
+//! One connection that may hold the lock of a foreign table.
+
+use std::fmt;
+use std::time::Duration;
+
+use sqlx::{ConnectOptions, Connection, Database};
+use tokio::sync::{Mutex, MutexGuard};
+use tokio::time::timeout;
+
+/// How long anybody waits for the server to accept the connection.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The one session that claims, and writes back what only the holder of the lock may write.
+///
+/// A call that fails or is dropped takes the connection along, and the lock with it: whoever has the lock has a
+/// connection on which nothing is half done.
+pub(crate) struct Session<DB: Database> {
+    login: <DB::Connection as Connection>::Options,
+    open: Mutex<Option<Open<DB>>>,
+}
+
+/// An open connection, and whether it has the lock.
+pub(crate) struct Open<DB: Database> {
+    pub(crate) connection: DB::Connection,
+    pub(crate) leads: bool,
+}
+
+/// A connection in use. Dropped, it is closed; [`give_back`](Self::give_back) keeps it.
+pub(crate) struct InUse<'s, DB: Database> {
+    place: MutexGuard<'s, Option<Open<DB>>>,
+    pub(crate) open: Open<DB>,
+}
+
+/// Without the login, whose password the driver's own type shows.
+impl<DB: Database> fmt::Debug for Session<DB> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Session")
+    }
+}
+
+impl<DB: Database> Session<DB> {
+    pub(crate) fn new(login: <DB::Connection as Connection>::Options) -> Self {
+        Self { login, open: Mutex::new(None) }
+    }
+
+    /// The connection, opened if there is none.
+    pub(crate) async fn take(&self) -> Result<InUse<'_, DB>, sqlx::Error> {
+        let mut place = self.open.lock().await;
+        let open = match place.take() {
+            Some(open) => open,
+            None => {
+                let connection = timeout(PATIENCE, self.login.connect());
+                let connection = connection.await.map_err(|_| sqlx::Error::PoolTimedOut)??;
+                Open { connection, leads: false }
+            }
+        };
+        Ok(InUse { place, open })
+    }
+
+    /// Ends the connection, so that another process has the lock at once.
+    pub(crate) async fn close(&self) {
+        if let Some(open) = self.open.lock().await.take() {
+            let _ = timeout(PATIENCE, open.connection.close()).await;
+        }
+    }
+}
+
+impl<DB: Database> InUse<'_, DB> {
+    /// The connection is as good as before.
+    pub(crate) fn give_back(mut self) {
+        *self.place = Some(self.open);
+    }
+}

@@ -1,0 +1,357 @@
+//! The engine's door to a foreign table.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use posthaste::store::{
+    Backoff, Claim, ClaimOrder, Claimed, Lease, Park, Purge, Release, Renew, Settle, Settled, Settlement,
+    Store, Unpark, Verdict, Wake,
+};
+use posthaste::{EventId, StoreError, Timestamp};
+use tokio::time::Instant;
+
+use super::Layout;
+use super::kept::Kept;
+use super::table::{Failure, Found, Key, Table};
+
+/// How long an event that can neither be delivered nor given up waits for the next attempt.
+const FOR_EVER: Duration = Duration::from_secs(300);
+
+/// A foreign outbox table, relayed as it is. Cheap to clone.
+///
+/// One process at a time delivers from it: whoever has the lock of the table. The others claim nothing, and one of
+/// them takes over when the first one ends or loses its connection. What was under way then is delivered again.
+#[derive(Clone, Debug)]
+pub struct LayoutStore(pub(super) Arc<Inner>);
+
+#[derive(Debug)]
+pub(super) struct Inner {
+    pub(super) table: Box<dyn Table>,
+    pub(super) layout: Layout,
+    pub(super) name: &'static str,
+    kept: Mutex<Kept>,
+    /// Whether this process delivered when it last looked, to say when that changes.
+    leads: Mutex<Option<bool>>,
+}
+
+impl LayoutStore {
+    pub(super) fn new(table: Box<dyn Table>, layout: Layout, name: &'static str) -> Self {
+        Self(Arc::new(Inner { table, layout, name, kept: Mutex::default(), leads: Mutex::default() }))
+    }
+
+    /// The layout that it was opened with.
+    pub fn layout(&self) -> &Layout {
+        &self.0.layout
+    }
+
+    /// Closes the store's connections, and leaves the lock to others. Calls after it open new ones.
+    pub async fn close(&self) {
+        self.0.table.close().await;
+    }
+
+    pub(super) fn table(&self) -> &dyn Table {
+        &*self.0.table
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn unsupported(&self, operation: &'static str) -> StoreError {
+        StoreError::Unsupported { store: self.0.name, operation }
+    }
+
+    /// Says when this process begins to deliver, or to stand by.
+    fn tell(&self, leads: bool) {
+        let mut before = self.0.leads.lock().unwrap_or_else(PoisonError::into_inner);
+        if before.replace(leads) == Some(leads) {
+            return;
+        }
+        let table = self.0.layout.table_name();
+        match leads {
+            true => tracing::info!(%table, "this process delivers from the table: it has its lock"),
+            false => tracing::info!(%table, "standing by: another process delivers from the table"),
+        }
+    }
+
+    /// Another process has the lock, so nothing here is held any more.
+    fn lost(&self) {
+        self.tell(false);
+        self.kept().forget_leases(Instant::now());
+    }
+
+    /// Puts rows that were read on lease, with what is remembered of them.
+    fn take(&self, claim: &Claim<'_>, rows: Vec<(Key, Found)>) -> Claimed {
+        let mut claimed = Claimed::default();
+        let until = Instant::now() + claim.lease;
+        let mut kept = self.kept();
+        for (key, found) in rows {
+            let memory = kept.lease(key, claim.token, until);
+            match found {
+                Ok(mut leased) => {
+                    leased.attempts = leased.attempts.max(memory.attempts);
+                    leased.progress = memory.progress;
+                    claimed.events.push(leased);
+                }
+                Err(malformed) => claimed.malformed.push(malformed),
+            }
+        }
+        claimed
+    }
+
+    /// The key of an event that was delivered. One that was claimed before this process lost its memory is known
+    /// by its id where that is the whole key.
+    fn key_of(&self, id: &EventId) -> Option<Key> {
+        let known = self.kept().key(id).cloned();
+        let alone = || Key { id: id.clone(), parts: vec![id.to_string()] };
+        known.or_else(|| (self.0.layout.key_columns().len() == 1).then(alone))
+    }
+
+    /// Writes down what was delivered; the first to go, because nothing may keep it from being written.
+    async fn settle_delivered(&self, settle: &Settle<'_>, answers: &mut [Settled]) -> Result<(), StoreError> {
+        let done = |settlement: &Settlement| settlement.verdict == Verdict::Done;
+        let keys: Vec<Key> = settle
+            .settlements
+            .iter()
+            .filter(|settlement| done(settlement))
+            .filter_map(|settlement| self.key_of(&settlement.lease.id))
+            .collect();
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let written = self.table().delivered(&keys, settle.on_done).await?;
+        for (settlement, answer) in settle.settlements.iter().zip(answers) {
+            let id = &settlement.lease.id;
+            if done(settlement) && written.contains(id) {
+                *answer = Settled::Done;
+            }
+            if done(settlement) {
+                self.kept().forget(id);
+            }
+        }
+        Ok(())
+    }
+
+    /// The settlements of attempts that failed and whose leases are held, with their places.
+    fn failures<'s>(&self, settle: &'s Settle<'_>) -> Vec<(usize, &'s Lease, &'s str, &'s Backoff)> {
+        let kept = self.kept();
+        let failures = settle.settlements.iter().enumerate().filter_map(|(place, settlement)| {
+            let Verdict::Failed { error, backoff } = &settlement.verdict else { return None };
+            kept.holds(&settlement.lease).then_some((place, &settlement.lease, &**error, backoff))
+        });
+        failures.collect()
+    }
+
+    /// Failed attempts that the table counts.
+    async fn settle_counted(&self, settle: &Settle<'_>, answers: &mut [Settled]) -> Result<(), StoreError> {
+        let failures = self.failures(settle);
+        let told: Vec<Failure> = failures
+            .iter()
+            .filter_map(|(_, lease, error, backoff)| {
+                let (error, max_attempts) = ((*error).to_owned(), backoff.max_attempts);
+                Some(Failure { key: self.key_of(&lease.id)?, error, max_attempts })
+            })
+            .collect();
+        if told.is_empty() {
+            return Ok(());
+        }
+        let Some(counted) = self.table().failed(&told).await? else {
+            self.lost();
+            return Ok(());
+        };
+        let now = Instant::now();
+        let mut kept = self.kept();
+        for (place, lease, _, backoff) in failures {
+            let Some(count) = counted.get(&lease.id) else {
+                kept.forget(&lease.id);
+                continue;
+            };
+            let attempts = count.attempts;
+            if count.is_dead {
+                kept.forget(&lease.id);
+                answers[place] = Settled::Dead { attempts };
+                continue;
+            }
+            let delay = backoff.after(attempts).unwrap_or_default();
+            kept.put_off(lease, now + delay, None);
+            answers[place] = Settled::Retry { attempts, delay };
+        }
+        Ok(())
+    }
+
+    /// Failed attempts of a table that counts none. Answers those that are to be given up, with their places.
+    fn count_here(&self, settle: &Settle<'_>, answers: &mut [Settled]) -> Vec<(usize, Key, String)> {
+        let failures = self.failures(settle);
+        let (now, mut kept, mut spent) = (Instant::now(), self.kept(), Vec::new());
+        for (place, lease, error, backoff) in failures {
+            let attempts = kept.attempts(&lease.id).saturating_add(1);
+            let delay = match backoff.after(attempts) {
+                Some(delay) => delay,
+                None if self.0.layout.can_fail() => {
+                    answers[place] = Settled::Dead { attempts };
+                    spent.extend(kept.key(&lease.id).map(|key| (place, key.clone(), error.to_owned())));
+                    continue;
+                }
+                None => {
+                    self.cannot_give_up(&lease.id, error);
+                    backoff.delays.last().copied().unwrap_or_default().max(FOR_EVER)
+                }
+            };
+            kept.set_attempts(&lease.id, attempts);
+            kept.put_off(lease, now + delay, None);
+            answers[place] = Settled::Retry { attempts, delay };
+        }
+        spent
+    }
+
+    /// Events that can never be delivered, where the table can say so; others wait.
+    fn rejected(&self, settle: &Settle<'_>, answers: &mut [Settled]) -> Vec<(usize, Key, String)> {
+        let mut kept = self.kept();
+        let mut rejected = Vec::new();
+        for (place, settlement) in settle.settlements.iter().enumerate() {
+            let (Verdict::Dead { reason }, lease) = (&settlement.verdict, &settlement.lease) else {
+                continue;
+            };
+            if !kept.holds(lease) {
+                continue;
+            }
+            if self.0.layout.can_fail() {
+                answers[place] = Settled::Dead { attempts: kept.attempts(&lease.id) };
+                rejected.extend(kept.key(&lease.id).map(|key| (place, key.clone(), reason.clone())));
+            } else {
+                self.cannot_give_up(&lease.id, reason);
+                kept.put_off(lease, Instant::now() + FOR_EVER, None);
+                answers[place] = Settled::Waiting { delay: FOR_EVER };
+            }
+        }
+        rejected
+    }
+
+    fn cannot_give_up(&self, id: &EventId, error: &str) {
+        let table = self.0.layout.table_name();
+        tracing::warn!(%table, %id, error, "cannot be delivered, and the table has no status for that: trying on");
+    }
+
+    async fn give_up(
+        &self,
+        rows: Vec<(usize, Key, String)>,
+        answers: &mut [Settled],
+    ) -> Result<(), StoreError> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let told: Vec<(Key, String)> =
+            rows.iter().map(|(_, key, error)| (key.clone(), error.clone())).collect();
+        let written = self.table().given_up(&told).await?;
+        if written.is_none() {
+            self.lost();
+        }
+        let written = written.unwrap_or_default();
+        for (place, key, _) in rows {
+            if !written.contains(&key.id) {
+                answers[place] = Settled::Stale;
+            }
+            self.kept().forget(&key.id);
+        }
+        Ok(())
+    }
+
+    /// What only has to be remembered.
+    fn settle_waiting(&self, settle: &Settle<'_>, answers: &mut [Settled]) {
+        let (now, mut kept) = (Instant::now(), self.kept());
+        for (settlement, answer) in settle.settlements.iter().zip(answers) {
+            kept.add_progress(&settlement.lease.id, &settlement.delivered);
+            let (delay, park) = match &settlement.verdict {
+                Verdict::Deferred { delay } => (*delay, None),
+                Verdict::Unreachable { delay, park, .. } => (*delay, park.as_deref()),
+                _ => continue,
+            };
+            if kept.put_off(&settlement.lease, now + delay, park) {
+                *answer = Settled::Waiting { delay };
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Store for LayoutStore {
+    async fn claim(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
+        if claim.order == ClaimOrder::Seq {
+            return Err(self.unsupported("claim in the order of insertion: its table has no number for that"));
+        }
+        let now = Instant::now();
+        let aside = {
+            let mut kept = self.kept();
+            kept.prune(now);
+            kept.aside(now)
+        };
+        if claim.limit == 0 || aside >= Kept::MOST {
+            return Ok(Claimed::default());
+        }
+        let choose = |newly: bool, keys: Vec<Key>| {
+            let mut kept = self.kept();
+            if newly {
+                kept.forget_leases(now);
+            }
+            kept.free(keys, claim.limit, now)
+        };
+        match self.table().claim(claim, claim.limit + aside, &choose).await? {
+            Some(rows) => {
+                self.tell(true);
+                Ok(self.take(claim, rows))
+            }
+            None => {
+                self.lost();
+                Ok(Claimed::default())
+            }
+        }
+    }
+
+    async fn settle(&self, settle: &Settle<'_>) -> Result<Vec<Settled>, StoreError> {
+        let mut answers = vec![Settled::Stale; settle.settlements.len()];
+        self.settle_delivered(settle, &mut answers).await?;
+        let mut given_up = self.rejected(settle, &mut answers);
+        match self.0.layout.counts() {
+            true => self.settle_counted(settle, &mut answers).await?,
+            false => given_up.extend(self.count_here(settle, &mut answers)),
+        }
+        self.give_up(given_up, &mut answers).await?;
+        self.settle_waiting(settle, &mut answers);
+        Ok(answers)
+    }
+
+    async fn renew(&self, renew: &Renew<'_>) -> Result<Vec<EventId>, StoreError> {
+        if !self.table().leads().await? {
+            self.lost();
+        }
+        Ok(self.kept().renew(renew.leases, Instant::now() + renew.lease))
+    }
+
+    async fn release(&self, release: &Release<'_>) -> Result<u64, StoreError> {
+        Ok(self.kept().release(release.leases, Instant::now()))
+    }
+
+    async fn park(&self, park: &Park<'_>) -> Result<u64, StoreError> {
+        let (due, mut kept) = (Instant::now() + park.duration, self.kept());
+        let parked = park.leases.iter().filter(|lease| kept.put_off(lease, due, Some(park.route)));
+        Ok(parked.count() as u64)
+    }
+
+    async fn unpark(&self, unpark: &Unpark<'_>) -> Result<u64, StoreError> {
+        Ok(self.kept().unpark(unpark.route, unpark.limit, Instant::now()))
+    }
+
+    async fn purge(&self, purge: &Purge) -> Result<u64, StoreError> {
+        self.table().purge(purge).await
+    }
+
+    async fn oldest_pending(&self, _now: Option<Timestamp>) -> Result<Option<Duration>, StoreError> {
+        self.table().oldest().await
+    }
+
+    /// Nobody rings for such a table.
+    fn wake(&self) -> Option<Wake> {
+        None
+    }
+}

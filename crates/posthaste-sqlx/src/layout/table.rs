@@ -1,0 +1,98 @@
+//! What a database does for a foreign table: few calls, the same for PostgreSQL and MySQL.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use posthaste::admin::{Backlog, BacklogBy, DeadGroup, Filter, Stats};
+use posthaste::store::{Claim, Leased, Malformed, OnDone, Purge};
+use posthaste::{EventDetail, EventId, EventRow, StoreError};
+
+/// What tells a row from all others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) id: EventId,
+    /// The values of the key's columns, as text.
+    pub(crate) parts: Vec<String>,
+}
+
+/// A row that was read to be delivered, or what cannot be read of it.
+pub(crate) type Found = Result<Leased, Malformed>;
+
+/// Which of the pending keys to read. It is told first whether the lock of the table was taken just now.
+pub(crate) type Choose<'a> = dyn Fn(bool, Vec<Key>) -> Vec<Key> + Send + Sync + 'a;
+
+/// A failed attempt, for a table that counts them.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) key: Key,
+    pub(crate) error: String,
+    /// The attempt at which the row is given up.
+    pub(crate) max_attempts: u32,
+}
+
+/// What the table says of a failed attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Counted {
+    pub(crate) attempts: u32,
+    pub(crate) is_dead: bool,
+}
+
+/// A foreign table.
+///
+/// # Contract
+///
+/// One session holds the lock of the whole table. What only its holder may do runs in that session, so that the
+/// lock is there for as long as the statement runs; such calls answer none where somebody else has the lock, and
+/// change nothing. Every write-back changes pending rows only.
+#[async_trait]
+pub(crate) trait Table: fmt::Debug + Send + Sync {
+    /// Takes the lock if it is free, reads up to `look` pending keys, oldest first, and the rows of those that
+    /// are chosen. None while another process has the lock.
+    async fn claim(
+        &self,
+        claim: &Claim<'_>,
+        look: usize,
+        choose: &Choose<'_>,
+    ) -> Result<Option<Vec<(Key, Found)>>, StoreError>;
+
+    /// Whether the lock is still ours.
+    async fn leads(&self) -> Result<bool, StoreError>;
+
+    /// These were delivered. Answers those whose rows say so now; anybody may call it.
+    async fn delivered(&self, keys: &[Key], on_done: OnDone) -> Result<HashSet<EventId>, StoreError>;
+
+    /// Counts failed attempts and decides, on the table's own count, which rows are given up.
+    async fn failed(&self, failures: &[Failure]) -> Result<Option<HashMap<EventId, Counted>>, StoreError>;
+
+    /// Gives rows up, each with its reason. Answers those that were pending.
+    async fn given_up(&self, rows: &[(Key, String)]) -> Result<Option<HashSet<EventId>>, StoreError>;
+
+    /// Removes or archives old rows.
+    async fn purge(&self, purge: &Purge) -> Result<u64, StoreError>;
+
+    /// The age of the oldest pending row.
+    async fn oldest(&self) -> Result<Option<Duration>, StoreError>;
+
+    async fn stats(&self) -> Result<Stats, StoreError>;
+
+    async fn backlog(&self, by: BacklogBy, limit: usize) -> Result<Backlog, StoreError>;
+
+    async fn count(&self, filter: &Filter) -> Result<u64, StoreError>;
+
+    /// Rows that match, oldest first, from the place `from` of that list on.
+    async fn list(&self, filter: &Filter, from: i64, limit: usize) -> Result<Vec<EventRow>, StoreError>;
+
+    async fn get(&self, id: &EventId) -> Result<Option<EventDetail>, StoreError>;
+
+    async fn dead_groups(&self, limit: usize) -> Result<Vec<DeadGroup>, StoreError>;
+
+    /// Rows that were given up wait again; answers how many.
+    async fn revive(&self, filter: &Filter, limit: usize) -> Result<u64, StoreError>;
+
+    /// Deletes rows that were given up; answers how many.
+    async fn discard(&self, filter: &Filter, limit: usize) -> Result<u64, StoreError>;
+
+    async fn close(&self);
+}

@@ -1,0 +1,283 @@
+//! The parts of statements about a foreign table that are the same for every database. Names and values of a layout
+//! are validated, and stand between quotes; all else is bound.
+
+use std::collections::HashMap;
+
+use super::{Ending, Field, Layout, State};
+use crate::OpenError;
+
+/// How a database writes what a layout names.
+#[derive(Debug)]
+pub(crate) struct Dialect {
+    /// Around names.
+    pub(crate) quote: char,
+    /// The place of the n-th value that is bound.
+    pub(crate) place: fn(usize) -> String,
+    /// A column as text.
+    pub(crate) as_text: fn(&str, Kind) -> String,
+    /// A text that is bound as a value of a key's column.
+    pub(crate) as_key: fn(Kind, &str) -> String,
+    /// A time so many microseconds before another.
+    pub(crate) before: fn(&str, &str) -> String,
+    /// The database's clock as a column of this type takes it.
+    pub(crate) clock: fn(Kind) -> &'static str,
+    /// The type of a column, by what the catalogue calls it.
+    pub(crate) kind: fn(&str) -> Option<Kind>,
+}
+
+/// The types of columns that a layout can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Text,
+    Json,
+    Bytes,
+    Uuid,
+    /// A UUID in sixteen bytes.
+    UuidBytes,
+    Integer,
+    Boolean,
+    /// A time in UTC.
+    Time,
+    /// A time with its zone.
+    ZonedTime,
+    /// A list of values that somebody made a type of.
+    Choice,
+}
+
+impl Kind {
+    /// Whether a column of this type can hold this field.
+    fn fits(self, field: Field) -> bool {
+        match field {
+            Field::Payload => matches!(self, Self::Text | Self::Json | Self::Bytes),
+            Field::Headers => matches!(self, Self::Text | Self::Json),
+            Field::CreatedAt | Field::SentAt => matches!(self, Self::Time | Self::ZonedTime),
+            Field::Attempts | Field::SchemaVersion => self == Self::Integer,
+            Field::Status => matches!(self, Self::Text | Self::Choice | Self::Integer | Self::Boolean),
+            Field::Error => self == Self::Text,
+            _ => matches!(self, Self::Text | Self::Uuid | Self::UuidBytes | Self::Integer | Self::Choice),
+        }
+    }
+
+    /// Whether rows can be looked up by such a column.
+    fn is_key(self) -> bool {
+        matches!(self, Self::Text | Self::Uuid | Self::UuidBytes | Self::Integer)
+    }
+
+    fn what_fits(field: Field) -> &'static str {
+        match field {
+            Field::Payload => "text, JSON or bytes",
+            Field::Headers => "text or JSON",
+            Field::CreatedAt | Field::SentAt => "a time",
+            Field::Attempts | Field::SchemaVersion => "a whole number",
+            Field::Status => "text, an enumeration, a whole number or a boolean",
+            Field::Error => "text",
+            _ => "text, a UUID or a whole number",
+        }
+    }
+}
+
+/// A layout over a table that is there, with the types of its columns.
+#[derive(Debug)]
+pub(crate) struct Words {
+    pub(crate) layout: Layout,
+    pub(crate) dialect: &'static Dialect,
+    kinds: HashMap<String, Kind>,
+}
+
+impl Words {
+    /// `columns` are those of the table with their types as the catalogue names them. An error names every column
+    /// that is missing or cannot be used.
+    pub(crate) fn new(
+        layout: &Layout,
+        dialect: &'static Dialect,
+        columns: &[(String, String)],
+    ) -> Result<Self, OpenError> {
+        let typed: HashMap<&str, &str> = columns.iter().map(|(name, kind)| (&**name, &**kind)).collect();
+        let mut wrong = Vec::new();
+        let mut kinds = HashMap::new();
+        let fields = Field::ALL.into_iter().filter_map(|field| Some((Some(field), layout.column_of(field)?)));
+        for (field, column) in fields.chain(layout.key_columns().into_iter().map(|column| (None, column))) {
+            let Some(found) = typed.get(column.as_str()) else {
+                wrong.push(format!("there is no column {column}"));
+                continue;
+            };
+            let kind = (dialect.kind)(found);
+            match kind.filter(|kind| field.map_or(kind.is_key(), |field| kind.fits(field))) {
+                Some(kind) => drop(kinds.insert(column.to_string(), kind)),
+                None => {
+                    let wanted = field.map_or("text, a UUID or a whole number", Kind::what_fits);
+                    wrong.push(format!("the column {column} is {found} and should be {wanted}"));
+                }
+            }
+        }
+        wrong.dedup();
+        match wrong.is_empty() {
+            true => Ok(Self { layout: layout.clone(), dialect, kinds }),
+            false => Err(OpenError::Layout { table: layout.table_name().clone(), why: wrong.join("; ") }),
+        }
+    }
+
+    pub(crate) fn quoted(&self, name: &str) -> String {
+        format!("t.{q}{name}{q}", q = self.dialect.quote)
+    }
+
+    /// The column of a field, quoted, and its type.
+    pub(crate) fn column(&self, field: Field) -> Option<(String, Kind)> {
+        let name = self.layout.column_of(field)?;
+        Some((self.quoted(name.as_str()), self.kind(name.as_str())))
+    }
+
+    /// The columns of the key, quoted, with their types.
+    pub(crate) fn key(&self) -> Vec<(String, Kind)> {
+        let columns = self.layout.key_columns();
+        columns.iter().map(|name| (self.quoted(name.as_str()), self.kind(name.as_str()))).collect()
+    }
+
+    fn kind(&self, name: &str) -> Kind {
+        self.kinds.get(name).copied().unwrap_or(Kind::Text)
+    }
+
+    /// The condition for rows in this state.
+    pub(crate) fn is(&self, state: State) -> String {
+        let status = self.column(Field::Status).map(|(column, _)| column);
+        if let (Some(status), Some(value)) = (status, self.layout.value_of(state)) {
+            return format!("{status} = '{value}'");
+        }
+        let sent_at = self.column(Field::SentAt).map(|(column, _)| column);
+        match (self.layout.ending(), state, sent_at) {
+            (Ending::Time, State::Pending, Some(sent_at)) => format!("{sent_at} IS NULL"),
+            (Ending::Time, State::Sent, Some(sent_at)) => format!("{sent_at} IS NOT NULL"),
+            (Ending::Deleted, State::Pending, _) => "TRUE".to_owned(),
+            _ => "FALSE".to_owned(),
+        }
+    }
+
+    /// The code of a row's status as all stores have it.
+    pub(crate) fn status_code(&self) -> String {
+        let code = |(state, code): (State, i16)| format!("WHEN {} THEN {code}", self.is(state));
+        let states = [(State::Pending, 0), (State::Sent, 1), (State::Failed, 3), (State::Archived, 4)];
+        format!("CASE {} ELSE -1 END", states.map(code).join(" "))
+    }
+
+    /// By age, where the table knows it.
+    pub(crate) fn order(&self) -> String {
+        match self.column(Field::CreatedAt) {
+            Some((column, _)) => column,
+            None => self.key().into_iter().map(|(column, _)| column).collect::<Vec<_>>().join(", "),
+        }
+    }
+
+    /// The time by which a row that has ended is old.
+    pub(crate) fn ended(&self) -> Option<(String, Kind)> {
+        let times = [self.column(Field::SentAt), self.column(Field::CreatedAt)];
+        let known: Vec<(String, Kind)> = times.into_iter().flatten().collect();
+        match known.as_slice() {
+            [] => None,
+            [only] => Some(only.clone()),
+            [(sent, kind), (created, other), ..] if kind == other => {
+                Some((format!("COALESCE({sent}, {created})"), *kind))
+            }
+            [sent, ..] => Some(sent.clone()),
+        }
+    }
+
+    /// What is set in a row that reaches this state, with its error as it is given here.
+    pub(crate) fn set(&self, state: State, error: &str) -> String {
+        let bare = |field| {
+            let name = self.layout.column_of(field)?;
+            Some((format!("{q}{name}{q}", q = self.dialect.quote), self.kind(name.as_str())))
+        };
+        let mut set = Vec::new();
+        if let (Some((status, _)), Some(value)) = (bare(Field::Status), self.layout.value_of(state)) {
+            set.push(format!("{status} = '{value}'"));
+        }
+        if let Some((sent_at, kind)) = bare(Field::SentAt) {
+            match state {
+                State::Sent => set.push(format!("{sent_at} = {}", (self.dialect.clock)(kind))),
+                State::Archived => {
+                    set.push(format!("{sent_at} = COALESCE({sent_at}, {})", (self.dialect.clock)(kind)))
+                }
+                State::Pending => set.push(format!("{sent_at} = NULL")),
+                State::Failed => {}
+            }
+        }
+        if let Some((column, _)) = bare(Field::Error) {
+            set.push(format!("{column} = {error}"));
+        }
+        if let (Some((attempts, _)), State::Pending) = (bare(Field::Attempts), state) {
+            set.push(format!("{attempts} = 0"));
+        }
+        set.join(", ")
+    }
+
+    /// The database's clock as this type of column has it.
+    pub(crate) fn clock(&self, kind: Kind) -> &'static str {
+        (self.dialect.clock)(kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static DIALECT: Dialect = Dialect {
+        quote: '"',
+        place: |n| format!("${n}"),
+        as_text: |column, _| format!("{column}::text"),
+        as_key: |_, place| place.to_owned(),
+        before: |clock, place| format!("{clock} - {place}"),
+        clock: |_| "now()",
+        kind: |name| match name {
+            "text" => Some(Kind::Text),
+            "time" => Some(Kind::Time),
+            "int" => Some(Kind::Integer),
+            _ => None,
+        },
+    };
+
+    fn columns(all: &[(&str, &str)]) -> Vec<(String, String)> {
+        all.iter().map(|(name, kind)| ((*name).to_owned(), (*kind).to_owned())).collect()
+    }
+
+    #[test]
+    fn every_column_that_is_wrong_is_named() {
+        let found =
+            columns(&[("id", "circle"), ("type", "text"), ("payload", "int"), ("aggregatetype", "text")]);
+        let layout = Layout::debezium();
+        let error = Words::new(&layout, &DIALECT, &found).err().expect("an error").to_string();
+        for word in ["id is circle", "payload is int and should be text", "no column aggregateid"] {
+            assert!(error.contains(word), "{error}");
+        }
+    }
+
+    #[test]
+    fn row_without_a_status_waits_while_it_has_no_time() {
+        let found =
+            columns(&[("id", "int"), ("type", "text"), ("payload", "text"), ("processed_at", "time")]);
+        let layout = Layout::debezium().without(Field::AggregateType).without(Field::AggregateId);
+        let layout = layout.column(Field::SentAt, "processed_at".parse().unwrap());
+        let words = Words::new(&layout, &DIALECT, &found).expect("a table");
+        assert_eq!(words.is(State::Pending), r#"t."processed_at" IS NULL"#);
+        assert_eq!(words.is(State::Failed), "FALSE");
+        assert_eq!(words.set(State::Sent, "NULL"), r#""processed_at" = now()"#);
+        assert_eq!(words.order(), r#"t."id""#);
+    }
+
+    #[test]
+    fn statements_about_a_status_name_its_values() {
+        let names =
+            ["id", "aggregate_type", "aggregate_id", "event_type", "payload", "status", "error_message"];
+        let mut found: Vec<(&str, &str)> = names.map(|name| (name, "text")).to_vec();
+        found.extend([("created_at", "time"), ("sent_at", "time")]);
+        let layout = Layout::order_service();
+        let words = Words::new(&layout, &DIALECT, &columns(&found)).expect("a table");
+        assert_eq!(words.is(State::Pending), r#"t."status" = 'NEW'"#);
+        assert_eq!(words.set(State::Failed, "?"), r#""status" = 'FAILED', "error_message" = ?"#);
+        assert_eq!(
+            words.set(State::Pending, "NULL"),
+            r#""status" = 'NEW', "sent_at" = NULL, "error_message" = NULL"#
+        );
+        assert!(words.status_code().contains(r#"WHEN t."status" = 'SENT' THEN 1"#));
+        assert!(words.status_code().contains("WHEN FALSE THEN 4"));
+    }
+}

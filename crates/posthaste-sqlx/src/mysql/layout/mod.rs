@@ -1,0 +1,335 @@
+//! A foreign table in MySQL or MariaDB. The lock of the table is a user lock of the one session that claims.
+
+mod columns;
+mod operator;
+mod texts;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use posthaste::admin::{Backlog, BacklogBy, DeadGroup, Filter, Stats};
+use posthaste::store::{Claim, OnDone, Purge};
+use posthaste::{EventDetail, EventId, EventRow, StoreError, Timestamp};
+use posthaste_sql::Place;
+use sqlx::mysql::MySqlRow;
+use sqlx::{ConnectOptions as _, Executor as _, MySql, MySqlConnection, Row as _};
+
+use super::connection::{Login, SETTINGS, explain, is_contention, server};
+use super::value::{MOST_KEYS, MySqlQuery, limit, places};
+use crate::OpenError;
+use crate::few::Few;
+use crate::layout::Layout;
+use crate::layout::session::Session;
+use crate::layout::table::{Choose, Counted, Failure, Found, Key, Table};
+use crate::layout::text::Words;
+use crate::row::Reader;
+use crate::sql::ready;
+use texts::Texts;
+
+/// The names of locks are those of the whole server, and short.
+const LOCK: &str = "SELECT GET_LOCK(CONCAT('posthaste:', SHA1(CONCAT(DATABASE(), '.', ?))), 0)";
+
+const COLUMNS: &str = "SELECT CONVERT(column_name USING utf8mb4),
+  CONVERT(IF(column_type = 'binary(16)', column_type, data_type) USING utf8mb4)
+FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = ?";
+
+const READ_ONLY: &str = "SELECT CAST(@@read_only AS SIGNED)";
+
+/// A table of a layout, and the statements about it.
+#[derive(Debug)]
+pub(crate) struct LayoutTable {
+    session: Session<MySql>,
+    few: Few<MySql>,
+    words: Words,
+    texts: Texts,
+    /// What the lock is called.
+    lock: String,
+    server: Arc<str>,
+}
+
+impl LayoutTable {
+    pub(crate) async fn open(
+        login: &Login,
+        place: &Place,
+        layout: &Layout,
+        read_only: bool,
+    ) -> Result<Self, OpenError> {
+        let options = login.0.clone().disable_statement_logging();
+        let server: Arc<str> = server(&login.0).into();
+        let failed = |error| explain(error, &server);
+        let mut connection = options.connect().await.map_err(failed)?;
+        let name = layout.table_name().to_string();
+        let columns = sqlx::query(COLUMNS).bind(&name).fetch_all(&mut connection).await.map_err(failed)?;
+        let columns: Result<Vec<(String, String)>, sqlx::Error> =
+            columns.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect();
+        let columns = columns.map_err(failed)?;
+        if columns.is_empty() {
+            let table = layout.table_name().clone();
+            return Err(OpenError::NoForeignTable { table, server: server.to_string() });
+        }
+        let words = Words::new(layout, &columns::DIALECT, &columns)?;
+        let only_reads: i64 =
+            sqlx::query_scalar(READ_ONLY).fetch_one(&mut connection).await.map_err(failed)?;
+        if only_reads != 0 && !read_only {
+            return Err(OpenError::ReadOnlyServer { server: server.to_string() });
+        }
+        let _ = sqlx::Connection::close(connection).await;
+        Ok(Self {
+            session: Session::new(options.clone()),
+            few: Few::new(options, 4).with_settings(SETTINGS).unharmed_by(is_contention),
+            texts: Texts::new(&words, &place.text("`{table}`")),
+            words,
+            lock: name,
+            server,
+        })
+    }
+
+    fn failed(&self, error: sqlx::Error) -> StoreError {
+        match explain(error, &self.server) {
+            OpenError::Database(error) => StoreError::backend("MySQL", error),
+            known => StoreError::backend("MySQL", known),
+        }
+    }
+
+    /// Runs work in the session that has the lock; none if it is not ours. What another transaction stood in the
+    /// way of has changed nothing, and the session is as good as before.
+    async fn as_leader<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut MySqlConnection) -> Result<T, sqlx::Error>,
+    ) -> Result<Option<T>, StoreError> {
+        let mut session = self.session.take().await.map_err(|error| self.failed(error))?;
+        if !session.open.leads {
+            session.give_back();
+            return Ok(None);
+        }
+        match work(&mut session.open.connection).await {
+            Ok(answer) => {
+                session.give_back();
+                Ok(Some(answer))
+            }
+            Err(error) => {
+                if is_contention(&error) {
+                    session.give_back();
+                }
+                Err(self.failed(error))
+            }
+        }
+    }
+
+    /// Runs work on any connection.
+    async fn anywhere<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut MySqlConnection) -> Result<T, sqlx::Error>,
+    ) -> Result<T, StoreError> {
+        self.few.with(work).await.map_err(|error| self.failed(error))
+    }
+
+    /// A statement about some keys, at most [`MOST_KEYS`] of them; the last one fills the places that are left.
+    fn with_keys(&self, text: &str, keys: &[Key]) -> MySqlQuery {
+        let count = places(keys.len());
+        let text: Arc<str> = text.replace("{keys}", &vec![self.texts.key.as_str(); count].join(", ")).into();
+        let fill = keys.last().into_iter().cycle().take(count - keys.len());
+        keys.iter().chain(fill).fold(ready::<MySql>(&text), |query, key| bind_key(query, key))
+    }
+
+    async fn pending(&self, connection: &mut MySqlConnection, look: usize) -> Result<Vec<Key>, sqlx::Error> {
+        let text: Arc<str> = format!("{} LIMIT {}", self.texts.pending, limit(look)).into();
+        let rows = ready::<MySql>(&text).persistent(false).fetch_all(connection).await?;
+        rows.iter().map(key_of).collect()
+    }
+
+    /// The rows of these keys, in their order; those that are gone are left out.
+    async fn read(
+        &self,
+        connection: &mut MySqlConnection,
+        claim: &Claim<'_>,
+        keys: Vec<Key>,
+    ) -> Result<Vec<(Key, Found)>, sqlx::Error> {
+        let mut found = HashMap::new();
+        for some in keys.chunks(MOST_KEYS) {
+            for row in &self.with_keys(&self.texts.read, some).fetch_all(&mut *connection).await? {
+                let now = Timestamp::from_micros(row.try_get("store_now")?);
+                let id: String = row.try_get("event_id")?;
+                found.insert(EventId::from(id), Reader::new(row).leased(claim, now));
+            }
+        }
+        Ok(keys.into_iter().filter_map(|key| Some((key.clone(), found.remove(&key.id)?))).collect())
+    }
+
+    /// Ends rows, and answers which ended. The server only counts them; where the count is short, some had ended
+    /// before, or are gone.
+    async fn end(
+        &self,
+        connection: &mut MySqlConnection,
+        text: &str,
+        keys: &[Key],
+    ) -> Result<HashSet<EventId>, sqlx::Error> {
+        let changed = self.with_keys(text, keys).execute(&mut *connection).await?.rows_affected();
+        if changed == keys.len() as u64 {
+            return Ok(keys.iter().map(|key| key.id.clone()).collect());
+        }
+        let rows = self.with_keys(&self.texts.ended, keys).fetch_all(connection).await?;
+        rows.iter().map(|row| Ok(EventId::from(row.try_get::<String, _>(0)?))).collect()
+    }
+
+    async fn count_one(
+        &self,
+        connection: &mut MySqlConnection,
+        failure: &Failure,
+    ) -> Result<Option<Counted>, sqlx::Error> {
+        let most = i64::from(failure.max_attempts);
+        let query = ready::<MySql>(&self.one_key(&self.texts.count)).bind(most).bind(failure.error.clone());
+        if bind_key(query, &failure.key).execute(&mut *connection).await?.rows_affected() == 0 {
+            return Ok(None);
+        }
+        let query = bind_key(ready::<MySql>(&self.one_key(&self.texts.counted)), &failure.key);
+        let Some(row) = query.fetch_optional(connection).await? else { return Ok(None) };
+        let (attempts, is_dead): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
+        let attempts = u32::try_from(attempts.max(0)).unwrap_or(u32::MAX);
+        Ok(Some(Counted { attempts, is_dead: is_dead != 0 }))
+    }
+
+    fn one_key(&self, text: &str) -> Arc<str> {
+        text.replace("{keys}", &self.texts.key).into()
+    }
+}
+
+#[async_trait]
+impl Table for LayoutTable {
+    async fn claim(
+        &self,
+        claim: &Claim<'_>,
+        look: usize,
+        choose: &Choose<'_>,
+    ) -> Result<Option<Vec<(Key, Found)>>, StoreError> {
+        let failed = |error| self.failed(error);
+        let mut session = self.session.take().await.map_err(failed)?;
+        let connection = &mut session.open.connection;
+        let newly = !session.open.leads;
+        if newly {
+            connection.execute(SETTINGS).await.map_err(failed)?;
+            let locked =
+                sqlx::query_scalar::<_, Option<i64>>(LOCK).bind(&self.lock).fetch_one(&mut *connection);
+            session.open.leads = locked.await.map_err(failed)? == Some(1);
+        }
+        if !session.open.leads {
+            session.give_back();
+            return Ok(None);
+        }
+        let chosen = choose(newly, self.pending(connection, look).await.map_err(failed)?);
+        let rows = match chosen.is_empty() {
+            true => Vec::new(),
+            false => self.read(connection, claim, chosen).await.map_err(failed)?,
+        };
+        session.give_back();
+        Ok(Some(rows))
+    }
+
+    async fn leads(&self) -> Result<bool, StoreError> {
+        let answer = self.as_leader(async |connection| sqlx::query("SELECT 1").execute(connection).await);
+        Ok(answer.await?.is_some())
+    }
+
+    async fn delivered(&self, keys: &[Key], on_done: OnDone) -> Result<HashSet<EventId>, StoreError> {
+        let text = match on_done {
+            OnDone::Keep => &self.texts.keep,
+            OnDone::Delete => &self.texts.delete,
+            OnDone::Archive => &self.texts.archive,
+        };
+        let mut done = HashSet::new();
+        for some in keys.chunks(MOST_KEYS) {
+            done.extend(self.anywhere(async |connection| self.end(connection, text, some).await).await?);
+        }
+        Ok(done)
+    }
+
+    async fn failed(&self, failures: &[Failure]) -> Result<Option<HashMap<EventId, Counted>>, StoreError> {
+        self.as_leader(async |connection| {
+            let mut all = HashMap::new();
+            for failure in failures {
+                let counted = self.count_one(connection, failure).await?;
+                all.extend(counted.map(|counted| (failure.key.id.clone(), counted)));
+            }
+            Ok(all)
+        })
+        .await
+    }
+
+    async fn given_up(&self, rows: &[(Key, String)]) -> Result<Option<HashSet<EventId>>, StoreError> {
+        self.as_leader(async |connection| {
+            let mut all = HashSet::new();
+            let has_error = self.words.column(crate::layout::Field::Error).is_some();
+            for (key, reason) in rows {
+                let query = ready::<MySql>(&self.one_key(&self.texts.give_up));
+                let query = if has_error { query.bind(reason.clone()) } else { query };
+                if bind_key(query, key).execute(&mut *connection).await?.rows_affected() > 0 {
+                    all.insert(key.id.clone());
+                }
+            }
+            Ok(all)
+        })
+        .await
+    }
+
+    async fn purge(&self, purge: &Purge) -> Result<u64, StoreError> {
+        operator::purge(self, purge).await
+    }
+
+    async fn oldest(&self) -> Result<Option<Duration>, StoreError> {
+        self.anywhere(async |connection| operator::oldest(self, connection).await).await
+    }
+
+    async fn stats(&self) -> Result<Stats, StoreError> {
+        self.anywhere(async |connection| operator::stats(self, connection).await).await
+    }
+
+    async fn backlog(&self, by: BacklogBy, limit: usize) -> Result<Backlog, StoreError> {
+        self.anywhere(async |connection| operator::backlog(self, connection, by, limit).await).await
+    }
+
+    async fn count(&self, filter: &Filter) -> Result<u64, StoreError> {
+        self.anywhere(async |connection| operator::count_rows(self, connection, filter).await).await
+    }
+
+    async fn list(&self, filter: &Filter, from: i64, limit: usize) -> Result<Vec<EventRow>, StoreError> {
+        self.anywhere(async |connection| operator::list(self, connection, filter, from, limit).await).await
+    }
+
+    async fn get(&self, id: &EventId) -> Result<Option<EventDetail>, StoreError> {
+        self.anywhere(async |connection| operator::get(self, connection, id).await).await
+    }
+
+    async fn dead_groups(&self, limit: usize) -> Result<Vec<DeadGroup>, StoreError> {
+        self.anywhere(async |connection| operator::dead_groups(self, connection, limit).await).await
+    }
+
+    async fn revive(&self, filter: &Filter, limit: usize) -> Result<u64, StoreError> {
+        let change = operator::Change::Revive;
+        self.anywhere(async |connection| operator::change(self, connection, filter, limit, change).await)
+            .await
+    }
+
+    async fn discard(&self, filter: &Filter, limit: usize) -> Result<u64, StoreError> {
+        let change = operator::Change::Delete;
+        self.anywhere(async |connection| operator::change(self, connection, filter, limit, change).await)
+            .await
+    }
+
+    async fn close(&self) {
+        self.session.close().await;
+        self.few.close().await;
+    }
+}
+
+fn bind_key(query: MySqlQuery, key: &Key) -> MySqlQuery {
+    key.parts.iter().cloned().fold(query, sqlx::query::Query::bind)
+}
+
+/// The id first, then the columns of the key.
+fn key_of(row: &MySqlRow) -> Result<Key, sqlx::Error> {
+    let id: String = row.try_get(0)?;
+    let parts = (1..row.len()).map(|column| row.try_get(column)).collect::<Result<_, _>>()?;
+    Ok(Key { id: id.into(), parts })
+}

@@ -1,0 +1,290 @@
+//! A foreign table in PostgreSQL. The lock of the table is an advisory lock of the one session that claims.
+
+mod columns;
+mod operator;
+mod texts;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use posthaste::admin::{Backlog, BacklogBy, DeadGroup, Filter, Stats};
+use posthaste::store::{Claim, OnDone, Purge};
+use posthaste::{EventDetail, EventId, EventRow, StoreError};
+use posthaste_sql::Place;
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
+use sqlx::{ConnectOptions as _, PgConnection, Postgres, Row as _};
+
+use super::connection::{Login, Path, explain, named, server};
+use super::value::{self, Time};
+use crate::OpenError;
+use crate::few::Few;
+use crate::layout::Layout;
+use crate::layout::session::Session;
+use crate::layout::table::{Choose, Counted, Failure, Found, Key, Table};
+use crate::layout::text::Words;
+use crate::row::Reader;
+use crate::sql::ready;
+use texts::Texts;
+
+const LOCK: &str = "SELECT pg_try_advisory_lock(hashtextextended($1, 0))";
+
+const COLUMNS: &str = "SELECT a.attname::text,
+  CASE WHEN y.typtype = 'e' THEN 'enum' ELSE format_type(a.atttypid, NULL) END
+FROM pg_attribute AS a JOIN pg_type AS y ON y.oid = a.atttypid
+WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped";
+
+const RIGHTS: &str = "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::bool,
+  has_any_column_privilege(to_regclass($1), 'UPDATE') OR has_table_privilege(to_regclass($1), 'DELETE')";
+
+const SETTINGS: [(&str, &str); 2] = [("jit", "off"), ("statement_timeout", "30s")];
+
+/// A table of a layout, and the statements about it.
+#[derive(Debug)]
+pub(crate) struct LayoutTable {
+    session: Session<Postgres>,
+    few: Few<Postgres>,
+    words: Words,
+    texts: Texts,
+    /// What the lock is called.
+    lock: String,
+    server: Arc<str>,
+}
+
+impl LayoutTable {
+    pub(crate) async fn open(
+        login: &Login,
+        place: &Place,
+        layout: &Layout,
+        read_only: bool,
+    ) -> Result<Self, OpenError> {
+        let options = named(&login.0, Path::Direct, "posthaste layout").options(SETTINGS);
+        let server: Arc<str> = server(&login.0).into();
+        let table = place.text(r#""{table}""#);
+        let failed = |error| explain(error, &server);
+        let mut connection = options.connect().await.map_err(failed)?;
+        let columns = sqlx::query(COLUMNS).bind(&table).fetch_all(&mut connection).await.map_err(failed)?;
+        let columns: Result<Vec<(String, String)>, sqlx::Error> =
+            columns.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect();
+        let columns = columns.map_err(failed)?;
+        if columns.is_empty() {
+            let table = layout.table_name().clone();
+            return Err(OpenError::NoForeignTable { table, server: server.to_string() });
+        }
+        let words = Words::new(layout, &columns::DIALECT, &columns)?;
+        if !read_only {
+            let rights = sqlx::query(RIGHTS).bind(&table).fetch_one(&mut connection).await.map_err(failed)?;
+            let server = server.to_string();
+            match (rights.try_get(0).map_err(failed)?, rights.try_get(1).map_err(failed)?) {
+                (true, _) => return Err(OpenError::ReadOnlyServer { server }),
+                (false, false) => return Err(OpenError::OnlyReads { server }),
+                (false, true) => {}
+            }
+        }
+        let _ = sqlx::Connection::close(connection).await;
+        Ok(Self {
+            session: Session::new(options.clone()),
+            few: Few::new(options, 4),
+            texts: Texts::new(&words, &table),
+            words,
+            lock: format!("posthaste {table}"),
+            server,
+        })
+    }
+
+    fn failed(&self, error: sqlx::Error) -> StoreError {
+        match explain(error, &self.server) {
+            OpenError::Database(error) => StoreError::backend("PostgreSQL", error),
+            known => StoreError::backend("PostgreSQL", known),
+        }
+    }
+
+    /// Runs work in the session that has the lock; none if it is not ours.
+    async fn as_leader<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
+    ) -> Result<Option<T>, StoreError> {
+        let mut session = self.session.take().await.map_err(|error| self.failed(error))?;
+        let mut answer = None;
+        if session.open.leads {
+            answer = Some(work(&mut session.open.connection).await.map_err(|error| self.failed(error))?);
+        }
+        session.give_back();
+        Ok(answer)
+    }
+
+    /// Runs work on any connection.
+    async fn anywhere<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
+    ) -> Result<T, StoreError> {
+        self.few.with(work).await.map_err(|error| self.failed(error))
+    }
+
+    async fn pending(&self, connection: &mut PgConnection, look: usize) -> Result<Vec<Key>, sqlx::Error> {
+        let text: Arc<str> = format!("{} LIMIT {}", self.texts.pending, value::limit(look)).into();
+        // Planned anew each time: a plan from when the table was empty may read all of it.
+        let rows = ready::<Postgres>(&text).persistent(false).fetch_all(connection).await?;
+        rows.iter().map(key_of).collect()
+    }
+
+    /// The rows of these keys, in their order; those that are gone are left out.
+    async fn read(
+        &self,
+        connection: &mut PgConnection,
+        claim: &Claim<'_>,
+        keys: Vec<Key>,
+    ) -> Result<Vec<(Key, Found)>, sqlx::Error> {
+        let rows = self.with_keys(&self.texts.read, &keys).fetch_all(connection).await?;
+        let mut found = HashMap::new();
+        for row in &rows {
+            let now: Time = row.try_get("store_now")?;
+            let id: String = row.try_get("event_id")?;
+            found.insert(EventId::from(id), Reader::new(row).leased(claim, now.0));
+        }
+        Ok(keys.into_iter().filter_map(|key| Some((key.clone(), found.remove(&key.id)?))).collect())
+    }
+
+    /// A statement about these keys: a list for each column.
+    fn with_keys(&self, text: &Arc<str>, keys: &[Key]) -> Query<'static, Postgres, PgArguments> {
+        (0..self.texts.key_columns).fold(ready::<Postgres>(text), |query, column| {
+            let parts = keys.iter().map(|key| key.parts.get(column).cloned().unwrap_or_default());
+            query.bind(parts.collect::<Vec<String>>())
+        })
+    }
+}
+
+#[async_trait]
+impl Table for LayoutTable {
+    async fn claim(
+        &self,
+        claim: &Claim<'_>,
+        look: usize,
+        choose: &Choose<'_>,
+    ) -> Result<Option<Vec<(Key, Found)>>, StoreError> {
+        let failed = |error| self.failed(error);
+        let mut session = self.session.take().await.map_err(failed)?;
+        let connection = &mut session.open.connection;
+        let newly = !session.open.leads;
+        if newly {
+            let locked = sqlx::query_scalar(LOCK).bind(&self.lock).fetch_one(&mut *connection);
+            session.open.leads = locked.await.map_err(failed)?;
+        }
+        if !session.open.leads {
+            session.give_back();
+            return Ok(None);
+        }
+        let chosen = choose(newly, self.pending(connection, look).await.map_err(failed)?);
+        let rows = match chosen.is_empty() {
+            true => Vec::new(),
+            false => self.read(connection, claim, chosen).await.map_err(failed)?,
+        };
+        session.give_back();
+        Ok(Some(rows))
+    }
+
+    async fn leads(&self) -> Result<bool, StoreError> {
+        let answer = self.as_leader(async |connection| sqlx::query("SELECT 1").execute(connection).await);
+        Ok(answer.await?.is_some())
+    }
+
+    async fn delivered(&self, keys: &[Key], on_done: OnDone) -> Result<HashSet<EventId>, StoreError> {
+        let text = match on_done {
+            OnDone::Keep => &self.texts.keep,
+            OnDone::Delete => &self.texts.delete,
+            OnDone::Archive => &self.texts.archive,
+        };
+        let rows = self.anywhere(async |connection| self.with_keys(text, keys).fetch_all(connection).await);
+        ids(&rows.await?).map_err(|error| self.failed(error))
+    }
+
+    async fn failed(&self, failures: &[Failure]) -> Result<Option<HashMap<EventId, Counted>>, StoreError> {
+        let keys: Vec<Key> = failures.iter().map(|failure| failure.key.clone()).collect();
+        let errors: Vec<String> =
+            failures.iter().map(|failure| value::text(&failure.error).into_owned()).collect();
+        let most: Vec<i32> =
+            failures.iter().map(|failure| i32::try_from(failure.max_attempts).unwrap_or(i32::MAX)).collect();
+        self.as_leader(async |connection| {
+            let query = self.with_keys(&self.texts.count, &keys).bind(errors).bind(most);
+            query.fetch_all(connection).await?.iter().map(counted).collect()
+        })
+        .await
+    }
+
+    async fn given_up(&self, rows: &[(Key, String)]) -> Result<Option<HashSet<EventId>>, StoreError> {
+        let keys: Vec<Key> = rows.iter().map(|(key, _)| key.clone()).collect();
+        let reasons: Vec<String> = rows.iter().map(|(_, reason)| value::text(reason).into_owned()).collect();
+        self.as_leader(async |connection| {
+            ids(&self.with_keys(&self.texts.give_up, &keys).bind(reasons).fetch_all(connection).await?)
+        })
+        .await
+    }
+
+    async fn purge(&self, purge: &Purge) -> Result<u64, StoreError> {
+        operator::purge(self, purge).await
+    }
+
+    async fn oldest(&self) -> Result<Option<Duration>, StoreError> {
+        self.anywhere(async |connection| operator::oldest(self, connection).await).await
+    }
+
+    async fn stats(&self) -> Result<Stats, StoreError> {
+        self.anywhere(async |connection| operator::stats(self, connection).await).await
+    }
+
+    async fn backlog(&self, by: BacklogBy, limit: usize) -> Result<Backlog, StoreError> {
+        self.anywhere(async |connection| operator::backlog(self, connection, by, limit).await).await
+    }
+
+    async fn count(&self, filter: &Filter) -> Result<u64, StoreError> {
+        self.anywhere(async |connection| operator::count_rows(self, connection, filter).await).await
+    }
+
+    async fn list(&self, filter: &Filter, from: i64, limit: usize) -> Result<Vec<EventRow>, StoreError> {
+        self.anywhere(async |connection| operator::list(self, connection, filter, from, limit).await).await
+    }
+
+    async fn get(&self, id: &EventId) -> Result<Option<EventDetail>, StoreError> {
+        self.anywhere(async |connection| operator::get(self, connection, id).await).await
+    }
+
+    async fn dead_groups(&self, limit: usize) -> Result<Vec<DeadGroup>, StoreError> {
+        self.anywhere(async |connection| operator::dead_groups(self, connection, limit).await).await
+    }
+
+    async fn revive(&self, filter: &Filter, limit: usize) -> Result<u64, StoreError> {
+        let change = operator::Change::Revive;
+        self.anywhere(async |connection| operator::change(self, connection, filter, limit, change).await)
+            .await
+    }
+
+    async fn discard(&self, filter: &Filter, limit: usize) -> Result<u64, StoreError> {
+        let change = operator::Change::Delete;
+        self.anywhere(async |connection| operator::change(self, connection, filter, limit, change).await)
+            .await
+    }
+
+    async fn close(&self) {
+        self.session.close().await;
+        self.few.close().await;
+    }
+}
+
+/// The id first, then the columns of the key.
+fn key_of(row: &PgRow) -> Result<Key, sqlx::Error> {
+    let id: String = row.try_get(0)?;
+    let parts = (1..row.len()).map(|column| row.try_get(column)).collect::<Result<_, _>>()?;
+    Ok(Key { id: id.into(), parts })
+}
+
+fn ids(rows: &[PgRow]) -> Result<HashSet<EventId>, sqlx::Error> {
+    rows.iter().map(|row| Ok(EventId::from(row.try_get::<String, _>(0)?))).collect()
+}
+
+fn counted(row: &PgRow) -> Result<(EventId, Counted), sqlx::Error> {
+    let (id, attempts): (String, i64) = (row.try_get(0)?, row.try_get(1)?);
+    let attempts = u32::try_from(attempts.max(0)).unwrap_or(u32::MAX);
+    Ok((id.into(), Counted { attempts, is_dead: row.try_get(2)? }))
+}

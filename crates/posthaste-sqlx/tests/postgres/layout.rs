@@ -1,0 +1,105 @@
+//! Outbox tables of others, on PostgreSQL.
+
+use posthaste_sqlx::layout::{Field, Layout, LayoutStore, LayoutStoreBuilder, State};
+
+use crate::support::*;
+
+#[macro_use]
+#[path = "../cases/layout.rs"]
+mod cases;
+
+layout_tests!("needs PostgreSQL: cargo xtask test");
+
+/// Document 004's table with its indexes.
+pub(crate) const ORDER_SERVICE: &str = include_str!("../layouts/postgres/order-service.sql");
+
+/// Document 000's.
+pub(crate) const OUTBOX_RECORD: &str = include_str!("../layouts/postgres/outbox-record.sql");
+
+/// Debezium's outbox event router's.
+pub(crate) const DEBEZIUM: &str = include_str!("../layouts/postgres/debezium.sql");
+
+pub(crate) fn builder(db: &Db, layout: Layout) -> LayoutStoreBuilder {
+    let options = server().application_name(db.schema.as_str());
+    LayoutStore::postgres(&options, layout).schema(db.schema.clone())
+}
+
+/// Ends the sessions of the stores of this test.
+pub(crate) async fn end_sessions(db: &Db) {
+    assert!(terminate(&format!("application_name = '{}: posthaste layout'", db.schema)).await > 0);
+}
+
+/// Two rows that wait because they have no time.
+pub(crate) async fn stamped_table(db: &Db) -> Layout {
+    db.execute(
+        "CREATE TABLE messages (id BIGINT PRIMARY KEY, kind TEXT NOT NULL, body JSON NOT NULL,
+           processed_at TIMESTAMPTZ);
+         INSERT INTO messages VALUES (1, 'A', '{}', NULL), (2, 'B', '{}', NULL), (3, 'C', '{}', now())",
+    )
+    .await;
+    let columns = [
+        (Field::Id, "id"),
+        (Field::EventType, "kind"),
+        (Field::Payload, "body"),
+        (Field::SentAt, "processed_at"),
+    ];
+    let layout = Layout::new("messages".parse().expect("a name"));
+    columns
+        .into_iter()
+        .fold(layout, |layout, (field, name)| layout.column(field, name.parse().expect("a name")))
+}
+
+/// A table with an enumeration, a `bytea` and mixed case; and the id of its row.
+pub(crate) async fn odd_table(db: &Db) -> (Layout, String) {
+    db.execute(
+        r#"CREATE TYPE phase AS ENUM ('waiting', 'gone out', 'lost');
+         CREATE TABLE "Order" ("messageId" TEXT PRIMARY KEY, "eventType" TEXT, tenant TEXT, head JSONB,
+           content BYTEA, phase phase NOT NULL DEFAULT 'waiting');
+         INSERT INTO "Order" VALUES ('m-1', 'Made', 'acme', '{"region": "eu"}', '\x009f9296')"#,
+    )
+    .await;
+    let columns = [
+        (Field::Id, "messageId"),
+        (Field::EventType, "eventType"),
+        (Field::Tenant, "tenant"),
+        (Field::Headers, "head"),
+        (Field::Payload, "content"),
+        (Field::Status, "phase"),
+    ];
+    let values = [(State::Pending, "waiting"), (State::Sent, "gone out"), (State::Failed, "lost")];
+    let layout = Layout::new("Order".parse().expect("a name"));
+    let layout = columns
+        .into_iter()
+        .fold(layout, |layout, (field, name)| layout.column(field, name.parse().expect("a name")));
+    let layout = values
+        .into_iter()
+        .fold(layout, |layout, (state, value)| layout.value(state, value.parse().expect("a value")));
+    (layout, "m-1".to_owned())
+}
+
+// S0-09, S4-03, S4-07
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn claim_reads_the_index_of_status_and_time_and_not_the_table() {
+    let db = Db::new().await;
+    db.execute(ORDER_SERVICE).await;
+    db.execute(
+        "INSERT INTO outbox SELECT gen_random_uuid(), 'Order', gen_random_uuid(), 'OrderCreated', '{}',
+           CASE WHEN n > 19990 THEN 'NEW' ELSE 'SENT' END, now() + n * interval '1 ms' FROM generate_series(1, 20000) AS n;
+         ANALYZE outbox",
+    )
+    .await;
+    let scans = "SELECT coalesce(seq_scan, 0) FROM pg_stat_user_tables WHERE relid = 'outbox'::regclass";
+    let read = "SELECT coalesce(idx_tup_read, 0) FROM pg_stat_user_indexes WHERE indexrelname = 'idx_outbox_status_created'
+      AND schemaname = current_schema()";
+    let before = db.int(scans).await;
+    let store = builder(&db, Layout::order_service()).connect().await.expect("the table opens");
+    let claimed = cases::claim(&store, 100).await;
+    assert_eq!(claimed.events.len(), 10);
+    // What a session has read is known when it ends.
+    store.close().await;
+    until("the server has counted", async || db.int(read).await > 0).await;
+    assert!(db.int(read).await < 100, "ten rows wait, and about as many were read");
+    assert_eq!(db.int(scans).await, before, "the table was not read from its beginning to its end");
+    db.close().await;
+}
