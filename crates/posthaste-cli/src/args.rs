@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use posthaste::admin::{Filter, PageRequest};
 use posthaste::{EventId, Status};
 use posthaste_redis::OutboxName;
-use posthaste_sqlx::{SchemaName, TableName};
+use posthaste_sqlx::{Layout, SchemaName, TableName};
 
 use crate::commands::audit::AuditArgs;
 use crate::commands::bench::BenchArgs;
@@ -100,6 +100,10 @@ pub(crate) struct StoreArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) schema: Option<SchemaName>,
 
+    /// The table is another's: order-service, outbox-record or debezium
+    #[arg(long, value_name = "PRESET", value_parser = parse_layout)]
+    pub(crate) layout: Option<Layout>,
+
     /// The URL leads to a PgBouncer in transaction mode
     #[arg(long)]
     pub(crate) pgbouncer: bool,
@@ -113,14 +117,16 @@ impl StoreArgs {
         table: Option<String>,
         schema: Option<SchemaName>,
         pgbouncer: bool,
+        layout: Option<Layout>,
     ) -> Self {
-        Self { url, table, schema, pgbouncer }
+        Self { url, table, schema, layout, pgbouncer }
     }
 
     pub(crate) fn place(&self) -> Place {
-        let usual = || match self.url.is_redis() {
-            true => OutboxName::default().to_string(),
-            false => TableName::default().to_string(),
+        let usual = || match (&self.layout, self.url.is_redis()) {
+            (Some(layout), _) => layout.table_name().to_string(),
+            (None, true) => OutboxName::default().to_string(),
+            (None, false) => TableName::default().to_string(),
         };
         Place { table: self.table.clone().unwrap_or_else(usual), schema: self.schema.clone() }
     }
@@ -365,6 +371,10 @@ impl Named {
         }
         ids
     }
+}
+
+fn parse_layout(name: &str) -> Result<Layout, String> {
+    Layout::preset(name).ok_or_else(|| format!("known are {}", Layout::PRESETS.join(", ")))
 }
 
 /// So many entries as a page can have.

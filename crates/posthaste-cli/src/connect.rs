@@ -11,7 +11,9 @@ use posthaste_redis::{RedisStore, RedisStoreBuilder};
 use posthaste_sqlx::mysql::MySqlMigrations;
 use posthaste_sqlx::postgres::{PgMigrations, PgStoreBuilder};
 use posthaste_sqlx::sqlite::SqliteMigrations;
-use posthaste_sqlx::{Migration, MySqlStore, OpenError, PgStore, SchemaState, SqliteStore};
+use posthaste_sqlx::{
+    Layout, LayoutStore, Migration, MySqlStore, OpenError, PgStore, SchemaState, SqliteStore,
+};
 use sqlx::postgres::PgConnectOptions;
 
 use crate::args::StoreArgs;
@@ -49,6 +51,8 @@ pub(crate) enum Opened {
     MySql(MySqlStore),
     Sqlite(SqliteStore),
     Redis(RedisStore),
+    /// A foreign table.
+    Layout(LayoutStore),
 }
 
 impl Opened {
@@ -60,6 +64,16 @@ impl Opened {
             Self::MySql(store) => Arc::new(store),
             Self::Sqlite(store) => Arc::new(store),
             Self::Redis(store) => Arc::new(store),
+            Self::Layout(store) => Arc::new(store),
+        }
+    }
+
+    /// What cannot be done with it, in sentences; none for a table of ours.
+    #[cfg(feature = "relay")]
+    pub(crate) fn limits(&self) -> Vec<&'static str> {
+        match self {
+            Self::Layout(store) => store.layout().limits(),
+            _ => Vec::new(),
         }
     }
 
@@ -70,6 +84,7 @@ impl Opened {
             Self::MySql(store) => Arc::new(store),
             Self::Sqlite(store) => Arc::new(store),
             Self::Redis(store) => Arc::new(store),
+            Self::Layout(store) => Arc::new(store),
         }
     }
 
@@ -79,6 +94,7 @@ impl Opened {
             Self::MySql(store) => store.close().await,
             Self::Sqlite(store) => store.close().await,
             Self::Redis(_) => {}
+            Self::Layout(store) => store.close().await,
         }
     }
 }
@@ -87,7 +103,11 @@ impl Opened {
 pub(crate) async fn open(args: &StoreArgs, purpose: Purpose) -> anyhow::Result<Opened> {
     let migrate = purpose == Purpose::Run { migrate: true };
     let look = purpose == Purpose::Look;
-    let opened = match resolve(args)? {
+    let url = resolve(args)?;
+    if let Some(layout) = &args.layout {
+        return foreign_table(url, layout, args, look).await.map(Opened::Layout);
+    }
+    let opened = match url {
         StoreUrl::Postgres(options) => {
             let builder = postgres_store(&options, args)?;
             let builder = if look { builder.read_only() } else { builder };
@@ -125,6 +145,11 @@ impl Migrations {
     /// The schema's door, which opens also where there is no outbox table yet. None where there is no
     /// schema.
     pub(crate) fn of(args: &StoreArgs) -> anyhow::Result<Option<Self>> {
+        if args.layout.is_some() {
+            let text = "--layout is for a table of somebody else, which is theirs to migrate: leave it out to make \
+                        a table of Posthaste's own";
+            return Err(Usage::new(text).into());
+        }
         Ok(Some(match resolve(args)? {
             StoreUrl::Postgres(options) => Self::Postgres(postgres_store(&options, args)?.migrations()),
             StoreUrl::MySql(options) => {
@@ -207,6 +232,34 @@ fn resolve(args: &StoreArgs) -> Result<StoreUrl, Usage> {
             Err(Usage::new("--pgbouncer is for PostgreSQL, and this store is none: leave it out"))
         }
     }
+}
+
+/// A table that another program has made.
+async fn foreign_table(
+    url: StoreUrl,
+    layout: &Layout,
+    args: &StoreArgs,
+    look: bool,
+) -> anyhow::Result<LayoutStore> {
+    let layout = layout.clone().table(args.table()?);
+    let builder = match url {
+        StoreUrl::Postgres(_) if args.pgbouncer => {
+            let text = "a layout needs a session of its own, which PgBouncer in transaction mode does not give: name \
+                        the server itself in the URL, and leave out --pgbouncer";
+            return Err(Usage::new(text).into());
+        }
+        StoreUrl::Postgres(options) => {
+            LayoutStore::postgres(&options, layout).schema(args.schema.clone().unwrap_or_default())
+        }
+        StoreUrl::MySql(options) => LayoutStore::mysql(&options, layout),
+        _ => {
+            let text =
+                "--layout is for PostgreSQL, MySQL and MariaDB, and this store is none of them: leave it out";
+            return Err(Usage::new(text).into());
+        }
+    };
+    let builder = if look { builder.read_only() } else { builder };
+    builder.connect().await.with_context(|| cannot_be_opened(args))
 }
 
 fn postgres_store(options: &PgConnectOptions, args: &StoreArgs) -> Result<PgStoreBuilder, Usage> {

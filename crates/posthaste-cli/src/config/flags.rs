@@ -52,6 +52,10 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "NAME")]
     pub(crate) schema: Option<String>,
 
+    /// The table is another's: order-service, outbox-record or debezium
+    #[arg(long, value_name = "PRESET")]
+    pub(crate) layout: Option<String>,
+
     /// The URL leads to a PgBouncer in transaction mode
     #[arg(long)]
     pub(crate) pgbouncer: bool,
@@ -99,6 +103,7 @@ impl Flags {
             ("--publish", !self.publish.is_empty()),
             ("--table", self.table.is_some()),
             ("--schema", self.schema.is_some()),
+            ("--layout", self.layout.is_some()),
             ("--pgbouncer", self.pgbouncer),
             ("--migrate", self.migrate),
             ("--listen", self.listen.is_some()),
@@ -116,6 +121,7 @@ impl Flags {
         add("--store", self.store.as_ref().map(typed).or_else(in_environment));
         add("--table", self.table.clone());
         add("--schema", self.schema.clone());
+        add("--layout", self.layout.clone());
         add("--pgbouncer", self.pgbouncer.then(String::new));
         add("--migrate", self.migrate.then(String::new));
         add("--listen", self.listen.clone());

@@ -6,6 +6,7 @@
 mod admin;
 mod environment;
 mod flags;
+mod layout;
 mod load;
 mod outbox;
 mod overrides;

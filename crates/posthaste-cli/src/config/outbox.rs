@@ -2,12 +2,13 @@
 
 use posthaste::{Config, Mode};
 use posthaste_redis::OutboxName;
-use posthaste_sqlx::{SchemaName, TableName};
+use posthaste_sqlx::{Layout, SchemaName, TableName};
 use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, Deserializer};
 
 use super::OutboxConfig;
+use super::layout;
 use super::problem::meant;
 use super::report::Report;
 use super::route;
@@ -19,7 +20,7 @@ use crate::redact::TypedUrl;
 use crate::store_url::{KNOWN, StoreUrl, has_known_scheme};
 
 /// What is not of the engine.
-const OF_RELAY: &[&str] = &["store", "table", "schema", "pgbouncer", "migrate", "route"];
+const OF_RELAY: &[&str] = &["store", "table", "schema", "layout", "pgbouncer", "migrate", "route"];
 
 /// Settings of the engine that a relay has no use for, and why. To take them would promise what nobody keeps.
 pub(super) const OF_NO_USE: &[(&str, &str)] = &[
@@ -36,12 +37,13 @@ pub(super) fn outbox<'i>(
     name: &str,
     defaults: &DeTable<'i>,
 ) -> Option<OutboxConfig> {
-    let store = store(&mut section);
-    let migrate = section.value("migrate", "true or false").is_some_and(|(migrate, _)| migrate);
+    let layout = layout::layout(&mut section);
+    let store = store(&mut section, layout.as_ref());
+    let migrate = migrate(&mut section, layout.as_ref());
     let routes = section.take("route");
     let (report, path, span) = (section.report, section.path.clone(), section.span.clone());
     let engine = section.rest();
-    let config = config(report, &path, &span, name, engine, defaults);
+    let config = config(report, &path, &span, name, engine, defaults, layout.as_ref());
     let routes = route::routes(report, &path, &span, routes);
     if store.is_none() {
         // After all else: it may be there under a misspelt name.
@@ -51,7 +53,20 @@ pub(super) fn outbox<'i>(
     Some(OutboxConfig { store: store?, migrate, config: config?, routes })
 }
 
-fn store(section: &mut Section<'_, '_>) -> Option<StoreArgs> {
+/// A foreign table is not ours to make.
+fn migrate(section: &mut Section<'_, '_>, layout: Option<&Layout>) -> bool {
+    let Some((migrate, span)) = section.value("migrate", "true or false") else { return false };
+    if migrate && layout.is_some() {
+        section.wrong(
+            "migrate",
+            &span,
+            "makes a table of ours, and the layout is of another: leave out one of them",
+        );
+    }
+    migrate
+}
+
+fn store(section: &mut Section<'_, '_>, layout: Option<&Layout>) -> Option<StoreArgs> {
     let url = section.text("store");
     let table = section.text("table");
     let schema = section.text("schema");
@@ -77,9 +92,18 @@ fn store(section: &mut Section<'_, '_>) -> Option<StoreArgs> {
         }
     };
     check_names(section, &kind, table.as_ref(), schema.as_ref(), pgbouncer.as_ref());
+    if layout.is_some() {
+        if !matches!(kind, StoreUrl::Postgres(_) | StoreUrl::MySql(_)) {
+            section.wrong("store", &span, "has no layouts: they are for PostgreSQL, MySQL and MariaDB");
+        }
+        if let Some((true, span)) = &pgbouncer {
+            section.wrong("pgbouncer", span, "a layout needs a session of its own: name the server itself");
+        }
+    }
     let schema = schema.and_then(|(schema, _)| schema.parse::<SchemaName>().ok());
     let url: TypedUrl = text.parse().ok()?;
-    Some(StoreArgs::new(url, table.map(|(name, _)| name), schema, pgbouncer.is_some_and(|(yes, _)| yes)))
+    let (table, pgbouncer) = (table.map(|(name, _)| name), pgbouncer.is_some_and(|(yes, _)| yes));
+    Some(StoreArgs::new(url, table, schema, pgbouncer, layout.cloned()))
 }
 
 fn check_names(
@@ -133,10 +157,17 @@ fn config<'i>(
     name: &str,
     mut engine: DeTable<'i>,
     defaults: &DeTable<'i>,
+    layout: Option<&Layout>,
 ) -> Option<Config> {
     refuse_of_no_use(report, path, &mut engine);
     let mut config = deserialized(report, path, span, &mut engine, defaults)?;
     config.name = name.to_owned();
+    if let Some(layout) = layout {
+        layout::defaults(&mut config, layout, &engine);
+        layout::check(&config, layout, |key, what| {
+            report.add(&tree::place(&engine, key, span), &format!("{path}.{key}"), what);
+        });
+    }
     if config.mode == Mode::WriterOnly {
         let what = "a relay delivers, so it is no writer: write multi_node, single_node or ordered";
         report.add(&tree::place(&engine, "mode", span), &format!("{path}.mode"), what);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use posthaste::{Config, Mode, RetryPolicy};
+use posthaste_sqlx::layout::{Field, Layout, State};
 use toml::{Table, Value};
 
 use super::outbox::OF_NO_USE;
@@ -91,10 +92,24 @@ fn shown_outbox(outbox: &OutboxConfig) -> Table {
         ("route", Value::Array(outbox.routes.iter().map(|route| Value::Table(shown_route(route))).collect())),
     ];
     shown.extend(table(relay));
+    if let Some(layout) = &outbox.store.layout {
+        shown.insert("layout".to_owned(), Value::Table(shown_layout(layout)));
+    }
     if outbox.store.url.secret().starts_with("postgres") {
         shown.insert("schema".to_owned(), text(place.schema.unwrap_or_default()));
     }
     shown
+}
+
+/// Column by column, whatever preset it began with.
+fn shown_layout(layout: &Layout) -> Table {
+    let columns =
+        Field::ALL.into_iter().filter_map(|field| Some((field.name(), text(layout.column_of(field)?))));
+    let values =
+        State::ALL.into_iter().filter_map(|state| Some((state.name(), text(layout.value_of(state)?))));
+    let key = Value::Array(layout.key_columns().into_iter().map(text).collect());
+    let all = columns.chain(values).chain([("key", key)]);
+    all.map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 /// The engine's settings, with what its mode makes of those that are left open.

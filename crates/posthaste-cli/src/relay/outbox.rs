@@ -146,6 +146,10 @@ impl RelayOutbox {
         let plan = self.plan();
         let outbox = self.engine(&plan, &opened)?;
         tracing::info!(outbox = self.served.name(), store = %store.url, routes = plan.config.routes.len(), "delivering");
+        let limits = opened.limits().join("; ");
+        if !limits.is_empty() {
+            tracing::warn!(outbox = self.served.name(), table = %store.place(), limits, "the table is another's");
+        }
         self.served.opened(opened.admin(), opened.store());
         *running = Some(Running { opened, outbox, ordered: plan.is_ordered() });
         Ok(())

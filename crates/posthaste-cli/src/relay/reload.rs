@@ -58,6 +58,7 @@ fn fixed(old: &OutboxConfig, new: &OutboxConfig) -> impl Iterator<Item = &'stati
         ("store", old.store.url != new.store.url),
         ("table", old.store.place().table != new.store.place().table),
         ("schema", old.store.place().schema != new.store.place().schema),
+        ("layout", old.store.layout != new.store.layout),
         ("pgbouncer", old.store.pgbouncer != new.store.pgbouncer),
         ("migrate", old.migrate != new.migrate),
         ("metrics.prefix", old.config.metrics != new.config.metrics),

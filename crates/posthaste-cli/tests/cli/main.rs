@@ -12,6 +12,8 @@ mod demo;
 mod deploy;
 mod everywhere;
 mod kit;
+#[cfg(feature = "relay")]
+mod layout;
 mod look;
 mod migrate;
 mod mysql;

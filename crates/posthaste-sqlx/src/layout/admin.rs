@@ -89,7 +89,7 @@ impl Admin for LayoutStore {
         let mut findings = Vec::new();
         findings.extend(stats.oldest_pending.and_then(|age| Finding::late(age, tolerance)));
         findings.extend(Finding::dead(stats.dead));
-        findings.extend(limits(self.layout()));
+        findings.push(limits(self.layout()));
         Ok(findings)
     }
 
@@ -114,7 +114,15 @@ impl LayoutStore {
     }
 }
 
-fn limits(layout: &Layout) -> impl Iterator<Item = Finding> {
-    let advice = "adopt Posthaste's own table if you need it: docs/layouts.md";
-    layout.limits().into_iter().map(move |limit| Finding::note("layout-limit", limit, advice))
+/// One note for all limits: who asks how things are need not read them each time.
+fn limits(layout: &Layout) -> Finding {
+    let what = format!(
+        "things that cannot be done with this table, because it is another's: {}",
+        layout.limits().len()
+    );
+    Finding::note(
+        "layout-limits",
+        what,
+        "the relay names them in its log when it starts; docs/layouts.md explains them",
+    )
 }

@@ -1,0 +1,193 @@
+//! Outbox tables of others, relayed by the real binary.
+
+mod kafka;
+mod kill;
+mod statuses;
+mod usage;
+
+use std::process::Command;
+
+use crate::kit::Said;
+use crate::mysql_kit::MySqlShop;
+use crate::postgres_kit::PgShop;
+
+/// A database with one such table, and the service that writes into it.
+pub(crate) struct Foreign {
+    db: Db,
+    preset: &'static str,
+}
+
+pub(crate) enum Db {
+    Postgres(PgShop),
+    MySql(Box<MySqlShop>),
+}
+
+impl Db {
+    pub(crate) fn postgres() -> Self {
+        Self::Postgres(PgShop::bare())
+    }
+
+    pub(crate) fn mysql() -> Self {
+        Self::MySql(Box::new(MySqlShop::bare()))
+    }
+
+    /// The DDL of a preset's table, which the tests of the stores have too.
+    fn ddl(&self, preset: &str) -> &'static str {
+        macro_rules! ddl {
+            ($database:literal, $preset:literal) => {
+                include_str!(concat!(
+                    "../../../../posthaste-sqlx/tests/layouts/",
+                    $database,
+                    "/",
+                    $preset,
+                    ".sql"
+                ))
+            };
+        }
+        match (self, preset) {
+            (Self::Postgres(_), "order-service") => ddl!("postgres", "order-service"),
+            (Self::Postgres(_), "outbox-record") => ddl!("postgres", "outbox-record"),
+            (Self::Postgres(_), _) => ddl!("postgres", "debezium"),
+            (Self::MySql(_), "order-service") => ddl!("mysql", "order-service"),
+            (Self::MySql(_), "outbox-record") => ddl!("mysql", "outbox-record"),
+            (Self::MySql(_), _) => ddl!("mysql", "debezium"),
+        }
+    }
+}
+
+/// The id of the n-th event.
+pub(crate) fn uuid(n: usize) -> String {
+    format!("00000000-0000-7000-8000-{n:012}")
+}
+
+impl Foreign {
+    pub(crate) fn new(db: Db, preset: &'static str) -> Self {
+        let foreign = Self { preset, db };
+        foreign.sql(foreign.db.ddl(preset));
+        foreign
+    }
+
+    fn table(&self) -> &'static str {
+        match self.preset {
+            "order-service" => "outbox",
+            "outbox-record" => "outbox_record",
+            _ => "outboxevent",
+        }
+    }
+
+    pub(crate) fn sql(&self, statements: &str) {
+        match &self.db {
+            Db::Postgres(shop) => shop.sql(statements),
+            Db::MySql(shop) => shop.sql(statements),
+        }
+    }
+
+    fn query(&self, query: &str) -> String {
+        match &self.db {
+            Db::Postgres(shop) => shop.query(query),
+            Db::MySql(shop) => shop.query(query),
+        }
+    }
+
+    /// Writes events `from..to` in one transaction, as its service does. The topic is the type of an event where
+    /// the table has no topic.
+    pub(crate) fn write(&self, from: usize, to: usize, topic: &str) {
+        let rows = (from..to).map(|n| {
+            let (id, aggregate) = (uuid(n), uuid(n % 5));
+            let payload = format!("{{\"eventId\": \"{id}\"}}");
+            let time = format!("2026-01-01 {:02}:{:02}:{:02}", n / 3600, n / 60 % 60, n % 60);
+            match self.preset {
+                "order-service" => {
+                    format!("('{id}', 'Order', '{aggregate}', '{topic}', '{payload}', 'NEW', '{time}')")
+                }
+                "outbox-record" => {
+                    format!("('{aggregate}', '{id}', 'PENDING', '{topic}', '{payload}', 1, 0, '{time}')")
+                }
+                _ => format!("('{id}', 'order', '{aggregate}', '{topic}', '{payload}')"),
+            }
+        });
+        let columns = match self.preset {
+            "order-service" => "id, aggregate_type, aggregate_id, event_type, payload, status, created_at",
+            "outbox-record" => {
+                "aggregate_id, event_id, status, topic, payload, schema_version, retries, created_at"
+            }
+            _ => "id, aggregatetype, aggregateid, type, payload",
+        };
+        let rows: Vec<String> = rows.collect();
+        self.sql(&format!("INSERT INTO {} ({columns}) VALUES {}", self.table(), rows.join(", ")));
+    }
+
+    /// The status of every row, in the order in which they were written.
+    pub(crate) fn statuses(&self) -> String {
+        self.query(&format!("SELECT status FROM {} ORDER BY created_at", self.table()))
+    }
+
+    /// How many rows wait.
+    pub(crate) fn waiting(&self) -> usize {
+        let waits = match self.preset {
+            "order-service" => "status = 'NEW'",
+            "outbox-record" => "status = 'PENDING'",
+            _ => "1 = 1",
+        };
+        let text = match self.db {
+            Db::Postgres(_) => "text",
+            Db::MySql(_) => "CHAR",
+        };
+        let count =
+            self.query(&format!("SELECT CAST(count(*) AS {text}) FROM {} WHERE {waits}", self.table()));
+        count.parse().expect("a number")
+    }
+
+    /// The ids of rows that say they were sent; none where sent rows are deleted.
+    pub(crate) fn sent(&self) -> Vec<String> {
+        let id = match self.preset {
+            "order-service" => "id",
+            "outbox-record" => "event_id",
+            _ => return Vec::new(),
+        };
+        let text = match self.db {
+            Db::Postgres(_) => "text",
+            Db::MySql(_) => "CHAR",
+        };
+        let ids =
+            self.query(&format!("SELECT CAST({id} AS {text}) FROM {} WHERE status = 'SENT'", self.table()));
+        ids.split_whitespace().map(str::to_owned).collect()
+    }
+
+    /// The options that lead the program here.
+    pub(crate) fn options(&self) -> Vec<String> {
+        let mut options = match &self.db {
+            Db::Postgres(shop) => vec!["--store", shop.url(), "--schema", shop.schema()],
+            Db::MySql(shop) => vec!["--store", shop.url()],
+        };
+        options.extend(["--layout", self.preset]);
+        options.into_iter().map(str::to_owned).collect()
+    }
+
+    /// The options of a relay that publishes everything there.
+    pub(crate) fn relay(&self, publish: &str) -> Vec<String> {
+        let mut options = self.options();
+        options.extend(["--listen", "127.0.0.1:0", "--publish", publish].map(str::to_owned));
+        options
+    }
+
+    /// `posthaste` with these words on this table.
+    pub(crate) fn run(&self, words: &str) -> Said {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_posthaste"));
+        command.args(words.split_whitespace()).args(self.options());
+        command.env_remove("RUST_LOG").env_remove("POSTHASTE_STORE").env("USER", "ann");
+        Said::of(command.output().expect("the binary starts"))
+    }
+
+    pub(crate) fn json(&self, words: &str) -> serde_json::Value {
+        let said = self.run(&format!("{words} --output json"));
+        serde_json::from_str(&said.stdout).unwrap_or_else(|_| panic!("{words}: {said}"))
+    }
+
+    pub(crate) fn end(self) {
+        match self.db {
+            Db::Postgres(shop) => shop.end(),
+            Db::MySql(shop) => shop.end(),
+        }
+    }
+}
