@@ -149,7 +149,8 @@ impl LayoutTable {
 
     /// A statement about these keys: a list for each column.
     fn with_keys(&self, text: &Arc<str>, keys: &[Key]) -> Query<'static, Postgres, PgArguments> {
-        (0..self.texts.key_columns).fold(ready::<Postgres>(text), |query, column| {
+        // Planned anew each time, as the look at the keys: a few rows are found by their index in a large table.
+        (0..self.texts.key_columns).fold(ready::<Postgres>(text).persistent(false), |query, column| {
             let parts = keys.iter().map(|key| key.parts.get(column).cloned().unwrap_or_default());
             query.bind(parts.collect::<Vec<String>>())
         })
