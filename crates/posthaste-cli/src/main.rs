@@ -6,6 +6,8 @@
 #[cfg(feature = "relay")]
 mod api;
 mod args;
+#[cfg(feature = "relay")]
+mod client;
 mod commands;
 #[cfg(feature = "relay")]
 mod config;

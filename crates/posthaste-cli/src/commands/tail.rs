@@ -1,26 +1,14 @@
 //! `posthaste tail`: what a running relay delivers, as it happens.
 
 use std::process::ExitCode;
-use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
-use axum::body::Bytes;
+use anyhow::{bail, ensure};
 use serde::Deserialize;
 
+use crate::client::{self, Client, LONGEST, next_part};
 use crate::failure::{Usage, say};
 use crate::output::Output;
-use crate::redact::TypedUrl;
 use crate::relay::tail::TailLine;
-use crate::secret::Secret;
-
-/// Whoever has not taken a connection by then does not listen.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// A relay sends an empty line every 15 s: three that are missing are no accident.
-const READ_TIMEOUT: Duration = Duration::from_secs(45);
-
-/// No relay sends a longer line, or a longer answer to anything but a tail.
-const LONGEST: usize = 1024 * 1024;
 
 /// Follow a running relay: every delivery as it happens, without payloads
 ///
@@ -98,13 +86,13 @@ impl Wanted {
 }
 
 pub(crate) async fn run(args: TailArgs, output: Output) -> anyhow::Result<ExitCode> {
-    let relay = Relay::new(&args)?;
+    let relay = Client::new(&args.relay, client::token(args.token_file.as_deref())?)?;
     let outbox = match &args.outbox {
         Some(outbox) => outbox.clone(),
-        None => relay.only_outbox().await?,
+        None => only_outbox(&relay).await?,
     };
     let mut followed = relay.get(&["outboxes", &outbox, "tail"], &args.wanted.query()).await?;
-    say(&format!("following {} at {}", crate::escape::one_line(&outbox), TypedUrl::new(relay.url.as_str())));
+    say(&format!("following {} at {}", crate::escape::one_line(&outbox), relay.url()));
     let mut left = args.count.unwrap_or(u64::MAX);
     let mut lines = Lines::default();
     while let Some(part) = next_part(&mut followed).await? {
@@ -118,20 +106,6 @@ pub(crate) async fn run(args: TailArgs, output: Output) -> anyhow::Result<ExitCo
     }
     say("the relay stopped");
     Ok(ExitCode::SUCCESS)
-}
-
-async fn next_part(answer: &mut reqwest::Response) -> anyhow::Result<Option<Bytes>> {
-    answer.chunk().await.map_err(reqwest::Error::without_url).context("the relay is gone")
-}
-
-/// All of an answer that is no tail.
-async fn whole(mut answer: reqwest::Response) -> anyhow::Result<Vec<u8>> {
-    let mut body = Vec::new();
-    while let Some(part) = next_part(&mut answer).await? {
-        body.extend_from_slice(&part);
-        ensure!(body.len() <= LONGEST, "this is no relay of Posthaste: its answer is longer than 1 MiB");
-    }
-    Ok(body)
 }
 
 fn print(line: &str, output: Output) -> anyhow::Result<()> {
@@ -154,13 +128,6 @@ fn shown(line: &TailLine) -> String {
     format!("{} {:<11} {} {aggregate}{tenant} {}{attempt}", line.at, line.outcome, line.event_type, line.id)
 }
 
-/// A relay's API.
-struct Relay {
-    client: reqwest::Client,
-    url: reqwest::Url,
-    token: Option<Secret>,
-}
-
 #[derive(Deserialize)]
 struct Outboxes {
     outboxes: Vec<Named>,
@@ -171,82 +138,21 @@ struct Named {
     outbox: String,
 }
 
-/// What the API says when it refuses.
-#[derive(Deserialize)]
-struct Refused {
-    error: String,
-    advice: String,
-}
-
-impl Relay {
-    fn new(args: &TailArgs) -> Result<Self, Usage> {
-        let wrong = || {
-            Usage::new("--relay must be the URL of a relay's admin listener, such as http://127.0.0.1:9911")
-        };
-        let url: reqwest::Url = args.relay.parse().map_err(|_| wrong())?;
-        if !["http", "https"].contains(&url.scheme()) {
-            return Err(wrong());
+async fn only_outbox(relay: &Client) -> anyhow::Result<String> {
+    let answer: Outboxes = relay.document(&["outboxes"], &[]).await?;
+    let mut names: Vec<String> = answer.outboxes.into_iter().map(|named| named.outbox).collect();
+    match (names.pop(), names.is_empty()) {
+        (Some(only), true) => Ok(only),
+        (Some(last), false) => {
+            names.push(last);
+            Err(Usage::new(format!(
+                "the relay has several outboxes, name one with --outbox: {}",
+                names.join(", ")
+            ))
+            .into())
         }
-        // Somebody else may have chosen one already: then it is theirs.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let client =
-            reqwest::Client::builder().no_proxy().connect_timeout(CONNECT_TIMEOUT).read_timeout(READ_TIMEOUT);
-        let client =
-            client.build().map_err(|error| Usage::new(format!("no HTTP client can be made: {error}")))?;
-        Ok(Self { client, url, token: token(args)? })
+        (None, _) => bail!("the relay has no outbox"),
     }
-
-    async fn only_outbox(&self) -> anyhow::Result<String> {
-        let answer = whole(self.get(&["outboxes"], &[]).await?).await?;
-        let answer: Outboxes = serde_json::from_slice(&answer).context("this is no relay of Posthaste")?;
-        let mut names: Vec<String> = answer.outboxes.into_iter().map(|named| named.outbox).collect();
-        match (names.pop(), names.is_empty()) {
-            (Some(only), true) => Ok(only),
-            (Some(last), false) => {
-                names.push(last);
-                Err(Usage::new(format!(
-                    "the relay has several outboxes, name one with --outbox: {}",
-                    names.join(", ")
-                ))
-                .into())
-            }
-            (None, _) => bail!("the relay has no outbox"),
-        }
-    }
-
-    async fn get(&self, path: &[&str], query: &[(&str, &str)]) -> anyhow::Result<reqwest::Response> {
-        let mut url = self.url.clone();
-        if let Ok(mut parts) = url.path_segments_mut() {
-            parts.pop_if_empty().extend(["api", "v1"]).extend(path);
-        }
-        if !query.is_empty() {
-            url.query_pairs_mut().extend_pairs(query);
-        }
-        let request = self.client.get(url);
-        let request = match &self.token {
-            Some(token) => request.bearer_auth(token.secret()),
-            None => request,
-        };
-        let answer = request.send().await.map_err(reqwest::Error::without_url);
-        let answer = answer.context("the relay cannot be reached: see that it runs, and where it listens")?;
-        if answer.status().is_success() {
-            return Ok(answer);
-        }
-        let status = answer.status();
-        match whole(answer).await.ok().and_then(|body| serde_json::from_slice::<Refused>(&body).ok()) {
-            Some(Refused { error, advice }) => bail!("the relay refuses: {error}: {advice}"),
-            None => bail!("this is no relay of Posthaste: it answers {status}"),
-        }
-    }
-}
-
-fn token(args: &TailArgs) -> Result<Option<Secret>, Usage> {
-    let Some(file) = &args.token_file else {
-        return Ok(std::env::var("POSTHASTE_TOKEN").ok().map(Secret::new));
-    };
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| Usage::new(format!("--token-file {} cannot be read: {error}", file.display())))?;
-    Ok(Some(Secret::new(text.trim())))
 }
 
 /// Puts lines together from parts that end anywhere.
