@@ -62,8 +62,7 @@ pub(super) async fn backlog(asked: Asked) -> Answer {
 }
 
 pub(super) async fn events(asked: Asked) -> Answer {
-    let filter = Filter { status: asked.query.text("status").and_then(status), ..filter(&asked.query) };
-    let page = asked.admin()?.list(&filter, &page(&asked.query)).await?;
+    let page = asked.admin()?.list(&any_status(&asked.query), &page(&asked.query)).await?;
     ok(&Events { events: page.items.iter().map(RowView::from).collect(), next: page.next })
 }
 
@@ -71,6 +70,19 @@ pub(super) async fn events(asked: Asked) -> Answer {
 struct Events<'a> {
     events: Vec<RowView<'a>>,
     next: Option<i64>,
+}
+
+pub(super) async fn count(asked: Asked) -> Answer {
+    ok(&Count { count: asked.admin()?.count(&any_status(&asked.query)).await? })
+}
+
+#[derive(Debug, Serialize)]
+struct Count {
+    count: u64,
+}
+
+fn any_status(query: &Values) -> Filter {
+    Filter { status: query.text("status").and_then(status), ..filter(query) }
 }
 
 fn status(name: &str) -> Option<Status> {

@@ -62,10 +62,13 @@ pub(super) const PATH: &[Field] = &[
     Field::new("route", Kind::Text(255), "The name of a route"),
 ];
 
+const STATUS: Field =
+    Field::new("status", Kind::Choice(&["NEW", "RETRY", "DONE", "DEAD", "ARCHIVED"]), "Only this status");
 const TYPE: Field = Field::new("type", Kind::Text(255), "Only this event type");
 const AGGREGATE_TYPE: Field = Field::new("aggregate_type", Kind::Text(255), "Only this aggregate type");
 const AGGREGATE_ID: Field = Field::new("aggregate_id", Kind::Text(255), "Only this aggregate id");
 const TENANT: Field = Field::new("tenant", Kind::Text(255), "Only this tenant");
+const PARKED: Field = Field::new("parked", Kind::Text(255), "Only events that wait for this route");
 const ERROR: Field = Field::new("error", Kind::Text(1000), "Only events whose error contains this text");
 const OLDER_THAN: Field = Field::new(
     "older_than",
@@ -179,25 +182,21 @@ pub(super) static ROUTES: &[Route] = &[
         needs: Needs::Viewer,
         id: "events",
         summary: "One page of the events that match, oldest first",
-        query: &[
-            Field::new(
-                "status",
-                Kind::Choice(&["NEW", "RETRY", "DONE", "DEAD", "ARCHIVED"]),
-                "Only this status",
-            ),
-            TYPE,
-            AGGREGATE_TYPE,
-            AGGREGATE_ID,
-            TENANT,
-            Field::new("parked", Kind::Text(255), "Only events that wait for this route"),
-            ERROR,
-            OLDER_THAN,
-            AFTER,
-            PAGE,
-        ],
+        query: &[STATUS, TYPE, AGGREGATE_TYPE, AGGREGATE_ID, TENANT, PARKED, ERROR, OLDER_THAN, AFTER, PAGE],
         body: &[],
         answers: Answers::Json("Events"),
         handle: |asked| Box::pin(look::events(asked)),
+    },
+    Route {
+        method: GET,
+        path: "/api/v1/outboxes/{outbox}/count",
+        needs: Needs::Viewer,
+        id: "count",
+        summary: "How many events match",
+        query: &[STATUS, TYPE, AGGREGATE_TYPE, AGGREGATE_ID, TENANT, PARKED, ERROR, OLDER_THAN],
+        body: &[],
+        answers: Answers::Json("Count"),
+        handle: |asked| Box::pin(look::count(asked)),
     },
     Route {
         method: GET,

@@ -45,6 +45,7 @@ pub(super) fn schemas() -> Value {
         "Row": object(&row()),
         "Event": event(),
         "Events": object(&[("events", list(reference("Row"))), ("next", next())]),
+        "Count": object(&[("count", count())]),
         "Groups": object(&[("groups", list(object(&[
             ("aggregate_type", text()),
             ("event_type", text()),

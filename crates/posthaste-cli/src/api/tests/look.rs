@@ -97,6 +97,18 @@ async fn backlog_is_grouped_by_type_or_by_tenant() {
 }
 
 #[tokio::test]
+async fn events_that_match_are_counted() {
+    let kit = Kit::guarded();
+    for (query, count) in
+        [("status=DEAD", 3), ("status=DEAD&type=OrderPlaced", 2), ("status=DONE&tenant=nobody", 0)]
+    {
+        let answer = kit.get(&format!("{ORDERS}/count?{query}")).await.ok();
+        assert_eq!(answer, serde_json::json!({"count": count}), "{query}");
+    }
+    kit.get(&format!("{ORDERS}/count?limit=1")).await.refused(400);
+}
+
+#[tokio::test]
 async fn groups_and_findings_say_what_died() {
     let kit = Kit::guarded();
     let groups = kit.get(&format!("{ORDERS}/dead/groups?limit=1")).await.ok();
