@@ -21,6 +21,8 @@ use crate::commands::route::{PauseArgs, ResumeArgs};
 use crate::commands::status::StatusArgs;
 #[cfg(feature = "relay")]
 use crate::commands::tail::TailArgs;
+#[cfg(feature = "relay")]
+use crate::commands::top::TopArgs;
 use crate::failure::Usage;
 use crate::output::Output;
 use crate::place::Place;
@@ -32,6 +34,7 @@ Examples:
   posthaste migrate apply                    create the outbox table
   posthaste relay --publish kafka://broker:9092/orders
   posthaste status                           what waits, what is late, what died
+  posthaste top                              the same and more, live on one screen
   posthaste dead list                        what died and why
   posthaste dead replay --all --type OrderPlaced --error timeout
   posthaste pause mail                       stop the deliveries of a route, on every engine
@@ -65,6 +68,8 @@ pub(crate) enum Command {
     Status(StatusArgs),
     #[cfg(feature = "relay")]
     Tail(TailArgs),
+    #[cfg(feature = "relay")]
+    Top(TopArgs),
     /// Look at events
     #[command(subcommand)]
     Event(EventCommand),

@@ -216,6 +216,16 @@ impl Migrations {
     }
 }
 
+/// Whether these options can name a store at all; nobody is asked.
+#[cfg(feature = "relay")]
+pub(crate) fn check(args: &StoreArgs) -> Result<(), Usage> {
+    match resolve(args)? {
+        StoreUrl::Memory => Err(no_memory()),
+        StoreUrl::Redis(_) | StoreUrl::RedisCluster(_) => args.outbox().map(drop),
+        StoreUrl::Postgres(_) | StoreUrl::MySql(_) | StoreUrl::Sqlite(_) => args.table().map(drop),
+    }
+}
+
 /// The store that the URL names, if the other options fit it.
 fn resolve(args: &StoreArgs) -> Result<StoreUrl, Usage> {
     let url = args.url.secret().parse()?;

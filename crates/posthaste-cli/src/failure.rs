@@ -98,19 +98,30 @@ pub(crate) fn one_line(error: &dyn std::error::Error) -> String {
 }
 
 fn describe(error: &anyhow::Error) -> String {
-    let mut text = format!("error: {error}");
-    for cause in error.chain().skip(1).map(ToString::to_string) {
-        // Many errors repeat their source in their own text.
-        if !text.ends_with(&cause) {
-            text.push_str("\n  because: ");
-            text.push_str(&cause);
-        }
-    }
+    let mut text = format!("error: {}", causes(error).join("\n  because: "));
     if let Some(advice) = advice(error) {
         text.push_str("\n  what to do: ");
         text.push_str(advice);
     }
     text
+}
+
+/// The same in a line, for a place that has no room for more.
+#[cfg(feature = "relay")]
+pub(crate) fn in_a_line(error: &anyhow::Error) -> String {
+    let advice = advice(error).map(|advice| format!("; {advice}")).unwrap_or_default();
+    causes(error).join(": ") + &advice
+}
+
+/// The error, then each cause that it does not name itself: many errors repeat their source in their own text.
+fn causes(error: &anyhow::Error) -> Vec<String> {
+    let mut causes: Vec<String> = Vec::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if causes.last().is_none_or(|before| !before.ends_with(&cause)) {
+            causes.push(cause);
+        }
+    }
+    causes
 }
 
 /// What the error's own text does not say.

@@ -63,6 +63,9 @@ fn start_logging(command: &Command) {
         Command::Demo(_) | Command::Bench(_) => logging::start_quiet("off"),
         #[cfg(feature = "relay")]
         Command::Relay(_) => {}
+        // Lines would stand across its screen, and stay there.
+        #[cfg(feature = "relay")]
+        Command::Top(_) if std::io::IsTerminal::is_terminal(&std::io::stderr()) => {}
         _ => logging::start_quiet("warn"),
     }
 }

@@ -20,6 +20,8 @@ pub(crate) mod route;
 pub(crate) mod status;
 #[cfg(feature = "relay")]
 pub(crate) mod tail;
+#[cfg(feature = "relay")]
+pub(crate) mod top;
 
 use std::process::ExitCode;
 
@@ -37,6 +39,8 @@ pub(crate) async fn run(command: Command, output: Output) -> anyhow::Result<Exit
         Command::Config(command) => config::run(command, output),
         #[cfg(feature = "relay")]
         Command::Tail(args) => tail::run(args, output).await,
+        #[cfg(feature = "relay")]
+        Command::Top(args) => top::run(args, output).await,
         Command::Status(args) => status::run(args, output).await,
         Command::Event(command) => event::run(command, output).await,
         Command::Dead(command) => dead::run(command, output).await,

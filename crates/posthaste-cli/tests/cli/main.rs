@@ -31,6 +31,8 @@ mod relay;
 mod replay;
 mod servers;
 mod terminal;
+#[cfg(feature = "relay")]
+mod top;
 mod trouble;
 mod usage;
 mod watch;

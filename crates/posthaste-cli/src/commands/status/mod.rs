@@ -1,8 +1,8 @@
 //! `posthaste status`: how much waits, is late, died and is done.
 
-mod rates;
+pub(super) mod rates;
 mod waiting;
-mod watch;
+pub(super) mod watch;
 
 use std::process::ExitCode;
 

@@ -12,19 +12,19 @@ use crate::output;
 
 /// Events per second between two looks; null for what cannot be known.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(super) struct Rates {
+pub(in crate::commands) struct Rates {
     /// Between the looks.
     seconds: f64,
     /// By how much the backlog grows; negative if it shrinks.
     backlog_per_second: Option<f64>,
     /// At least so many were delivered.
-    delivered_per_second: Option<f64>,
+    pub(in crate::commands) delivered_per_second: Option<f64>,
     /// At least so many were written.
-    written_per_second: Option<f64>,
+    pub(in crate::commands) written_per_second: Option<f64>,
 }
 
 impl Rates {
-    pub(super) fn between(before: &Stats, after: &Stats, elapsed: Duration) -> Self {
+    pub(in crate::commands) fn between(before: &Stats, after: &Stats, elapsed: Duration) -> Self {
         let seconds = elapsed.as_secs_f64().max(f64::EPSILON);
         let per_second = |events: i64| events as f64 / seconds;
         let change = Change::between(before, after);

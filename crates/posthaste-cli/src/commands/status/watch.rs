@@ -33,7 +33,7 @@ pub(super) struct WatchArgs {
     count: Option<u64>,
 }
 
-fn parse_interval(text: &str) -> Result<Duration, String> {
+pub(in crate::commands) fn parse_interval(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(interval) if interval >= SHORTEST => Ok(interval),
         Ok(_) => Err("at least 100ms".to_owned()),

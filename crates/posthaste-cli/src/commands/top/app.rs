@@ -1,0 +1,304 @@
+//! All that the screen shows, and how each message changes it. Nothing here reads or writes anything: what has
+//! to be done outside is answered as an [`Effect`].
+
+use crossterm::event::KeyEvent;
+use posthaste::Timestamp;
+use posthaste::admin::DeadGroup;
+use tokio::time::Instant;
+
+use super::cursor::Cursor;
+use super::row::Row;
+use super::seen::{DeadEvent, Group, Look, Seen};
+use crate::output::events;
+
+/// What happened.
+#[derive(Debug)]
+pub(super) enum Message {
+    Key(KeyEvent),
+    /// Time goes on, or the terminal has another size.
+    Tick(Timestamp),
+    Looked {
+        source: usize,
+        at: Instant,
+        answer: Result<Vec<Look>, String>,
+    },
+    Listed {
+        target: Target,
+        answer: Result<Vec<DeadEvent>, String>,
+    },
+    Counted {
+        target: Target,
+        answer: Result<u64, String>,
+    },
+    /// So many events are replayed by now.
+    Replaying(u64),
+    Replayed {
+        target: Target,
+        answer: Result<u64, String>,
+    },
+}
+
+/// What has to be done because of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    Quit,
+    /// Look at a source without waiting for its turn.
+    Look(usize),
+    List(Target),
+    Count(Target),
+    /// Replay as many events as were agreed on.
+    Replay(Target, u64),
+}
+
+/// A group of DEAD events, and the place of the source that has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    pub(super) source: usize,
+    pub(super) group: Group,
+}
+
+/// How deep the reader is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum View {
+    #[default]
+    Overview,
+    Outbox,
+    Group(Target),
+}
+
+/// What stands above everything else and takes every key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Dialog {
+    Help,
+    /// Nobody knows yet how many events it would be.
+    Counting(Target),
+    /// So many. The group itself has this many, if it is still there.
+    Confirm {
+        target: Target,
+        count: u64,
+        in_group: Option<u64>,
+    },
+}
+
+/// A source, as the screen knows it.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    pub(super) label: String,
+    /// Under which name a replay is on record there.
+    pub(super) actor: String,
+}
+
+/// What was last said to the reader.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Said {
+    pub(super) text: String,
+    pub(super) is_bad: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct App {
+    pub(super) sources: Vec<Asked>,
+    pub(super) rows: Vec<Row>,
+    pub(super) view: View,
+    pub(super) dialog: Option<Dialog>,
+    pub(super) said: Option<Said>,
+    /// Whether the screen stands still.
+    pub(super) held: bool,
+    /// So many of so many, while a replay goes on.
+    pub(super) replaying: Option<(u64, u64)>,
+    /// The events of the group that is shown; none while nobody has answered.
+    pub(super) listed: Option<Result<Vec<DeadEvent>, String>>,
+    pub(super) now: Timestamp,
+    pub(super) outbox: Cursor<(usize, Option<String>)>,
+    pub(super) group: Cursor<Group>,
+    pub(super) event: Cursor<String>,
+}
+
+impl App {
+    pub(super) fn new(sources: Vec<Asked>, now: Timestamp) -> Self {
+        let rows = sources.iter().enumerate().map(|(place, asked)| Row::new(place, None, &asked.label));
+        Self {
+            rows: rows.collect(),
+            sources,
+            view: View::default(),
+            dialog: None,
+            said: None,
+            held: false,
+            replaying: None,
+            listed: None,
+            now,
+            outbox: Cursor::default(),
+            group: Cursor::default(),
+            event: Cursor::default(),
+        }
+    }
+
+    /// The one place where anything changes.
+    pub(super) fn update(&mut self, message: Message) -> Option<Effect> {
+        match message {
+            Message::Key(key) => self.press(key),
+            Message::Tick(now) => {
+                self.now = now;
+                None
+            }
+            Message::Looked { source, at, answer } => self.looked(source, at, answer),
+            Message::Listed { target, answer } => self.is_listed(&target, answer),
+            Message::Counted { target, answer } => self.counted(target, answer),
+            Message::Replaying(done) => {
+                self.replaying = self.replaying.map(|(_, of)| (done, of));
+                None
+            }
+            Message::Replayed { target, answer } => self.replayed(&target, answer),
+        }
+    }
+
+    fn looked(&mut self, source: usize, at: Instant, answer: Result<Vec<Look>, String>) -> Option<Effect> {
+        if self.held {
+            return None;
+        }
+        match answer {
+            Ok(looks) => self.take(source, at, looks),
+            Err(error) => self.miss_source(source, &error),
+        }
+        self.follow();
+        match &self.view {
+            View::Group(target) if target.source == source => Some(Effect::List(target.clone())),
+            _ => None,
+        }
+    }
+
+    /// A source whose outboxes nobody knows has a row of its own, for the error.
+    fn miss_source(&mut self, source: usize, error: &str) {
+        let mut rows = self.take_rows(source);
+        if rows.is_empty() {
+            rows.extend(self.sources.get(source).map(|asked| Row::new(source, None, &asked.label)));
+        }
+        rows.iter_mut().for_each(|row| row.fail(error.to_owned(), self.now));
+        self.put_rows(source, rows);
+    }
+
+    /// The outboxes of a source are those that it names now: one may be new, or gone with a configuration.
+    fn take(&mut self, source: usize, at: Instant, looks: Vec<Look>) {
+        let mut before = self.take_rows(source);
+        let Some(asked) = self.sources.get(source) else { return };
+        let rows = looks.into_iter().map(|look| {
+            let known = before.iter().position(|row| row.outbox == look.outbox);
+            let known = known.map(|at| before.swap_remove(at));
+            let mut row = known.unwrap_or_else(|| Row::new(source, look.outbox.clone(), &asked.label));
+            row.take(look, at, self.now);
+            row
+        });
+        let rows = rows.collect();
+        self.put_rows(source, rows);
+    }
+
+    fn take_rows(&mut self, source: usize) -> Vec<Row> {
+        self.rows.extract_if(.., |row| row.source == source).collect()
+    }
+
+    /// Rows stand in the order of their sources.
+    fn put_rows(&mut self, source: usize, rows: Vec<Row>) {
+        let place = self.rows.partition_point(|row| row.source < source);
+        self.rows.splice(place..place, rows);
+    }
+
+    /// Cursors stay on what they were on.
+    fn follow(&mut self) {
+        self.outbox.follow(&self.outboxes());
+        self.group.follow(&self.groups());
+    }
+
+    pub(super) fn outboxes(&self) -> Vec<(usize, Option<String>)> {
+        self.rows.iter().map(|row| (row.source, row.outbox.clone())).collect()
+    }
+
+    /// The outbox under the cursor.
+    pub(super) fn row(&self) -> Option<&Row> {
+        self.rows.get(self.outbox.at())
+    }
+
+    pub(super) fn seen(&self) -> Option<&Seen> {
+        self.row()?.seen.as_ref()
+    }
+
+    pub(super) fn dead_groups(&self) -> &[DeadGroup] {
+        self.seen().map_or(&[], |seen| &seen.groups)
+    }
+
+    /// The groups of DEAD events of the outbox under the cursor.
+    pub(super) fn groups(&self) -> Vec<Group> {
+        let outbox = self.row().and_then(|row| row.outbox.clone());
+        self.dead_groups().iter().map(|group| Group::of(outbox.clone(), group)).collect()
+    }
+
+    /// The group that a replay would be about.
+    pub(super) fn target(&self) -> Option<Target> {
+        match &self.view {
+            View::Overview => None,
+            View::Outbox => {
+                let group = self.groups().into_iter().nth(self.group.at())?;
+                Some(Target { source: self.row()?.source, group })
+            }
+            View::Group(target) => Some(target.clone()),
+        }
+    }
+
+    pub(super) fn listed_ids(&self) -> Vec<String> {
+        let events = self.listed.as_ref().and_then(|listed| listed.as_ref().ok());
+        events.map(|events| events.iter().map(|event| event.id.clone()).collect()).unwrap_or_default()
+    }
+
+    fn is_listed(&mut self, target: &Target, answer: Result<Vec<DeadEvent>, String>) -> Option<Effect> {
+        if self.view == View::Group(target.clone()) {
+            self.listed = Some(answer);
+            self.event.follow(&self.listed_ids());
+        }
+        None
+    }
+
+    /// Whoever has closed the question meanwhile is not asked again.
+    fn counted(&mut self, target: Target, answer: Result<u64, String>) -> Option<Effect> {
+        if self.dialog != Some(Dialog::Counting(target.clone())) {
+            return None;
+        }
+        self.dialog = match answer {
+            Ok(0) => {
+                self.say("nothing to replay: none of these events is DEAD any more");
+                None
+            }
+            Ok(count) => {
+                let in_group = self.groups().iter().position(|group| *group == target.group);
+                let in_group = in_group.map(|at| self.dead_groups()[at].count);
+                Some(Dialog::Confirm { target, count, in_group })
+            }
+            Err(error) => {
+                self.warn(format!("nothing was replayed: the events cannot be counted: {error}"));
+                None
+            }
+        };
+        None
+    }
+
+    fn replayed(&mut self, target: &Target, answer: Result<u64, String>) -> Option<Effect> {
+        let replaying = self.replaying.take();
+        match answer {
+            Ok(count) => {
+                let actor = self.sources.get(target.source).map_or("", |asked| &asked.actor);
+                self.say(format!("{} replayed, on record as {actor}", events(count)));
+            }
+            Err(error) => {
+                let done = replaying.map_or(0, |(done, _)| done);
+                self.warn(format!("the replay stopped after {}: {error}", events(done)));
+            }
+        }
+        Some(Effect::Look(target.source))
+    }
+
+    pub(super) fn say(&mut self, text: impl Into<String>) {
+        self.said = Some(Said { text: text.into(), is_bad: false });
+    }
+
+    pub(super) fn warn(&mut self, text: impl Into<String>) {
+        self.said = Some(Said { text: text.into(), is_bad: true });
+    }
+}

@@ -1,0 +1,46 @@
+//! How things look. Colours only repeat what words say: `NO_COLOR` takes them away and nothing else.
+
+use ratatui::style::{Color, Modifier, Style};
+
+use crate::commands::top::row::State;
+
+#[derive(Clone, Copy, Debug)]
+pub(in crate::commands::top) struct Theme {
+    pub(in crate::commands::top) colours: bool,
+}
+
+/// What a part of the screen is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tone {
+    Title,
+    Strong,
+    Dim,
+    Good,
+    Notice,
+    Bad,
+    Chosen,
+}
+
+impl Theme {
+    pub(super) fn style(self, tone: Tone) -> Style {
+        let plain = Style::new();
+        let coloured = |colour| if self.colours { plain.fg(colour) } else { plain };
+        match tone {
+            Tone::Title | Tone::Chosen => plain.add_modifier(Modifier::REVERSED),
+            Tone::Strong => plain.add_modifier(Modifier::BOLD),
+            Tone::Dim => plain.add_modifier(Modifier::DIM),
+            Tone::Good => coloured(Color::Green),
+            Tone::Notice => coloured(Color::Yellow),
+            Tone::Bad => coloured(Color::Red).add_modifier(Modifier::BOLD),
+        }
+    }
+
+    pub(super) fn of_state(self, state: State) -> Style {
+        self.style(match state {
+            State::Asking => Tone::Dim,
+            State::Well => Tone::Good,
+            State::Paused | State::Dead | State::Unreachable => Tone::Notice,
+            State::Late | State::Silent => Tone::Bad,
+        })
+    }
+}

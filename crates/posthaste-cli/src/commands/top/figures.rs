@@ -1,0 +1,130 @@
+//! What a relay's metrics say that its API does not: which destinations cannot be reached, and how often each
+//! was called.
+
+use std::collections::HashMap;
+
+/// The figures of all outboxes of a relay.
+#[derive(Debug, Default)]
+pub(super) struct Figures {
+    delivered: HashMap<String, u64>,
+    routes: HashMap<(String, String), RouteFigures>,
+}
+
+/// The figures of one route.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct RouteFigures {
+    pub(super) unreachable: bool,
+    pub(super) calls: Option<u64>,
+}
+
+impl Figures {
+    /// Reads the text of `/metrics`. The names there begin with whatever the relay's configuration says.
+    pub(super) fn read(text: &str) -> Self {
+        let mut figures = Self::default();
+        for sample in text.lines().filter_map(Sample::read) {
+            figures.add(&sample);
+        }
+        figures
+    }
+
+    fn add(&mut self, sample: &Sample<'_>) {
+        let Some(outbox) = sample.label("outbox") else { return };
+        if sample.name.ends_with("_dispatch_success") {
+            self.delivered.insert(outbox, sample.value as u64);
+            return;
+        }
+        let Some(route) = sample.label("route") else { return };
+        let figures = self.routes.entry((outbox, route)).or_default();
+        if sample.name.ends_with("_breaker_open") {
+            figures.unreachable = sample.value > 0.0;
+        } else if sample.name.ends_with("_dispatch_duration_seconds_count") {
+            figures.calls = Some(sample.value as u64);
+        }
+    }
+
+    pub(super) fn delivered(&self, outbox: &str) -> Option<u64> {
+        self.delivered.get(outbox).copied()
+    }
+
+    pub(super) fn route(&self, outbox: &str, route: &str) -> RouteFigures {
+        self.routes.get(&(outbox.to_owned(), route.to_owned())).copied().unwrap_or_default()
+    }
+}
+
+/// One line, such as `outbox_breaker_open{outbox="shop",route="mail"} 1`.
+struct Sample<'a> {
+    name: &'a str,
+    labels: &'a str,
+    value: f64,
+}
+
+impl<'a> Sample<'a> {
+    fn read(line: &'a str) -> Option<Self> {
+        let (name, rest) = line.split_once('{')?;
+        let (labels, value) = rest.rsplit_once('}')?;
+        let value = value.trim().parse().ok()?;
+        (!name.starts_with('#')).then_some(Self { name, labels, value })
+    }
+
+    /// The value of a label, in which `\`, `"` and line breaks are escaped.
+    fn label(&self, wanted: &str) -> Option<String> {
+        let mut rest = self.labels;
+        loop {
+            let (name, value) = rest.split_once("=\"")?;
+            let (value, end) = unescaped(value)?;
+            if name.trim_start_matches([',', ' ']) == wanted {
+                return Some(value);
+            }
+            rest = end;
+        }
+    }
+}
+
+/// A text up to its closing quote, and what follows that.
+fn unescaped(text: &str) -> Option<(String, &str)> {
+    let mut value = String::new();
+    let mut chars = text.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '"' => return Some((value, &text[at + 1..])),
+            '\\' => match chars.next()?.1 {
+                'n' => value.push('\n'),
+                other => value.push(other),
+            },
+            c => value.push(c),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_read_whatever_their_prefix_is() {
+        let text = r#"# TYPE shop_breaker_open gauge
+shop_breaker_open{outbox="orders",route="mail"} 1
+shop_breaker_open{outbox="orders",route="a \"b\", c=\"d\\"} 0
+shop_dispatch_duration_seconds_count{outbox="orders",route="mail"} 17
+shop_dispatch_duration_seconds_bucket{outbox="orders",route="mail",le="0.001"} 3
+shop_dispatch_success{outbox="orders"} 12
+shop_dispatch_success{outbox="bills"} 5
+posthaste_build_info{version="1"} 1
+"#;
+        let figures = Figures::read(text);
+        assert_eq!(figures.delivered("orders"), Some(12));
+        assert_eq!(figures.delivered("other"), None);
+        assert_eq!(figures.route("orders", "mail"), RouteFigures { unreachable: true, calls: Some(17) });
+        assert_eq!(figures.route("orders", r#"a "b", c="d\"#), RouteFigures::default());
+        assert!(figures.routes.contains_key(&("orders".into(), r#"a "b", c="d\"#.into())));
+    }
+
+    #[test]
+    fn text_that_is_no_metrics_has_no_figures() {
+        for text in ["", "{", "}{", "a{outbox=\"} 1", "a_breaker_open{outbox=\"x\\", "<html>{}</html>"] {
+            let figures = Figures::read(text);
+            assert!(figures.delivered.is_empty() && figures.routes.is_empty(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! `posthaste top`: a live view of stores and relays, from the overview down to a group of DEAD events.
+//!
+//! - `source` is what is looked at: a `store`, or a `relay` with its `answers` and `figures`. `seen` is what a
+//!   look has seen.
+//! - `app` is all that the screen shows, and how a message changes it; `keys` says what each key does, `row` is one
+//!   outbox over time, `cursor` the chosen entry of a list. None of them reads or writes anything.
+//! - `draw` draws the app.
+//! - `run` brings them together: `screen` is the terminal, `work` goes on in the background.
+
+mod answers;
+mod app;
+mod cursor;
+mod draw;
+mod figures;
+mod keys;
+mod relay;
+mod row;
+mod run;
+mod screen;
+mod seen;
+mod source;
+mod store;
+#[cfg(test)]
+mod tests;
+mod work;
+
+use std::io::{IsTerminal as _, stdin, stdout};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use posthaste_sqlx::SchemaName;
+
+use self::relay::RelaySource;
+use self::source::Source;
+use self::store::StoreSource;
+use super::status::watch::parse_interval;
+use crate::args::{ActorArgs, StoreArgs};
+use crate::client::{self, Client};
+use crate::connect;
+use crate::failure::Usage;
+use crate::output::Output;
+use crate::redact::TypedUrl;
+
+/// Watch stores and relays on one screen: rates, lag, routes, dead groups, and replay them
+///
+/// Stores and relays stand side by side, as many as are named. Without any, the variables POSTHASTE_STORE and
+/// POSTHASTE_RELAY say what to look at. One that does not answer shows why, and comes back by itself.
+///
+/// Keys: arrows or j and k choose, Enter looks closer, Esc goes back, r replays the chosen group of DEAD events
+/// after a question, p holds the screen still, ? shows all keys, q quits.
+///
+/// It needs a terminal; `posthaste status --watch` and `posthaste status --output json` do not.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  posthaste top
+  posthaste top --store postgres://shop@db.example/shop --store sqlite:bills.db
+  posthaste top --relay http://127.0.0.1:9911 --relay https://relay.example:9911 --token-file ~/.posthaste-token")]
+pub(crate) struct TopArgs {
+    /// A store; may be given several times [default: the variable POSTHASTE_STORE]
+    #[arg(long = "store", value_name = "URL")]
+    stores: Vec<TypedUrl>,
+
+    /// The admin listener of a relay; may be given several times [default: the variable POSTHASTE_RELAY]
+    #[arg(long = "relay", value_name = "URL")]
+    relays: Vec<TypedUrl>,
+
+    /// The file with the token that the relays ask for, if they ask [default: the variable POSTHASTE_TOKEN]
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+
+    /// The pause between two looks
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_interval)]
+    interval: Duration,
+
+    #[command(flatten)]
+    actor: ActorArgs,
+
+    /// The outbox table of every --store; on Redis, the name of the outbox [default: outbox_event; on Redis:
+    /// outbox]
+    #[arg(long, value_name = "NAME", help_heading = "Stores")]
+    table: Option<String>,
+
+    /// The schema that the table stands in, on PostgreSQL [default: public]
+    #[arg(long, value_name = "NAME", help_heading = "Stores")]
+    schema: Option<SchemaName>,
+
+    /// The URLs lead to a PgBouncer in transaction mode
+    #[arg(long, help_heading = "Stores")]
+    pgbouncer: bool,
+}
+
+pub(crate) async fn run(args: TopArgs, output: Output) -> anyhow::Result<ExitCode> {
+    if output == Output::Json || !stdin().is_terminal() || !stdout().is_terminal() {
+        return Err(Usage::new(
+            "top draws on a terminal, and there is none: posthaste status --watch prints look after look, and \
+             posthaste status --output json is for programs",
+        )
+        .into());
+    }
+    run::run(sources(&args)?, args.interval).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn sources(args: &TopArgs) -> Result<Vec<Source>, Usage> {
+    let (stores, relays) = named(args);
+    if stores.is_empty() && relays.is_empty() {
+        return Err(Usage::new(
+            "nothing to look at: name a store with --store URL or POSTHASTE_STORE, or a relay with --relay URL, \
+             such as --relay http://127.0.0.1:9911",
+        ));
+    }
+    let stores = stores.into_iter().map(|url| store(args, url));
+    let token = client::token(args.token_file.as_deref())?;
+    let relays = relays.into_iter().map(|url| {
+        let client = Client::new(url.secret(), token.clone())?;
+        Ok(Source::Relay(RelaySource::new(client)))
+    });
+    stores.chain(relays).collect()
+}
+
+/// What was typed; if nothing was, what the environment names.
+fn named(args: &TopArgs) -> (Vec<TypedUrl>, Vec<TypedUrl>) {
+    if !args.stores.is_empty() || !args.relays.is_empty() {
+        return (args.stores.clone(), args.relays.clone());
+    }
+    let variable = |name| std::env::var(name).ok().map(TypedUrl::new).into_iter().collect();
+    (variable("POSTHASTE_STORE"), variable("POSTHASTE_RELAY"))
+}
+
+fn store(args: &TopArgs, url: TypedUrl) -> Result<Source, Usage> {
+    let store = StoreArgs::new(url, args.table.clone(), args.schema.clone(), args.pgbouncer);
+    connect::check(&store)?;
+    Ok(Source::Store(StoreSource::new(store, args.actor.name())))
+}

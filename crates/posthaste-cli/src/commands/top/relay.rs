@@ -1,0 +1,149 @@
+//! A running relay, looked at through its HTTP API.
+
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use posthaste::admin::{Backlog, DeadGroup, Stats};
+use serde_json::json;
+
+use super::answers::{BacklogAnswer, Changed, Count, Events, Groups, Outbox, Outboxes, StatsAnswer};
+use super::figures::Figures;
+use super::seen::{DeadEvent, Group, Look, RouteSeen, RouteState, Seen, others, parked_as};
+use super::source::{EVENTS, GROUPS};
+use crate::client::Client;
+use crate::failure;
+
+/// Outboxes that are asked about at the same time: a relay answers a bounded number of requests at once.
+const AT_ONCE: usize = 4;
+
+#[derive(Debug)]
+pub(super) struct RelaySource(Client);
+
+impl RelaySource {
+    pub(super) fn new(client: Client) -> Self {
+        Self(client)
+    }
+
+    pub(super) fn label(&self) -> String {
+        let url = self.0.url().to_string();
+        url.trim_start_matches("http://").trim_end_matches('/').to_owned()
+    }
+
+    /// A relay knows people by their tokens. One without tokens knows nobody.
+    pub(super) fn actor(&self) -> String {
+        if self.0.has_token() { "the name of your token".to_owned() } else { "api:local".to_owned() }
+    }
+
+    pub(super) async fn look(&self) -> anyhow::Result<Vec<Look>> {
+        let Outboxes { outboxes } = self.0.document(&["outboxes"], &[]).await?;
+        // Without its metrics there is still much to see.
+        let figures = Figures::read(&self.0.metrics().await.unwrap_or_default());
+        let looks = outboxes.into_iter().map(|outbox| self.look_at(outbox, &figures));
+        Ok(stream::iter(looks).buffered(AT_ONCE).collect().await)
+    }
+
+    async fn look_at(&self, outbox: Outbox, figures: &Figures) -> Look {
+        let seen = match outbox.open {
+            true => self.seen(&outbox, figures).await.map_err(|error| failure::in_a_line(&error)),
+            false => Err("the relay could not open its store yet, and goes on trying".to_owned()),
+        };
+        Look { outbox: Some(outbox.outbox), seen }
+    }
+
+    async fn seen(&self, outbox: &Outbox, figures: &Figures) -> anyhow::Result<Seen> {
+        let name = &*outbox.outbox;
+        let (path, limit) = (|last| ["outboxes", name, last], GROUPS.to_string());
+        let stats = Stats::from(self.0.document::<StatsAnswer>(&path("stats"), &[]).await?);
+        let backlog = async |by| {
+            let query = [("by", by), ("limit", &*limit)];
+            self.0.document::<BacklogAnswer>(&path("backlog"), &query).await.map(Backlog::from)
+        };
+        Ok(Seen {
+            routes: self.routes(outbox, &stats, figures).await?,
+            by_type: backlog("type").await?,
+            by_tenant: backlog("tenant").await?,
+            groups: if stats.dead > 0 { self.groups(name, &limit).await? } else { Vec::new() },
+            delivered: figures.delivered(name),
+            stats,
+        })
+    }
+
+    async fn groups(&self, outbox: &str, limit: &str) -> anyhow::Result<Vec<DeadGroup>> {
+        let path = ["outboxes", outbox, "dead", "groups"];
+        let Groups { groups } = self.0.document(&path, &[("limit", limit)]).await?;
+        Ok(groups.into_iter().map(DeadGroup::from).collect())
+    }
+
+    /// The routes of the configuration, and those that are still paused though no configuration has them.
+    async fn routes(
+        &self,
+        outbox: &Outbox,
+        stats: &Stats,
+        figures: &Figures,
+    ) -> anyhow::Result<Vec<RouteSeen>> {
+        let gone = stats.paused.iter().filter(|paused| !outbox.routes.contains(paused));
+        let mut routes = Vec::new();
+        for name in outbox.routes.iter().chain(gone) {
+            let figures = figures.route(&outbox.outbox, name);
+            let state = match (stats.paused.contains(name), figures.unreachable) {
+                (true, _) => RouteState::Paused,
+                (false, true) => RouteState::Unreachable,
+                (false, false) => RouteState::Open,
+            };
+            let counts = state != RouteState::Open && stats.parked > 0 && !stats.estimated.pending;
+            let parked = match counts {
+                true => Some(self.parked(&outbox.outbox, name).await?),
+                false => Some(0).filter(|_| stats.parked == 0),
+            };
+            routes.push(RouteSeen { name: name.clone(), state, parked, calls: figures.calls });
+        }
+        routes.extend(others(stats, &routes));
+        Ok(routes)
+    }
+
+    async fn parked(&self, outbox: &str, route: &str) -> anyhow::Result<u64> {
+        let mut count = 0;
+        for parked in parked_as(route) {
+            count += self.counted(outbox, &[("parked", &parked)]).await?;
+        }
+        Ok(count)
+    }
+
+    async fn counted(&self, outbox: &str, query: &[(&str, &str)]) -> anyhow::Result<u64> {
+        let Count { count } = self.0.document(&["outboxes", outbox, "count"], query).await?;
+        Ok(count)
+    }
+
+    pub(super) async fn list(&self, group: &Group) -> anyhow::Result<Vec<DeadEvent>> {
+        let limit = EVENTS.to_string();
+        let query = [conditions(group), vec![("status", "DEAD"), ("limit", &limit)]].concat();
+        let Events { events } = self.0.document(&["outboxes", outbox(group), "events"], &query).await?;
+        Ok(events.into_iter().map(DeadEvent::from).collect())
+    }
+
+    pub(super) async fn count(&self, group: &Group) -> anyhow::Result<u64> {
+        let query = [conditions(group), vec![("status", "DEAD")]].concat();
+        self.counted(outbox(group), &query).await
+    }
+
+    pub(super) async fn replay(&self, group: &Group, limit: u64) -> anyhow::Result<u64> {
+        let filter: serde_json::Map<_, _> =
+            conditions(group).into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+        let body = json!({"filter": filter, "limit": limit});
+        let path = ["outboxes", outbox(group), "dead", "replay"];
+        let Changed { changed } = self.0.change(&path, &body).await?;
+        Ok(changed)
+    }
+}
+
+fn outbox(group: &Group) -> &str {
+    group.outbox.as_deref().unwrap_or_default()
+}
+
+/// The group's filter, as the API spells it.
+fn conditions(group: &Group) -> Vec<(&'static str, &str)> {
+    let mut conditions = vec![("type", &*group.event_type), ("aggregate_type", &*group.aggregate_type)];
+    if !group.reason.is_empty() {
+        conditions.push(("error", &*group.reason));
+    }
+    conditions
+}

@@ -1,0 +1,91 @@
+//! Keys, answers and time come in, and each of them draws the screen anew. Nothing here waits for a source.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use crossterm::event::{Event, EventStream};
+use futures_util::StreamExt as _;
+use posthaste::Timestamp;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::timeout;
+
+use super::app::{App, Asked, Effect, Message};
+use super::screen::Screen;
+use super::source::Source;
+use super::work::Work;
+use crate::failure::say;
+use crate::output::events;
+
+/// How often ages grow by themselves.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Who quits does not wait for a server that does not answer.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+pub(super) async fn run(sources: Vec<Source>, interval: Duration) -> anyhow::Result<()> {
+    let sources: Arc<[Source]> = sources.into();
+    let asked = sources.iter().map(|source| Asked { label: source.label(), actor: source.actor() });
+    let mut app = App::new(asked.collect(), Timestamp::now());
+    let ended = watch(&mut app, sources.clone(), interval).await;
+    for source in &*sources {
+        // Nothing depends on it: a database that is gone closes its side itself.
+        let _ = timeout(FAREWELL, source.close()).await;
+    }
+    if let Some((done, of)) = app.replaying {
+        say(&format!("the replay was left after {} of {of}: replay again for the others", events(done)));
+    }
+    ended
+}
+
+async fn watch(app: &mut App, sources: Arc<[Source]>, interval: Duration) -> anyhow::Result<()> {
+    let mut ends = Ends::listen().context("signals cannot be caught")?;
+    let mut screen = Screen::open().context("the terminal cannot be used")?;
+    let mut work = Work::start(sources, interval);
+    let (mut keys, mut ticks) = (EventStream::new(), tokio::time::interval(TICK));
+    loop {
+        screen.draw(app).context("the terminal cannot be drawn on")?;
+        let message = tokio::select! {
+            biased;
+            () = ends.next() => return Ok(()),
+            event = keys.next() => match event {
+                Some(Ok(Event::Key(key))) => Message::Key(key),
+                Some(Ok(_)) => Message::Tick(Timestamp::now()),
+                Some(Err(error)) => return Err(error).context("the keyboard cannot be read"),
+                None => bail!("the keyboard is gone"),
+            },
+            message = work.next() => message?,
+            _ = ticks.tick() => Message::Tick(Timestamp::now()),
+        };
+        match app.update(message) {
+            Some(Effect::Quit) => return Ok(()),
+            Some(effect) => work.begin(effect),
+            None => {}
+        }
+    }
+}
+
+/// The signals that end a program. From the moment this exists none of them does so by itself.
+struct Ends {
+    terminate: Signal,
+    interrupt: Signal,
+    hang_up: Signal,
+}
+
+impl Ends {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+            _ = self.hang_up.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What one look at an outbox has seen, whoever looked.
+
+use posthaste::admin::{Backlog, DeadGroup, Filter, Stats};
+use posthaste::{EventRow, Timestamp};
+
+/// One outbox of a source.
+#[derive(Clone, Debug)]
+pub(super) struct Look {
+    /// Its name, where the source has several.
+    pub(super) outbox: Option<String>,
+    /// Why not, if it could not be looked at while its source answers.
+    pub(super) seen: Result<Seen, String>,
+}
+
+/// What an outbox looks like.
+#[derive(Clone, Debug)]
+pub(super) struct Seen {
+    pub(super) stats: Stats,
+    pub(super) routes: Vec<RouteSeen>,
+    pub(super) by_type: Backlog,
+    pub(super) by_tenant: Backlog,
+    pub(super) groups: Vec<DeadGroup>,
+    /// What a relay has delivered since it started; none where nobody counts.
+    pub(super) delivered: Option<u64>,
+}
+
+/// A route, as far as its source knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RouteSeen {
+    pub(super) name: String,
+    pub(super) state: RouteState,
+    /// Events that wait for it; none where nobody counted.
+    pub(super) parked: Option<u64>,
+    /// How often a relay has called its destination since it started.
+    pub(super) calls: Option<u64>,
+}
+
+/// Whether events pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RouteState {
+    Open,
+    /// By an operator.
+    Paused,
+    /// The destination cannot be reached, says the breaker of the relay.
+    Unreachable,
+    /// Events wait for it, and nobody here knows why.
+    Closed,
+}
+
+impl RouteState {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Paused => "paused",
+            Self::Unreachable => "unreachable",
+            Self::Closed => "closed",
+        }
+    }
+}
+
+/// What stands in the rows of events that were sent to a route in vain to see whether it is open again.
+const PROBED: &str = " (probed)";
+
+/// The two names under which events wait for a route.
+pub(super) fn parked_as(route: &str) -> [String; 2] {
+    [route.to_owned(), format!("{route}{PROBED}")]
+}
+
+/// What waits for routes that are not among these: another engine closed them, or nobody has such a route.
+pub(super) fn others(stats: &Stats, routes: &[RouteSeen]) -> Option<RouteSeen> {
+    let known: u64 = routes.iter().filter_map(|route| route.parked).sum();
+    let parked = stats.parked.saturating_sub(known);
+    let name = if routes.is_empty() { "not named here" } else { "others" };
+    (parked > 0).then(|| RouteSeen {
+        name: format!("({name})"),
+        state: RouteState::Closed,
+        parked: Some(parked),
+        calls: None,
+    })
+}
+
+/// DEAD events of one outbox that are looked at and replayed together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Group {
+    pub(super) outbox: Option<String>,
+    pub(super) aggregate_type: String,
+    pub(super) event_type: String,
+    pub(super) reason: String,
+}
+
+impl Group {
+    pub(super) fn of(outbox: Option<String>, group: &DeadGroup) -> Self {
+        Self {
+            outbox,
+            aggregate_type: group.aggregate_type.clone(),
+            event_type: group.event_type.clone(),
+            reason: group.reason.clone(),
+        }
+    }
+
+    /// The reason of a group is the beginning of its errors, so this may mean more events than the group has:
+    /// whoever replays is told their number first.
+    pub(super) fn filter(&self) -> Filter {
+        Filter {
+            aggregate_type: Some(self.aggregate_type.clone()),
+            event_type: Some(self.event_type.clone()),
+            error_contains: Some(self.reason.clone()).filter(|reason| !reason.is_empty()),
+            ..Filter::dead()
+        }
+    }
+}
+
+/// One DEAD event, without what is in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct DeadEvent {
+    pub(super) id: String,
+    pub(super) event_type: String,
+    pub(super) aggregate_type: String,
+    pub(super) aggregate_id: Option<String>,
+    pub(super) tenant_id: Option<String>,
+    pub(super) attempts: u32,
+    pub(super) replays: u32,
+    pub(super) died: Option<Timestamp>,
+    pub(super) error: Option<String>,
+}
+
+impl From<EventRow> for DeadEvent {
+    fn from(row: EventRow) -> Self {
+        Self {
+            id: row.id.to_string(),
+            event_type: row.event_type,
+            aggregate_type: row.aggregate_type,
+            aggregate_id: row.aggregate_id,
+            tenant_id: row.tenant_id,
+            attempts: row.attempts,
+            replays: row.replays,
+            died: row.done_at,
+            error: row.last_error,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_for_routes_that_nobody_knows_is_counted_all_the_same() {
+        let paused =
+            |parked| RouteSeen { name: "mail".to_owned(), state: RouteState::Paused, parked, calls: None };
+        let stats = Stats { parked: 7, ..Stats::default() };
+        let parked = |routes: &[RouteSeen]| others(&stats, routes).and_then(|others| others.parked);
+        assert_eq!(parked(&[paused(Some(5))]), Some(2));
+        assert_eq!(parked(&[paused(Some(7))]), None);
+        assert_eq!(parked(&[]), Some(7));
+    }
+}

@@ -1,0 +1,105 @@
+//! A store, looked at through the operator's door.
+
+use std::sync::Arc;
+
+use posthaste::StoreError;
+use posthaste::admin::{Admin, BacklogBy, Filter, PageRequest, Replay, Stats};
+use tokio::sync::Mutex;
+
+use super::seen::{DeadEvent, Group, Look, RouteSeen, RouteState, Seen, others, parked_as};
+use super::source::{EVENTS, GROUPS};
+use crate::args::StoreArgs;
+use crate::commands::listing;
+use crate::connect::{self, Opened, Purpose};
+
+#[derive(Debug)]
+pub(super) struct StoreSource {
+    args: StoreArgs,
+    actor: String,
+    /// Opened by the first look that succeeds.
+    opened: Mutex<Option<Opened>>,
+}
+
+impl StoreSource {
+    pub(super) fn new(args: StoreArgs, actor: String) -> Self {
+        Self { args, actor, opened: Mutex::new(None) }
+    }
+
+    pub(super) fn label(&self) -> String {
+        format!("{}{}", self.args.url, self.args.place().options())
+    }
+
+    pub(super) fn actor(&self) -> &str {
+        &self.actor
+    }
+
+    async fn admin(&self) -> anyhow::Result<Arc<dyn Admin>> {
+        let mut opened = self.opened.lock().await;
+        if let Some(opened) = &*opened {
+            return Ok(opened.admin());
+        }
+        let now_open = connect::open(&self.args, Purpose::Look).await?;
+        Ok(opened.insert(now_open).admin())
+    }
+
+    pub(super) async fn look(&self) -> anyhow::Result<Vec<Look>> {
+        let admin = self.admin().await?;
+        Ok(vec![Look { outbox: None, seen: Ok(seen(&*admin).await?) }])
+    }
+
+    pub(super) async fn list(&self, group: &Group) -> anyhow::Result<Vec<DeadEvent>> {
+        let admin = self.admin().await?;
+        let page = listing::full_page(&*admin, &group.filter(), PageRequest::first(EVENTS)).await?;
+        Ok(page.items.into_iter().map(DeadEvent::from).collect())
+    }
+
+    pub(super) async fn count(&self, group: &Group) -> anyhow::Result<u64> {
+        Ok(self.admin().await?.count(&group.filter()).await?)
+    }
+
+    pub(super) async fn replay(&self, group: &Group, limit: u64) -> anyhow::Result<u64> {
+        let (admin, limit) = (self.admin().await?, usize::try_from(limit)?);
+        Ok(admin.replay_all(&group.filter(), limit, &Replay::by(&self.actor)).await?)
+    }
+
+    pub(super) async fn close(&self) {
+        if let Some(opened) = self.opened.lock().await.take() {
+            opened.close().await;
+        }
+    }
+}
+
+async fn seen(admin: &dyn Admin) -> Result<Seen, StoreError> {
+    let stats = admin.stats().await?;
+    Ok(Seen {
+        routes: routes(admin, &stats).await?,
+        by_type: admin.backlog(BacklogBy::Type, GROUPS).await?,
+        by_tenant: admin.backlog(BacklogBy::Tenant, GROUPS).await?,
+        groups: if stats.dead > 0 { admin.dead_groups(GROUPS).await? } else { Vec::new() },
+        delivered: None,
+        stats,
+    })
+}
+
+/// A store knows of a route only that somebody paused it, or that events wait for it.
+async fn routes(admin: &dyn Admin, stats: &Stats) -> Result<Vec<RouteSeen>, StoreError> {
+    let mut routes = Vec::new();
+    for name in &stats.paused {
+        let parked = match stats.parked {
+            0 => Some(0),
+            _ if stats.estimated.pending => None,
+            _ => Some(parked(admin, name).await?),
+        };
+        routes.push(RouteSeen { name: name.clone(), state: RouteState::Paused, parked, calls: None });
+    }
+    routes.extend(others(stats, &routes));
+    Ok(routes)
+}
+
+async fn parked(admin: &dyn Admin, route: &str) -> Result<u64, StoreError> {
+    let mut count = 0;
+    for parked in parked_as(route) {
+        count += admin.count(&Filter { parked: Some(parked), ..Filter::default() }).await?;
+    }
+    Ok(count)
+}

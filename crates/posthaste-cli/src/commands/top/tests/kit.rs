@@ -1,0 +1,182 @@
+//! An app that has seen something, and what it draws.
+
+use std::time::Duration;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use posthaste::Timestamp;
+use posthaste::admin::{Backlog, BacklogGroup, DeadGroup, Stats};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::buffer::Buffer;
+use tokio::time::Instant;
+
+use crate::commands::top::app::{App, Asked, Effect, Message, Target};
+use crate::commands::top::draw::{Theme, draw};
+use crate::commands::top::seen::{DeadEvent, Group, Look, RouteSeen, RouteState, Seen};
+
+/// 2020-01-02T12:04:05Z.
+pub(super) fn now() -> Timestamp {
+    Timestamp::from_micros(1_577_966_645_000_000)
+}
+
+fn ago(seconds: u64) -> Option<Timestamp> {
+    Some(now() - Duration::from_secs(seconds))
+}
+
+/// A store and a relay, which nobody has answered for yet.
+pub(super) fn two_sources() -> App {
+    let asked = |label: &str, actor: &str| Asked { label: label.to_owned(), actor: actor.to_owned() };
+    let store = asked("sqlite:///var/lib/shop/shop.db", "cli:ann");
+    App::new(vec![store, asked("127.0.0.1:9911", "the name of your token")], now())
+}
+
+/// An outbox where all is well.
+pub(super) fn well() -> Seen {
+    let nothing = || Backlog { groups: Vec::new(), complete: true };
+    Seen {
+        stats: Stats { new: 3, due: 1, leased: 2, done: 1200, ..Stats::default() },
+        routes: Vec::new(),
+        by_type: nothing(),
+        by_tenant: nothing(),
+        groups: Vec::new(),
+        delivered: None,
+    }
+}
+
+pub(super) fn dead_group(count: u64, event_type: &str, reason: &str) -> DeadGroup {
+    DeadGroup {
+        aggregate_type: "Order".to_owned(),
+        event_type: event_type.to_owned(),
+        reason: reason.to_owned(),
+        count,
+        first: ago(7_200),
+        last: ago(185),
+    }
+}
+
+pub(super) fn route(name: &str, state: RouteState, parked: u64) -> RouteSeen {
+    RouteSeen { name: name.to_owned(), state, parked: Some(parked), calls: Some(0) }
+}
+
+/// An outbox that somebody should look after.
+pub(super) fn troubled() -> Seen {
+    let waiting = |key: Option<&str>, count| BacklogGroup {
+        key: key.map(str::to_owned),
+        count,
+        oldest: Some(Duration::from_secs(4_320)),
+    };
+    Seen {
+        stats: Stats {
+            new: 900,
+            retry: 134,
+            due: 12,
+            leased: 2,
+            parked: 1000,
+            scheduled: 20,
+            dead: 14,
+            done: 98_765,
+            oldest_pending: Some(Duration::from_secs(4_320)),
+            paused: ["mail".to_owned()].into(),
+            ..Stats::default()
+        },
+        routes: vec![
+            route("orders", RouteState::Open, 0),
+            route("mail", RouteState::Paused, 400),
+            route("push", RouteState::Unreachable, 600),
+        ],
+        by_type: Backlog {
+            groups: vec![waiting(Some("Order:OrderPlaced"), 1000), waiting(Some("Mail:MailSent"), 34)],
+            complete: true,
+        },
+        by_tenant: Backlog { groups: vec![waiting(Some("acme"), 1034)], complete: true },
+        groups: vec![
+            dead_group(12, "OrderPlaced", "connection refused"),
+            dead_group(2, "OrderPaid", "the order names no item"),
+        ],
+        delivered: Some(0),
+    }
+}
+
+pub(super) fn dead_event(n: usize) -> DeadEvent {
+    DeadEvent {
+        id: format!("0197f3c1-6c5e-7b1a-9d55-3f1f2c7d8e{n:02}"),
+        event_type: "OrderPlaced".to_owned(),
+        aggregate_type: "Order".to_owned(),
+        aggregate_id: Some(format!("o-{n}")),
+        tenant_id: Some("acme".to_owned()),
+        attempts: 10,
+        replays: 1,
+        died: ago(185),
+        error: Some("connection refused (os error 111)".to_owned()),
+    }
+}
+
+pub(super) fn of_store(seen: Seen) -> Vec<Look> {
+    vec![Look { outbox: None, seen: Ok(seen) }]
+}
+
+pub(super) fn of_relay(seen: Seen) -> Vec<Look> {
+    vec![Look { outbox: Some("shop".to_owned()), seen: Ok(seen) }]
+}
+
+impl App {
+    /// A source answers.
+    pub(super) fn hear(&mut self, source: usize, at: Instant, looks: Vec<Look>) -> Option<Effect> {
+        self.update(Message::Looked { source, at, answer: Ok(looks) })
+    }
+
+    /// A source does not answer.
+    pub(super) fn miss(&mut self, source: usize, error: &str) {
+        self.update(Message::Looked { source, at: Instant::now(), answer: Err(error.to_owned()) });
+    }
+
+    pub(super) fn key(&mut self, code: KeyCode) -> Option<Effect> {
+        self.update(Message::Key(KeyEvent::new(code, KeyModifiers::NONE)))
+    }
+
+    pub(super) fn char(&mut self, c: char) -> Option<Effect> {
+        self.key(KeyCode::Char(c))
+    }
+}
+
+/// Both sources have answered twice, and the relay's outbox is in trouble.
+pub(super) fn both() -> App {
+    let (mut app, then) = (two_sources(), Instant::now());
+    let later = then + Duration::from_secs(2);
+    app.hear(0, then, of_store(well()));
+    let mut more = well();
+    more.stats.done += 193;
+    app.hear(0, later, of_store(more));
+    app.hear(1, then, of_relay(troubled()));
+    let mut more = troubled();
+    more.delivered = Some(25);
+    more.routes[0].calls = Some(31);
+    app.hear(1, later, of_relay(more));
+    app
+}
+
+/// The reader looks at the relay's outbox.
+pub(super) fn at_the_relay() -> App {
+    let mut app = both();
+    app.key(KeyCode::Down);
+    app.key(KeyCode::Enter);
+    app
+}
+
+/// The group of connections that were refused.
+pub(super) fn refused() -> Target {
+    Target { source: 1, group: Group::of(Some("shop".to_owned()), &troubled().groups[0]) }
+}
+
+pub(super) fn buffer(app: &App, width: u16, height: u16, colours: bool) -> Buffer {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| draw(frame, app, Theme { colours })).unwrap();
+    terminal.backend().buffer().clone()
+}
+
+/// What the screen shows, without what is empty at the ends of its lines.
+pub(super) fn screen(app: &App, width: u16, height: u16) -> String {
+    let buffer = buffer(app, width, height, true);
+    let line = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned();
+    (0..height).map(line).collect::<Vec<_>>().join("\n")
+}

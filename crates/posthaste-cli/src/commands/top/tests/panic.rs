@@ -1,0 +1,40 @@
+//! A panic leaves a terminal that can be used.
+
+use std::io::Read as _;
+
+use crate::commands::top::screen::Screen;
+
+/// What leaves the second screen, and what shows the cursor.
+const RESTORED: [&str; 2] = ["\x1b[?1049l", "\x1b[?25h"];
+
+/// Only for the test below, which runs it in a terminal of its own.
+#[test]
+#[ignore = "panics on purpose, in a terminal that another test makes"]
+fn panic_on_the_screen() {
+    if std::env::var_os("POSTHASTE_TEST_PANIC").is_some() {
+        let _screen = Screen::open().unwrap();
+        let thread = std::thread::spawn(|| panic!("somewhere else"));
+        let _ = thread.join();
+        // The hook alone has restored it: nothing is dropped here.
+        std::process::exit(7);
+    }
+}
+
+#[test]
+fn panic_restores_the_terminal_before_it_is_told() {
+    let (mut terminal, end) = pty_process::blocking::open().unwrap();
+    let program = pty_process::blocking::Command::new(std::env::current_exe().unwrap());
+    let program = program
+        .args(["--exact", "commands::top::tests::panic::panic_on_the_screen", "--ignored", "--nocapture"])
+        .env("POSTHASTE_TEST_PANIC", "1");
+    let mut program = program.spawn(end).unwrap();
+    let mut printed = Vec::new();
+    // A terminal whose program has ended is an error to read from.
+    let _ = terminal.read_to_end(&mut printed);
+    assert_eq!(program.wait().unwrap().code(), Some(7));
+    let printed = String::from_utf8_lossy(&printed);
+    let told = printed.find("somewhere else").expect("it is told");
+    for sign in RESTORED {
+        assert!(printed.find(sign).is_some_and(|at| at < told), "{printed:?}");
+    }
+}

@@ -1,0 +1,33 @@
+//! `posthaste top` in a terminal: what it shows, what its keys do, and what it leaves behind.
+
+mod relays;
+mod screen;
+mod stores;
+mod terminal;
+
+use crate::kit::Shop;
+use screen::Screen;
+
+/// `posthaste top` on the shop's database, with looks that follow each other quickly.
+fn top(shop: &Shop, words: &str, width: u16, height: u16) -> Screen {
+    let mut args = vec!["top", "--interval", "100ms"];
+    args.extend(words.split_whitespace());
+    let mut command = shop.command(&args);
+    command.env_remove("NO_COLOR").env_remove("POSTHASTE_RELAY");
+    Screen::of(command, width, height)
+}
+
+/// Without what changes from run to run: the clock, and how many days 2020 is ago.
+fn steady(text: &str) -> String {
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    if let Some(first) = lines.first_mut() {
+        let end = first.trim_end().len().saturating_sub("12:04:05Z".len());
+        first.replace_range(end.., "(time)");
+    }
+    let days =
+        |word: &str| word.ends_with('d') && word.get(..4).is_some_and(|days| days.parse::<u32>().is_ok());
+    let masked = |line: String| -> String {
+        line.split(' ').map(|word| if days(word) { "(days)" } else { word }).collect::<Vec<_>>().join(" ")
+    };
+    lines.into_iter().map(masked).collect::<Vec<_>>().join("\n")
+}

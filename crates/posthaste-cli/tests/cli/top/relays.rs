@@ -1,0 +1,137 @@
+//! Running relays on the screen, beside stores.
+
+use super::screen::Screen;
+use crate::binary::posthaste;
+use crate::relay::place::Place;
+use crate::relay::process::Relay;
+use crate::relay::sink::Sink;
+use crate::relay::{file, ids, options};
+
+/// `posthaste top` on these.
+fn top(words: &[&str]) -> Screen {
+    let mut command = posthaste(&["top", "--interval", "100ms"]);
+    command.args(words).env("USER", "ann");
+    for name in ["NO_COLOR", "POSTHASTE_STORE", "POSTHASTE_RELAY", "POSTHASTE_TOKEN"] {
+        command.env_remove(name);
+    }
+    Screen::of(command, 100, 24)
+}
+
+fn url(relay: &Relay) -> String {
+    format!("http://{}", relay.address())
+}
+
+/// The words of the line that has this one in it.
+fn line<'a>(text: &'a str, word: &str) -> Vec<&'a str> {
+    let found = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    found.into_iter().find(|words| words.contains(&word)).unwrap_or_default()
+}
+
+#[test]
+fn relay_and_store_stand_side_by_side() {
+    let (served, other, sink) = (Place::sqlite(), Place::sqlite(), Sink::new());
+    let relay = Relay::start(&file(
+        &sink,
+        &served,
+        &format!("[[outbox.shop.route]]\nname = \"files\"\npublish = {:?}\n", sink.url("out")),
+    ));
+    other.write(&ids(0, 3));
+    let store = other.options().pop().expect("a URL");
+    let screen = top(&["--relay", &url(&relay), "--store", &store]);
+    screen.until("both", |text| text.contains("2 outboxes") && text.contains("pending 3: 3 due"));
+    screen.press("j");
+    let text = screen.until("the route", |text| line(text, "files").contains(&"open"));
+    assert!(text.contains(&format!("{} shop", relay.address())), "{text}");
+
+    // What is delivered makes a rate, by the relay's own count.
+    let mut written = 0;
+    screen.until("a rate", |text| {
+        served.write(&ids(written, 20));
+        written += 20;
+        let rate = line(text, "files").get(3).and_then(|rate| rate.parse::<f64>().ok());
+        rate.is_some_and(|rate| rate > 0.0)
+    });
+    served.json("pause files");
+    screen.wait_for("paused by an operator: files");
+    screen.press("q");
+    assert_eq!(screen.end().code, Some(0));
+    relay.stop();
+}
+
+#[test]
+fn destination_that_cannot_be_reached_closes_its_route_on_the_screen() {
+    let place = Place::sqlite();
+    let relay = Relay::start(&options(&place, &["--publish", "*=redis-stream://127.0.0.1:1/0?stream=x"]));
+    place.write(&ids(0, 5));
+    let screen = top(&["--relay", &url(&relay)]);
+    let text = screen.wait_for("the destination cannot be reached: *");
+    assert!(text.contains("1 outbox, 1 closed"), "{text}");
+    screen.until("what waits", |text| line(text, "unreachable").get(2) == Some(&"5"));
+    relay.stop();
+}
+
+#[test]
+fn relay_replays_under_the_name_of_the_token() {
+    let (place, sink) = (Place::sqlite(), Sink::new());
+    let Place::Sqlite(shop) = &place else { unreachable!("it is SQLite") };
+    shop.sql(
+        "INSERT INTO outbox_event (event_id, event_type, aggregate_type, payload, status, last_error, done_at)
+         VALUES ('d-1', 'Made', 'Order', '{}', 3, 'no item', 1577934245000000)",
+    );
+    let tokens = "[admin.tokens.eve]\nrole = \"viewer\"\ntoken = \"viewer-0123456789abcdef\"\n\
+                  [admin.tokens.ann]\nrole = \"operator\"\ntoken = \"operator-0123456789abcdef\"\n";
+    let route = format!("[[outbox.shop.route]]\npublish = {:?}\n", sink.url("out"));
+    let relay = Relay::start(&file(&sink, &place, &format!("{route}{tokens}")));
+    let token = |role: &str| {
+        let path = sink.path(role);
+        std::fs::write(&path, format!("{role}-0123456789abcdef\n")).expect("a file");
+        path.display().to_string()
+    };
+
+    let screen = top(&["--relay", &url(&relay), "--token-file", &token("viewer")]);
+    screen.wait_for("no item");
+    screen.press("\rr");
+    screen.wait_for("Send 1 DEAD event out again?");
+    screen.press("y");
+    screen.wait_for("the replay stopped after 0 events: the relay refuses: this needs the role operator");
+    screen.press("q");
+    screen.end();
+
+    let screen = top(&["--relay", &url(&relay), "--token-file", &token("operator")]);
+    screen.wait_for("no item");
+    screen.press("\rr");
+    screen.wait_for("Send 1 DEAD event out again?");
+    screen.press("y");
+    screen.wait_for("1 event replayed, on record as the name of your token");
+    sink.wait_for_each_once(&["out"], &["d-1".to_owned()]);
+    assert_eq!(
+        shop.query("SELECT actor || ' ' || action || ' ' || rows FROM outbox_event_audit"),
+        "api:ann replay 1"
+    );
+
+    let screen = top(&["--relay", &url(&relay)]);
+    screen.wait_for("this needs a token that the relay knows");
+    relay.stop();
+}
+
+#[test]
+fn relay_that_goes_away_comes_back_by_itself() {
+    let (place, other) = (Place::sqlite(), Place::sqlite());
+    let relay = Relay::start(&options(&place, &["--publish", "stdout:"]));
+    let (address, store) = (relay.address().to_owned(), other.options().pop().expect("a URL"));
+    let screen = top(&["--relay", &url(&relay), "--store", &store]);
+    screen.until("both answer", |text| text.matches(" ok\n").count() == 2);
+    screen.press("j");
+    relay.stop();
+    screen.wait_for("2 outboxes, 1 no answer");
+    screen.wait_for("(below is how it was): the relay cannot be reached: see that it runs");
+    other.write(&ids(0, 4));
+    screen.press("k");
+    screen.wait_for("pending 4: 4 due");
+
+    let mut options = place.options();
+    options.extend(["--listen", &address, "--publish", "stdout:"].map(str::to_owned));
+    let relay = Relay::start(&options);
+    screen.until("it is back", |text| !text.contains("no answer") && text.contains("2 outboxes"));
+    relay.stop();
+}

@@ -1,0 +1,140 @@
+//! A terminal with `posthaste top` on it: keys go in, and the screen is what a person would see.
+
+use std::io::{Read as _, Write as _};
+use std::num::NonZeroU16;
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use pty_process::Size;
+use pty_process::blocking::Pty;
+use vt100::Parser;
+
+use crate::relay::process::until;
+
+/// A running `posthaste top`. Dropped, it is killed.
+pub(crate) struct Screen {
+    pty: Arc<Pty>,
+    child: Child,
+    seen: Arc<Mutex<Seen>>,
+    reader: Option<JoinHandle<()>>,
+    /// The terminal's file.
+    path: PathBuf,
+}
+
+/// What the program has written.
+struct Seen {
+    parser: Parser,
+    bytes: Vec<u8>,
+}
+
+/// What is left when the program has ended.
+pub(crate) struct Left {
+    pub(crate) code: Option<i32>,
+    /// What the terminal shows now.
+    pub(crate) text: String,
+    /// Whether the terminal is what it was: the first screen, a cursor, lines and an echo.
+    pub(crate) is_restored: bool,
+    /// All that the program has written.
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Screen {
+    /// Runs a command on a terminal of this width and height.
+    pub(crate) fn of(command: Command, width: u16, height: u16) -> Self {
+        let (pty, end) = pty_process::blocking::open().expect("a terminal");
+        pty.resize(Size::new(height, width)).expect("a size");
+        let child = pty_process::blocking::Command::from(command).env("TERM", "xterm-256color").spawn(end);
+        let child = child.expect("the binary starts");
+        let path = std::fs::read_link(format!("/proc/{}/fd/0", child.id())).expect("its terminal");
+        let lines = |n| NonZeroU16::new(n).expect("a size");
+        let parser = Parser::new(lines(height), lines(width), 0);
+        let seen = Arc::new(Mutex::new(Seen { parser, bytes: Vec::new() }));
+        let pty = Arc::new(pty);
+        let reader = Some(read(pty.clone(), seen.clone()));
+        Self { pty, child, seen, reader, path }
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let seen = self.seen.lock().expect("no panic");
+        text_of(&seen.parser)
+    }
+
+    /// The screen, as soon as it is as it should be.
+    pub(crate) fn until(&self, what: &str, mut good: impl FnMut(&str) -> bool) -> String {
+        until(what, || {
+            let text = self.text();
+            if good(&text) { Ok(text) } else { Err(format!("the screen is\n{text}")) }
+        })
+    }
+
+    /// The same, as soon as this text is on it.
+    pub(crate) fn wait_for(&self, wanted: &str) -> String {
+        self.until(wanted, |text| text.contains(wanted))
+    }
+
+    pub(crate) fn press(&self, keys: &str) {
+        (&*self.pty).write_all(keys.as_bytes()).expect("it reads keys");
+    }
+
+    pub(crate) fn resize(&self, width: u16, height: u16) {
+        let lines = |n| NonZeroU16::new(n).expect("a size");
+        self.seen.lock().expect("no panic").parser.set_size(lines(height), lines(width));
+        self.pty.resize(Size::new(height, width)).expect("a size");
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args([&format!("-{name}"), &pid]).status().expect("kill runs");
+        assert!(sent.success());
+    }
+
+    /// Waits for its end.
+    pub(crate) fn end(mut self) -> Left {
+        let status = until("the end", || {
+            self.child.try_wait().expect("it is ours").ok_or_else(|| format!("it shows\n{}", self.text()))
+        });
+        let is_usual = self.has_usual_mode();
+        if let Some(reader) = self.reader.take() {
+            reader.join().expect("a reader");
+        }
+        let seen = self.seen.lock().expect("no panic");
+        let screen = seen.parser.screen();
+        let is_restored = is_usual && !screen.alternate_screen() && !screen.hide_cursor();
+        Left { code: status.code(), text: text_of(&seen.parser), is_restored, bytes: seen.bytes.clone() }
+    }
+
+    /// Whether the terminal hands over whole lines and shows what is typed.
+    fn has_usual_mode(&self) -> bool {
+        let said = Command::new("stty").arg("-F").arg(&self.path).arg("-a").output().expect("stty runs");
+        let said = String::from_utf8(said.stdout).expect("text");
+        let has = |word| said.split_whitespace().any(|other| other.trim_end_matches(';') == word);
+        has("icanon") && has("echo") && has("isig")
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Reads until the program has ended: then reading fails.
+fn read(pty: Arc<Pty>, seen: Arc<Mutex<Seen>>) -> JoinHandle<()> {
+    std::thread::spawn(move || {
+        let mut part = [0; 4096];
+        while let Ok(read @ 1..) = (&*pty).read(&mut part) {
+            let mut seen = seen.lock().expect("no panic");
+            seen.parser.process(&part[..read]);
+            seen.bytes.extend_from_slice(&part[..read]);
+        }
+    })
+}
+
+fn text_of(parser: &Parser) -> String {
+    let (_, width) = parser.screen().size();
+    let lines = parser.screen().rows(0, width.get()).map(|line| line.trim_end().to_owned());
+    lines.collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,147 @@
+//! The terminal itself: its size, its colours, hostile texts, and how it is left.
+
+use insta::assert_snapshot;
+
+use super::{steady, top};
+use crate::kit::Shop;
+
+/// Clears the screen, sets the title, turns the reading direction, rings, and pretends to be a row.
+const HOSTILE: &str = "'x' || char(27) || '[2J' || char(155) || '31m' || char(27) || ']0;t' || char(7) || char(13) \
+                       || char(10) || 'fake' || char(8238) || char(127)";
+
+#[test]
+fn every_way_to_end_restores_the_terminal() {
+    let shop = Shop::seeded();
+    for end in ["q", "\x03", "TERM", "INT", "HUP"] {
+        let screen = top(&shop, "", 80, 24);
+        screen.wait_for("connection refused");
+        match end {
+            "q" | "\x03" => screen.press(end),
+            signal => screen.signal(signal),
+        }
+        let left = screen.end();
+        assert_eq!(left.code, Some(0), "{end:?}");
+        assert!(left.is_restored, "{end:?}: {}", left.text);
+        assert_eq!(left.text.trim(), "", "{end:?}: the first screen is as it was");
+        assert!(!shop.path("shop.db-wal").exists(), "{end:?}: nothing is left lying beside the database");
+    }
+}
+
+#[test]
+fn small_terminal_shows_what_matters() {
+    let shop = Shop::seeded();
+    let screen = top(&shop, "", 40, 10);
+    let text = screen.until("rates", |text| text.contains("0.0"));
+    assert_snapshot!(steady(&text), @"
+     posthaste top: 1 outbox, 1 h (time)
+      outbox         pending  dead state
+    > sqlite:shop.db       2     3 has dead
+     sqlite:shop.db ────────────────────────
+    pending 2: 1 due, 0 on lease, 0 parked,
+    1 scheduled; 1 of them retry
+    dead 3, done 3, archived 0; oldest 0s;
+    0.0 out/s, 0.0 in/s
+
+     Enter look closer  ? help  q quit
+    ");
+    screen.press("\r\r");
+    screen.wait_for("d-1");
+    screen.press("r");
+    screen.wait_for("Send 2 DEAD events out again?");
+    screen.wait_for("y replays, any other key cancels");
+    screen.press("n");
+    screen.wait_for("nothing was replayed");
+    screen.resize(80, 24);
+    screen.wait_for("Esc back  ? help  q quit");
+    screen.resize(1, 1);
+    screen.resize(100, 30);
+    screen.wait_for("Esc back  ? help  q quit");
+    screen.press("q");
+    assert!(screen.end().is_restored);
+}
+
+#[test]
+fn hostile_texts_do_nothing_to_the_terminal() {
+    let shop = Shop::empty();
+    shop.sql(&format!(
+        "INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, status,
+           last_error) VALUES ({HOSTILE}, {HOSTILE}, {HOSTILE}, {HOSTILE}, {HOSTILE}, 'sEcret', 3, {HOSTILE});
+         INSERT INTO outbox_event (event_id, event_type, aggregate_type, tenant_id, payload)
+         VALUES ('p-1', {HOSTILE}, {HOSTILE}, {HOSTILE}, 'sEcret');
+         INSERT INTO outbox_event_control VALUES ({HOSTILE}, 0, {HOSTILE});"
+    ));
+    let screen = top(&shop, "", 120, 40);
+    let shown = r"x\u{1b}[2J";
+    for keys in ["\r", "\r", "r"] {
+        screen.wait_for(shown);
+        screen.press(keys);
+    }
+    screen.wait_for("Send 1 DEAD event out again?");
+    screen.press("nq");
+    let left = screen.end();
+    let text = String::from_utf8_lossy(&left.bytes);
+    for hostile in ["x\x1b[2J", "\u{9b}31m", "\x1b]0;t", "\u{202e}", "\x07", "\x7f", "sEcret"] {
+        assert!(!text.contains(hostile), "{hostile:?} reached the terminal");
+    }
+}
+
+#[test]
+fn without_colours_every_word_is_still_there() {
+    let shop = Shop::seeded();
+    let mut command = shop.command(&["top", "--interval", "100ms"]);
+    command.env("NO_COLOR", "1");
+    let screen = super::screen::Screen::of(command, 80, 24);
+    screen.wait_for("1 outbox, 1 has dead");
+    screen.press("q");
+    let text = String::from_utf8_lossy(&screen.end().bytes).into_owned();
+    let colours = text.split("\x1b[").skip(1).filter_map(|code| code.split_once('m')).map(|(code, _)| code);
+    let of_colours: Vec<&str> = colours
+        .filter(|code| code.split(';').any(|n| matches!(n.as_bytes(), [b'3' | b'4' | b'9', b'0'..=b'8'])))
+        .collect();
+    assert!(of_colours.is_empty(), "{of_colours:?}");
+}
+
+#[test]
+fn help_is_shown_over_the_screen_and_goes_again() {
+    let shop = Shop::seeded();
+    let screen = top(&shop, "", 80, 24);
+    screen.wait_for("connection refused");
+    screen.press("?");
+    screen.wait_for("any key closes this");
+    screen.press("q");
+    screen.until("the help is gone", |text| !text.contains("any key closes this"));
+    screen.press("p");
+    screen.wait_for("HELD, p goes on");
+    screen.press("q");
+    assert_eq!(screen.end().code, Some(0));
+}
+
+#[test]
+fn without_a_terminal_it_says_what_to_use() {
+    let shop = Shop::seeded();
+    for words in ["top", "top --output json", "top --relay http://127.0.0.1:1"] {
+        let said = shop.run(words);
+        assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{said}");
+        assert!(said.stderr.contains("posthaste status --watch"), "{said}");
+        assert!(said.stderr.contains("posthaste status --output json"), "{said}");
+    }
+}
+
+#[test]
+fn wrong_usage_never_opens_the_screen() {
+    let shop = Shop::without_file();
+    for (words, advice) in [
+        ("--store oracle://ann:sEcret@db.example/shop", "knows no store"),
+        ("--store memory:", "nothing to look at from here"),
+        ("--relay ftp://ann:sEcret@relay.example", "--relay must be the URL"),
+        ("--store sqlite:shop.db --schema billing", "--schema is for PostgreSQL"),
+        ("--store sqlite:shop.db --table a;b", "--table"),
+        ("--relay http://127.0.0.1:1 --token-file nowhere", "cannot be read"),
+    ] {
+        let screen = top(&shop, words, 120, 24);
+        let left = screen.end();
+        assert_eq!(left.code, Some(2), "{words}: {}", left.text);
+        assert!(left.text.replace('\n', "").contains(advice), "{words}: {}", left.text);
+        assert!(!left.text.contains("sEcret") && left.is_restored, "{words}: {}", left.text);
+    }
+}
