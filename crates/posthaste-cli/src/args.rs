@@ -378,7 +378,7 @@ impl Named {
     }
 }
 
-fn parse_layout(name: &str) -> Result<Layout, String> {
+pub(crate) fn parse_layout(name: &str) -> Result<Layout, String> {
     Layout::preset(name).ok_or_else(|| format!("known are {}", Layout::PRESETS.join(", ")))
 }
 

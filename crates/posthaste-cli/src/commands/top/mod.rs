@@ -29,13 +29,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use posthaste_sqlx::SchemaName;
+use posthaste_sqlx::{Layout, SchemaName};
 
 use self::relay::RelaySource;
 use self::source::Source;
 use self::store::StoreSource;
 use super::status::watch::parse_interval;
-use crate::args::{ActorArgs, StoreArgs};
+use crate::args::{ActorArgs, StoreArgs, parse_layout};
 use crate::client::{self, Client};
 use crate::connect;
 use crate::failure::Usage;
@@ -86,6 +86,10 @@ pub(crate) struct TopArgs {
     #[arg(long, value_name = "NAME", help_heading = "Stores")]
     schema: Option<SchemaName>,
 
+    /// The tables are another's: order-service, outbox-record or debezium
+    #[arg(long, value_name = "PRESET", help_heading = "Stores", value_parser = parse_layout)]
+    layout: Option<Layout>,
+
     /// The URLs lead to a PgBouncer in transaction mode
     #[arg(long, help_heading = "Stores")]
     pgbouncer: bool,
@@ -130,7 +134,8 @@ fn named(args: &TopArgs) -> (Vec<TypedUrl>, Vec<TypedUrl>) {
 }
 
 fn store(args: &TopArgs, url: TypedUrl) -> Result<Source, Usage> {
-    let store = StoreArgs::new(url, args.table.clone(), args.schema.clone(), args.pgbouncer);
+    let (table, schema) = (args.table.clone(), args.schema.clone());
+    let store = StoreArgs::new(url, table, schema, args.pgbouncer, args.layout.clone());
     connect::check(&store)?;
     Ok(Source::Store(StoreSource::new(store, args.actor.name())))
 }
