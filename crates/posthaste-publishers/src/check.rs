@@ -1,9 +1,10 @@
-//! Whether the other side is there, asked before anything is sent to it.
+//! Whether the other side is there, and whether it keeps what it acknowledges: asked before anything is sent to it.
 
 use std::fmt;
 
 use async_trait::async_trait;
 use posthaste::Destination;
+use posthaste::admin::Finding;
 
 use crate::refused::one_line;
 
@@ -18,6 +19,9 @@ pub(crate) const NOBODY: &str = "check host, port and TLS, and that it runs";
 /// may arrive. It sends no event and makes nothing on the other side. It ends within the publisher's own
 /// timeout, and may be called at any time, any number of times and beside `deliver`. Where a publisher keeps a
 /// connection, it is made here and used by `deliver`, so that the first delivery need not wait for it.
+///
+/// `diagnose` keeps to the same rules, and asks more. What the other side does not tell, for want of a right for
+/// example, is no finding, or a note that says where to look.
 ///
 /// ```
 /// # #[cfg(feature = "lines")]
@@ -42,6 +46,10 @@ pub(crate) const NOBODY: &str = "check host, port and TLS, and that it runs";
 pub trait Publisher: Destination {
     /// Whether the other side lets us in now, or else why not.
     async fn check(&self) -> Result<(), Unreached>;
+
+    /// What looks wrong with the other side, and what to do about it: that it is not there, or that it may lose
+    /// what it has acknowledged. It may take several times as long as a check.
+    async fn diagnose(&self) -> Vec<Finding>;
 }
 
 /// As it is with destinations: no settings, each may be a secret.
@@ -60,5 +68,15 @@ impl Unreached {
     /// For this reason, of which one line is kept. It may hold hosts and names, but no password.
     pub fn new(why: impl AsRef<str>) -> Self {
         Self(one_line(why))
+    }
+}
+
+impl From<Unreached> for Finding {
+    fn from(Unreached(why): Unreached) -> Self {
+        Self::problem(
+            "destination-unreachable",
+            why,
+            "mend that first: nothing else can be said of it until it answers",
+        )
     }
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use posthaste::admin::Finding;
 use posthaste::{Delivery, Destination, Outcome, Profile};
 use tokio::sync::Mutex;
 
@@ -181,6 +182,10 @@ impl Publisher for LinesPublisher {
             Err(error) => error.to_string(),
         };
         Err(Unreached::new(format!("no line can be written: check the path and its rights: {error}")))
+    }
+
+    async fn diagnose(&self) -> Vec<Finding> {
+        self.check().await.err().map(Finding::from).into_iter().collect()
     }
 }
 

@@ -67,6 +67,12 @@ impl Template {
         }
     }
 
+    /// The text with `any` in each place.
+    pub(crate) fn pattern(&self, any: &str) -> String {
+        let filled = self.parts.iter().map(|part| if let Part::Text(text) = part { text } else { any });
+        filled.collect()
+    }
+
     fn refuse(&self, part: &Part) -> Refused {
         Refused::new(format!("the event has no value for {part} of {self}"))
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use lapin::tcp::RustlsConnector;
 
+use super::management::Management;
 use super::{AmqpPublisher, NAME};
 use crate::address::Address;
 use crate::error::PublisherError;
@@ -35,6 +36,7 @@ pub struct AmqpBuilder {
     format: Format,
     timeout: Duration,
     max_message_bytes: usize,
+    management: Option<String>,
 }
 
 impl AmqpBuilder {
@@ -51,6 +53,7 @@ impl AmqpBuilder {
             format: Format::default(),
             timeout: TIMEOUT,
             max_message_bytes: LARGEST,
+            management: None,
         }
     }
 
@@ -80,6 +83,7 @@ impl AmqpBuilder {
         if let Some(bytes) = address.take_as("max_message_bytes", "a number of bytes")? {
             builder.max_message_bytes = bytes;
         }
+        builder.management = address.take("management");
         if let Some(path) = address.take("ca") {
             let unread = |error: std::io::Error| {
                 address.wrong(format!("the file that `ca` of the URL names cannot be read: {}", error.kind()))
@@ -154,6 +158,14 @@ impl AmqpBuilder {
         self
     }
 
+    /// The URL of the management plugin, such as `http://rabbit-1:15672`, with a user and a password where those
+    /// of the broker are not let in. It is asked by [`Publisher::diagnose`](crate::Publisher::diagnose) alone, for
+    /// the queues behind the exchange. Default: nobody is asked.
+    pub fn management(mut self, url: impl Into<String>) -> Self {
+        self.management = Some(url.into());
+        self
+    }
+
     /// Checks every setting. Nothing is connected yet.
     pub fn build(self) -> Result<AmqpPublisher, PublisherError> {
         let port = if self.tls { TLS_PORT } else { PLAIN_PORT };
@@ -181,6 +193,7 @@ impl AmqpBuilder {
             Some(key) => template("routing key", key)?,
             None => template("routing key", default_key()?)?,
         };
+        let management = self.management.as_ref().map(|url| self.management_at(url)).transpose()?;
         let tls = self.tls.then(|| tls::client(self.root_certificates.as_deref())).transpose();
         Ok(AmqpPublisher::new(Settings {
             hosts,
@@ -193,7 +206,13 @@ impl AmqpBuilder {
             format: self.format,
             timeout: self.timeout,
             max_message_bytes: self.max_message_bytes,
+            management,
         }))
+    }
+
+    fn management_at(&self, url: &str) -> Result<Management, PublisherError> {
+        let tls = tls::client(self.root_certificates.as_deref()).map_err(wrong)?;
+        Management::new(url, (&self.user, &self.password), tls, self.timeout).map_err(wrong)
     }
 }
 
@@ -212,6 +231,7 @@ pub(super) struct Settings {
     pub(super) format: Format,
     pub(super) timeout: Duration,
     pub(super) max_message_bytes: usize,
+    pub(super) management: Option<Management>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

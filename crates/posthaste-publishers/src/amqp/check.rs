@@ -1,6 +1,7 @@
 //! Whether RabbitMQ lets us in, opens a channel, and has the exchange.
 
 use async_trait::async_trait;
+use posthaste::admin::Finding;
 use tokio::time::Instant;
 
 use super::AmqpPublisher;
@@ -19,5 +20,12 @@ impl Publisher for AmqpPublisher {
         };
         let exchange = short("exchange", exchange).map_err(|refused| Unreached::new(refused.to_string()))?;
         link.look_for(&exchange, deadline).await.map_err(|missing| Unreached::new(missing.why()))
+    }
+
+    async fn diagnose(&self) -> Vec<Finding> {
+        match self.check().await {
+            Ok(()) => self.look_at_queues().await,
+            Err(why) => vec![why.into()],
+        }
     }
 }

@@ -5,12 +5,15 @@
 //! - `place` finds out which exchanges are there before anything is sent to them.
 //! - `link` is one connection with its channels, and how it is made and given up.
 //! - `confirm` sends a batch and says what became of each message.
-//! - `check` asks whether the broker is there.
+//! - `check` asks whether the broker is there, `diagnose` whether its queues keep what they take.
+//! - `management` asks the management plugin for the queues behind an exchange.
 
 mod builder;
 mod check;
 mod confirm;
+mod diagnose;
 mod link;
+mod management;
 mod message;
 mod place;
 
@@ -62,8 +65,8 @@ impl AmqpPublisher {
     /// From `amqp://user:password@host:5672,host:5672/vhost?exchange=…&routing_key=…`, or `amqps://` for TLS.
     ///
     /// User and password are `guest` unless given, the ports 5672 and 5671, and the vhost `/`. The parameters
-    /// are `exchange`, `routing_key`, `format`, `timeout` in seconds, `max_message_bytes` and `ca` (the path of a
-    /// PEM file), as in [`AmqpBuilder`].
+    /// are `exchange`, `routing_key`, `format`, `timeout` in seconds, `max_message_bytes`, `ca` (the path of a
+    /// PEM file) and `management`, as in [`AmqpBuilder`].
     pub fn from_url(url: &str) -> Result<Self, PublisherError> {
         AmqpBuilder::from_url(url)?.build()
     }

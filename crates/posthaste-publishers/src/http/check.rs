@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use posthaste::BoxError;
+use posthaste::admin::Finding;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -22,6 +23,11 @@ impl Publisher for HttpPublisher {
             Ok(Err(error)) => Err(Unreached::new(failure::no_connection(&*error, shown))),
             Err(_) => Err(Unreached::new(format!("no connection to {shown} within {limit:?}: {NOBODY}"))),
         }
+    }
+
+    /// What an endpoint does with what it takes, nobody can ask.
+    async fn diagnose(&self) -> Vec<Finding> {
+        self.check().await.err().map(Finding::from).into_iter().collect()
     }
 }
 

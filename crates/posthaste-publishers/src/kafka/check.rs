@@ -1,6 +1,7 @@
 //! Whether the brokers are there, and the topic if a question for it cannot make it.
 
 use async_trait::async_trait;
+use posthaste::admin::Finding;
 use rdkafka::types::RDKafkaErrorCode as Code;
 
 use super::answer::{self, Context};
@@ -23,6 +24,13 @@ impl Publisher for KafkaPublisher {
             trouble: &line.trouble(),
         };
         Err(answer::unreached(code, &context))
+    }
+
+    async fn diagnose(&self) -> Vec<Finding> {
+        match self.check().await {
+            Ok(()) => self.inner.look_at_topic().await,
+            Err(why) => vec![why.into()],
+        }
     }
 }
 

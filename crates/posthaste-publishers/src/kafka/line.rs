@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rdkafka::ClientContext;
+use rdkafka::admin::{AdminClient, AdminOptions, ResourceSpecifier};
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{Header, OwnedHeaders};
-use rdkafka::metadata::MetadataTopic;
+use rdkafka::metadata::{Metadata, MetadataTopic};
 use rdkafka::producer::{
     BaseRecord, DeliveryResult, Producer as _, ProducerContext, PurgeConfig, ThreadedProducer,
 };
@@ -83,6 +84,17 @@ impl Lines {
         drop(tokio::task::spawn_blocking(move || line.purge()));
     }
 
+    /// The topic's `min.insync.replicas`; none if the brokers do not tell this user.
+    pub(super) async fn min_in_sync(&self, topic: &str, wait: Duration) -> Option<usize> {
+        let state = Arc::new(State::new(self.secrets.clone()));
+        let admin: AdminClient<Reports> = self.config.create_with_context(Reports(state)).ok()?;
+        let options = AdminOptions::new().request_timeout(Some(wait));
+        let asked = timeout(wait, admin.describe_configs([&ResourceSpecifier::Topic(topic)], &options)).await;
+        end(admin);
+        let settings = asked.ok()?.ok()?.pop()?.ok()?;
+        settings.get("min.insync.replicas")?.value.as_ref()?.parse().ok()
+    }
+
     fn current(&self) -> MutexGuard<'_, Option<Arc<Line>>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -137,12 +149,7 @@ impl Trouble {
 
 impl Line {
     fn new(config: &ClientConfig, secrets: Secrets, is_alone: bool) -> Result<Self, KafkaError> {
-        let state = Arc::new(State {
-            trouble: watch::Sender::default(),
-            is_troubled: AtomicBool::new(false),
-            room: Notify::new(),
-            secrets,
-        });
+        let state = Arc::new(State::new(secrets));
         let producer = config.create_with_context(Reports(Arc::clone(&state)))?;
         Ok(Self { producer: Some(producer), state, is_alone })
     }
@@ -218,26 +225,54 @@ impl Line {
 
     /// Asks the brokers for this topic, or for all there are; none if they do not answer.
     pub(super) async fn look(self: &Arc<Self>, topic: Option<&str>, wait: Duration) -> Option<Code> {
-        let (tell, told) = oneshot::channel();
-        let (line, topic) = (Arc::clone(self), topic.map(str::to_owned));
-        // The library holds a thread until it knows. It is none of the runtime's, which would wait for it at its
-        // own end.
-        let look = move || {
-            let _ = tell.send(line.fetch(topic.as_deref(), wait));
+        let topic = topic.map(str::to_owned);
+        let look = move |line: &Self| line.fetch(topic.as_deref(), wait, |_| Code::NoError);
+        self.ask(look, wait).await.map(|code| code.unwrap_or_else(|code| code))
+    }
+
+    /// How many replicas a topic has, in the partition that has the fewest; none if the brokers do not answer, and
+    /// zero if there is no such topic. All topics are asked for: a question for one may make it.
+    pub(super) async fn replicas(self: &Arc<Self>, topic: &str, wait: Duration) -> Option<usize> {
+        let topic = topic.to_owned();
+        let fewest = move |metadata: &Metadata| {
+            let topic = metadata.topics().iter().find(|known| known.name() == topic);
+            let partitions = topic.into_iter().flat_map(MetadataTopic::partitions);
+            partitions.map(|partition| partition.replicas().len()).min().unwrap_or_default()
         };
-        std::thread::Builder::new().name("kafka check".to_owned()).spawn(look).ok()?;
+        self.ask(move |line| line.fetch(None, wait, fewest), wait).await?.ok()
+    }
+
+    /// The library holds a thread until it knows. It is none of the runtime's, which would wait for it at its own
+    /// end.
+    async fn ask<T: Send + 'static>(
+        self: &Arc<Self>,
+        question: impl FnOnce(&Self) -> T + Send + 'static,
+        wait: Duration,
+    ) -> Option<T> {
+        let (tell, told) = oneshot::channel();
+        let line = Arc::clone(self);
+        let ask = move || {
+            let _ = tell.send(question(&line));
+        };
+        std::thread::Builder::new().name("kafka check".to_owned()).spawn(ask).ok()?;
         self.hope_for(told, Instant::now() + wait).await?.ok()
     }
 
-    fn fetch(&self, topic: Option<&str>, wait: Duration) -> Code {
-        let metadata = match self.producer().client().fetch_metadata(topic, wait) {
-            Ok(metadata) => metadata,
-            Err(error) => return error.rdkafka_error_code().unwrap_or(Code::Fail),
-        };
+    fn fetch<T>(
+        &self,
+        topic: Option<&str>,
+        wait: Duration,
+        read: impl FnOnce(&Metadata) -> T,
+    ) -> Result<T, Code> {
+        let metadata = self.producer().client().fetch_metadata(topic, wait);
+        let metadata = metadata.map_err(|error| error.rdkafka_error_code().unwrap_or(Code::Fail))?;
         // Who answers is there, whatever the line has been through.
         self.state.report(Code::NoError);
         let of_topic = metadata.topics().first().filter(|_| topic.is_some());
-        of_topic.and_then(MetadataTopic::error).map_or(Code::NoError, Code::from)
+        match of_topic.and_then(MetadataTopic::error) {
+            Some(error) => Err(Code::from(error)),
+            None => Ok(read(&metadata)),
+        }
     }
 
     /// Waits for the reports of what was purged.
@@ -254,12 +289,15 @@ impl Line {
     }
 }
 
-/// Ending a producer takes some tenths of a second.
 impl Drop for Line {
     fn drop(&mut self) {
-        let producer = self.producer.take();
-        let _ = std::thread::Builder::new().name("kafka end".to_owned()).spawn(move || drop(producer));
+        end(self.producer.take());
     }
+}
+
+/// Ending a client takes some tenths of a second.
+fn end(client: impl Send + 'static) {
+    let _ = std::thread::Builder::new().name("kafka end".to_owned()).spawn(move || drop(client));
 }
 
 fn headers(message: &Message<'_>) -> OwnedHeaders {
@@ -367,6 +405,15 @@ impl ClientContext for Reports {
 }
 
 impl State {
+    fn new(secrets: Secrets) -> Self {
+        Self {
+            trouble: watch::Sender::default(),
+            is_troubled: AtomicBool::new(false),
+            room: Notify::new(),
+            secrets,
+        }
+    }
+
     /// A broker that answers is there.
     fn report(&self, code: Code) {
         self.room.notify_waiters();

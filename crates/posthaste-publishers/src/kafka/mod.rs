@@ -3,10 +3,11 @@
 //! - `settings` checks what was set, and refuses what would break order or durability.
 //! - `line` is one producer, and how its reports find the events that they are about.
 //! - `answer` says what a report means for its event.
-//! - `check` asks whether the brokers are there.
+//! - `check` asks whether the brokers are there, `diagnose` whether they keep what they take.
 
 mod answer;
 mod check;
+mod diagnose;
 mod line;
 mod settings;
 

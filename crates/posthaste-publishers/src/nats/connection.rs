@@ -11,6 +11,7 @@ use async_nats::jetstream::context::{
 };
 use async_nats::jetstream::response::Response;
 use async_nats::{Client, ConnectError, ConnectErrorKind, Event, ServerError};
+use bytes::Bytes;
 use posthaste::Outcome;
 use serde::de::IgnoredAny;
 use tokio::sync::watch;
@@ -23,8 +24,8 @@ use crate::refused::{Refused, one_line};
 
 /// Per server, of those that are tried one after the other.
 const CONNECT: Duration = Duration::from_secs(3);
-/// How long it may take to find out why nobody answers for a subject.
-const LOOK_UP: Duration = Duration::from_secs(2);
+/// How long a question may take that is not about a message, such as why nobody answers for a subject.
+pub(super) const LOOK_UP: Duration = Duration::from_secs(2);
 /// Where a server is asked which stream takes a subject.
 const NAMES: &str = "$JS.API.STREAM.NAMES";
 /// Where JetStream is asked about itself.
@@ -111,6 +112,25 @@ impl Connection {
 
     pub(super) fn is_good(&self) -> bool {
         self.trouble.borrow().broken.is_none()
+    }
+
+    pub(super) fn is_core(&self) -> bool {
+        self.core
+    }
+
+    /// Of the server.
+    pub(super) fn version(&self) -> String {
+        one_line(self.client.server_info().version)
+    }
+
+    pub(super) fn times_denied(&self, subject: &str) -> u64 {
+        self.trouble.borrow().times_denied(subject)
+    }
+
+    /// The answer to a question without a body; none if nobody takes it.
+    pub(super) async fn request(&self, subject: &str) -> Option<Bytes> {
+        let answer = self.client.request(subject.to_owned(), Bytes::new()).await;
+        answer.ok().map(|message| message.payload)
     }
 
     /// Whether JetStream answers. Who may not ask that may still publish, and a server that forbids it is there.
@@ -226,7 +246,7 @@ impl Connection {
     }
 
     /// Waits until the server denies the subject, or the connection breaks.
-    async fn trouble_with(&self, subject: &str, denied_before: u64) -> Outcome {
+    pub(super) async fn trouble_with(&self, subject: &str, denied_before: u64) -> Outcome {
         let mut trouble = self.trouble.subscribe();
         let mut outcome = None;
         let seen = trouble.wait_for(|trouble| {
@@ -279,7 +299,7 @@ impl Connection {
     }
 
     /// The stream that takes the subject, if the server says so or denies it, or else why it does neither.
-    async fn taker(&self, subject: &str, deadline: Instant) -> Result<Option<String>, String> {
+    pub(super) async fn taker(&self, subject: &str, deadline: Instant) -> Result<Option<String>, String> {
         let denied_before = self.trouble.borrow().times_denied(NAMES);
         let deadline = deadline.min(Instant::now() + LOOK_UP);
         tokio::select! {

@@ -1,6 +1,7 @@
 //! NATS JetStream: each event is stored by a stream, which says so.
 
 mod connection;
+mod diagnose;
 mod message;
 mod settings;
 
@@ -8,6 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use posthaste::admin::Finding;
 use posthaste::{Delivery, Destination, Outcome, Profile};
 use tokio::time::{Instant, timeout_at};
 
@@ -128,6 +130,17 @@ impl Publisher for NatsPublisher {
             self.link.give_up(&connection);
         }
         answer.map_err(Unreached::new)
+    }
+
+    async fn diagnose(&self) -> Vec<Finding> {
+        if let Err(why) = self.check().await {
+            return vec![why.into()];
+        }
+        let deadline = Instant::now() + self.settings.timeout;
+        match self.connection(deadline).await {
+            Ok(connection) => connection.diagnose(&self.settings, deadline).await,
+            Err(why) => vec![Unreached::new(why).into()],
+        }
     }
 }
 

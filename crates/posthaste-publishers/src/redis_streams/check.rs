@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use posthaste::Outcome;
+use posthaste::admin::Finding;
 use redis::Pipeline;
 use tokio::time::{Instant, timeout_at};
 
@@ -21,6 +22,13 @@ impl Publisher for RedisStreamPublisher {
             Outcome::Unreachable(why) => Err(Unreached::new(format!("{}: {NOBODY}", why.error))),
             // Even a user who may not PING has an answer.
             _ => Ok(()),
+        }
+    }
+
+    async fn diagnose(&self) -> Vec<Finding> {
+        match self.check().await {
+            Ok(()) => self.look_at_settings().await,
+            Err(why) => vec![why.into()],
         }
     }
 }

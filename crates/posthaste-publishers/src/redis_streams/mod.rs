@@ -2,6 +2,7 @@
 
 mod answer;
 mod check;
+mod diagnose;
 mod entry;
 mod settings;
 

@@ -146,8 +146,12 @@ fn urls_that_are_wrong_say_what_to_write() {
             "the root certificate cannot be read: it must be PEM, with BEGIN CERTIFICATE in it",
         ),
         (
+            "amqp://h/?exchange=e&management=rabbit:15672",
+            "`management` is no URL of the management plugin: write http://host:15672",
+        ),
+        (
             "amqp://h/?exchange=e&mandatory=false",
-            "the URL has a parameter that is not known: known are exchange, routing_key, format, timeout, max_message_bytes, ca",
+            "the URL has a parameter that is not known: known are exchange, routing_key, format, timeout, max_message_bytes, management, ca",
         ),
     ] {
         let error = publisher(url).expect_err(url);

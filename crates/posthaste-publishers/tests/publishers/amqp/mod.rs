@@ -6,6 +6,8 @@ mod alarm;
 mod broker;
 /// Exchanges that are not there, queues that are full, events that break their channel.
 mod channel;
+/// What a doctor finds.
+mod diagnosis;
 /// A consumer that others wrote.
 mod foreign;
 /// What stands in the log.

@@ -33,6 +33,16 @@ impl Node {
         Self { server, names }
     }
 
+    /// With the management plugin, and its URL.
+    pub(super) fn with_management() -> (Self, String) {
+        let port = free_port();
+        let node =
+            Self::with_settings(&format!("management.tcp.ip = 127.0.0.1\nmanagement.tcp.port = {port}\n"));
+        std::fs::write(node.server.dir().join("enabled_plugins"), "[rabbitmq_management].\n")
+            .expect("a file");
+        (node, format!("http://127.0.0.1:{port}"))
+    }
+
     /// Of a user with all rights.
     pub(super) fn url(&self) -> String {
         url(self.server.port())

@@ -50,7 +50,7 @@ pub(super) async fn create_topic(hosts: &str, topic: &str, settings: &[(&'static
         if is_mock() {
             ask_for(&hosts, &topic);
         } else {
-            tokio::runtime::Handle::current().block_on(create(&hosts, &topic, &settings));
+            tokio::runtime::Handle::current().block_on(create(&hosts, &topic, 1, &settings));
         }
         // Its partitions have leaders a little later.
         while ends(&consumer(&hosts), &topic).is_none() {}
@@ -58,16 +58,27 @@ pub(super) async fn create_topic(hosts: &str, topic: &str, settings: &[(&'static
     created.await.expect("a topic with leaders");
 }
 
-async fn create(hosts: &str, topic: &str, settings: &[(&'static str, &'static str)]) {
+async fn create(hosts: &str, topic: &str, replicas: i32, settings: &[(&'static str, &'static str)]) {
+    let created = try_create(hosts, topic, replicas, settings).await;
+    let is_there = matches!(created, Ok(()) | Err(Code::TopicAlreadyExists));
+    assert!(is_there, "{created:?}");
+}
+
+/// With so many replicas, if there are as many brokers.
+pub(super) async fn try_create(
+    hosts: &str,
+    topic: &str,
+    replicas: i32,
+    settings: &[(&'static str, &'static str)],
+) -> Result<(), Code> {
     let admin: AdminClient<DefaultClientContext> = client(hosts).create().expect("a client");
-    let mut topic = NewTopic::new(topic, PARTITIONS, TopicReplication::Fixed(1));
+    let mut topic = NewTopic::new(topic, PARTITIONS, TopicReplication::Fixed(replicas));
     for (name, value) in settings {
         topic = topic.set(name, value);
     }
     let options = AdminOptions::new().operation_timeout(Some(PATIENCE)).request_timeout(Some(PATIENCE));
     let created = admin.create_topics([&topic], &options).await.expect("an answer").remove(0);
-    let is_there = created.is_ok() || matches!(created, Err((_, Code::TopicAlreadyExists)));
-    assert!(is_there, "{created:?}");
+    created.map(drop).map_err(|(_, code)| code)
 }
 
 /// A mock has no such request, but makes the topics that producers ask for.
@@ -209,6 +220,8 @@ pub(super) fn is_left_out() -> bool {
 /// A broker of a test's own. Few run at a time: each is a Java.
 pub(super) struct OwnKafka {
     server: OwnServer,
+    /// Where its controller listens.
+    controller: u16,
     pub(super) topic: String,
     _turn: SemaphorePermit<'static>,
 }
@@ -251,11 +264,30 @@ log.dirs=DIR/data
         let text =
             text.replace("DIR", &server.dir().display().to_string()).replace("PORT", &port.to_string());
         std::fs::write(server.dir().join("server.properties"), text).expect("a file");
-        let format = ["format", "--standalone", "-t", "cG9zdGhhc3RlLXRlc3Rzcw", "-c", "server.properties"];
-        let mut format = java(server.dir(), "kafka.tools.StorageTool", &format);
-        let formatted = format.stdout(Stdio::null()).stderr(Stdio::null()).status();
-        assert!(formatted.is_ok_and(|status| status.success()), "a formatted folder");
-        Some(Self { server, topic: "events".to_owned(), _turn: turn })
+        format_folder(server.dir(), &["--standalone"]);
+        Some(Self { server, controller, topic: "events".to_owned(), _turn: turn })
+    }
+
+    /// A second broker of its cluster, which does not run yet.
+    pub(super) fn peer(&self) -> OwnServer {
+        let server = OwnServer::new(|dir, _| java(dir, "kafka.Kafka", &["server.properties"]));
+        let (port, controller, dir) = (server.port(), self.controller, server.dir().display());
+        let text = format!(
+            "process.roles=broker
+node.id=2
+controller.quorum.bootstrap.servers=127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+num.network.threads=2
+num.io.threads=2
+log.dirs={dir}/data
+"
+        );
+        std::fs::write(server.dir().join("server.properties"), text).expect("a file");
+        format_folder(server.dir(), &[]);
+        server
     }
 
     pub(super) fn hosts(&self) -> String {
@@ -265,6 +297,13 @@ log.dirs=DIR/data
     pub(super) fn dir(&self) -> &Path {
         self.server.dir()
     }
+}
+
+fn format_folder(dir: &Path, options: &[&str]) {
+    let format = ["format", "-t", "cG9zdGhhc3RlLXRlc3Rzcw", "-c", "server.properties"];
+    let mut format = java(dir, "kafka.tools.StorageTool", &[&format, options].concat());
+    let formatted = format.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    assert!(formatted.is_ok_and(|status| status.success()), "a formatted folder");
 }
 
 fn java(dir: &Path, main: &str, args: &[&str]) -> Command {

@@ -1,6 +1,7 @@
 //! Apache Kafka: the suite, and what only Kafka can get wrong.
 
 mod broker;
+mod diagnosis;
 mod document_004;
 mod log;
 mod order;

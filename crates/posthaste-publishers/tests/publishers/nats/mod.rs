@@ -1,5 +1,6 @@
 //! NATS: the suite, the troubles of every broker, and what only NATS can get wrong.
 
+mod diagnosis;
 mod log;
 mod login;
 mod meaning;

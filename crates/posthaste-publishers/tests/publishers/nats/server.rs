@@ -95,11 +95,19 @@ impl Stream {
 
     /// Does nothing if it is there.
     pub(super) async fn create_with(&self, set: impl Fn(&mut jetstream::stream::Config)) {
+        self.try_create_with(set).await.expect("a stream");
+    }
+
+    /// A cluster that has no leader yet makes none.
+    pub(super) async fn try_create_with(
+        &self,
+        set: impl Fn(&mut jetstream::stream::Config),
+    ) -> Result<(), jetstream::context::CreateStreamError> {
         let subjects = vec![format!("{}.>", self.name)];
         let mut config =
             jetstream::stream::Config { name: self.name.clone(), subjects, ..Default::default() };
         set(&mut config);
-        self.jetstream().await.get_or_create_stream(config).await.expect("a stream");
+        self.jetstream().await.get_or_create_stream(config).await.map(drop)
     }
 
     pub(super) async fn delete(&self) {

@@ -1,5 +1,6 @@
 //! Redis Streams: the suite, the troubles of every broker, and what only Redis can get wrong.
 
+mod diagnosis;
 mod login;
 mod meaning;
 mod server;

@@ -17,6 +17,7 @@ const BOUND: Duration = Duration::from_secs(12);
 pub(crate) async fn broker_is_checked(broker: &mut dyn Broker) {
     let early = publisher(&broker.url());
     println!("it does not run yet: {}", unreached(&*early).await);
+    assert_eq!(codes(&*early).await, [UNREACHABLE], "and nothing else is said of it");
 
     broker.start().await;
     until("the check sees it", async || early.check().await.is_ok()).await;
@@ -26,6 +27,7 @@ pub(crate) async fn broker_is_checked(broker: &mut dyn Broker) {
     let batch = [Delivery::first(event.clone())];
     let (first, second, outcomes) = tokio::join!(other.check(), other.check(), other.deliver(&batch));
     assert_eq!((first, second), (Ok(()), Ok(())));
+    assert!(!codes(&*other).await.contains(&UNREACHABLE), "it is there");
     assert!(matches!(outcomes[..], [Outcome::Done]), "{outcomes:?}");
     assert_eq!(broker.received(1).await, [event.id().clone()], "nothing arrives of a check");
 
@@ -42,6 +44,13 @@ pub(crate) async fn broker_is_checked(broker: &mut dyn Broker) {
     println!("it was killed: {}", unreached(&*other).await);
     broker.start().await;
     until("it is there again", async || other.check().await.is_ok()).await;
+}
+
+const UNREACHABLE: &str = "destination-unreachable";
+
+/// What a diagnosis finds.
+async fn codes(publisher: &dyn Publisher) -> Vec<&'static str> {
+    publisher.diagnose().await.into_iter().map(|finding| finding.code).collect()
 }
 
 /// The other side of this URL does not let us in; the text of that.

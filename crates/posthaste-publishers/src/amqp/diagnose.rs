@@ -1,0 +1,197 @@
+//! Whether there is a queue behind the publisher, and whether it keeps what it confirms.
+
+use lapin::options::QueueDeclareOptions;
+use lapin::types::{AMQPValue, FieldTable, ShortString};
+use posthaste::admin::Finding;
+use tokio::time::{Instant, timeout_at};
+
+use super::AmqpPublisher;
+use super::link::{Link, said};
+use super::message::short;
+use crate::refused::one_line;
+use crate::template::Template;
+
+/// Names that one finding lists.
+const NAMED: usize = 5;
+
+/// A queue, as far as it matters here.
+#[derive(Debug, PartialEq, Eq, serde::Deserialize)]
+pub(super) struct Queue {
+    pub(super) name: String,
+    pub(super) durable: bool,
+    /// `classic`, `quorum` or `stream`.
+    #[serde(rename = "type")]
+    pub(super) kind: String,
+}
+
+impl AmqpPublisher {
+    /// AMQP tells of queues whose names are known. Which of them are behind an exchange, only the management plugin
+    /// knows.
+    pub(super) async fn look_at_queues(&self) -> Vec<Finding> {
+        let settings = &*self.settings;
+        let asked = match (&settings.exchange, &settings.management) {
+            (None, _) => match settings.routing_key.as_text() {
+                Some(queue) => self.queue_named(queue).await,
+                None => Err(format!("the routing key {} names them", settings.routing_key)),
+            },
+            (Some(exchange), Some(management)) => match exchange.as_text() {
+                Some(exchange) => management.queues(&settings.vhost, exchange).await,
+                None => Err(format!("each event names its exchange by {exchange}")),
+            },
+            (Some(_), None) => Err("AMQP does not say which are behind an exchange".to_owned()),
+        };
+        match asked {
+            Ok(queues) if queues.is_empty() => vec![self.no_queue()],
+            Ok(queues) => findings(&queues),
+            Err(why) => vec![unknown(&why)],
+        }
+    }
+
+    async fn queue_named(&self, name: &str) -> Result<Vec<Queue>, String> {
+        let deadline = Instant::now() + self.settings.timeout;
+        let queue = short("queue", name).map_err(|refused| refused.to_string())?;
+        let link = self.links.get(deadline).await?;
+        let queue = link.queue(&queue, deadline).await?;
+        Ok(queue.into_iter().collect())
+    }
+
+    fn no_queue(&self) -> Finding {
+        let place = match self.settings.exchange.as_ref().map(Template::to_string) {
+            Some(exchange) => format!("no queue is bound to the exchange {exchange}"),
+            None => format!("there is no queue {}", self.settings.routing_key),
+        };
+        Finding::problem(
+            "rabbitmq-no-queue",
+            one_line(format!("{place}, so that every event for it fails")),
+            "create the queue and bind it: RabbitMQ returns what no queue takes",
+        )
+    }
+}
+
+impl Link {
+    /// The queue of this name, if there is one.
+    async fn queue(&self, name: &ShortString, deadline: Instant) -> Result<Option<Queue>, String> {
+        let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
+        if let Some(answer) = self.declare(name, passive, FieldTable::default(), deadline).await?
+            && answer.contains("NOT_FOUND")
+        {
+            return Ok(None);
+        }
+        // A declaration that agrees with no queue and can make none: the broker says in what it differs first, and
+        // refuses this locator where there is no queue any more.
+        let mut arguments = FieldTable::default();
+        arguments.insert("x-queue-type".into(), AMQPValue::LongString("quorum".into()));
+        arguments.insert("x-queue-leader-locator".into(), AMQPValue::LongString("none: only asked".into()));
+        let durable = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
+        let answer = self.declare(name, durable, arguments, deadline).await?;
+        let answer = answer.ok_or("the broker tells nothing of it")?;
+        let (durable, kind) = differs(&answer).ok_or_else(|| format!("the broker says: {answer}"))?;
+        Ok(Some(Queue { name: name.to_string(), durable, kind: kind.to_owned() }))
+    }
+
+    /// On a channel of its own, because the answer "no" closes it. Answers what the broker objects to.
+    async fn declare(
+        &self,
+        name: &ShortString,
+        options: QueueDeclareOptions,
+        arguments: FieldTable,
+        deadline: Instant,
+    ) -> Result<Option<String>, String> {
+        let channel = self.plain_channel(deadline).await.map_err(|none| none.why())?;
+        match timeout_at(deadline, channel.queue_declare(name.clone(), options, arguments)).await {
+            Ok(Ok(_)) => Ok(None),
+            Ok(Err(error)) if error.is_amqp_soft_error() => Ok(Some(said(&error))),
+            Ok(Err(error)) => Err(said(&error)),
+            Err(_) => Err("the broker did not answer in time".to_owned()),
+        }
+    }
+}
+
+/// Whether a queue is durable, and its kind, from what the broker says is different about it.
+fn differs(answer: &str) -> Option<(bool, &'static str)> {
+    let (_, rest) = answer.split_once("inequivalent arg '")?;
+    let (argument, rest) = rest.split_once('\'')?;
+    let current = rest.rsplit_once("current is ").map_or("", |(_, current)| current);
+    match argument {
+        "durable" => Some((false, "classic")),
+        "x-queue-type" if current.contains("'stream'") => Some((true, "stream")),
+        "x-queue-type" => Some((true, "classic")),
+        "x-queue-leader-locator" => Some((true, "quorum")),
+        _ => None,
+    }
+}
+
+fn findings(queues: &[Queue]) -> Vec<Finding> {
+    let transient: Vec<&Queue> = queues.iter().filter(|queue| !queue.durable).collect();
+    let classic: Vec<&Queue> =
+        queues.iter().filter(|queue| queue.durable && queue.kind == "classic").collect();
+    let transient = (!transient.is_empty()).then(|| {
+        Finding::warning(
+            "rabbitmq-transient-queue",
+            format!("{}: what it confirmed is gone when its node restarts", named("transient", &transient)),
+            "create it anew as a durable quorum queue",
+        )
+    });
+    let classic = (!classic.is_empty()).then(|| {
+        Finding::warning(
+            "rabbitmq-classic-queue",
+            format!(
+                "{}: it is on one node, and what it confirmed is lost with that node's disk",
+                named("classic", &classic)
+            ),
+            "create it anew with x-queue-type=quorum, which confirms when most nodes have the message",
+        )
+    });
+    transient.into_iter().chain(classic).collect()
+}
+
+fn named(kind: &str, queues: &[&Queue]) -> String {
+    let names: Vec<String> = queues.iter().take(NAMED).map(|queue| one_line(&queue.name)).collect();
+    let more = queues.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let queue = if queues.len() == 1 { "queue" } else { "queues" };
+    format!("{kind} {queue} {}{more}", names.join(", "))
+}
+
+fn unknown(why: &str) -> Finding {
+    Finding::note(
+        "rabbitmq-queues-unknown",
+        one_line(format!("whether the queues keep what they confirm cannot be said: {why}")),
+        "see that they are durable quorum queues (rabbitmqctl list_queues name type durable), or name the management \
+         plugin in the URL: management=http://host:15672",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn difference_tells_the_kind_of_a_queue() {
+        let said = |argument: &str, current: &str| {
+            format!(
+                "PRECONDITION_FAILED - inequivalent arg '{argument}' for queue 'q' in vhost '/': received 'x' but current is {current}"
+            )
+        };
+        for (argument, current, kind) in [
+            ("x-queue-type", "none", Some((true, "classic"))),
+            ("x-queue-type", "'classic'", Some((true, "classic"))),
+            ("x-queue-type", "'stream'", Some((true, "stream"))),
+            ("x-queue-leader-locator", "none", Some((true, "quorum"))),
+            ("durable", "'false'", Some((false, "classic"))),
+            ("x-message-ttl", "the value '1000' of type 'long'", None),
+        ] {
+            assert_eq!(differs(&said(argument, current)), kind, "{argument} {current}");
+        }
+        assert_eq!(differs("ACCESS_REFUSED - configure access to queue 'q' refused"), None);
+    }
+
+    #[test]
+    fn many_queues_are_counted_and_few_are_named() {
+        let queue = |n: usize| Queue { name: format!("q{n}"), durable: true, kind: "classic".to_owned() };
+        let queues: Vec<Queue> = (0..7).map(queue).collect();
+        let what = findings(&queues).remove(0).what;
+        assert!(what.starts_with("classic queues q0, q1, q2, q3, q4 and 2 more: "), "{what}");
+        assert!(findings(&[Queue { kind: "quorum".to_owned(), ..queue(0) }]).is_empty());
+    }
+}

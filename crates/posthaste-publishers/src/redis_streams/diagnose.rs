@@ -1,0 +1,118 @@
+//! Whether Redis keeps the entries that it has acknowledged.
+
+use posthaste::admin::Finding;
+use redis::{Pipeline, Value};
+use tokio::time::{Instant, timeout_at};
+
+use super::{RedisStreamPublisher, too_slow};
+
+impl RedisStreamPublisher {
+    /// What this user may not ask is no finding.
+    pub(super) async fn look_at_settings(&self) -> Vec<Finding> {
+        let deadline = Instant::now() + self.settings.timeout;
+        let connection = timeout_at(deadline, self.link.get(|_| true, self.connect())).await;
+        let Ok(Ok(connection)) = connection else { return Vec::new() };
+        let mut questions = Pipeline::new();
+        questions.cmd("INFO").arg("persistence");
+        questions.cmd("INFO").arg("memory");
+        questions.cmd("CONFIG").arg("GET").arg("appendfsync");
+        let answers = self.ask(&connection, &questions, 3, deadline).await;
+        let answers = answers.map_err(|error| error.unwrap_or_else(too_slow)).unwrap_or_default();
+        let text: Vec<String> = answers.iter().map(text).collect();
+        findings(&Told::of(&text.join("\n")))
+    }
+}
+
+/// What Redis said of itself; none where it did not.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Told {
+    has_log: Option<bool>,
+    /// `always`, `everysec` or `no`.
+    fsync: Option<String>,
+    has_limit: Option<bool>,
+    policy: Option<String>,
+}
+
+impl Told {
+    fn of(text: &str) -> Self {
+        let value = |name: &str| {
+            let pairs = text.lines().filter_map(|line| line.split_once(':'));
+            pairs.into_iter().find(|(key, _)| *key == name).map(|(_, value)| value.trim().to_owned())
+        };
+        Self {
+            has_log: value("aof_enabled").map(|enabled| enabled == "1"),
+            fsync: value("appendfsync"),
+            has_limit: value("maxmemory").map(|bytes| bytes != "0"),
+            policy: value("maxmemory_policy"),
+        }
+    }
+}
+
+/// `INFO` is lines of `name:value`; what `CONFIG` answers is made the same.
+fn text(answer: &Value) -> String {
+    let word = |value: &Value| match value {
+        Value::BulkString(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        Value::SimpleString(text) | Value::VerbatimString { text, .. } => text.clone(),
+        _ => String::new(),
+    };
+    match answer {
+        Value::Array(words) => words.iter().map(word).collect::<Vec<_>>().join(":"),
+        Value::Map(pairs) => {
+            let pairs = pairs.iter().map(|(name, value)| format!("{}:{}", word(name), word(value)));
+            pairs.collect::<Vec<_>>().join("\n")
+        }
+        other => word(other),
+    }
+}
+
+fn findings(told: &Told) -> Vec<Finding> {
+    let policy = told.policy.as_deref().unwrap_or_default();
+    let evicts = told.has_limit == Some(true) && policy.starts_with("allkeys-");
+    let eviction = evicts.then(|| {
+        Finding::warning(
+            "redis-eviction",
+            format!("Redis drops whole streams when its memory is full: maxmemory-policy is {policy}"),
+            "set maxmemory-policy to noeviction or to a volatile-… policy, and bound streams by maxlen instead",
+        )
+    });
+    [eviction, persistence(told)].into_iter().flatten().collect()
+}
+
+fn persistence(told: &Told) -> Option<Finding> {
+    match (told.has_log, told.fsync.as_deref()) {
+        (Some(false), _) => Some(Finding::warning(
+            "redis-persistence",
+            "Redis keeps no log of what it acknowledges: a crash loses the entries since its last snapshot",
+            "set appendonly yes, and appendfsync always if no entry may be lost",
+        )),
+        (Some(true), Some(fsync)) if fsync != "always" => Some(Finding::note(
+            "redis-fsync",
+            format!(
+                "Redis acknowledges entries before they are on its disk: a crash of the machine loses the last of \
+                 them (appendfsync {fsync})"
+            ),
+            "set appendfsync always if no entry may be lost; it costs a sync per batch",
+        )),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_redis_does_not_tell_is_no_finding() {
+        assert_eq!(Told::of("NOPERM this user has no permissions"), Told::default());
+        assert_eq!(findings(&Told::default()), []);
+    }
+
+    #[test]
+    fn policy_without_a_limit_drops_nothing() {
+        let told =
+            Told::of("aof_enabled:1\r\nmaxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\nappendfsync:always");
+        assert_eq!(findings(&told), []);
+        let told = Told { has_limit: Some(true), ..told };
+        assert_eq!(findings(&told)[0].code, "redis-eviction");
+    }
+}

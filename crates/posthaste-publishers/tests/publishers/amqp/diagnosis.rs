@@ -1,0 +1,132 @@
+//! What a doctor finds about RabbitMQ.
+
+use lapin::options::QueueDeclareOptions;
+use lapin::types::{AMQPValue, FieldTable};
+use lapin::{Channel, Connection, ConnectionProperties};
+use posthaste::admin::Severity;
+use posthaste_publishers::Publisher as _;
+use posthaste_publishers::amqp::AmqpPublisher;
+
+use super::node::Node;
+use super::queue::Queue;
+use super::shared;
+
+async fn codes(url: &str) -> Vec<(&'static str, Severity)> {
+    let findings = AmqpPublisher::from_url(url).expect("a good URL").diagnose().await;
+    println!("{findings:#?}");
+    findings.into_iter().map(|finding| (finding.code, finding.severity)).collect()
+}
+
+async fn channel(url: &str) -> Channel {
+    let connection = Connection::connect(url, ConnectionProperties::default()).await;
+    connection.expect("a connection").create_channel().await.expect("a channel")
+}
+
+fn of_kind(kind: &str) -> FieldTable {
+    let mut arguments = FieldTable::default();
+    arguments.insert("x-queue-type".into(), AMQPValue::LongString(kind.into()));
+    arguments
+}
+
+const CLASSIC: (&str, Severity) = ("rabbitmq-classic-queue", Severity::Warning);
+const UNKNOWN: (&str, Severity) = ("rabbitmq-queues-unknown", Severity::Note);
+
+#[tokio::test]
+#[ignore = "needs RabbitMQ: cargo xtask test"]
+async fn kind_of_a_queue_is_found_without_the_management_plugin() {
+    for (arguments, expected) in [
+        (FieldTable::default(), vec![CLASSIC]),
+        (of_kind("classic"), vec![CLASSIC]),
+        (of_kind("quorum"), vec![]),
+        (of_kind("stream"), vec![]),
+    ] {
+        let queue = Queue::new(&shared());
+        queue.declare_with(arguments.clone(), "#").await;
+        assert_eq!(codes(&queue.direct_url()).await, expected, "{arguments:?}");
+        queue.delete().await;
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs RabbitMQ: cargo xtask test"]
+async fn transient_queue_is_found() {
+    let queue = Queue::new(&shared());
+    let channel = channel(&shared()).await;
+    let options = QueueDeclareOptions { exclusive: false, ..QueueDeclareOptions::default() };
+    channel.queue_declare(queue.name.as_str().into(), options, FieldTable::default()).await.expect("a queue");
+    let expected = [("rabbitmq-transient-queue", Severity::Warning)];
+    assert_eq!(codes(&queue.direct_url()).await, expected);
+    channel
+        .queue_delete(queue.name.as_str().into(), lapin::options::QueueDeleteOptions::default())
+        .await
+        .expect("deleted");
+}
+
+#[tokio::test]
+#[ignore = "needs RabbitMQ: cargo xtask test"]
+async fn queue_that_is_not_there_is_found_and_stays_so() {
+    let queue = Queue::new(&shared());
+    for _ in 0..2 {
+        assert_eq!(codes(&queue.direct_url()).await, [("rabbitmq-no-queue", Severity::Problem)]);
+    }
+    let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
+    let channel = channel(&shared()).await;
+    let there = channel.queue_declare(queue.name.as_str().into(), passive, FieldTable::default());
+    assert!(there.await.is_err(), "nobody made it");
+}
+
+/// What cannot be learnt is a note, which says where to look.
+#[tokio::test]
+#[ignore = "needs RabbitMQ: cargo xtask test"]
+async fn queues_that_nobody_tells_of_are_a_note() {
+    let queue = Queue::declared(&shared()).await;
+    assert_eq!(codes(&queue.publisher_url()).await, [UNKNOWN], "behind an exchange");
+    assert_eq!(codes(&format!("{}?routing_key={{event_type}}", shared())).await, [UNKNOWN], "of any name");
+    let mut limited = of_kind("quorum");
+    limited.insert("x-max-length".into(), AMQPValue::LongInt(10));
+    let other = Queue::new(&shared());
+    other.declare_with(limited, "#").await;
+    assert_eq!(codes(&other.direct_url()).await, [UNKNOWN], "the broker objects to something else first");
+    let silent =
+        format!("{}&management=http://127.0.0.1:{}", queue.publisher_url(), crate::server::free_port());
+    assert_eq!(codes(&silent).await, [UNKNOWN], "no plugin listens");
+    queue.delete().await;
+    other.delete().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs RabbitMQ: cargo xtask test"]
+async fn management_plugin_tells_of_the_queues_behind_an_exchange() {
+    let (mut node, management) = Node::with_management();
+    node.start().await;
+    let classic = Queue::declared(&node.url()).await;
+    let url = |queue: &Queue| format!("{}&management={management}", queue.publisher_url());
+    // The plugin starts with the node, and listens a little later.
+    crate::server::until("the plugin answers", async || codes(&url(&classic)).await == [CLASSIC]).await;
+
+    let quorum = Queue::new(&node.url());
+    quorum.declare_with(of_kind("quorum"), "#").await;
+    assert_eq!(codes(&url(&quorum)).await, []);
+
+    let bind = lapin::options::ExchangeBindOptions::default();
+    let names = (classic.name.as_str().into(), quorum.name.as_str().into());
+    let bound = channel(&node.url())
+        .await
+        .exchange_bind(names.0, names.1, "#".into(), bind, FieldTable::default())
+        .await;
+    bound.expect("a binding of two exchanges");
+    assert_eq!(codes(&url(&quorum)).await, [CLASSIC], "through another exchange");
+
+    node.control(&["add_user", "plain", "plain"]).await;
+    node.control(&["set_permissions", "plain", "", ".*", ""]).await;
+    let plain = url(&quorum).replace("guest:guest@", "plain:plain@");
+    assert_eq!(codes(&plain).await, [UNKNOWN], "a user without the tag");
+    let with_login = plain.replace("management=http://", "management=http://guest:guest@");
+    assert_eq!(codes(&with_login).await, [CLASSIC], "the URL may have a login of its own");
+    let direct = classic.direct_url().replace("guest:guest@", "plain:plain@");
+    assert_eq!(codes(&direct).await, [UNKNOWN], "a user who may not configure");
+
+    let alone = Queue::new(&node.url());
+    alone.declare_internal().await;
+    assert_eq!(codes(&url(&alone)).await, [("rabbitmq-no-queue", Severity::Problem)]);
+}

@@ -1,0 +1,64 @@
+//! What a doctor finds about Kafka.
+
+use posthaste::admin::Severity;
+use posthaste_publishers::Publisher as _;
+use posthaste_publishers::kafka::KafkaPublisher;
+
+use super::broker::{OwnKafka, create_topic, is_left_out, shared, try_create, unique};
+use super::publisher;
+use crate::server::{listens, until};
+use crate::trouble::Broker as _;
+
+async fn codes(publisher: &KafkaPublisher) -> Vec<(&'static str, Severity)> {
+    let findings = publisher.diagnose().await;
+    println!("{findings:#?}");
+    findings.into_iter().map(|finding| (finding.code, finding.severity)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Kafka: cargo xtask test"]
+async fn topic_on_one_broker_is_found() {
+    if is_left_out() {
+        return;
+    }
+    let topic = unique("one-replica");
+    create_topic(&shared(), &topic, &[]).await;
+    let expected = [("kafka-one-replica", Severity::Warning)];
+    assert_eq!(codes(&publisher(&shared(), &topic)).await, expected);
+    assert_eq!(codes(&publisher(&shared(), "{event_type}")).await, [], "nobody knows the topics");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Kafka: cargo xtask test"]
+async fn topic_that_is_not_there_is_found_and_stays_so() {
+    if is_left_out() {
+        return;
+    }
+    let topic = unique("nowhere");
+    for _ in 0..2 {
+        assert_eq!(codes(&publisher(&shared(), &topic)).await, [("kafka-no-topic", Severity::Warning)]);
+    }
+    let strict = KafkaPublisher::builder(shared()).topic(&topic).set("allow.auto.create.topics", "false");
+    let strict = strict.build().expect("good settings");
+    assert_eq!(codes(&strict).await, [("destination-unreachable", Severity::Problem)], "it need not be made");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Kafka: cargo xtask test"]
+async fn topic_that_one_of_two_brokers_may_acknowledge_is_found() {
+    let Some(mut kafka) = OwnKafka::new().await else { return };
+    let mut peer = kafka.peer();
+    kafka.start().await;
+    peer.start(listens).await;
+    let hosts = kafka.hosts();
+    until("both brokers are in the cluster", async || {
+        try_create(&hosts, "weak", 2, &[("min.insync.replicas", "1")]).await.is_ok()
+    })
+    .await;
+    try_create(&hosts, "strong", 2, &[("min.insync.replicas", "2")]).await.expect("a topic");
+    until("the brokers know both topics", async || {
+        let found = (codes(&publisher(&hosts, "weak")).await, codes(&publisher(&hosts, "strong")).await);
+        found == (vec![("kafka-min-insync", Severity::Warning)], vec![])
+    })
+    .await;
+}

@@ -1,0 +1,106 @@
+//! What a doctor finds about NATS.
+
+use async_nats::jetstream::stream::StorageType;
+use futures_util::future::join_all;
+use posthaste::admin::{Finding, Severity};
+use posthaste_publishers::Publisher as _;
+
+use super::server::{NatsServer, Stream};
+use super::{built, order};
+use crate::server::{free_port, until};
+
+/// Any user of the account may ask servers how they keep messages.
+const OPEN: &str = r#"
+accounts {
+  SYS { users: [{ user: sys, password: sys }]
+        exports: [{ service: "$SYS.REQ.SERVER.PING.JSZ", response_type: stream }] }
+  APP { jetstream: enabled
+        users: [{ user: me, password: me }]
+        imports: [{ service: { account: SYS, subject: "$SYS.REQ.SERVER.PING.JSZ" } }] }
+}
+system_account: SYS
+"#;
+
+async fn codes(url: &str) -> Vec<(&'static str, Severity)> {
+    let findings: Vec<Finding> = built(url).diagnose().await;
+    println!("{findings:#?}");
+    assert!(findings.iter().all(|finding| !finding.what.is_empty() && !finding.advice.is_empty()));
+    findings.into_iter().map(|finding| (finding.code, finding.severity)).collect()
+}
+
+#[tokio::test]
+#[ignore = "needs NATS: cargo xtask test"]
+async fn stream_on_one_server_may_lose_what_it_acknowledged() {
+    let mut server = NatsServer::new(OPEN);
+    server.start().await;
+    let url = format!("nats://me:me@127.0.0.1:{}", server.port());
+    Stream::new(&url, "shop").create().await;
+    let expected = [("nats-sync-interval", Severity::Warning)];
+    assert_eq!(codes(&format!("{url}/shop.orders")).await, expected);
+    assert_eq!(codes(&format!("{url}/shop.{{aggregate_type}}")).await, expected, "whatever the type is");
+    assert_eq!(codes(&format!("{url}/elsewhere?stream=shop")).await, expected, "the stream was named");
+    assert_eq!(codes(&format!("{url}/shop.orders?core=true")).await, [], "nothing is acknowledged");
+}
+
+#[tokio::test]
+#[ignore = "needs NATS: cargo xtask test"]
+async fn stream_in_memory_is_found() {
+    let mut server = NatsServer::new("");
+    server.start().await;
+    let stream = Stream::new(server.url(), "hasty");
+    stream.create_with(|config| config.storage = StorageType::Memory).await;
+    let expected = [("nats-memory-stream", Severity::Warning)];
+    assert_eq!(codes(&format!("{}/hasty.orders", server.url())).await, expected);
+}
+
+#[tokio::test]
+#[ignore = "needs NATS: cargo xtask test"]
+async fn subject_that_no_stream_takes_is_found() {
+    let mut server = NatsServer::new("");
+    server.start().await;
+    Stream::new(server.url(), "shop").create().await;
+    let expected = [("nats-no-stream", Severity::Problem)];
+    assert_eq!(codes(&format!("{}/shipping.orders", server.url())).await, expected);
+    assert_eq!(codes(&format!("{}/shipping.{{aggregate_type}}", server.url())).await, expected);
+}
+
+/// It is told what its user may know, which is the server's version, and soon.
+#[tokio::test]
+#[ignore = "needs NATS: cargo xtask test"]
+async fn user_who_may_only_publish_gets_an_answer_too() {
+    let mut server = NatsServer::new(
+        r#"authorization { users: [
+             { user: all, password: all }
+             { user: me, password: me, permissions: { publish: "shop.>", subscribe: "_INBOX.>" } } ] }"#,
+    );
+    server.start().await;
+    let at = |login: &str| format!("nats://{login}@127.0.0.1:{}", server.port());
+    Stream::new(at("all:all"), "shop").create().await;
+    let found = codes(&format!("{}/shop.orders", at("me:me"))).await;
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].0, "nats-sync-interval");
+    let publisher = built(&format!("{}/shop.orders", at("me:me")));
+    publisher.diagnose().await;
+    let outcome = super::deliver_one(&publisher, order()).await;
+    assert!(matches!(outcome, posthaste::Outcome::Done), "the connection is still good: {outcome:?}");
+}
+
+#[tokio::test]
+#[ignore = "needs NATS: cargo xtask test"]
+async fn stream_on_three_servers_has_a_note_at_most() {
+    let ports = [free_port(), free_port(), free_port()];
+    let routes = ports.map(|port| format!("\"nats://127.0.0.1:{port}\"")).join(", ");
+    let mut servers = ports.map(|port| {
+        let cluster = format!("cluster {{ name: c, listen: \"127.0.0.1:{port}\", routes: [{routes}] }}");
+        NatsServer::new(&format!("server_name: n{port}\n{cluster}"))
+    });
+    // Each lets nobody in before it has found the others.
+    join_all(servers.iter_mut().map(NatsServer::start)).await;
+    let stream = Stream::new(servers[0].url(), "shop");
+    until("the cluster has a leader, and the stream three replicas", async || {
+        stream.try_create_with(|config| config.num_replicas = 3).await.is_ok()
+    })
+    .await;
+    let found = codes(&format!("{}/shop.orders", servers[0].url())).await;
+    assert_eq!(found, [("nats-sync-interval", Severity::Note)]);
+}
