@@ -52,7 +52,7 @@ fn status_counts_every_state() {
     --- exit code 0
     ");
     assert_snapshot!(shop.run("status --output json"), @r#"
-    {"store":"mysql://***@db.example/shop","table":"outbox_event","pending":{"new":1,"retry":1,"due":1,"leased":0,"parked":0,"scheduled":1},"done":2,"dead":3,"archived":0,"estimated":{"pending":false,"done":false,"dead":false,"archived":false},"oldest_pending_seconds":0.0,"paused":["mail"],"by_type":{"groups":[{"key":"Order:OrderPlaced","count":2,"oldest_seconds":0.0}],"complete":true},"by_tenant":{"groups":[{"key":null,"count":1,"oldest_seconds":0.0},{"key":"acme","count":1,"oldest_seconds":0.0}],"complete":true},"findings":[{"severity":"warning","what":"DEAD events: 3","advice":"look at their reasons, mend the cause, then replay or discard them"}]}
+    {"store":"mysql://***@db.example/shop","table":"outbox_event","pending":{"new":1,"retry":1,"due":1,"leased":0,"parked":0,"scheduled":1},"done":2,"dead":3,"archived":0,"estimated":{"pending":false,"done":false,"dead":false,"archived":false},"oldest_pending_seconds":0.0,"paused":["mail"],"by_type":{"groups":[{"key":"Order:OrderPlaced","count":2,"oldest_seconds":0.0}],"complete":true},"by_tenant":{"groups":[{"key":null,"count":1,"oldest_seconds":0.0},{"key":"acme","count":1,"oldest_seconds":0.0}],"complete":true},"findings":[{"code":"dead-events","severity":"warning","what":"DEAD events: 3","advice":"look at their reasons, mend the cause, then replay or discard them"}]}
     --- exit code 0
     "#);
     shop.end();
