@@ -14,6 +14,7 @@ use crate::commands::bench::BenchArgs;
 use crate::commands::config::ConfigCommand;
 use crate::commands::dead::DeadCommand;
 use crate::commands::demo::DemoArgs;
+use crate::commands::doctor::DoctorArgs;
 use crate::commands::event::EventCommand;
 #[cfg(feature = "relay")]
 use crate::commands::relay::RelayArgs;
@@ -35,6 +36,7 @@ Examples:
   posthaste relay --publish kafka://broker:9092/orders
   posthaste status                           what waits, what is late, what died
   posthaste top                              the same and more, live on one screen
+  posthaste doctor                           why it is slow or stuck, and what to do
   posthaste dead list                        what died and why
   posthaste dead replay --all --type OrderPlaced --error timeout
   posthaste pause mail                       stop the deliveries of a route, on every engine
@@ -66,6 +68,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Config(ConfigCommand),
     Status(StatusArgs),
+    Doctor(DoctorArgs),
     #[cfg(feature = "relay")]
     Tail(TailArgs),
     #[cfg(feature = "relay")]

@@ -125,7 +125,7 @@ fn causes(error: &anyhow::Error) -> Vec<String> {
 }
 
 /// What the error's own text does not say.
-fn advice(error: &anyhow::Error) -> Option<&'static str> {
+pub(crate) fn advice(error: &anyhow::Error) -> Option<&'static str> {
     const FILE: &str = "see that the path leads to a database file which this user may read and write";
     const SERVER: &str =
         "see that the URL fits the server, sslmode or ssl-mode for example, and look into the server's log";

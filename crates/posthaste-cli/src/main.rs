@@ -57,10 +57,11 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
 }
 
 /// In the demo things go wrong on purpose, and the benchmark overloads engines and ends them in the middle
-/// of their work. A relay reads its configuration first, which says how it logs.
+/// of their work. What the doctor has to say stands in its findings, and what clients of brokers log beside them is
+/// noise. A relay reads its configuration first, which says how it logs.
 fn start_logging(command: &Command) {
     match command {
-        Command::Demo(_) | Command::Bench(_) => logging::start_quiet("off"),
+        Command::Demo(_) | Command::Bench(_) | Command::Doctor(_) => logging::start_quiet("off"),
         #[cfg(feature = "relay")]
         Command::Relay(_) => {}
         // Lines would stand across its screen, and stay there.

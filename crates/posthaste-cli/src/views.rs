@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use posthaste::admin::{AuditEntry, Backlog, BacklogGroup, DeadGroup, Estimated, Finding, Stats};
+use posthaste::admin::{AuditEntry, Backlog, BacklogGroup, DeadGroup, Estimated, Finding, Severity, Stats};
 use posthaste::{Event, EventId, EventRow, Headers, Status, Timestamp};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -218,6 +218,15 @@ impl From<Backlog> for BacklogView {
 impl From<BacklogGroup> for BacklogGroupView {
     fn from(BacklogGroup { key, count, oldest }: BacklogGroup) -> Self {
         Self { key, count, oldest_seconds: oldest.map(|age| age.as_secs_f64()) }
+    }
+}
+
+/// How bad a finding is, for people.
+pub(crate) fn severity(finding: &Finding) -> &'static str {
+    match finding.severity {
+        Severity::Note => "note",
+        Severity::Warning => "warning",
+        Severity::Problem => "problem",
     }
 }
 

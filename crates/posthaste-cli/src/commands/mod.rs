@@ -8,6 +8,7 @@ mod bulk;
 pub(crate) mod config;
 pub(crate) mod dead;
 pub(crate) mod demo;
+pub(crate) mod doctor;
 pub(crate) mod event;
 mod figures;
 mod listing;
@@ -42,6 +43,7 @@ pub(crate) async fn run(command: Command, output: Output) -> anyhow::Result<Exit
         #[cfg(feature = "relay")]
         Command::Top(args) => top::run(args, output).await,
         Command::Status(args) => status::run(args, output).await,
+        Command::Doctor(args) => doctor::run(args, output).await,
         Command::Event(command) => event::run(command, output).await,
         Command::Dead(command) => dead::run(command, output).await,
         Command::Pause(args) => route::pause(args, output).await,

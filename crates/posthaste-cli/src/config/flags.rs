@@ -12,6 +12,7 @@ use super::environment::Environment;
 use super::overrides::is_override;
 use super::texts::{Origin, Span, Text, Texts};
 use super::tree;
+use crate::args::{StoreArgs, parse_layout};
 use crate::failure::Usage;
 use crate::redact::TypedUrl;
 
@@ -26,10 +27,26 @@ pub(crate) struct ConfigArgs {
     pub(crate) flags: Flags,
 }
 
-/// One outbox, without a file.
+/// One outbox, without a file, and how its relay runs.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Without a file")]
 pub(crate) struct Flags {
+    #[command(flatten)]
+    pub(crate) outbox: OutboxFlags,
+
+    /// Create or upgrade the outbox table first
+    #[arg(long)]
+    pub(crate) migrate: bool,
+
+    /// Where health, metrics and the API are served, or off [default: 127.0.0.1:9911]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<String>,
+}
+
+/// Where one outbox is, and where its events go.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Without a file")]
+pub(crate) struct OutboxFlags {
     /// The store, such as postgres://shop@db.example/shop [env: POSTHASTE_STORE]
     // The variable is read later: it may be set while --config is given.
     #[arg(long = "store", value_name = "URL")]
@@ -59,15 +76,23 @@ pub(crate) struct Flags {
     /// The URL leads to a PgBouncer in transaction mode
     #[arg(long)]
     pub(crate) pgbouncer: bool,
-
-    /// Create or upgrade the outbox table first
-    #[arg(long)]
-    pub(crate) migrate: bool,
-
-    /// Where health, metrics and the API are served, or off [default: 127.0.0.1:9911]
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) listen: Option<String>,
 }
+
+impl OutboxFlags {
+    /// The store alone, which the environment may name.
+    pub(crate) fn store(&self) -> Result<StoreArgs, Usage> {
+        let named = std::env::var("POSTHASTE_STORE").ok().map(TypedUrl::new);
+        let url = self.store.clone().or(named);
+        let url = url.ok_or_else(|| Usage::new(NO_STORE))?;
+        let schema = self.schema.as_deref().map(str::parse).transpose();
+        let schema = schema.map_err(|error| Usage::new(format!("--schema: {error}")))?;
+        let layout = self.layout.as_deref().map(parse_layout).transpose();
+        let layout = layout.map_err(|error| Usage::new(format!("--layout: {error}")))?;
+        Ok(StoreArgs::new(url, self.table.clone(), schema, self.pgbouncer, layout))
+    }
+}
+
+const NO_STORE: &str = "the store is missing: write --store URL, or set POSTHASTE_STORE";
 
 impl ConfigArgs {
     /// What to read, now and when it is to be read again.
@@ -78,7 +103,9 @@ impl ConfigArgs {
             (Some(_), Some(flag)) => Err(Usage::new(format!(
                 "--config and {flag} exclude each other: write it into the file, or leave out --config"
             ))),
-            (None, _) if !self.flags.publish.is_empty() => self.flags.source(&Environment::of_process()),
+            (None, _) if !self.flags.outbox.publish.is_empty() => {
+                self.flags.source(&Environment::of_process())
+            }
             (None, _) => Err(Usage::new(
                 "there is nothing to deliver: name a file with --config posthaste.toml, or write --store URL and \
                  --publish 'PATTERN=URL'",
@@ -89,22 +116,23 @@ impl ConfigArgs {
 
 impl Flags {
     fn source(&self, environment: &Environment) -> Result<Source, Usage> {
-        let named = self.store.is_some() || environment.get("POSTHASTE_STORE").is_ok();
+        let named = self.outbox.store.is_some() || environment.get("POSTHASTE_STORE").is_ok();
         // An override may name it as well: that is seen when they are read.
         if named || environment.iter().any(|(name, _)| is_override(name)) {
             return Ok(Source::Flags(self.clone()));
         }
-        Err(Usage::new("the store is missing: write --store URL, or set POSTHASTE_STORE"))
+        Err(Usage::new(NO_STORE))
     }
 
     fn given(&self) -> Vec<&'static str> {
+        let outbox = &self.outbox;
         let given = [
-            ("--store", self.store.is_some()),
-            ("--publish", !self.publish.is_empty()),
-            ("--table", self.table.is_some()),
-            ("--schema", self.schema.is_some()),
-            ("--layout", self.layout.is_some()),
-            ("--pgbouncer", self.pgbouncer),
+            ("--store", outbox.store.is_some()),
+            ("--publish", !outbox.publish.is_empty()),
+            ("--table", outbox.table.is_some()),
+            ("--schema", outbox.schema.is_some()),
+            ("--layout", outbox.layout.is_some()),
+            ("--pgbouncer", outbox.pgbouncer),
             ("--migrate", self.migrate),
             ("--listen", self.listen.is_some()),
         ];
@@ -118,14 +146,15 @@ impl Flags {
         let mut add = |flag: &'static str, text: Option<String>| {
             text.into_iter().for_each(|text| texts.add(Origin::Flag(flag), text));
         };
-        add("--store", self.store.as_ref().map(typed).or_else(in_environment));
-        add("--table", self.table.clone());
-        add("--schema", self.schema.clone());
-        add("--layout", self.layout.clone());
-        add("--pgbouncer", self.pgbouncer.then(String::new));
+        let outbox = &self.outbox;
+        add("--store", outbox.store.as_ref().map(typed).or_else(in_environment));
+        add("--table", outbox.table.clone());
+        add("--schema", outbox.schema.clone());
+        add("--layout", outbox.layout.clone());
+        add("--pgbouncer", outbox.pgbouncer.then(String::new));
         add("--migrate", self.migrate.then(String::new));
         add("--listen", self.listen.clone());
-        self.publish.iter().for_each(|publish| add("--publish", Some(typed(publish))));
+        outbox.publish.iter().for_each(|publish| add("--publish", Some(typed(publish))));
     }
 }
 

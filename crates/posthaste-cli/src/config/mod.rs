@@ -29,7 +29,7 @@ use std::time::Duration;
 use posthaste::Config;
 
 pub(crate) use admin::what_is_wrong_with_level;
-pub(crate) use flags::ConfigArgs;
+pub(crate) use flags::{ConfigArgs, Flags, OutboxFlags};
 pub(crate) use load::Source;
 pub(crate) use problem::{Problem, Problems};
 pub(crate) use show::shown;

@@ -10,6 +10,7 @@ mod crash;
 mod demo;
 #[cfg(feature = "relay")]
 mod deploy;
+mod doctor;
 mod everywhere;
 mod kit;
 #[cfg(feature = "relay")]

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Every command that opens a store.
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 14] = [
     "status",
+    "doctor",
     "status --watch --count 1",
     "event list",
     "event show x",

@@ -128,6 +128,14 @@ fn changes_must_say_what_they_are_meant_for() {
     refused("status --count 5");
     refused("status --watch --interval 99ms");
     refused("status --watch --count 0");
+    refused("doctor --late soon");
+    refused("doctor --used 0");
+    refused("doctor --store memory:");
+    refused("doctor --schema billing");
+    refused("doctor --used 101");
+    refused("doctor --publish nowhere:");
+    refused("doctor --config posthaste.toml");
+    refused("doctor --config posthaste.toml --table billing");
     refused("dead list --older-than yesterday");
     refused("dead discard d-1 --older-than 1d");
     refused("migrate apply --store sqlite:shop.db?mode=ro");
@@ -156,6 +164,7 @@ fn help_has_examples_and_the_version_is_there() {
         "resume --help",
         "purge --help",
         "status --help",
+        "doctor --help",
     ] {
         let help = shop.run(words);
         assert!(help.stdout.contains("Examples:\n") && help.stdout.contains("JSON:"), "{help}");

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use posthaste::StoreError;
-use posthaste::admin::{Admin, BacklogBy, Finding, Severity, Stats, Tolerance};
+use posthaste::admin::{Admin, BacklogBy, Finding, Stats, Tolerance};
 use serde::Serialize;
 
 use crate::args::StoreArgs;
@@ -16,7 +16,7 @@ use crate::connect;
 use crate::escape;
 use crate::output::{self, Output, Report};
 use crate::place::Place;
-use crate::views::{BacklogView, PendingView, StatsView, worst_first};
+use crate::views::{BacklogView, PendingView, StatsView, severity, worst_first};
 use watch::WatchArgs;
 
 /// How much waits, is late, died and is done, what is paused, and what looks wrong
@@ -145,14 +145,9 @@ fn about(count: u64, estimated: bool) -> String {
 }
 
 fn findings(findings: &[Finding]) -> String {
-    let rows = findings.iter().map(|finding| {
-        let severity = match finding.severity {
-            Severity::Note => "note",
-            Severity::Warning => "warning",
-            Severity::Problem => "problem",
-        };
-        [severity.to_owned(), finding.what.clone(), finding.advice.clone()]
-    });
+    let rows = findings
+        .iter()
+        .map(|finding| [severity(finding).to_owned(), finding.what.clone(), finding.advice.clone()]);
     output::columns(["finding", "what", "what to do"], rows)
 }
 

@@ -1,15 +1,16 @@
 //! A configuration from options alone.
 
-use crate::config::flags::Flags;
+use crate::config::flags::{Flags, OutboxFlags};
 
 use super::*;
 
 fn flags(store: &str, publish: &[&str]) -> Flags {
-    Flags {
+    let outbox = OutboxFlags {
         store: Some(store.parse().unwrap()),
         publish: publish.iter().map(|url| url.parse().unwrap()).collect(),
-        ..Flags::default()
-    }
+        ..OutboxFlags::default()
+    };
+    Flags { outbox, ..Flags::default() }
 }
 
 #[test]

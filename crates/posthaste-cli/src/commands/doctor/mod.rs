@@ -1,0 +1,138 @@
+//! `posthaste doctor`: why an outbox is slow or stuck, and what to do about it.
+
+#[cfg(feature = "relay")]
+mod destinations;
+mod opening;
+mod outbox;
+mod report;
+#[cfg(feature = "relay")]
+mod routes;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use posthaste::admin::Tolerance;
+
+#[cfg(not(feature = "relay"))]
+use crate::args::StoreArgs;
+#[cfg(feature = "relay")]
+use crate::config::{ConfigArgs, Flags, OutboxFlags};
+use crate::output::Output;
+use outbox::Outbox;
+use report::Diagnosis;
+
+/// Say why an outbox is slow or stuck, and what to do about it
+///
+/// With --config, or with --publish, it looks at the destinations and the routes too. It changes nothing, sends no
+/// event, and creates nothing.
+///
+/// JSON: {"healthy", "outboxes": [{"outbox": its name in the configuration or null, "store", "table", "schema": only
+/// if one was named, "routes", "destinations": how many were looked at, "healthy", "findings": [{"code",
+/// "severity": "note|warning|problem", "what", "advice"}]}]}
+///
+/// Exit code 0 if there is nothing but notes, 1 if there is a warning or a problem; an outbox that cannot be opened
+/// is a problem.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  posthaste doctor
+  posthaste doctor --late 1m --paused 10m
+  posthaste doctor --store postgres://shop@db.example/shop --publish 'Order.*=kafka://broker:9092/orders'
+  posthaste doctor --config posthaste.toml --output json")]
+pub(crate) struct DoctorArgs {
+    /// The configuration file of a relay: all its outboxes and destinations are looked at
+    #[cfg(feature = "relay")]
+    #[arg(long, value_name = "FILE")]
+    config: Option<std::path::PathBuf>,
+
+    // A heading holds for all that follows.
+    #[command(flatten)]
+    tolerance: ToleranceArgs,
+
+    #[cfg(feature = "relay")]
+    #[command(flatten)]
+    outbox: OutboxFlags,
+
+    #[cfg(not(feature = "relay"))]
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+/// What is borne; the defaults are those of the library.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "What is borne")]
+struct ToleranceArgs {
+    /// How long the oldest pending event may wait [default: 5m]
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    late: Option<Duration>,
+
+    /// How long a transaction may stay open on the database [default: 5m]
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    open_transaction: Option<Duration>,
+
+    /// How long a route may be paused before somebody has forgotten it [default: 1h]
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    paused: Option<Duration>,
+
+    /// How far clocks may be apart [default: 5s]
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    skew: Option<Duration>,
+
+    /// How much of a limit of the server may be used up, such as its connections [default: 80]
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100))]
+    used: Option<u8>,
+
+    /// How many rows the database may leave to be cleaned up [default: 10000]
+    #[arg(long, value_name = "N")]
+    dead_rows: Option<u64>,
+}
+
+impl ToleranceArgs {
+    fn tolerance(&self) -> Tolerance {
+        let mut borne = Tolerance::default();
+        set(&mut borne.late, self.late);
+        set(&mut borne.transaction, self.open_transaction);
+        set(&mut borne.paused, self.paused);
+        set(&mut borne.skew, self.skew);
+        set(&mut borne.used, self.used);
+        set(&mut borne.dead_rows, self.dead_rows);
+        borne
+    }
+}
+
+/// What nobody asked for stays as it is.
+fn set<T>(borne: &mut T, asked: Option<T>) {
+    if let Some(asked) = asked {
+        *borne = asked;
+    }
+}
+
+pub(crate) async fn run(args: DoctorArgs, output: Output) -> anyhow::Result<ExitCode> {
+    let tolerance = args.tolerance.tolerance();
+    let mut examined = Vec::new();
+    for outbox in args.outboxes()? {
+        examined.push(outbox.examine(&tolerance).await?);
+    }
+    let diagnosis = Diagnosis::of(examined);
+    output.print(&diagnosis)?;
+    Ok(if diagnosis.healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+impl DoctorArgs {
+    #[cfg(feature = "relay")]
+    fn outboxes(self) -> anyhow::Result<Vec<Outbox>> {
+        if self.config.is_none() && self.outbox.publish.is_empty() {
+            return Ok(vec![Outbox::alone(self.outbox.store()?)]);
+        }
+        // Options alone give the outbox no name.
+        let is_named = self.config.is_some();
+        let flags = Flags { outbox: self.outbox, ..Flags::default() };
+        let config = ConfigArgs { config: self.config, flags }.source()?.load()?;
+        Ok(config.outboxes.into_iter().map(|outbox| Outbox::configured(outbox, is_named)).collect())
+    }
+
+    #[cfg(not(feature = "relay"))]
+    fn outboxes(self) -> anyhow::Result<Vec<Outbox>> {
+        Ok(vec![Outbox::alone(self.store)])
+    }
+}

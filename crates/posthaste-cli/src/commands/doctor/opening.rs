@@ -1,0 +1,70 @@
+//! A store that cannot be opened, or does not answer: who is on call runs the doctor precisely then.
+
+use posthaste::StoreError;
+use posthaste::admin::Finding;
+use posthaste_redis::OpenError as RedisError;
+use posthaste_sqlx::OpenError as SqlError;
+
+use crate::escape;
+use crate::failure;
+
+const AGAIN: &str = "mend that, then run the doctor again: it shows what else there is";
+
+/// Why the store cannot be opened. Its errors name a fact and, behind a colon, what to do.
+pub(super) fn finding(error: &anyhow::Error) -> Finding {
+    let mut causes = error.chain().map(|cause| escape::one_line(&cause.to_string()));
+    let cannot_be_opened = causes.next().unwrap_or_default();
+    let why = causes.next().unwrap_or_default();
+    let advice = failure::advice(error);
+    let (fact, advice) = match why.split_once(": ") {
+        Some((fact, to_do)) if advice.is_none() && !is_of_server(error) => (fact, to_do),
+        _ => (why.as_str(), advice.unwrap_or(AGAIN)),
+    };
+    let said = causes.last().filter(|said| !fact.contains(said.as_str()));
+    let said = said.map(|said| format!(" ({said})")).unwrap_or_default();
+    Finding::problem(code(error), format!("{cannot_be_opened}: {fact}{said}"), advice)
+}
+
+/// The store was opened, and does not answer.
+pub(super) fn failed(error: StoreError) -> Finding {
+    let error = anyhow::Error::new(error);
+    let causes: Vec<String> = error.chain().map(|cause| escape::one_line(&cause.to_string())).collect();
+    let advice = failure::advice(&error).unwrap_or(AGAIN);
+    Finding::problem("store-failed", format!("the outbox cannot be looked at: {}", causes.join(": ")), advice)
+}
+
+/// Whether these are the server's own words, in which a colon is just a colon.
+fn is_of_server(error: &anyhow::Error) -> bool {
+    matches!(of_redis(error), Some(RedisError::Server(_)))
+}
+
+fn code(error: &anyhow::Error) -> &'static str {
+    const UNREACHABLE: &str = "store-unreachable";
+    let of_sql = error.chain().find_map(|cause| cause.downcast_ref::<SqlError>());
+    match (of_sql, of_redis(error)) {
+        (
+            Some(
+                SqlError::Unreachable { .. }
+                | SqlError::Refused { .. }
+                | SqlError::NoDatabase { .. }
+                | SqlError::NoConnectionLeft { .. },
+            ),
+            _,
+        ) => UNREACHABLE,
+        (
+            Some(
+                SqlError::MissingFile(_)
+                | SqlError::NoSchema { .. }
+                | SqlError::NoForeignTable { .. }
+                | SqlError::TableGone { .. },
+            ),
+            _,
+        ) => "no-outbox",
+        (_, Some(RedisError::Unreachable { .. } | RedisError::Refused { .. })) => UNREACHABLE,
+        _ => "store-unusable",
+    }
+}
+
+fn of_redis(error: &anyhow::Error) -> Option<&RedisError> {
+    error.chain().find_map(|cause| cause.downcast_ref())
+}

@@ -1,0 +1,90 @@
+//! One outbox is examined: its store, and with a configuration its routes and their destinations.
+
+use posthaste::Admin;
+use posthaste::admin::{Finding, Tolerance};
+
+use super::opening;
+use super::report::Examined;
+#[cfg(not(feature = "relay"))]
+use super::report::Seen;
+#[cfg(feature = "relay")]
+use super::{destinations, routes};
+use crate::args::StoreArgs;
+#[cfg(feature = "relay")]
+use crate::config::{OutboxConfig, RouteConfig};
+use crate::connect::{self, Purpose};
+use crate::failure::Usage;
+
+/// An outbox, and what a relay would do with its events, where that is known.
+pub(super) struct Outbox {
+    name: Option<String>,
+    store: StoreArgs,
+    #[cfg(feature = "relay")]
+    routes: Vec<RouteConfig>,
+}
+
+impl Outbox {
+    /// Nobody said where its events go.
+    pub(super) fn alone(store: StoreArgs) -> Self {
+        Self {
+            name: None,
+            store,
+            #[cfg(feature = "relay")]
+            routes: Vec::new(),
+        }
+    }
+
+    #[cfg(feature = "relay")]
+    pub(super) fn configured(config: OutboxConfig, is_named: bool) -> Self {
+        let name = is_named.then_some(config.config.name);
+        Self { name, store: config.store, routes: config.routes }
+    }
+
+    /// Only what was typed wrongly is an error: what cannot be looked at is a finding.
+    pub(super) async fn examine(self, tolerance: &Tolerance) -> anyhow::Result<Examined> {
+        let of_store = self.of_store(tolerance).await?;
+        #[cfg(feature = "relay")]
+        let (routes, seen) = (self.routes.len(), destinations::look(&self.routes).await);
+        #[cfg(not(feature = "relay"))]
+        let (routes, seen) = (0, Seen::default());
+        Ok(Examined {
+            outbox: self.name,
+            store: self.store.url.to_string(),
+            place: self.store.place(),
+            routes,
+            destinations: seen.count,
+            findings: of_store.into_iter().chain(seen.findings).collect(),
+        })
+    }
+
+    async fn of_store(&self, tolerance: &Tolerance) -> anyhow::Result<Vec<Finding>> {
+        let opened = match connect::open(&self.store, Purpose::Look).await {
+            Ok(opened) => opened,
+            Err(error) if error.is::<Usage>() => return Err(error),
+            Err(error) => return Ok(vec![opening::finding(&error)]),
+        };
+        let findings = self.through(&*opened.admin(), tolerance).await;
+        opened.close().await;
+        Ok(findings)
+    }
+
+    async fn through(&self, admin: &dyn Admin, tolerance: &Tolerance) -> Vec<Finding> {
+        match admin.diagnose(tolerance).await {
+            Ok(findings) => findings.into_iter().chain(self.of_routes(admin).await).collect(),
+            Err(error) => vec![opening::failed(error)],
+        }
+    }
+
+    #[cfg(feature = "relay")]
+    async fn of_routes(&self, admin: &dyn Admin) -> Vec<Finding> {
+        if self.routes.is_empty() {
+            return Vec::new();
+        }
+        routes::look(admin, &self.routes).await.unwrap_or_else(|error| vec![opening::failed(error)])
+    }
+
+    #[cfg(not(feature = "relay"))]
+    async fn of_routes(&self, _admin: &dyn Admin) -> Vec<Finding> {
+        Vec::new()
+    }
+}

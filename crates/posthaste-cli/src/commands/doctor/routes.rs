@@ -1,0 +1,76 @@
+//! Whether the routes of a configuration fit what is in its store.
+
+use std::collections::BTreeMap;
+
+use posthaste::admin::{Admin, BacklogBy, Filter, Finding, PageRequest};
+use posthaste::{Status, StoreError};
+
+use crate::config::RouteConfig;
+
+/// What rows wait for that no route takes; the store's own findings tell of them.
+const NO_ROUTE: &str = "no route";
+/// What stands behind a route's name in rows by which it was tried whether the route is open again.
+const PROBED: &str = " (probed)";
+
+pub(super) async fn look(admin: &dyn Admin, routes: &[RouteConfig]) -> Result<Vec<Finding>, StoreError> {
+    let stats = admin.stats().await?;
+    let is_known = |name: &str| routes.iter().any(|route| route.name == name);
+    let mut findings: Vec<Finding> =
+        stats.paused.iter().filter(|route| !is_known(route)).map(|route| paused_in_vain(route)).collect();
+    for group in admin.backlog(BacklogBy::Type, PageRequest::MAX_LIMIT).await?.groups {
+        let types = group.key.unwrap_or_default();
+        if !routes.iter().any(|route| route.takes(&types)) {
+            findings.push(without_route(&types, group.count));
+        }
+    }
+    if stats.parked > 0 {
+        let parked = parked(admin).await?.into_iter().filter(|(route, _)| !is_known(route));
+        findings.extend(parked.map(|(route, count)| without_destination(&route, count)));
+    }
+    Ok(findings)
+}
+
+/// How many events wait for each route, of those that are pending longest.
+async fn parked(admin: &dyn Admin) -> Result<BTreeMap<String, u64>, StoreError> {
+    let mut counts = BTreeMap::new();
+    for status in [Status::New, Status::Retry] {
+        let page = PageRequest::first(PageRequest::MAX_LIMIT);
+        for row in admin.list(&Filter::status(status), &page).await?.items {
+            let route = row.parked.as_deref().map(|route| route.strip_suffix(PROBED).unwrap_or(route));
+            if let Some(route) = route.filter(|route| *route != NO_ROUTE) {
+                *counts.entry(route.to_owned()).or_default() += 1;
+            }
+        }
+    }
+    Ok(counts)
+}
+
+fn without_destination(route: &str, count: u64) -> Finding {
+    Finding::warning(
+        "route-without-destination",
+        format!(
+            "events that wait for the route {route:?}, which has no destination because it is not in this \
+             configuration: {count}"
+        ),
+        "write the route into the configuration again; if it was renamed, wait: they are looked at again in time, \
+         and then take the route of their type",
+    )
+}
+
+fn without_route(types: &str, count: u64) -> Finding {
+    Finding::warning(
+        "type-without-route",
+        format!("events of type {types:?} that no route of this configuration takes: {count}"),
+        "add a route for the type, or one for everything: after the grace for events without a route they are DEAD",
+    )
+}
+
+fn paused_in_vain(route: &str) -> Finding {
+    Finding::warning(
+        "unknown-paused-route",
+        format!(
+            "{route:?} is paused, and no route of this configuration has that name, so that it stops nothing"
+        ),
+        format!("see whether another name was meant; then posthaste resume {route:?}"),
+    )
+}

@@ -1,0 +1,292 @@
+//! `posthaste doctor`: what it says, its exit codes, and what it finds about routes and destinations. What each store
+//! and each broker is found to suffer from is tested beside them.
+
+use std::net::TcpListener;
+
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+
+use crate::kit::{Said, Shop};
+use crate::mysql_kit::MySqlShop;
+use crate::postgres_kit::PgShop;
+use crate::redis_kit::RedisShop;
+
+/// Whatever is said, this is not in it.
+const SENTINEL: &str = "s3ntinel-PW-9f";
+
+fn nobody() -> String {
+    TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port").to_string()
+}
+
+/// The codes that an answer in JSON has, outbox by outbox.
+fn codes<'a>(answer: &'a Value) -> Vec<Vec<&'a str>> {
+    let outboxes = answer["outboxes"].as_array().expect("outboxes");
+    let of_outbox = |outbox: &'a Value| {
+        let findings = outbox["findings"].as_array().expect("findings");
+        findings.iter().map(|finding| finding["code"].as_str().expect("a code")).collect()
+    };
+    outboxes.iter().map(of_outbox).collect()
+}
+
+#[test]
+fn healthy_outbox_is_one_line() {
+    let shop = Shop::empty();
+    assert_snapshot!(shop.run("doctor"), @"
+    outbox_event in sqlite:shop.db is healthy: looked at its store
+    --- exit code 0
+    ");
+    assert_snapshot!(shop.run("doctor --output json"), @r#"
+    {"healthy":true,"outboxes":[{"healthy":true,"outbox":null,"store":"sqlite:shop.db","table":"outbox_event","routes":0,"destinations":0,"findings":[]}]}
+    --- exit code 0
+    "#);
+    let args = ["doctor", "--publish", "Order.*=stdout:", "--publish", "stdout:"];
+    assert_snapshot!(shop.run_args(&args), @"
+    outbox_event in sqlite:shop.db is healthy: looked at its store, 2 routes and 1 destination
+    --- exit code 0
+    ");
+}
+
+/// A server may have notes of its own, which make nobody ill.
+fn assert_healthy(said: &Said) {
+    assert_eq!(said.code, 0, "{said}");
+    let first = said.stdout.lines().next().expect("a line");
+    assert!(first.ends_with(" is healthy: looked at its store"), "{said}");
+}
+
+#[test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+fn healthy_outbox_on_postgres() {
+    let shop = PgShop::empty();
+    assert_healthy(&shop.run("doctor"));
+    shop.end();
+}
+
+#[test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+fn healthy_outbox_on_mariadb() {
+    let shop = MySqlShop::empty();
+    assert_healthy(&shop.run("doctor"));
+    shop.end();
+}
+
+#[test]
+#[ignore = "needs Redis: cargo xtask test"]
+fn healthy_outbox_on_redis() {
+    let shop = RedisShop::empty();
+    shop.write_ids("OrderPlaced", &["o-1".to_owned()]);
+    assert_healthy(&shop.run("doctor"));
+    shop.end();
+}
+
+/// The words of a finding are the store's.
+#[test]
+fn what_is_wrong_is_said_with_its_remedy_and_the_worst_comes_first() {
+    let shop = Shop::seeded();
+    let said = shop.run("doctor --late 0s");
+    assert_eq!((said.code, said.stderr.as_str()), (1, ""), "{said}");
+    let lines: Vec<&str> = said.stdout.lines().collect();
+    let [heading, problem, remedy, warning, second_remedy] = lines[..] else { panic!("{said}") };
+    assert_eq!(heading, "outbox_event in sqlite:shop.db");
+    assert_eq!(problem, "problem: the oldest pending event has waited for 0s [late]");
+    assert_eq!(warning, "warning: DEAD events: 3 [dead-events]");
+    assert!([remedy, second_remedy].iter().all(|line| line.starts_with("  ") && line.len() > 10), "{said}");
+
+    let said = shop.run("doctor --output json");
+    assert_eq!((said.code, said.stderr.as_str()), (1, ""), "{said}");
+    let mut answer: Value = serde_json::from_str(&said.stdout).expect("a document");
+    assert!(answer["outboxes"][0]["findings"][0]["advice"].take().is_string(), "{said}");
+    assert_snapshot!(answer, @r#"{"healthy":false,"outboxes":[{"destinations":0,"findings":[{"advice":null,"code":"dead-events","severity":"warning","what":"DEAD events: 3"}],"healthy":false,"outbox":null,"routes":0,"store":"sqlite:shop.db","table":"outbox_event"}]}"#);
+}
+
+#[test]
+#[ignore = "needs PostgreSQL, MariaDB and Redis: cargo xtask test"]
+fn dead_events_are_found_on_every_server() {
+    let (postgres, mysql, redis) = (PgShop::seeded(), MySqlShop::seeded(), RedisShop::seeded());
+    for said in [postgres.run("doctor"), mysql.run("doctor"), redis.run("doctor")] {
+        assert_eq!(said.code, 1, "{said}");
+        assert!(said.stdout.contains("\nwarning: DEAD events: 3 [dead-events]\n  look at "), "{said}");
+    }
+    postgres.end();
+    mysql.end();
+    redis.end();
+}
+
+#[test]
+fn outbox_that_is_not_there_is_a_finding() {
+    let shop = Shop::without_file();
+    assert_snapshot!(shop.run("doctor"), @"
+    outbox_event in sqlite:shop.db
+    problem: the outbox in sqlite:shop.db cannot be opened: there is no database file shop.db [no-outbox]
+      create it with `posthaste migrate apply`, with `?mode=rwc` in the URL, or with `create_if_missing(true)`
+    --- exit code 1
+    ");
+    assert!(!shop.path("shop.db").exists(), "looking creates nothing");
+    assert_snapshot!(shop.run("doctor --store sqlite:."), @"
+    outbox_event in sqlite:.
+    problem: the outbox in sqlite:. cannot be opened: the database failed: error returned from database: (code: 14) unable to open database file [store-unusable]
+      see that the path leads to a database file which this user may read and write
+    --- exit code 1
+    ");
+    let shop = Shop::empty();
+    let answer = shop.json("doctor --table billing");
+    assert_eq!((codes(&answer), &answer["healthy"]), (vec![vec!["no-outbox"]], &json!(false)));
+}
+
+#[test]
+fn server_that_is_not_there_is_a_finding_and_its_password_stays_secret() {
+    let shop = Shop::without_file();
+    let nobody = nobody();
+    for scheme in ["postgres", "mysql", "redis"] {
+        let said = shop.run(&format!("doctor --store {scheme}://ann:{SENTINEL}@{nobody}/0"));
+        assert_eq!((said.code, said.stderr.as_str()), (1, ""), "{said}");
+        assert!(
+            said.stdout.contains("cannot be reached") && said.stdout.contains("[store-unreachable]"),
+            "{said}"
+        );
+        assert!(said.stdout.contains("see that") && !said.stdout.contains(SENTINEL), "{said}");
+    }
+}
+
+#[test]
+fn routes_that_do_not_fit_the_store_are_found() {
+    let shop = Shop::seeded();
+    shop.sql("DELETE FROM outbox_event WHERE status = 3");
+    shop.sql("UPDATE outbox_event SET parked = 'mail (probed)', available_at = 4102444800000000 WHERE event_id = 'n-1'");
+    shop.run("pause shiping");
+    let said = shop.run_args(&["doctor", "--publish", "Invoice.*=stdout:"]);
+    assert_eq!(said.code, 1, "{said}");
+    let (warnings, notes) = said.stdout.split_once("\nnote: ").expect("a note of the store");
+    assert!(notes.contains("[parked-route]"), "{said}");
+    assert_snapshot!(warnings, @r#"
+    outbox_event in sqlite:shop.db
+    warning: "shiping" is paused, and no route of this configuration has that name, so that it stops nothing [unknown-paused-route]
+      see whether another name was meant; then posthaste resume "shiping"
+    warning: events of type "Order:OrderPlaced" that no route of this configuration takes: 2 [type-without-route]
+      add a route for the type, or one for everything: after the grace for events without a route they are DEAD
+    warning: events that wait for the route "mail", which has no destination because it is not in this configuration: 1 [route-without-destination]
+      write the route into the configuration again; if it was renamed, wait: they are looked at again in time, and then take the route of their type
+    "#);
+}
+
+#[test]
+fn routes_that_fit_are_no_finding() {
+    let shop = Shop::seeded();
+    shop.sql("DELETE FROM outbox_event WHERE status = 3");
+    shop.sql(
+        "UPDATE outbox_event SET parked = 'mail', available_at = 4102444800000000 WHERE event_id = 'n-1'",
+    );
+    let config = r#"
+        [outbox.shop]
+        store = "sqlite:shop.db"
+        [[outbox.shop.route]]
+        name = "mail"
+        aggregate = "Or*"
+        event = "*Placed"
+        tenant = "acme"
+        publish = "stdout:"
+    "#;
+    std::fs::write(shop.path("posthaste.toml"), config).expect("a file");
+    let answer = shop.json("doctor --config posthaste.toml");
+    assert_eq!((codes(&answer), &answer["healthy"]), (vec![vec!["parked-route"]], &json!(true)), "{answer}");
+    assert_eq!(
+        (&answer["outboxes"][0]["outbox"], &answer["outboxes"][0]["routes"]),
+        (&json!("shop"), &json!(1))
+    );
+}
+
+#[test]
+fn all_outboxes_of_a_configuration_are_looked_at() {
+    let shop = Shop::empty();
+    let config = format!(
+        r#"
+        [outbox.shop]
+        store = "sqlite:shop.db"
+        [[outbox.shop.route]]
+        publish = "stdout:"
+        [outbox.billing]
+        store = "postgres://ann:{SENTINEL}@{}/billing"
+        [[outbox.billing.route]]
+        name = "invoices"
+        aggregate = "Invoice"
+        publish = "file:///no/such/folder/invoices.jsonl"
+        [[outbox.billing.route]]
+        name = "rest"
+        publish = {{ paper = "file:///no/such/folder/invoices.jsonl", screen = "stdout:" }}
+        "#,
+        nobody()
+    );
+    std::fs::write(shop.path("posthaste.toml"), config).expect("a file");
+    let said = shop.run("doctor --config posthaste.toml");
+    assert_eq!(said.code, 1, "{said}");
+    let (first, second) = said.stdout.split_once("\n\n").expect("two outboxes");
+    assert_eq!(
+        first,
+        "shop, outbox_event in sqlite:shop.db is healthy: looked at its store, 1 route and 1 destination"
+    );
+    assert!(second.starts_with("billing, outbox_event in postgres://***@127.0.0.1:"), "{said}");
+    let unreached = "\nproblem: the routes \"invoices\", \"rest\" to file:///no/such/folder/invoices.jsonl: no line can \
+                     be written: check the path and its rights: ";
+    assert!(second.contains(unreached) && second.contains("[store-unreachable]"), "{said}");
+    assert!(!said.to_string().contains(SENTINEL), "{said}");
+    let answer = shop.json("doctor --config posthaste.toml");
+    assert_eq!(codes(&answer), [vec![], vec!["store-unreachable", "destination-unreachable"]], "{answer}");
+}
+
+/// Each publisher says that nobody is there, and none says a password.
+#[test]
+fn destinations_that_are_not_there_are_found_and_tell_no_secret() {
+    let (shop, nobody) = (Shop::empty(), nobody());
+    for url in [
+        format!("amqp://ann:{SENTINEL}@{nobody}/%2f?exchange=e&management=http://ann:{SENTINEL}@{nobody}"),
+        format!("nats://ann:{SENTINEL}@{nobody}/orders"),
+        format!("redis-stream://ann:{SENTINEL}@{nobody}/0?stream=orders"),
+        format!("kafka://ann:{SENTINEL}@{nobody}/orders?timeout=3&security.protocol=plaintext"),
+    ] {
+        let said = shop.run_args(&["doctor", "--publish", &url]);
+        assert_eq!((said.code, said.stderr.as_str()), (1, ""), "{said}");
+        assert!(said.stdout.contains("\nproblem: the route \"*\" to "), "{said}");
+        assert!(said.stdout.contains("[destination-unreachable]"), "{said}");
+        assert!(!said.to_string().contains(SENTINEL), "{said}");
+    }
+}
+
+/// What the broker's client logs when it ends is not shown.
+#[test]
+#[ignore = "needs RabbitMQ: cargo xtask test"]
+fn note_is_healthy_and_nothing_else_is_said() {
+    let broker = std::env::var("POSTHASTE_TEST_AMQP_URL").expect("run `cargo xtask services up`");
+    let url = format!("{broker}?exchange=amq.topic");
+    let said = Shop::empty().run_args(&["doctor", "--publish", &url]);
+    assert_eq!((said.code, said.stderr.as_str()), (0, ""), "{said}");
+    assert!(said.stdout.contains("\nnote: the route \"*\" to amqp://***@"), "{said}");
+    assert!(said.stdout.contains("[rabbitmq-queues-unknown]"), "{said}");
+}
+
+#[test]
+#[ignore = "needs NATS: cargo xtask test"]
+fn broker_is_asked_too() {
+    let shop = Shop::empty();
+    let nats = std::env::var("POSTHASTE_TEST_NATS_URL").expect("run `cargo xtask services up`");
+    let nats = nats.split(',').next().expect("a server");
+    let said = shop.run_args(&["doctor", "--publish", &format!("Order.*={nats}/nobody.takes.this")]);
+    let expected = format!(
+        "problem: the route \"Order.*\" to {nats}/nobody.takes.this: no stream takes the subject nobody.takes.this, so \
+         that every event for it fails [nats-no-stream]\n  create one, or add the subject to the subjects of one\n"
+    );
+    assert!(said.stdout.ends_with(&expected), "{said}");
+    assert_eq!(said.code, 1);
+}
+
+#[test]
+fn configuration_that_is_wrong_is_wrong_usage() {
+    let shop = Shop::empty();
+    let config = "[outbox.shop]\nstore = \"sqlite:shop.db\"\n[[outbox.shop.route]]\npublish = {}\n";
+    std::fs::write(shop.path("posthaste.toml"), config).expect("a file");
+    let said = shop.run("doctor --config posthaste.toml");
+    assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{said}");
+    assert!(said.stderr.contains("is empty: write NAME"), "a route without a destination: {said}");
+    let said = shop.command(&["doctor"]).env_remove("POSTHASTE_STORE").output().expect("the binary starts");
+    let said = Said::of(said);
+    assert_eq!(said.code, 2, "{said}");
+    assert!(said.stderr.contains("the store is missing: write --store URL"), "{said}");
+}
