@@ -145,16 +145,7 @@ impl Admin for RedisStore {
     }
 
     async fn diagnose(&self, tolerance: &Tolerance) -> Result<Vec<Finding>, StoreError> {
-        let stats = self.stats().await?;
-        let mut findings = Vec::new();
-        findings.extend(stats.oldest_pending.and_then(|age| Finding::late(age, tolerance)));
-        findings.extend(Finding::dead(stats.dead));
-        let (unreadable, parked) = self.look_at_pending().await?;
-        findings.extend(Finding::unreadable(unreadable));
-        let parked = parked.into_iter().filter(|(route, _)| !stats.paused.contains(route));
-        findings.extend(parked.map(|(route, count)| Finding::parked(&route, count)));
-        findings.extend(self.look_at_server().await);
-        Ok(findings)
+        self.read_findings(tolerance).await
     }
 
     async fn audit(&self, page: &PageRequest) -> Result<Page<AuditEntry>, StoreError> {
@@ -370,61 +361,6 @@ impl RedisStore {
         let call =
             self.scripts().note.on(self.keys().first()).arg("").arg(actor).arg(action).arg(target).arg(rows);
         call.run::<u8>(self.link()).await.map(|_| ())
-    }
-
-    /// How many of the oldest pending rows cannot be read, and how many wait for each route.
-    async fn look_at_pending(&self) -> Result<(u64, HashMap<String, u64>), StoreError> {
-        let (mut unreadable, mut parked, mut after, mut looked) = (0, HashMap::new(), None, 0);
-        let pending = Filter::status(Status::New);
-        loop {
-            let (rows, next) = self.page(&pending, after, PAGE, Direction::OldestFirst).await?;
-            looked += rows.len();
-            for row in rows {
-                unreadable += u64::from(row.malformed.is_some());
-                if let Some(route) = row.parked {
-                    *parked.entry(route).or_insert(0) += 1;
-                }
-            }
-            match next {
-                Some(next) if looked < LOOK => after = Some(next),
-                _ => return Ok((unreadable, parked)),
-            }
-        }
-    }
-
-    /// What the server's settings mean for the outbox. A server that does not tell is not blamed.
-    async fn look_at_server(&self) -> Vec<Finding> {
-        let mut get = redis::cmd("CONFIG");
-        get.arg("GET").arg("*");
-        let Ok(settings) = self.link().query::<HashMap<String, String>>(&get).await else {
-            return Vec::new();
-        };
-        let is = |name: &str, value: &str| settings.get(name).is_some_and(|found| found == value);
-        let mut findings = Vec::new();
-        if !settings.contains_key("maxmemory-policy") {
-            return findings;
-        }
-        if !is("maxmemory-policy", "noeviction") && !is("maxmemory", "0") {
-            findings.push(Finding::problem(
-                "redis-eviction",
-                "the server deletes keys when its memory is full, those of the outbox too",
-                "set maxmemory-policy to noeviction",
-            ));
-        }
-        if is("appendonly", "no") {
-            findings.push(Finding::problem(
-                "redis-persistence",
-                "the server keeps its data in memory only, or in snapshots: a crash loses events",
-                "set appendonly to yes",
-            ));
-        } else if !is("appendfsync", "always") {
-            findings.push(Finding::note(
-                "redis-fsync",
-                "a crash of the machine can lose the last second of writes (appendfsync is not always)",
-                "set appendfsync to always where that matters more than speed",
-            ));
-        }
-        findings
     }
 }
 

@@ -7,6 +7,8 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 #[cfg(feature = "cluster")]
 use redis::cluster_async::ClusterConnection;
+#[cfg(feature = "cluster")]
+use redis::cluster_routing::{MultipleNodeRoutingInfo, RoutingInfo};
 use redis::{AsyncConnectionConfig, Client, Cmd, FromRedisValue, RedisError, RedisResult};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -62,6 +64,20 @@ impl Link {
             Self::Server(server) => server.query(cmd).await,
             #[cfg(feature = "cluster")]
             Self::Cluster(connection) => cmd.query_async(&mut connection.clone()).await,
+        }
+    }
+
+    /// Asks the server, or every primary of a cluster; each answer comes with the name of who gave it.
+    pub(crate) async fn query_each<T: FromRedisValue>(&self, cmd: &Cmd) -> RedisResult<Vec<(String, T)>> {
+        match self {
+            Self::Server(server) => Ok(vec![("the server".to_owned(), server.query(cmd).await?)]),
+            #[cfg(feature = "cluster")]
+            Self::Cluster(connection) => {
+                let primaries = RoutingInfo::MultiNode((MultipleNodeRoutingInfo::AllMasters, None));
+                let answers = connection.clone().route_command(cmd.clone(), primaries).await?;
+                let answers: Vec<(String, T)> = redis::from_redis_value(answers)?;
+                Ok(answers.into_iter().map(|(node, answer)| (format!("the node {node}"), answer)).collect())
+            }
         }
     }
 

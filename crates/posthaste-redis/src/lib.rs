@@ -32,6 +32,7 @@ mod background;
 mod backlog;
 mod body;
 mod connection;
+mod diagnose;
 mod error;
 mod expiry;
 #[cfg(test)]

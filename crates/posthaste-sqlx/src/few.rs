@@ -110,6 +110,12 @@ where
         self.turns.is_closed()
     }
 
+    /// A connection that is not one of the few, and the caller's to close.
+    #[cfg(feature = "postgres")]
+    pub(crate) async fn open_another(&self) -> Result<DB::Connection, sqlx::Error> {
+        timeout(PATIENCE, self.connect()).await.map_err(|_| sqlx::Error::PoolTimedOut)?
+    }
+
     async fn take(&self) -> Result<DB::Connection, sqlx::Error> {
         let idle = self.idle().pop();
         match idle {

@@ -1,74 +1,81 @@
-//! What a store has seen of its rows that looks wrong.
+//! What the databases share when they are asked what is wrong.
 
-use posthaste::admin::{Finding, Stats, Tolerance};
+use posthaste::admin::{Finding, ParkedRoute};
 
-/// More routes than this are not looked at: each costs a statement.
+/// More routes than this are not looked at: each costs two statements.
 const MOST_ROUTES: usize = 50;
 
-#[derive(Debug)]
-pub(crate) struct Signs {
-    /// Pending rows that cannot be read.
-    unreadable: u64,
-    /// Routes for which events wait, in order, and how many do.
-    parked: Vec<(String, u64)>,
+/// Routes for which events wait, found one behind the other.
+#[derive(Debug, Default)]
+pub(crate) struct Routes {
+    found: Vec<ParkedRoute>,
     is_complete: bool,
 }
 
-impl Signs {
-    pub(crate) fn new(unreadable: usize) -> Self {
-        Self { unreadable: unreadable as u64, parked: Vec::new(), is_complete: false }
-    }
-
+impl Routes {
     /// The route behind which to look for the next; none if there is nothing more to see.
-    pub(crate) fn last_route(&self) -> Option<&str> {
-        let last = self.parked.last().map_or("", |(route, _)| route);
-        (!self.is_complete && self.parked.len() < MOST_ROUTES).then_some(last)
+    pub(crate) fn last(&self) -> Option<String> {
+        let last = self.found.last().map(|parked| parked.route.clone()).unwrap_or_default();
+        (!self.is_complete && self.found.len() < MOST_ROUTES).then_some(last)
     }
 
-    pub(crate) fn add_route(&mut self, route: String, waiting: u64) {
+    pub(crate) fn add(&mut self, parked: ParkedRoute) {
         // A name that is no text cannot be asked for, so that it would come again and again.
-        self.is_complete = self.last_route() == Some(&route);
+        self.is_complete = parked.waiting == 0 || self.last().as_ref() == Some(&parked.route);
         if !self.is_complete {
-            self.parked.push((route, waiting));
+            self.found.push(parked);
         }
     }
 
-    /// What to tell the operator, with what the counts say.
-    pub(crate) fn findings(&self, stats: &Stats, tolerance: &Tolerance) -> Vec<Finding> {
-        let parked = self.parked.iter().filter(|(route, _)| !stats.paused.contains(route));
-        let mut findings = Vec::new();
-        findings.extend(stats.oldest_pending.and_then(|age| Finding::late(age, tolerance)));
-        findings.extend(Finding::dead(stats.dead));
-        findings.extend(Finding::unreadable(self.unreadable));
-        findings.extend(parked.map(|(route, waiting)| Finding::parked(route, *waiting)));
-        findings
+    pub(crate) fn into_found(self) -> Vec<ParkedRoute> {
+        self.found
     }
+}
+
+/// An index of ours that is gone, and the statement that brings it back.
+pub(crate) fn missing_index(index: &str, statement: &str) -> Finding {
+    Finding::problem(
+        "missing-index",
+        format!(
+            "the index {index} is gone: what it was made for reads the whole table, so the rows were not \
+             looked at"
+        ),
+        format!("create it again: {statement}"),
+    )
+}
+
+/// An index of ours that is there and of no use. `why` says what is wrong with it.
+pub(crate) fn unused_index(index: &str, why: &str, mend: &str) -> Finding {
+    Finding::problem(
+        "unused-index",
+        format!(
+            "the index {index} is there, but {why}: what it was made for reads the whole table, so the rows \
+             were not looked at"
+        ),
+        mend,
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn looking_at_routes_ends_whatever_the_database_answers() {
-        let mut signs = Signs::new(0);
-        signs.add_route("mail".to_owned(), 3);
-        assert_eq!(signs.last_route(), Some("mail"));
-        signs.add_route("mail".to_owned(), 3);
-        assert_eq!(signs.last_route(), None);
-        let mut signs = Signs::new(0);
-        (0..MOST_ROUTES).for_each(|n| signs.add_route(n.to_string(), 1));
-        assert_eq!(signs.last_route(), None);
+    fn parked(route: &str, waiting: u64) -> ParkedRoute {
+        ParkedRoute { route: route.to_owned(), waiting, ..ParkedRoute::default() }
     }
 
     #[test]
-    fn paused_routes_are_no_finding() {
-        let mut signs = Signs::new(1);
-        signs.add_route("mail".to_owned(), 3);
-        signs.add_route("sms".to_owned(), 200_000);
-        let stats = Stats { paused: ["mail".to_owned()].into(), ..Stats::default() };
-        let findings = signs.findings(&stats, &Tolerance::default());
-        assert_eq!(findings.len(), 2);
-        assert!(findings[1].what.contains("sms") && findings[1].what.contains("more than 100000"));
+    fn looking_at_routes_ends_whatever_the_database_answers() {
+        let mut routes = Routes::default();
+        routes.add(parked("mail", 3));
+        assert_eq!(routes.last().as_deref(), Some("mail"));
+        routes.add(parked("mail", 3));
+        assert_eq!(routes.last(), None);
+        let mut routes = Routes::default();
+        routes.add(parked("", 0));
+        assert_eq!((routes.last(), routes.into_found().len()), (None, 0));
+        let mut routes = Routes::default();
+        (0..MOST_ROUTES).for_each(|n| routes.add(parked(&n.to_string(), 1)));
+        assert_eq!(routes.last(), None);
     }
 }

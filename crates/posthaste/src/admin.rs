@@ -2,7 +2,10 @@
 
 mod backlog;
 mod finding;
+mod server;
+mod signs;
 mod tolerance;
+mod words;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -18,6 +21,7 @@ use crate::time::Timestamp;
 
 pub use self::backlog::{Backlog, BacklogBy, BacklogGroup};
 pub use self::finding::{Finding, Severity};
+pub use self::signs::{LostLeases, ParkedRoute, PausedRoute, Signs};
 pub use self::tolerance::Tolerance;
 
 /// Looks into a store and mends what needs a person. The command line and the dashboard speak

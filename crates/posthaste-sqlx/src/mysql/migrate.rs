@@ -21,9 +21,12 @@ struct Step {
 
 const STEPS: [Step; 1] = [Step {
     migration: Migration { version: 1, name: "outbox" },
-    table: include_str!("../../migrations/mysql/0001_table.sql"),
+    table: TABLE,
     rest: include_str!("../../migrations/mysql/0001_rest.sql"),
 }];
+
+/// What creates the table with its indexes.
+pub(super) const TABLE: &str = include_str!("../../migrations/mysql/0001_table.sql");
 
 impl Step {
     /// What takes the place of the first step's own table where there is one already.

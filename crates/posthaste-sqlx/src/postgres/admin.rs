@@ -165,9 +165,7 @@ impl Admin for PgStore {
     }
 
     async fn diagnose(&self, tolerance: &Tolerance) -> Result<Vec<Finding>, StoreError> {
-        let stats = self.stats().await?;
-        let signs = self.read(async |connection| diagnose::read(self.sql(), connection).await).await?;
-        Ok(signs.findings(&stats, tolerance))
+        diagnose::findings(self, tolerance).await
     }
 
     async fn audit(&self, page: &PageRequest) -> Result<Page<AuditEntry>, StoreError> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use posthaste::StoreError;
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{ConnectOptions as _, PgConnection, Postgres};
+use sqlx::{ConnectOptions as _, Connection as _, PgConnection, Postgres};
 
 use crate::OpenError;
 use crate::few::Few;
@@ -128,6 +128,23 @@ impl Connections {
         work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
     ) -> Result<T, StoreError> {
         self.operator.together(BEGIN, work).await.map_err(|error| self.failed(error))
+    }
+
+    /// Runs work on two connections at once that are both open. One of them is for this alone: nobody waits
+    /// for a second one while holding the first.
+    pub(super) async fn with_two<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut PgConnection, &mut PgConnection) -> Result<T, sqlx::Error>,
+    ) -> Result<T, sqlx::Error> {
+        let mut another = self.operator.open_another().await?;
+        let answer = self.operator.with(async |connection| work(connection, &mut another).await).await;
+        // It was of use; whether it ends well does not matter.
+        let _ = another.close().await;
+        answer
+    }
+
+    pub(super) fn path(&self) -> Path {
+        self.path
     }
 
     /// Says what an error means and what to do, where that is known.

@@ -17,8 +17,11 @@ struct Step {
 const STEPS: [Step; 1] = [Step {
     migration: Migration { version: 1, name: "outbox" },
     table: include_str!("../../migrations/postgres/0001_table.sql"),
-    rest: include_str!("../../migrations/postgres/0001_rest.sql"),
+    rest: INDEXES,
 }];
+
+/// What creates the indexes, among others.
+pub(super) const INDEXES: &str = include_str!("../../migrations/postgres/0001_rest.sql");
 
 impl Step {
     /// What takes the place of the first step's own table where there is one already.

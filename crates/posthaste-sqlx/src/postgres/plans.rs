@@ -172,7 +172,7 @@ async fn fresh_plans_use_the_right_index() {
 }
 
 /// What an operator asks for, on a table of which the planner knows nothing, or too much.
-fn bounded() -> [(&'static str, &'static [&'static str]); 8] {
+fn bounded() -> [(&'static str, &'static [&'static str]); 10] {
     let pending: &[&str] = &["outbox_event_pending"];
     [
         (stats::BOUNDED, &["outbox_event_pending", "outbox_event_done", "outbox_event_dead"]),
@@ -180,8 +180,10 @@ fn bounded() -> [(&'static str, &'static [&'static str]); 8] {
         (backlog::BY_TYPE, pending),
         (backlog::BY_TENANT, pending),
         (backlog::MORE, pending),
-        (diagnose::DOUBTFUL, pending),
-        (diagnose::PARKED, &["outbox_event_parked"]),
+        (diagnose::rows::DOUBTFUL, pending),
+        (diagnose::rows::PARKED, &["outbox_event_parked"]),
+        (diagnose::rows::PARKED_ROWS, &["outbox_event_parked"]),
+        (diagnose::rows::NEWEST, &["outbox_event_seq_key"]),
         (admin::DEAD_GROUPS, &["outbox_event_dead"]),
     ]
 }

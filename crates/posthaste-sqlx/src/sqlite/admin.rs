@@ -160,9 +160,7 @@ impl Admin for SqliteStore {
     }
 
     async fn diagnose(&self, tolerance: &Tolerance) -> Result<Vec<Finding>, StoreError> {
-        let stats = self.stats().await?;
-        let signs = self.read(async |connection| diagnose::read(self.sql(), connection).await).await?;
-        Ok(signs.findings(&stats, tolerance))
+        diagnose::findings(self, tolerance).await
     }
 
     async fn audit(&self, page: &PageRequest) -> Result<Page<AuditEntry>, StoreError> {
@@ -186,7 +184,7 @@ struct Action<'a> {
 }
 
 impl SqliteStore {
-    async fn read<T>(
+    pub(super) async fn read<T>(
         &self,
         work: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, sqlx::Error>,
     ) -> Result<T, StoreError> {

@@ -79,6 +79,10 @@ impl Connections {
         failed(explain(error, &self.path))
     }
 
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     pub(super) async fn close(&self) {
         self.write.close().await;
         self.read.close().await;

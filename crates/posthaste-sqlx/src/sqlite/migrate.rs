@@ -11,8 +11,10 @@ use super::connection::{be_patient, engine_options, explain, reader_options};
 use crate::sql::Sql;
 use crate::{Migration, OpenError, SchemaState};
 
-const MIGRATIONS: [(Migration, &str); 1] =
-    [(Migration { version: 1, name: "outbox" }, include_str!("../../migrations/sqlite/0001_outbox.sql"))];
+const MIGRATIONS: [(Migration, &str); 1] = [(Migration { version: 1, name: "outbox" }, TABLES)];
+
+/// What creates the tables and their indexes.
+pub(super) const TABLES: &str = include_str!("../../migrations/sqlite/0001_outbox.sql");
 
 const LATEST: u32 = MIGRATIONS[MIGRATIONS.len() - 1].0.version;
 

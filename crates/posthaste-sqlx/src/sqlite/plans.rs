@@ -55,7 +55,7 @@ const EXPECTED: [Expected<'static>; 22] = [
     },
     by(
         "parked for a route",
-        diagnose::PARKED,
+        diagnose::rows::PARKED,
         "SEARCH outbox_event USING COVERING INDEX outbox_event_parked (parked=?)",
     ),
 ];

@@ -17,8 +17,18 @@ pub struct Tolerance {
     /// How much of a limit of the server may be used up, such as its connections, in percent. Default: 80.
     pub used: u8,
     /// From how many rows on that the database has not cleaned up yet they count, if they are also more than
-    /// the rows that live. Default: 10,000.
+    /// the rows that live. MySQL and MariaDB tell transactions, of all tables: ten times as many are borne.
+    /// Default: 10,000.
     pub dead_rows: u64,
+    /// How large the write-ahead log of a SQLite file may be, in bytes. Default: 64 MiB.
+    pub wal_bytes: u64,
+}
+
+impl Tolerance {
+    /// Whether more of a limit is used up than is borne. A limit of zero is none.
+    pub fn is_used_up(&self, used: u64, limit: u64) -> bool {
+        limit > 0 && u128::from(used) * 100 > u128::from(limit) * u128::from(self.used)
+    }
 }
 
 impl Default for Tolerance {
@@ -30,6 +40,21 @@ impl Default for Tolerance {
             skew: Duration::from_secs(5),
             used: 80,
             dead_rows: 10_000,
+            wal_bytes: 64 * 1024 * 1024,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limit_is_used_up_above_the_percentage() {
+        let tolerance = Tolerance { used: 80, ..Tolerance::default() };
+        assert!(!tolerance.is_used_up(80, 100) && tolerance.is_used_up(81, 100));
+        assert!(!tolerance.is_used_up(u64::MAX, 0));
+        assert!(tolerance.is_used_up(u64::MAX, u64::MAX));
+        assert!(Tolerance { used: 0, ..tolerance }.is_used_up(1, u64::MAX));
     }
 }

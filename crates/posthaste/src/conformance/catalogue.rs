@@ -184,6 +184,15 @@ macro_rules! store_conformance {
                 purge_of_an_operator_is_audited
                 diagnosis_never_fails
             }
+            diagnose {
+                healthy_outbox_has_no_findings
+                late_event_is_found
+                dead_events_are_found
+                forgotten_pause_is_found
+                events_that_wait_for_a_route_are_found_with_the_reason
+                event_that_loses_its_leases_is_found
+                producer_whose_clock_is_ahead_is_found
+            }
         }
     };
 }

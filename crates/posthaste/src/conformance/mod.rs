@@ -15,6 +15,7 @@ pub mod admin;
 mod catalogue;
 pub mod claim;
 pub mod destination;
+pub mod diagnose;
 pub mod hook;
 mod hostile;
 mod kit;

@@ -7,6 +7,7 @@ use std::ops::Bound;
 use async_trait::async_trait;
 
 use super::MemoryStore;
+use super::diagnose;
 use super::row::Row;
 use super::store::{oldest_pending, purge_rows};
 use super::table::Table;
@@ -116,7 +117,8 @@ impl Admin for MemoryStore {
 
     async fn diagnose(&self, tolerance: &Tolerance) -> Result<Vec<Finding>, StoreError> {
         let now = self.now();
-        Ok(diagnose(&self.table(), now, tolerance))
+        let table = self.table();
+        Ok(diagnose::read(&table, now).findings(&stats(&table, now), tolerance))
     }
 
     async fn audit(&self, page: &PageRequest) -> Result<Page<AuditEntry>, StoreError> {
@@ -280,15 +282,4 @@ fn group_dead(table: &Table) -> Vec<DeadGroup> {
         group.last = group.last.max(row.done_at);
     }
     groups.into_values().collect()
-}
-
-fn diagnose(table: &Table, now: Timestamp, tolerance: &Tolerance) -> Vec<Finding> {
-    let unreadable = table.rows.values().filter(|row| row.is_pending() && row.defect().is_some()).count();
-    let parked = table.index.parked.iter().filter(|(route, _)| !table.paused.contains(&***route));
-    let mut findings = Vec::new();
-    findings.extend(oldest_pending(table, now).and_then(|age| Finding::late(age, tolerance)));
-    findings.extend(Finding::dead(table.index.dead.len() as u64));
-    findings.extend(Finding::unreadable(unreadable as u64));
-    findings.extend(parked.map(|(route, seqs)| Finding::parked(route, seqs.len() as u64)));
-    findings
 }

@@ -8,6 +8,7 @@
 mod admin;
 mod clock;
 mod connection;
+mod diagnose;
 mod index;
 mod raw;
 mod row;

@@ -1,0 +1,89 @@
+//! What looks wrong with the rows and with the server. Nothing here reads more than a bounded number of rows.
+
+mod server;
+
+use std::collections::{BTreeSet, HashMap};
+
+use posthaste::admin::{
+    Admin as _, Filter, Finding, LostLeases, PageRequest, ParkedRoute, PausedRoute, Signs, Stats, Tolerance,
+};
+use posthaste::{EventRow, Status, StoreError, Timestamp};
+
+use crate::RedisStore;
+use crate::admin::{Direction, PAGE};
+
+/// So much of the audit is searched for who has paused a route.
+const MOST_ENTRIES: usize = 10_000;
+
+impl RedisStore {
+    pub(crate) async fn read_findings(&self, tolerance: &Tolerance) -> Result<Vec<Finding>, StoreError> {
+        let stats = self.stats().await?;
+        let mut findings = self.read_signs(&stats).await?.findings(&stats, tolerance);
+        findings.extend(self.compare_clocks(tolerance).await);
+        findings.extend(self.look_at_servers(tolerance).await);
+        Ok(findings)
+    }
+
+    async fn read_signs(&self, stats: &Stats) -> Result<Signs, StoreError> {
+        let (newest, _) = self.page(&Filter::default(), None, PAGE, Direction::NewestFirst).await?;
+        let mut seen = Pending::default();
+        let (mut after, mut looked) = (None, 0);
+        loop {
+            let pending = Filter::status(Status::New);
+            let (rows, next) = self.page(&pending, after, PAGE, Direction::OldestFirst).await?;
+            looked += rows.len();
+            rows.iter().for_each(|row| seen.add(row));
+            match next {
+                Some(next) if looked < Signs::LOOK => after = Some(next),
+                _ => break,
+            }
+        }
+        Ok(Signs {
+            now: self.clock().await?,
+            unreadable: seen.unreadable,
+            lost_leases: seen.lost_leases,
+            parked: seen.parked.into_values().collect(),
+            paused: self.read_pauses(&stats.paused).await?,
+            written: newest.iter().map(|row| (row.created_at, row.inserted_at)).collect(),
+        })
+    }
+
+    /// The server knows which routes are paused; the audit knows since when, and by whom.
+    async fn read_pauses(&self, routes: &BTreeSet<String>) -> Result<Vec<PausedRoute>, StoreError> {
+        let (mut entries, mut page) = (Vec::new(), PageRequest::first(PageRequest::MAX_LIMIT));
+        while !routes.is_empty() && entries.len() < MOST_ENTRIES {
+            let read = self.audit(&page).await?;
+            entries.extend(read.items);
+            let Some(next) = read.next else { break };
+            page = PageRequest::after(next, PageRequest::MAX_LIMIT);
+        }
+        Ok(PausedRoute::from_audit(routes, &entries))
+    }
+
+    async fn compare_clocks(&self, tolerance: &Tolerance) -> Option<Finding> {
+        let before = Timestamp::now();
+        let store = self.clock().await.ok()?;
+        Finding::clock_skew(before, store, Timestamp::now(), tolerance)
+    }
+}
+
+/// What was seen of the oldest pending rows.
+#[derive(Default)]
+struct Pending {
+    unreadable: u64,
+    lost_leases: LostLeases,
+    parked: HashMap<String, ParkedRoute>,
+}
+
+impl Pending {
+    fn add(&mut self, row: &EventRow) {
+        self.unreadable += u64::from(row.malformed.is_some());
+        self.lost_leases.add(row.id.as_str(), row.lost_leases);
+        if let Some(route) = &row.parked {
+            let parked = self.parked.entry(route.clone()).or_default();
+            parked.route.clone_from(route);
+            parked.waiting += 1;
+            parked.see(row.inserted_at, row.last_error.as_deref());
+        }
+    }
+}

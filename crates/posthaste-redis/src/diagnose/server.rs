@@ -1,0 +1,101 @@
+//! What the settings and the state of the servers mean for the outbox: of the one server, or of every primary of
+//! a cluster.
+
+use std::collections::HashMap;
+
+use posthaste::admin::{Finding, Tolerance};
+use redis::InfoDict;
+
+use crate::RedisStore;
+
+impl RedisStore {
+    /// A server that does not tell is not blamed. What everybody may ask is asked with INFO.
+    pub(super) async fn look_at_servers(&self, tolerance: &Tolerance) -> Vec<Finding> {
+        let states = self.link().query_each::<InfoDict>(&redis::cmd("INFO")).await.unwrap_or_default();
+        let mut get = redis::cmd("CONFIG");
+        get.arg("GET").arg("*");
+        let mut settings: HashMap<String, HashMap<String, String>> =
+            self.link().query_each(&get).await.unwrap_or_default().into_iter().collect();
+        let servers = states.into_iter().map(|(name, state)| {
+            let settings = settings.remove(&name).unwrap_or_default();
+            Server { name, state, settings }
+        });
+        servers.flat_map(|server| server.findings(tolerance)).collect()
+    }
+}
+
+struct Server {
+    name: String,
+    state: InfoDict,
+    settings: HashMap<String, String>,
+}
+
+impl Server {
+    fn findings(&self, tolerance: &Tolerance) -> Vec<Finding> {
+        let findings = [self.eviction(), self.memory(tolerance), self.durability(), self.clients(tolerance)];
+        findings.into_iter().flatten().collect()
+    }
+
+    fn number(&self, name: &str) -> Option<u64> {
+        self.state.get(name)
+    }
+
+    fn eviction(&self) -> Option<Finding> {
+        let (name, policy) = (&self.name, self.state.get::<String>("maxmemory_policy")?);
+        let evicts = policy != "noeviction" && self.number("maxmemory")? > 0;
+        evicts.then(|| {
+            Finding::problem(
+                "redis-eviction",
+                format!(
+                    "{name} deletes keys when its memory is full, those of the outbox too: maxmemory-policy is \
+                     {policy}"
+                ),
+                "CONFIG SET maxmemory-policy noeviction, and the same in redis.conf",
+            )
+        })
+    }
+
+    fn memory(&self, tolerance: &Tolerance) -> Option<Finding> {
+        const MIB: u64 = 1024 * 1024;
+        let (used, limit) = (self.number("used_memory")?, self.number("maxmemory")?);
+        tolerance.is_used_up(used, limit).then(|| {
+            let (name, used, limit) = (&self.name, used / MIB, limit / MIB);
+            Finding::warning(
+                "redis-memory",
+                format!("{name} has used {used} of the {limit} MiB of its maxmemory; when they are full, writes fail"),
+                "raise maxmemory, or keep less: purge what is done and dead sooner (posthaste purge, purge.done)",
+            )
+        })
+    }
+
+    fn durability(&self) -> Option<Finding> {
+        let name = &self.name;
+        if self.number("aof_enabled")? == 0 {
+            let changes = self.number("rdb_changes_since_last_save").unwrap_or_default();
+            return Some(Finding::problem(
+                "redis-persistence",
+                format!(
+                    "{name} keeps its data in memory, and in snapshots at most (appendonly is no): a crash now \
+                     loses {changes} changes, events among them"
+                ),
+                "CONFIG SET appendonly yes, and the same in redis.conf",
+            ));
+        }
+        let fsync = self.settings.get("appendfsync").filter(|fsync| *fsync != "always")?;
+        Some(Finding::note(
+            "redis-fsync",
+            format!(
+                "a crash of the machine of {name} can lose the last second of writes: appendfsync is {fsync}"
+            ),
+            "CONFIG SET appendfsync always where that matters more than speed",
+        ))
+    }
+
+    fn clients(&self, tolerance: &Tolerance) -> Option<Finding> {
+        let limit = self.number("maxclients").or_else(|| self.settings.get("maxclients")?.parse().ok())?;
+        let taken = self.number("connected_clients")?;
+        let advice =
+            "raise maxclients, use smaller pools, or end clients that are idle (CLIENT LIST, timeout)";
+        Finding::connection_limit(&self.name, taken, limit, tolerance, advice)
+    }
+}

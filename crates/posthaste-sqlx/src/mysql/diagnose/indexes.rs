@@ -1,0 +1,65 @@
+//! Whether the indexes are there, and whether the server may use them.
+
+use std::collections::HashMap;
+
+use posthaste::admin::Finding;
+use posthaste_sql::mysql::Flavour;
+use sqlx::{MySql, MySqlConnection, Row as _};
+
+use super::super::MySqlStore;
+use super::super::migrate::TABLE;
+use crate::signs::{missing_index, unused_index};
+
+/// Every index of the table, and whether statements may use it. The two servers have different words for it.
+const ON_MARIADB: &str = "SELECT DISTINCT index_name, ignored = 'NO' FROM information_schema.statistics
+WHERE table_schema = DATABASE() AND table_name = '{table}'";
+const ON_MYSQL: &str = "SELECT DISTINCT index_name, is_visible = 'YES' FROM information_schema.statistics
+WHERE table_schema = DATABASE() AND table_name = '{table}'";
+
+/// A server that shows no index at all does not tell.
+pub(super) async fn look(store: &MySqlStore) -> Vec<Finding> {
+    let seen =
+        store.connections().operator(async |connection: &mut MySqlConnection| read(store, connection).await);
+    let found = seen.await.unwrap_or_default();
+    if found.is_empty() { Vec::new() } else { findings(store, &found) }
+}
+
+/// The names, and whether they may be used.
+async fn read(
+    store: &MySqlStore,
+    connection: &mut MySqlConnection,
+) -> Result<HashMap<String, bool>, sqlx::Error> {
+    let statement = match store.0.flavour {
+        Flavour::MariaDb => ON_MARIADB,
+        Flavour::MySql => ON_MYSQL,
+    };
+    let rows = store.sql().query::<MySql>(statement).fetch_all(connection).await?;
+    rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get::<i64, _>(1)? != 0))).collect()
+}
+
+fn findings(store: &MySqlStore, found: &HashMap<String, bool>) -> Vec<Finding> {
+    let keys = TABLE.lines().map(str::trim).filter(|line| line.contains("KEY `"));
+    let finding = |key: &str| {
+        let (key, table) = (store.sql().text(key.trim_end_matches(',')), store.sql().table());
+        let name = key.split('`').nth(1).unwrap_or_default();
+        match found.get(name) {
+            None => Some(missing_index(name, &format!("ALTER TABLE `{table}` ADD {key}"))),
+            Some(false) => Some(ignored(store, name)),
+            Some(true) => None,
+        }
+    };
+    keys.filter_map(finding).collect()
+}
+
+fn ignored(store: &MySqlStore, name: &str) -> Finding {
+    let (why, word) = match store.0.flavour {
+        Flavour::MariaDb => ("it is IGNORED", "NOT IGNORED"),
+        Flavour::MySql => ("it is INVISIBLE", "VISIBLE"),
+    };
+    let table = store.sql().table();
+    unused_index(
+        name,
+        why,
+        &format!("let it be used again: ALTER TABLE `{table}` ALTER INDEX `{name}` {word}"),
+    )
+}

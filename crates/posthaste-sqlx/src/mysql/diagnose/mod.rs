@@ -1,0 +1,30 @@
+//! What looks wrong with the rows and with the server. Nothing here reads more than a bounded number of rows.
+
+mod indexes;
+pub(super) mod rows;
+mod server;
+
+use posthaste::StoreError;
+use posthaste::admin::{Admin as _, Finding, Tolerance};
+use sqlx::MySqlConnection;
+
+use super::MySqlStore;
+
+pub(super) async fn findings(store: &MySqlStore, tolerance: &Tolerance) -> Result<Vec<Finding>, StoreError> {
+    // Statements that name an index which is gone, or not to be used, are refused.
+    let indexes = indexes::look(store).await;
+    let mut findings = match indexes.is_empty() {
+        true => look_at_rows(store, tolerance).await?,
+        false => indexes,
+    };
+    findings.extend(server::look(store, tolerance).await);
+    Ok(findings)
+}
+
+async fn look_at_rows(store: &MySqlStore, tolerance: &Tolerance) -> Result<Vec<Finding>, StoreError> {
+    let stats = store.stats().await?;
+    let seen = store
+        .connections()
+        .operator(async |connection: &mut MySqlConnection| rows::read(store.sql(), connection).await);
+    Ok(seen.await?.findings(&stats, tolerance))
+}

@@ -1,0 +1,35 @@
+//! What looks wrong with the rows and with the server. Nothing here reads more than a bounded number of rows.
+
+mod indexes;
+mod pooler;
+pub(super) mod rows;
+mod server;
+
+use posthaste::StoreError;
+use posthaste::admin::{Admin as _, Finding, Tolerance};
+
+use super::PgStore;
+
+pub(super) async fn findings(store: &PgStore, tolerance: &Tolerance) -> Result<Vec<Finding>, StoreError> {
+    let pooler = pooler::look(store).await;
+    let indexes = indexes::look(store).await;
+    let rows = match indexes.is_empty() {
+        true => look_at_rows(store, tolerance).await,
+        false => Ok(Vec::new()),
+    };
+    let mut findings = match rows {
+        // Behind a pooler that we know nothing of, statements get lost.
+        Err(_) if pooler.is_some() => Vec::new(),
+        rows => rows?,
+    };
+    findings.extend(pooler);
+    findings.extend(indexes);
+    findings.extend(server::look(store, tolerance).await);
+    Ok(findings)
+}
+
+async fn look_at_rows(store: &PgStore, tolerance: &Tolerance) -> Result<Vec<Finding>, StoreError> {
+    let stats = store.stats().await?;
+    let seen = store.connections().operator(async |connection| rows::read(store.sql(), connection).await);
+    Ok(seen.await?.findings(&stats, tolerance))
+}

@@ -1,0 +1,227 @@
+//! What looks wrong with the server: what holds back vacuum, and which limits are near.
+
+use std::time::Duration;
+
+use posthaste::admin::{Finding, Tolerance};
+use posthaste::{StoreError, Timestamp};
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Postgres, Row as _};
+
+use super::super::PgStore;
+use super::super::value::interval;
+use super::rows::read_clock;
+use crate::probe::count;
+
+/// Sessions that hold back vacuum in this database. Those of others show nothing to a user without
+/// `pg_read_all_stats`. A VACUUM that runs for long does not count: nothing waits for it.
+const SESSIONS: &str = "SELECT pid, coalesce(usename::text, ''), coalesce(application_name, ''),
+  coalesce(state, ''), extract(epoch FROM clock_timestamp() - xact_start)::float8
+FROM pg_stat_activity
+WHERE pid <> pg_backend_pid() AND datname = current_database() AND xact_start <= clock_timestamp() - $1
+  AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL)
+  AND backend_type <> 'autovacuum worker' AND query !~* '^\\s*vacuum'
+ORDER BY xact_start LIMIT 3";
+
+const PREPARED: &str = "SELECT gid, owner::text, extract(epoch FROM clock_timestamp() - prepared)::float8
+FROM pg_prepared_xacts
+WHERE database = current_database() AND prepared <= clock_timestamp() - $1 ORDER BY prepared LIMIT 3";
+
+const SLOTS: &str = "SELECT slot_name::text, age(xmin)::int8 FROM pg_replication_slots
+WHERE xmin IS NOT NULL AND NOT active ORDER BY age(xmin) DESC LIMIT 3";
+
+const DEAD_ROWS: &str = r#"SELECT s.n_dead_tup, s.n_live_tup,
+  to_char(greatest(s.last_vacuum, s.last_autovacuum) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
+  current_setting('autovacuum') = 'off',
+  EXISTS (SELECT FROM pg_options_to_table(c.reloptions)
+    WHERE option_name = 'autovacuum_enabled' AND NOT option_value::bool)
+FROM pg_stat_all_tables AS s JOIN pg_class AS c ON c.oid = s.relid WHERE s.relid = to_regclass('"{table}"')"#;
+
+/// Who else is connected is seen by everybody, as what is not.
+const CONNECTIONS: &str = "SELECT count(*), count(*) FILTER (WHERE datname = current_database()),
+  count(*) FILTER (WHERE usename = current_user),
+  current_setting('max_connections')::int8 - current_setting('superuser_reserved_connections')::int8
+    - coalesce(current_setting('reserved_connections', true), '0')::int8,
+  (SELECT greatest(datconnlimit, 0)::int8 FROM pg_database WHERE datname = current_database()),
+  (SELECT greatest(rolconnlimit, 0)::int8 FROM pg_roles WHERE rolname = current_user)
+FROM pg_stat_activity WHERE datname IS NOT NULL AND coalesce(backend_type, 'client backend') = 'client backend'";
+
+const NOTIFY_QUEUE: &str = "SELECT pg_notification_queue_usage()";
+
+/// Each question stands for itself: one that the server does not answer is left out.
+pub(super) async fn look(store: &PgStore, tolerance: &Tolerance) -> Vec<Finding> {
+    let answers = [
+        ask(store, async |connection| clock(connection, tolerance).await).await,
+        ask(store, async |connection| sessions(connection, tolerance).await).await,
+        ask(store, async |connection| prepared(connection, tolerance).await).await,
+        ask(store, async |connection| slots(connection).await).await,
+        ask(store, async |connection| dead_rows(store, connection, tolerance).await).await,
+        ask(store, async |connection| connections(connection, tolerance).await).await,
+        ask(store, async |connection| notify_queue(connection, tolerance).await).await,
+    ];
+    answers.into_iter().flat_map(Result::unwrap_or_default).collect()
+}
+
+async fn ask(
+    store: &PgStore,
+    question: impl AsyncFnOnce(&mut PgConnection) -> Result<Vec<Finding>, sqlx::Error>,
+) -> Result<Vec<Finding>, StoreError> {
+    store.connections().operator(question).await
+}
+
+async fn clock(connection: &mut PgConnection, tolerance: &Tolerance) -> Result<Vec<Finding>, sqlx::Error> {
+    let before = Timestamp::now();
+    let store = read_clock(connection).await?;
+    Ok(Finding::clock_skew(before, store, Timestamp::now(), tolerance).into_iter().collect())
+}
+
+async fn sessions(connection: &mut PgConnection, tolerance: &Tolerance) -> Result<Vec<Finding>, sqlx::Error> {
+    let rows = fetch(connection, SESSIONS, tolerance.transaction).await?;
+    let session = |row: &PgRow| {
+        let (pid, user, application, state) = (
+            row.try_get::<i32, _>(0)?,
+            row.try_get::<&str, _>(1)?,
+            row.try_get::<&str, _>(2)?,
+            row.try_get::<&str, _>(3)?,
+        );
+        let who =
+            format!("the process {pid} of PostgreSQL (user {user:?}, application {application:?}, {state})");
+        let advice = format!(
+            "end it where it was begun, or with SELECT pg_terminate_backend({pid}); \
+             idle_in_transaction_session_timeout ends those that are forgotten"
+        );
+        open_transaction(&who, row, 4, tolerance, advice)
+    };
+    flatten(rows.iter().map(session))
+}
+
+async fn prepared(connection: &mut PgConnection, tolerance: &Tolerance) -> Result<Vec<Finding>, sqlx::Error> {
+    let rows = fetch(connection, PREPARED, tolerance.transaction).await?;
+    let transaction = |row: &PgRow| {
+        let (gid, owner) = (row.try_get::<&str, _>(0)?, row.try_get::<&str, _>(1)?);
+        let who = format!("PREPARE TRANSACTION {gid:?} of the user {owner:?}");
+        let advice = format!("COMMIT PREPARED or ROLLBACK PREPARED '{}'", gid.replace('\'', "''"));
+        open_transaction(&who, row, 2, tolerance, advice)
+    };
+    flatten(rows.iter().map(transaction))
+}
+
+async fn slots(connection: &mut PgConnection) -> Result<Vec<Finding>, sqlx::Error> {
+    let rows = sqlx::query(SLOTS).persistent(false).fetch_all(connection).await?;
+    let slot = |row: &PgRow| {
+        let (name, age) = (row.try_get::<&str, _>(0)?, count(row, 1)?);
+        Ok(Finding::warning(
+            "replication-slot",
+            format!(
+                "the replication slot {name:?}, which nobody is connected to, holds back vacuum by {age} \
+                 transactions"
+            ),
+            format!(
+                "start the replica that it belongs to; if there is none any more: SELECT \
+                 pg_drop_replication_slot('{name}')"
+            ),
+        ))
+    };
+    rows.iter().map(slot).collect()
+}
+
+async fn dead_rows(
+    store: &PgStore,
+    connection: &mut PgConnection,
+    tolerance: &Tolerance,
+) -> Result<Vec<Finding>, sqlx::Error> {
+    let Some(row) = store.sql().fresh::<Postgres>(DEAD_ROWS).fetch_optional(connection).await? else {
+        return Ok(Vec::new());
+    };
+    let (dead, live) = (count(&row, 0)?, count(&row, 1)?);
+    if dead < tolerance.dead_rows || dead <= live {
+        return Ok(Vec::new());
+    }
+    let table = store.sql().text("\"{table}\"");
+    let (vacuum, advice) = match (row.try_get(3)?, row.try_get(4)?) {
+        (true, _) => (
+            "autovacuum is off on this server".to_owned(),
+            format!("set autovacuum = on, then VACUUM {table}"),
+        ),
+        (_, true) => (
+            "autovacuum is off for this table".to_owned(),
+            format!("ALTER TABLE {table} RESET (autovacuum_enabled), then VACUUM {table}"),
+        ),
+        _ => (
+            match row.try_get::<Option<&str>, _>(2)? {
+                Some(last) => format!("it was last vacuumed at {last}"),
+                None => "it was never vacuumed".to_owned(),
+            },
+            format!(
+                "end transactions that have been open for long, then VACUUM (VERBOSE) {table} and see what it says"
+            ),
+        ),
+    };
+    let what =
+        format!("{table} has {dead} dead rows beside {live} that live, and claims step over them; {vacuum}");
+    Ok(vec![Finding::warning("dead-tuples", what, advice)])
+}
+
+async fn connections(
+    connection: &mut PgConnection,
+    tolerance: &Tolerance,
+) -> Result<Vec<Finding>, sqlx::Error> {
+    let row = sqlx::query(CONNECTIONS).persistent(false).fetch_one(connection).await?;
+    let limits = [
+        ("the server", "raise max_connections, use smaller pools, or put a PgBouncer before it"),
+        ("the database", "raise its limit: ALTER DATABASE … CONNECTION LIMIT …; or use smaller pools"),
+        ("the user", "raise its limit: ALTER ROLE … CONNECTION LIMIT …; or use smaller pools"),
+    ];
+    let limit = |(n, (whose, advice)): (usize, (&str, &str))| {
+        Ok(Finding::connection_limit(whose, count(&row, n)?, count(&row, n + 3)?, tolerance, advice))
+    };
+    flatten(limits.into_iter().enumerate().map(limit))
+}
+
+async fn notify_queue(
+    connection: &mut PgConnection,
+    tolerance: &Tolerance,
+) -> Result<Vec<Finding>, sqlx::Error> {
+    const WHOLE: f64 = 1e9;
+    let row = sqlx::query(NOTIFY_QUEUE).persistent(false).fetch_one(connection).await?;
+    let used: f64 = row.try_get(0)?;
+    if !tolerance.is_used_up((used * WHOLE) as u64, WHOLE as u64) {
+        return Ok(Vec::new());
+    }
+    Ok(vec![Finding::problem(
+        "notify-queue",
+        format!(
+            "the queue of NOTIFY is used up to {:.1} %; when it is full, every NOTIFY on this server fails, and \
+             with it the transaction that it stands in",
+            used * 100.0
+        ),
+        "a session that listens stays in a transaction: find it with SELECT pid, state, xact_start, query FROM \
+         pg_stat_activity WHERE xact_start IS NOT NULL ORDER BY xact_start, and end it",
+    )])
+}
+
+/// What is at least so old.
+async fn fetch(
+    connection: &mut PgConnection,
+    statement: &'static str,
+    age: Duration,
+) -> Result<Vec<PgRow>, sqlx::Error> {
+    sqlx::query(statement).persistent(false).bind(interval(age)).fetch_all(connection).await
+}
+
+/// Its age stands in this column, in seconds.
+fn open_transaction(
+    who: &str,
+    row: &PgRow,
+    age: usize,
+    tolerance: &Tolerance,
+    advice: String,
+) -> Result<Option<Finding>, sqlx::Error> {
+    let age = Duration::try_from_secs_f64(row.try_get(age)?).unwrap_or_default();
+    Ok(Finding::open_transaction(who, age, Timestamp::now(), tolerance, advice))
+}
+
+fn flatten(
+    findings: impl Iterator<Item = Result<Option<Finding>, sqlx::Error>>,
+) -> Result<Vec<Finding>, sqlx::Error> {
+    findings.filter_map(Result::transpose).collect()
+}

@@ -1,0 +1,60 @@
+//! Whether the indexes are there, and fit the statements that name them.
+
+use std::collections::HashSet;
+
+use posthaste::admin::Finding;
+use sqlx::{Sqlite, SqliteConnection};
+
+use super::super::migrate::TABLES;
+use crate::signs::{missing_index, unused_index};
+use crate::sql::Sql;
+
+const FOUND: &str = "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = '{table}'";
+
+/// What claims read, in their two orders. SQLite refuses them if the index that they name does not fit.
+const CLAIMS: [(&str, &str); 2] = [
+    (
+        "{table}_due",
+        r#"EXPLAIN SELECT seq FROM "{table}" INDEXED BY "{table}_due"
+WHERE status IN (0, 2) AND available_at <= 0 ORDER BY available_at, seq LIMIT 1"#,
+    ),
+    (
+        "{table}_pending",
+        r#"EXPLAIN SELECT seq FROM "{table}" INDEXED BY "{table}_pending"
+WHERE status IN (0, 2) ORDER BY seq LIMIT 1"#,
+    ),
+];
+
+pub(super) async fn read(sql: &Sql, connection: &mut SqliteConnection) -> Result<Vec<Finding>, sqlx::Error> {
+    let found: HashSet<String> =
+        sql.scalar::<Sqlite, String>(FOUND).fetch_all(&mut *connection).await?.into_iter().collect();
+    let mut findings = Vec::new();
+    for (name, statement) in expected(sql) {
+        if !found.contains(&name) {
+            findings.push(missing_index(&name, &statement));
+        }
+    }
+    for (name, claim) in CLAIMS {
+        let name = sql.text(name);
+        let fits = sql.query::<Sqlite>(claim).persistent(false).fetch_all(&mut *connection).await;
+        if fits.is_err() && found.contains(&*name) {
+            findings.push(misfit(sql, &name));
+        }
+    }
+    Ok(findings)
+}
+
+/// The indexes of the table as the migrations make them: their names and statements.
+fn expected(sql: &Sql) -> impl Iterator<Item = (String, String)> {
+    let lines = TABLES.lines().filter(|line| line.starts_with("CREATE INDEX") && !line.contains("_archive"));
+    lines.map(|line| {
+        let statement = sql.text(line).to_string();
+        (statement.split('"').nth(1).unwrap_or_default().to_owned(), statement)
+    })
+}
+
+fn misfit(sql: &Sql, name: &str) -> Finding {
+    let statement = expected(sql).find(|(expected, _)| expected == name).map(|(_, statement)| statement);
+    let mend = format!("DROP INDEX \"{name}\"; {}", statement.unwrap_or_default());
+    unused_index(name, "it is not as the migrations make it, and claims are refused", &mend)
+}

@@ -1,0 +1,93 @@
+//! Findings about the server behind a store that several stores share.
+
+use std::time::Duration;
+
+use super::words::{at, for_so_long};
+use super::{Finding, Tolerance};
+use crate::time::Timestamp;
+
+impl Finding {
+    /// This process's clock, read before and after the store's; none if the store's lay between, or not too far
+    /// away. Delays, leases and ages go by the store's clock alone, and so does not everything.
+    pub fn clock_skew(
+        before: Timestamp,
+        store: Timestamp,
+        after: Timestamp,
+        tolerance: &Tolerance,
+    ) -> Option<Self> {
+        let (gap, how) = match store < before {
+            true => (before.since(store), "ahead of"),
+            false => (store.since(after), "behind"),
+        };
+        (gap > tolerance.skew).then(|| {
+            Self::warning(
+                "clock-skew",
+                format!("the clock of this machine is {} {how} the store's", for_so_long(gap)),
+                "let both take the time from one source (NTP): leases and delays go by the store's clock, but \
+                 when an event happened is told by its producer's",
+            )
+        })
+    }
+
+    /// So many of the connections of a server, a database or a user are taken; none if enough are left.
+    /// `whose` says of what, and `advice` what to do.
+    pub fn connection_limit(
+        whose: &str,
+        taken: u64,
+        limit: u64,
+        tolerance: &Tolerance,
+        advice: &str,
+    ) -> Option<Self> {
+        tolerance.is_used_up(taken, limit).then(|| {
+            Self::warning(
+                "connection-limit",
+                format!("{taken} of the {limit} connections of {whose} are taken"),
+                advice,
+            )
+        })
+    }
+
+    /// `who` has had a transaction open for that long; none if that is borne. `advice` says how to end it.
+    pub fn open_transaction(
+        who: &str,
+        age: Duration,
+        now: Timestamp,
+        tolerance: &Tolerance,
+        advice: impl Into<String>,
+    ) -> Option<Self> {
+        (age >= tolerance.transaction).then(|| {
+            let (open, since) = (for_so_long(age), at(now - age));
+            Self::warning(
+                "open-transaction",
+                format!(
+                    "{who} has had a transaction open for {open}, since {since}: what was settled meanwhile \
+                     cannot be cleaned up, and claims get slower"
+                ),
+                advice,
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn clock_of_the_store_may_lie_between_two_looks_at_our_own() {
+        let t = Timestamp::from_micros(1_000_000_000);
+        let skew = |store, seconds: u32| {
+            let tolerance = Tolerance { skew: seconds * SECOND, ..Tolerance::default() };
+            Finding::clock_skew(t, store, t + SECOND, &tolerance).map(|finding| finding.what)
+        };
+        assert_eq!(skew(t, 0), None);
+        assert_eq!(skew(t + SECOND, 0), None);
+        assert_eq!(skew(t + 9 * SECOND, 8), None);
+        let behind = skew(t + 90 * SECOND, 8);
+        assert_eq!(behind.as_deref(), Some("the clock of this machine is 1m 29s behind the store's"));
+        let ahead = skew(t - 90 * SECOND, 8);
+        assert_eq!(ahead.as_deref(), Some("the clock of this machine is 1m 30s ahead of the store's"));
+    }
+}

@@ -1,0 +1,121 @@
+//! What a store sees of its rows when somebody asks what is wrong, and which findings that makes. One place
+//! decides for all stores, so that they find the same and say it in the same words.
+
+mod clocks;
+mod leases;
+mod parked;
+mod paused;
+
+use std::time::Duration;
+
+pub use self::leases::LostLeases;
+pub use self::parked::ParkedRoute;
+pub use self::paused::PausedRoute;
+
+use super::words::{counted, for_so_long};
+use super::{Finding, Stats, Tolerance};
+use crate::time::Timestamp;
+
+/// What a store has seen of its rows. A store fills in what it can see without reading more than a bounded
+/// number of them.
+#[derive(Clone, Debug, Default)]
+pub struct Signs {
+    /// The time by the store's clock.
+    pub now: Timestamp,
+    /// How many of the oldest pending rows cannot be read.
+    pub unreadable: u64,
+    /// The oldest pending rows whose leases lapsed.
+    pub lost_leases: LostLeases,
+    /// Routes for which events wait.
+    pub parked: Vec<ParkedRoute>,
+    /// Routes that an operator has paused.
+    pub paused: Vec<PausedRoute>,
+    /// `created_at` and `inserted_at` of the newest rows.
+    pub written: Vec<(Timestamp, Timestamp)>,
+}
+
+impl Signs {
+    /// A store looks at so many pending rows at most, the oldest ones.
+    pub const LOOK: usize = 10_000;
+
+    /// A store looks at so many of the newest rows at most.
+    pub const NEWEST: usize = 1000;
+
+    /// What is wrong, with what the counts say.
+    pub fn findings(&self, stats: &Stats, tolerance: &Tolerance) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        findings.extend(stats.oldest_pending.and_then(|age| late(age, tolerance)));
+        findings.extend(dead(stats.dead));
+        findings.extend(unreadable(self.unreadable));
+        findings.extend(self.lost_leases.finding());
+        findings.extend(paused::findings(self, tolerance));
+        findings.extend(parked::findings(self));
+        findings.extend(clocks::findings(self.now, &self.written, tolerance));
+        findings
+    }
+}
+
+fn late(age: Duration, tolerance: &Tolerance) -> Option<Finding> {
+    (age >= tolerance.late).then(|| {
+        Finding::problem(
+            "late",
+            format!("the oldest pending event has waited for {}", for_so_long(age)),
+            "see whether an engine runs, and which destination is slow or closed",
+        )
+    })
+}
+
+fn dead(count: u64) -> Option<Finding> {
+    (count > 0).then(|| {
+        Finding::warning(
+            "dead-events",
+            format!("DEAD events: {}", counted(count)),
+            "look at their reasons with posthaste dead list, mend the cause, then replay or discard them",
+        )
+    })
+}
+
+fn unreadable(count: u64) -> Option<Finding> {
+    (count > 0).then(|| {
+        Finding::warning(
+            "unreadable-rows",
+            format!("pending rows that cannot be read: {count}"),
+            "mend the program that writes them; an engine makes them DEAD with the reason",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn codes(signs: &Signs, stats: &Stats, tolerance: &Tolerance) -> Vec<&'static str> {
+        signs.findings(stats, tolerance).iter().map(|finding| finding.code).collect()
+    }
+
+    #[test]
+    fn finding_does_not_name_a_number_that_nobody_counted() {
+        let what = |count| dead(count).map(|finding| finding.what);
+        assert_eq!(what(100_000).as_deref(), Some("DEAD events: 100000"));
+        assert_eq!(what(100_001).as_deref(), Some("DEAD events: more than 100000"));
+    }
+
+    #[test]
+    fn outbox_without_signs_has_no_findings() {
+        let strict = Tolerance {
+            late: Duration::ZERO,
+            paused: Duration::ZERO,
+            skew: Duration::ZERO,
+            ..Tolerance::default()
+        };
+        assert!(codes(&Signs::default(), &Stats::default(), &strict).is_empty());
+    }
+
+    #[test]
+    fn tolerance_decides_what_is_late() {
+        let stats = Stats { oldest_pending: Some(Duration::from_secs(90)), ..Stats::default() };
+        assert!(codes(&Signs::default(), &stats, &Tolerance::default()).is_empty());
+        let strict = Tolerance { late: Duration::from_secs(90), ..Tolerance::default() };
+        assert_eq!(codes(&Signs::default(), &stats, &strict), ["late"]);
+    }
+}

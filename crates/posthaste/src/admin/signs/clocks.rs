@@ -1,0 +1,95 @@
+//! The clocks of those who write events, as the newest rows show them.
+
+use std::time::Duration;
+
+use super::for_so_long;
+use crate::admin::{Finding, Tolerance};
+use crate::time::Timestamp;
+
+/// What was inserted before this says nothing about the clocks of today.
+const RECENT: Duration = Duration::from_secs(3600);
+
+/// One event that is older than its row may have been written late; so many in a row have a clock behind them.
+const MANY: usize = 10;
+
+const ADVICE: &str = "compare the clocks of the machines that write events with the store's, and let all take the \
+                      time from one source (NTP): when an event happened is told by its producer's clock";
+
+/// `written` has the times at which events happened and at which they were inserted.
+pub(super) fn findings(
+    now: Timestamp,
+    written: &[(Timestamp, Timestamp)],
+    tolerance: &Tolerance,
+) -> impl Iterator<Item = Finding> {
+    let recent: Vec<_> = written.iter().filter(|(_, inserted)| now.since(*inserted) <= RECENT).collect();
+    let ahead: Vec<Duration> = recent
+        .iter()
+        .map(|(created, inserted)| created.since(*inserted))
+        .filter(|ahead| *ahead > tolerance.skew)
+        .collect();
+    let least = recent.iter().map(|(created, inserted)| inserted.since(*created)).min().unwrap_or_default();
+    let behind = recent.len() >= MANY && least > tolerance.skew;
+    let ahead = ahead.iter().max().map(|most| too_fast(ahead.len(), *most));
+    ahead.into_iter().chain(behind.then(|| too_slow(recent.len(), least)))
+}
+
+fn too_fast(events: usize, most: Duration) -> Finding {
+    let most = for_so_long(most);
+    let what = format!(
+        "recent events that happened after they were inserted: {events}, by up to {most}: the clock of a \
+         producer is ahead of the store's"
+    );
+    Finding::warning("clock-skew", what, ADVICE)
+}
+
+fn too_slow(events: usize, least: Duration) -> Finding {
+    let least = for_so_long(least);
+    let what = format!(
+        "the newest {events} events all happened {least} or more before they were inserted: the clocks of \
+         their producers are behind the store's, unless they write events that late"
+    );
+    Finding::note("clock-skew", what, ADVICE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_micros(1_000_000_000_000);
+
+    fn found(rows: &[(i64, i64)]) -> Vec<Finding> {
+        let at = |secs: i64| Timestamp::from_micros(NOW.as_micros() + secs * 1_000_000);
+        let rows: Vec<_> = rows.iter().map(|(created, inserted)| (at(*created), at(*inserted))).collect();
+        findings(NOW, &rows, &Tolerance::default()).collect()
+    }
+
+    #[test]
+    fn producer_whose_clock_is_ahead_is_found_by_one_event() {
+        let findings = found(&[(0, 0), (-100, -1), (60, -1)]);
+        assert_eq!(findings.len(), 1);
+        assert!(findings[0].what.contains("inserted: 1, by up to 1m 1s"), "{findings:?}");
+        assert!(found(&[(4, -1)]).is_empty(), "within the tolerance");
+        assert!(found(&[(9000, -7200)]).is_empty(), "long ago");
+    }
+
+    #[test]
+    fn clocks_that_are_behind_are_behind_in_every_event() {
+        let late = [(-100, -1); MANY];
+        let findings = found(&late);
+        assert_eq!(findings.len(), 1);
+        assert!(findings[0].what.contains("newest 10 events all happened 1m 39s or more"), "{findings:?}");
+        assert!(found(&late[1..]).is_empty(), "a few may have been written late");
+        let mixed: Vec<_> = late.iter().copied().chain([(-1, -1)]).collect();
+        assert!(found(&mixed).is_empty());
+    }
+
+    #[test]
+    fn no_time_is_too_odd() {
+        let ends = [Timestamp::from_micros(i64::MIN), Timestamp::from_micros(i64::MAX)];
+        for created in ends {
+            for inserted in ends {
+                let _ = findings(NOW, &[(created, inserted)], &Tolerance::default()).count();
+            }
+        }
+    }
+}

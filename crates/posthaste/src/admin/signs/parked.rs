@@ -1,0 +1,122 @@
+//! Events that wait for a route: one that is closed, or any at all.
+
+use std::collections::BTreeMap;
+
+use super::{Signs, counted, for_so_long};
+use crate::admin::Finding;
+use crate::admin::words::quoted;
+use crate::route::{NO_ROUTE, parked_for};
+use crate::time::Timestamp;
+
+/// Events that wait for one route.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ParkedRoute {
+    /// What their rows are parked for.
+    pub route: String,
+    /// How many there are; a store need not count further than to one more than
+    /// [`Stats::EXACT`](crate::admin::Stats::EXACT).
+    pub waiting: u64,
+    /// When the oldest of them was inserted.
+    pub oldest: Option<Timestamp>,
+    /// Why one of them failed last: not all that are parked were tried.
+    pub reason: Option<String>,
+}
+
+impl ParkedRoute {
+    /// Learns age and reason of one of the events. How many there are is the store's to count.
+    pub fn see(&mut self, inserted_at: Timestamp, last_error: Option<&str>) {
+        let reason = last_error.map(str::to_owned);
+        self.join(&Self { oldest: Some(inserted_at), reason, ..Self::default() });
+    }
+
+    /// The name of the route. Events that were probes of it stand under a name of their own.
+    pub(super) fn name(&self) -> &str {
+        parked_for(&self.route)
+    }
+
+    fn join(&mut self, other: &Self) {
+        self.waiting = self.waiting.saturating_add(other.waiting);
+        self.oldest = [self.oldest, other.oldest].into_iter().flatten().min();
+        if self.reason.is_none() {
+            self.reason.clone_from(&other.reason);
+        }
+    }
+}
+
+/// One finding for each route that nobody has paused.
+pub(super) fn findings(signs: &Signs) -> Vec<Finding> {
+    let mut routes: BTreeMap<&str, ParkedRoute> = BTreeMap::new();
+    let is_paused = |parked: &&ParkedRoute| signs.paused.iter().any(|paused| paused.route == parked.name());
+    for parked in signs.parked.iter().filter(|parked| !is_paused(parked)) {
+        routes.entry(parked.name()).or_default().join(parked);
+    }
+    routes.into_iter().map(|(route, parked)| finding(route, &parked, signs.now)).collect()
+}
+
+fn finding(route: &str, parked: &ParkedRoute, now: Timestamp) -> Finding {
+    let waiting = counted(parked.waiting);
+    let age = parked.oldest.map(|oldest| format!(", the oldest for {}", for_so_long(now.since(oldest))));
+    let reason = parked.reason.as_deref().map(|reason| format!("; why: {}", quoted(reason)));
+    let (age, reason) = (age.unwrap_or_default(), reason.unwrap_or_default());
+    if route == NO_ROUTE {
+        return Finding::warning(
+            "no-route",
+            format!("events that no route takes: {waiting}{age}{reason}"),
+            "add a route for their types: after the grace for events without a route they are DEAD",
+        );
+    }
+    Finding::note(
+        "parked-route",
+        format!(
+            "events that wait for the route {}, which nobody has paused: {waiting}{age}{reason}",
+            quoted(route)
+        ),
+        "see whether its destination can be reached, and whether any engine knows the route",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::admin::{PausedRoute, Stats, Tolerance};
+
+    fn parked(route: &str, waiting: u64, oldest: i64, reason: Option<&str>) -> ParkedRoute {
+        let oldest = Some(Timestamp::from_micros(oldest));
+        ParkedRoute { route: route.to_owned(), waiting, oldest, reason: reason.map(str::to_owned) }
+    }
+
+    fn found(signs: &Signs) -> Vec<(&'static str, String)> {
+        let findings = signs.findings(&Stats::default(), &Tolerance::default());
+        findings.into_iter().map(|finding| (finding.code, finding.what)).collect()
+    }
+
+    #[test]
+    fn probes_of_a_route_are_counted_with_it_and_know_why() {
+        let now = Timestamp::from_micros(0) + Duration::from_secs(60);
+        let rows = vec![
+            parked("mail", 3, 1, None),
+            parked("mail (probed)", 2, 0, Some("connection refused")),
+            parked("no route", 1, 0, None),
+            parked("sms", 200_000, 1, None),
+        ];
+        let findings = found(&Signs { now, parked: rows, ..Signs::default() });
+        let codes: Vec<_> = findings.iter().map(|(code, _)| *code).collect();
+        assert_eq!(codes, ["parked-route", "no-route", "parked-route"]);
+        assert_eq!(
+            findings[0].1,
+            "events that wait for the route \"mail\", which nobody has paused: 5, the oldest for 1m; why: \
+             \"connection refused\""
+        );
+        assert!(findings[2].1.contains("more than 100000"), "{findings:?}");
+    }
+
+    #[test]
+    fn events_of_a_paused_route_are_no_finding_of_their_own() {
+        let since = Some(Timestamp::default());
+        let paused = vec![PausedRoute { route: "mail".to_owned(), since, by: None }];
+        let rows = vec![parked("mail", 3, 0, None), parked("mail (probed)", 1, 0, None)];
+        assert!(found(&Signs { paused, parked: rows, ..Signs::default() }).is_empty());
+    }
+}

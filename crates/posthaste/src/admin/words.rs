@@ -1,0 +1,59 @@
+//! How findings name times, counts and texts of others.
+
+use std::time::Duration;
+
+use super::Stats;
+use crate::time::Timestamp;
+
+/// So much of an error goes into a finding.
+const MOST_CHARS: usize = 200;
+
+/// A time as a finding names it, in whole seconds.
+pub(super) fn for_so_long(time: Duration) -> String {
+    humantime::format_duration(Duration::from_secs(time.as_secs())).to_string()
+}
+
+/// A moment as a finding names it, in whole seconds.
+pub(super) fn at(moment: Timestamp) -> String {
+    let text = moment.to_string();
+    match text.split_once('.') {
+        Some((seconds, _)) => format!("{seconds}Z"),
+        None => text,
+    }
+}
+
+/// A count as a finding names it. Nobody counts on when there are that many.
+pub(super) fn counted(count: u64) -> String {
+    match count > Stats::EXACT {
+        true => format!("more than {}", Stats::EXACT),
+        false => count.to_string(),
+    }
+}
+
+/// A text that somebody else wrote, an error for example: its beginning, in quotes, on one line.
+pub(super) fn quoted(text: &str) -> String {
+    let end = text.char_indices().nth(MOST_CHARS).map(|(end, _)| end);
+    match end {
+        Some(end) => format!("{:?}…", &text[..end]),
+        None => format!("{text:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moment_is_named_in_whole_seconds() {
+        assert_eq!(at(Timestamp::from_micros(90_700_000)), "1970-01-01T00:01:30Z");
+        assert_eq!(for_so_long(Duration::from_millis(90_700)), "1m 30s");
+        assert!(!at(Timestamp::from_micros(i64::MIN)).is_empty());
+    }
+
+    #[test]
+    fn text_of_others_is_cut_and_stays_on_one_line() {
+        assert_eq!(quoted("no\nway\u{1b}[31m"), r#""no\nway\u{1b}[31m""#);
+        let long = quoted(&"é".repeat(5000));
+        assert_eq!(long.chars().count(), MOST_CHARS + 3);
+    }
+}
