@@ -3,6 +3,7 @@
 mod conformance;
 mod counted;
 mod crash;
+mod diagnose;
 mod expiry;
 mod server;
 #[allow(unreachable_pub, reason = "also a module of tests that are crates of their own")]

@@ -4,6 +4,7 @@
 mod adopt;
 mod cancel;
 mod conformance;
+mod diagnose;
 mod grants;
 mod layout;
 mod open;

@@ -2,6 +2,7 @@
 //! through the real API, and nothing else.
 
 use std::error::Error as _;
+use std::time::Duration;
 
 use posthaste::admin::{Filter, PageRequest, Replay, Tolerance};
 use posthaste::config::{PurgeConfig, Retention};
@@ -162,6 +163,7 @@ async fn relay_delivers_archives_and_purges_and_does_nothing_else() {
         "SELECT count(*) FROM outbox_event_archive WHERE tableoid <> 'outbox_event_archive_rest'::regclass";
     assert_eq!(w.db.int(today).await, 2, "in a partition of its day");
     outbox.shutdown().await;
+    assert_eq!(diagnosed(&store).await, []);
 
     assert_not_allowed("pause", store.pause("a", "me").await);
     assert_not_allowed("audit", store.audit(&PageRequest::first(1)).await);
@@ -196,7 +198,11 @@ async fn viewer_reads_everything_and_changes_nothing() {
     assert!(store.get(&"a".into()).await.unwrap().is_some());
     assert!(store.get(&"nobody".into()).await.unwrap().is_none(), "not in the archive either");
     store.dead_groups(10).await.unwrap();
-    store.diagnose(&Tolerance::default()).await.unwrap();
+    w.db.store.pause("a", "me").await.unwrap();
+    let strict = Tolerance { paused: Duration::ZERO, transaction: Duration::ZERO, ..Tolerance::default() };
+    let findings = diagnosed_with(&store, strict).await;
+    assert_eq!(findings.len(), 1, "the transactions of others are not shown: {findings:?}");
+    assert_found(&findings, "paused-route", &["by \"me\""]);
     store.audit(&PageRequest::first(10)).await.unwrap();
     assert_not_allowed("pause", store.pause("a", "me").await);
     assert_not_allowed("replay", store.replay_all(&Filter::default(), 5, &Replay::by("me")).await);

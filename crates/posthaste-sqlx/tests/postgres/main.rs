@@ -7,6 +7,7 @@ mod bouncer;
 mod cancel;
 mod commit;
 mod conformance;
+mod diagnose;
 mod grants;
 mod layout;
 mod open;

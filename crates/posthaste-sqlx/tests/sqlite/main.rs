@@ -4,6 +4,7 @@
 mod adopt;
 mod cancel;
 mod conformance;
+mod diagnose;
 mod engine;
 mod foreign_rows;
 mod open;

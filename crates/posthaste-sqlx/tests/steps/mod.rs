@@ -1,9 +1,10 @@
 //! Small words for common steps, for the tests of every store.
 
-#![allow(dead_code, unreachable_pub, reason = "every test file uses a part of it")]
+#![allow(dead_code, unreachable_pub, unused_imports, reason = "every test file uses a part of it")]
 
 #[macro_use]
 pub mod cases;
+mod findings;
 pub mod log;
 pub mod payloads;
 #[macro_use]
@@ -16,6 +17,8 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use posthaste::{BoxError, Event, Recorder, WriterHook};
+
+pub use findings::{assert_found, diagnosed, diagnosed_with, found, statement_of};
 
 pub const HOUR: Duration = Duration::from_secs(3600);
 

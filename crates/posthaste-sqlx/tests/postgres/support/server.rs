@@ -1,6 +1,7 @@
 //! A PostgreSQL server of a test's own, to be stopped, killed and started again.
 
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -42,19 +43,26 @@ pub struct OwnServer {
 impl OwnServer {
     pub async fn start() -> Self {
         let bin = std::env::var("POSTHASTE_TEST_POSTGRES_BIN").expect("run `cargo xtask test`");
-        let dir = tempfile::tempdir().expect("a folder");
-        if is_root() {
-            let owner = Command::new("chown").arg("65534:65534").arg(dir.path()).status();
-            assert!(owner.expect("chown").success());
-        }
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
-        let port = port.expect("a free port").port();
-        let mut server = Self { bin: bin.into(), dir, port, process: None };
+        let mut server = Self { bin: bin.into(), dir: new_folder(), port: free_port(), process: None };
         let initdb = server.command("initdb").args(["-U", "postgres", "-A", "trust", "--no-sync"]).output();
         let initdb = initdb.expect("initdb runs");
         assert!(initdb.status.success(), "{}", String::from_utf8_lossy(&initdb.stderr));
         server.run().await;
         server
+    }
+
+    /// A replica of this server, which keeps its place in this slot and says what it still reads.
+    pub async fn start_replica(&self, slot: &str) -> Self {
+        let mut replica = Self { bin: self.bin.clone(), dir: new_folder(), port: free_port(), process: None };
+        let port = self.port.to_string();
+        let mut copy = replica.command("pg_basebackup");
+        copy.args(["-h", "127.0.0.1", "-p", &port, "-U", "postgres", "-c", "fast", "-R", "-S", slot]);
+        let copied = copy.output().expect("pg_basebackup runs");
+        assert!(copied.status.success(), "{}", String::from_utf8_lossy(&copied.stderr));
+        let file = File::options().append(true).open(replica.data().join("postgresql.auto.conf"));
+        file.expect("its settings").write_all(b"hot_standby_feedback = on\n").expect("a setting");
+        replica.run().await;
+        replica
     }
 
     pub fn options(&self) -> PgConnectOptions {
@@ -123,11 +131,27 @@ impl Drop for OwnServer {
     }
 }
 
-/// The first line of the server's own file is its process, the eighth says whether it is ready.
+/// The first line of the server's own file is its process, the eighth says whether it is ready; a replica says
+/// that it is one.
 fn is_ready(data: &Path, pid: Option<u32>) -> bool {
     let file = fs::read_to_string(data.join("postmaster.pid")).unwrap_or_default();
     let line = |n| file.lines().nth(n).map(str::trim_end);
-    line(0).and_then(|first| first.parse().ok()) == pid && line(7) == Some("ready")
+    line(0).and_then(|first| first.parse().ok()) == pid && matches!(line(7), Some("ready" | "standby"))
+}
+
+/// A folder that the server may use.
+fn new_folder() -> TempDir {
+    let dir = tempfile::tempdir().expect("a folder");
+    if is_root() {
+        let owner = Command::new("chown").arg("65534:65534").arg(dir.path()).status();
+        assert!(owner.expect("chown").success());
+    }
+    dir
+}
+
+fn free_port() -> u16 {
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+    port.expect("a free port").port()
 }
 
 fn is_root() -> bool {

@@ -1,0 +1,107 @@
+//! What is found wrong with an outbox on MySQL or MariaDB and with its server, each by a test that makes it so.
+
+use std::time::Duration;
+
+use posthaste::Recorder;
+use posthaste::admin::{Severity, Tolerance};
+use posthaste_sqlx::MySqlStore;
+use sqlx::{Connection as _, MySqlConnection};
+
+use crate::support::server::OwnServer;
+use crate::support::*;
+
+const INDEXES: [&str; 4] = ["id", "due", "phase", "parked"];
+
+#[tokio::test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+async fn healthy_outbox_has_no_findings() {
+    let db = Db::new().await;
+    assert_eq!(diagnosed(&db.store).await, []);
+    let recorder = Recorder::new();
+    let outbox = db.start(&recorder);
+    let mut tx = db.store.writer(&outbox).begin(&db.pool).await.unwrap();
+    tx.write_all(events(&["a", "b"])).await.unwrap();
+    tx.commit().await.unwrap();
+    soon("the engine is idle", outbox.idle()).await.unwrap();
+    assert_eq!(diagnosed(&db.store).await, []);
+    outbox.shutdown().await;
+    db.close().await;
+}
+
+#[tokio::test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+async fn dropped_index_is_found_and_the_advice_brings_it_back() {
+    let db = Db::new().await;
+    for index in INDEXES {
+        db.execute(&format!("ALTER TABLE outbox_event DROP INDEX outbox_event_{index}")).await;
+        let findings = diagnosed(&db.store).await;
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        let finding = assert_found(&findings, "missing-index", &[&format!("outbox_event_{index} is gone")]);
+        assert_eq!(finding.severity, Severity::Problem);
+        db.execute(&statement_of(finding, "create it again: ")).await;
+        assert_eq!(diagnosed(&db.store).await, [], "{index}");
+    }
+    db.close().await;
+}
+
+#[tokio::test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+async fn index_that_is_not_to_be_used_is_found_and_the_advice_mends_it() {
+    let db = Db::new().await;
+    let hidden = if is_mariadb().await { "IGNORED" } else { "INVISIBLE" };
+    db.execute(&format!("ALTER TABLE outbox_event ALTER INDEX outbox_event_phase {hidden}")).await;
+    let findings = diagnosed(&db.store).await;
+    let finding = assert_found(&findings, "unused-index", &["outbox_event_phase", hidden]);
+    db.execute(&statement_of(finding, "let it be used again: ")).await;
+    assert_eq!(diagnosed(&db.store).await, []);
+    db.close().await;
+}
+
+/// All that concerns a whole server, on one of our own, which has a time zone of its own too.
+#[tokio::test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+async fn transaction_that_holds_back_the_cleaning_up_is_found_with_who_has_it_open() {
+    let server = OwnServer::start().await;
+    let store = MySqlStore::builder(&server.options()).migrate().connect().await.unwrap();
+    assert_eq!(diagnosed(&store).await, []);
+    let mut forgotten = MySqlConnection::connect_with(&server.options()).await.unwrap();
+    let id: u64 = sqlx::query_scalar("SELECT CONNECTION_ID()").fetch_one(&mut forgotten).await.unwrap();
+    sqlx::raw_sql("START TRANSACTION WITH CONSISTENT SNAPSHOT").execute(&mut forgotten).await.unwrap();
+    sqlx::raw_sql("SELECT COUNT(*) FROM outbox_event").execute(&mut forgotten).await.unwrap();
+    let mut busy = MySqlConnection::connect_with(&server.options()).await.unwrap();
+    for n in 0..20 {
+        let insert = "INSERT INTO outbox_event (event_id, event_type, payload) VALUES (?, 'T', '{}')";
+        sqlx::query(insert).bind(n.to_string()).execute(&mut busy).await.unwrap();
+        sqlx::query("UPDATE outbox_event SET attempts = attempts + 1").execute(&mut busy).await.unwrap();
+    }
+    assert_eq!(diagnosed(&store).await, [], "a short transaction is borne");
+    let strict = Tolerance { transaction: Duration::ZERO, dead_rows: 0, ..Tolerance::default() };
+    let findings = diagnosed_with(&store, strict).await;
+    assert_eq!(findings.len(), 2, "{findings:?}");
+    let who = format!("the connection {id} (user \"root\"");
+    let words = [&*who, "Sleep", "has had a transaction open for", &*format!("KILL {id}")];
+    let finding = assert_found(&findings, "open-transaction", &words);
+    assert!(!finding.what.contains("open for 5h"), "a time zone is no age: {finding:?}");
+    assert_found(&findings, "purge-lag", &["history list length", "innodb_trx"]);
+    store.close().await;
+}
+
+#[tokio::test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+async fn limits_of_connections_are_found_before_they_are_reached() {
+    let db = Db::new().await;
+    let findings = diagnosed_with(&db.store, Tolerance { used: 0, ..Tolerance::default() }).await;
+    assert_found(&findings, "connection-limit", &["connections of the server are taken", "max_connections"]);
+    let user = new_user("", "WITH MAX_USER_CONNECTIONS 2").await;
+    let options = db.options.clone().username(&user);
+    let mut other = MySqlConnection::connect_with(&options).await.unwrap();
+    let store = MySqlStore::connect(&options).await.unwrap();
+    other.ping().await.unwrap();
+    let findings = diagnosed(&store).await;
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    assert_found(&findings, "connection-limit", &["2 of the 2 connections of the user are taken"]);
+    store.close().await;
+    other.close().await.unwrap();
+    drop_user(&user).await;
+    db.close().await;
+}

@@ -1,0 +1,272 @@
+//! What is found wrong with an outbox on PostgreSQL and with its server, each by a test that makes it so.
+
+use std::time::Duration;
+
+use posthaste::admin::{Severity, Tolerance};
+use posthaste::{Admin as _, Recorder};
+use posthaste_sqlx::PgStore;
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
+
+use crate::support::server::{End, OwnServer};
+use crate::support::*;
+
+const INDEXES: [&str; 5] = ["due", "pending", "parked", "done", "dead"];
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn healthy_outbox_has_no_findings() {
+    let db = Db::new().await;
+    assert_eq!(diagnosed(&db.store).await, []);
+    let recorder = Recorder::new();
+    let outbox = db.start(&recorder);
+    let mut tx = db.store.writer(&outbox).begin(&db.pool).await.unwrap();
+    tx.write_all(events(&["a", "b"])).await.unwrap();
+    tx.commit().await.unwrap();
+    soon("the engine is idle", outbox.idle()).await.unwrap();
+    assert_eq!(diagnosed(&db.store).await, []);
+    let told = PgStore::builder(&pgbouncer()).schema(db.schema.clone()).pgbouncer().connect().await.unwrap();
+    assert_eq!(diagnosed(&told).await, []);
+    told.close().await;
+    outbox.shutdown().await;
+    db.close().await;
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn dropped_index_is_found_and_the_advice_brings_it_back() {
+    let db = Db::new().await;
+    for index in INDEXES {
+        db.execute(&format!("DROP INDEX outbox_event_{index}")).await;
+        let findings = diagnosed(&db.store).await;
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        let finding = assert_found(&findings, "missing-index", &[&format!("outbox_event_{index} is gone")]);
+        assert_eq!(finding.severity, Severity::Problem);
+        db.execute(&statement_of(finding, "create it again: ")).await;
+        assert_eq!(diagnosed(&db.store).await, [], "{index}");
+    }
+    for key in ["seq", "id"] {
+        db.execute(&format!("ALTER TABLE outbox_event DROP CONSTRAINT outbox_event_{key}_key")).await;
+        let findings = diagnosed(&db.store).await;
+        let finding = assert_found(&findings, "missing-index", &[&format!("outbox_event_{key}_key is gone")]);
+        db.execute(&statement_of(finding, "create it again: ")).await;
+        assert_eq!(diagnosed(&db.store).await, [], "{key}");
+    }
+    db.close().await;
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn invalid_index_is_found_and_the_advice_builds_it_anew() {
+    let db = Db::new().await;
+    // What a CREATE INDEX CONCURRENTLY leaves behind that was cancelled.
+    db.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'outbox_event_due'::regclass")
+        .await;
+    let findings = diagnosed(&db.store).await;
+    let finding = assert_found(&findings, "unused-index", &["outbox_event_due", "INVALID"]);
+    db.execute(&statement_of(finding, "build it anew: ")).await;
+    assert_eq!(diagnosed(&db.store).await, []);
+    db.close().await;
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn index_that_the_planner_does_not_take_is_found() {
+    let db = Db::new().await;
+    db.execute("DROP INDEX outbox_event_due; CREATE INDEX outbox_event_due ON outbox_event (event_type)")
+        .await;
+    let findings = diagnosed(&db.store).await;
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    let finding = assert_found(&findings, "unused-index", &["outbox_event_due", "Scan", "migrate print"]);
+    assert_eq!(finding.severity, Severity::Problem);
+    db.close().await;
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn dead_rows_that_nobody_cleans_up_are_found_and_the_advice_mends_it() {
+    let db = Db::new().await;
+    db.execute("ALTER TABLE outbox_event SET (autovacuum_enabled = off)").await;
+    let mut updates = PgConnection::connect_with(&db.pool.connect_options()).await.unwrap();
+    sqlx::raw_sql(
+        "INSERT INTO outbox_event (event_id, event_type, payload) SELECT 'e' || n, 'T', '{}' FROM generate_series(1, 50) n;
+         UPDATE outbox_event SET status = 1; UPDATE outbox_event SET attempts = 1; UPDATE outbox_event SET attempts = 2",
+    )
+    .execute(&mut updates)
+    .await
+    .unwrap();
+    // A session tells what it did at its end.
+    updates.close().await.unwrap();
+    let strict = Tolerance { dead_rows: 100, ..Tolerance::default() };
+    let mut findings = Vec::new();
+    until("the server has counted", async || {
+        findings = diagnosed_with(&db.store, strict.clone()).await;
+        !findings.is_empty()
+    })
+    .await;
+    let words = ["150 dead rows beside 50 that live", "autovacuum is off for this table"];
+    let finding = assert_found(&findings, "dead-tuples", &words);
+    for statement in finding.advice.split(", then ") {
+        db.execute(statement).await;
+    }
+    until("they are cleaned up", async || diagnosed_with(&db.store, strict.clone()).await.is_empty()).await;
+    db.close().await;
+}
+
+/// The server's clock, as this store sees it, is an hour ahead.
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn clocks_that_are_apart_are_found() {
+    let db = Db::new().await;
+    db.execute(
+        "CREATE FUNCTION clock_timestamp() RETURNS timestamptz LANGUAGE sql
+           RETURN pg_catalog.clock_timestamp() + interval '1 hour'",
+    )
+    .await;
+    let path = format!("{},pg_catalog", db.schema);
+    let options = server().options([("search_path", &*path)]);
+    let store = PgStore::builder(&options).schema(db.schema.clone()).connect().await.unwrap();
+    let findings = diagnosed(&store).await;
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    assert_found(&findings, "clock-skew", &["this machine is 59m 59s behind the store's", "NTP"]);
+    store.close().await;
+    db.close().await;
+}
+
+/// A store that was not told of the pooler, which has two connections for all.
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn pooler_in_transaction_mode_is_found() {
+    let db = Db::new().await;
+    let pooled = pgbouncer().extra_float_digits(None);
+    let store = PgStore::builder(&pooled).schema(db.schema.clone()).read_only().connect().await.unwrap();
+    for _ in 0..5 {
+        let findings = diagnosed(&store).await;
+        let finding =
+            assert_found(&findings, "pgbouncer", &["transaction mode", "--pgbouncer", "pgbouncer = true"]);
+        assert_eq!(finding.severity, Severity::Problem);
+    }
+    store.close().await;
+    db.close().await;
+}
+
+/// All that concerns a whole server, on one of our own.
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn what_holds_back_vacuum_is_found_with_who_does_it() {
+    let mut server = OwnServer::start().await;
+    let store = PgStore::builder(&server.options()).migrate().connect().await.unwrap();
+    let setting = "ALTER SYSTEM SET max_prepared_transactions = 5";
+    let mut connection = PgConnection::connect_with(&server.options()).await.unwrap();
+    sqlx::raw_sql(setting).execute(&mut connection).await.unwrap();
+    drop(connection);
+    server.restart(End::Fast).await;
+    until("the store is back", async || store.diagnose(&Tolerance::default()).await.is_ok()).await;
+    assert_eq!(diagnosed(&store).await, []);
+
+    let options = server.options().application_name("report");
+    let mut forgotten = PgConnection::connect_with(&options).await.unwrap();
+    let text = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM outbox_event";
+    sqlx::raw_sql(text).execute(&mut forgotten).await.unwrap();
+    let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut forgotten).await.unwrap();
+    assert_eq!(diagnosed(&store).await, [], "a short transaction is borne");
+    let strict = Tolerance { transaction: Duration::ZERO, ..Tolerance::default() };
+    let findings = diagnosed_with(&store, strict.clone()).await;
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    let who = format!(
+        "the process {pid} of PostgreSQL (user \"postgres\", application \"report\", idle in transaction)"
+    );
+    let end = format!("SELECT pg_terminate_backend({pid})");
+    assert_found(&findings, "open-transaction", &[&who, "has had a transaction open for", "since 20", &end]);
+    drop(forgotten);
+    until("the session is gone", async || diagnosed_with(&store, strict.clone()).await.is_empty()).await;
+
+    let mut prepared = PgConnection::connect_with(&server.options()).await.unwrap();
+    let text = "BEGIN; DELETE FROM outbox_event; PREPARE TRANSACTION 'left''over'";
+    sqlx::raw_sql(text).execute(&mut prepared).await.unwrap();
+    let findings = diagnosed_with(&store, strict.clone()).await;
+    let finding =
+        assert_found(&findings, "open-transaction", &["PREPARE TRANSACTION \"left'over\"", "\"postgres\""]);
+    let rollback = statement_of(finding, "COMMIT PREPARED or ");
+    sqlx::raw_sql(AssertSqlSafe(rollback)).execute(&mut prepared).await.unwrap();
+    assert_eq!(diagnosed_with(&store, strict).await, []);
+    store.close().await;
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn limits_of_a_server_are_found_before_they_are_reached() {
+    let server = OwnServer::start().await;
+    let store = PgStore::builder(&server.options()).migrate().connect().await.unwrap();
+    assert_eq!(diagnosed(&store).await, []);
+    let mut connection = PgConnection::connect_with(&server.options()).await.unwrap();
+    let mut run = async |text: &str| {
+        sqlx::raw_sql(AssertSqlSafe(text)).execute(&mut connection).await.unwrap();
+    };
+    run("ALTER ROLE postgres CONNECTION LIMIT 3; ALTER DATABASE postgres CONNECTION LIMIT 2").await;
+    let findings = diagnosed(&store).await;
+    assert_found(
+        &findings,
+        "connection-limit",
+        &["of the 2 connections of the database are taken", "ALTER DATABASE"],
+    );
+    run("ALTER DATABASE postgres CONNECTION LIMIT -1; ALTER ROLE postgres CONNECTION LIMIT 2").await;
+    let findings = diagnosed(&store).await;
+    assert_found(
+        &findings,
+        "connection-limit",
+        &["of the 2 connections of the user are taken", "ALTER ROLE"],
+    );
+    run("ALTER ROLE postgres CONNECTION LIMIT -1").await;
+    assert_eq!(diagnosed(&store).await, []);
+    let none_borne = Tolerance { used: 0, ..Tolerance::default() };
+    let findings = diagnosed_with(&store, none_borne.clone()).await;
+    assert_found(&findings, "connection-limit", &["connections of the server are taken", "max_connections"]);
+    assert!(found(&findings, "notify-queue").is_none(), "{findings:?}");
+
+    // A session that listens, and then stands still in a transaction.
+    let mut deaf = PgConnection::connect_with(&server.options()).await.unwrap();
+    sqlx::raw_sql("LISTEN outbox_event").execute(&mut deaf).await.unwrap();
+    sqlx::raw_sql("BEGIN; SELECT 1").execute(&mut deaf).await.unwrap();
+    for _ in 0..20 {
+        run("SELECT pg_notify('outbox_event', repeat('x', 7000) || random())").await;
+    }
+    let findings = diagnosed_with(&store, none_borne).await;
+    assert_found(
+        &findings,
+        "notify-queue",
+        &["the queue of NOTIFY", "a session that listens stays in a transaction"],
+    );
+    store.close().await;
+}
+
+/// A replica can be diagnosed too; and if it goes for good, its slot stays.
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn slot_of_a_replica_that_is_gone_is_found() {
+    let server = OwnServer::start().await;
+    let store = PgStore::builder(&server.options()).migrate().connect().await.unwrap();
+    let mut connection = PgConnection::connect_with(&server.options()).await.unwrap();
+    let slot = "SELECT pg_create_physical_replication_slot('replica')";
+    sqlx::raw_sql(slot).execute(&mut connection).await.unwrap();
+    let replica = server.start_replica("replica").await;
+    let looking = PgStore::builder(&replica.options()).read_only().connect().await.unwrap();
+    assert_eq!(diagnosed(&looking).await, []);
+    until("the replica has said what it needs", async || {
+        let needs = "SELECT count(*) FROM pg_replication_slots WHERE xmin IS NOT NULL";
+        sqlx::query_scalar::<_, i64>(needs).fetch_one(&mut connection).await.unwrap() == 1
+    })
+    .await;
+    assert_eq!(diagnosed(&store).await, []);
+    looking.close().await;
+    drop(replica);
+    let mut findings = Vec::new();
+    until("the server sees that it is gone", async || {
+        findings = diagnosed(&store).await;
+        !findings.is_empty()
+    })
+    .await;
+    let words =
+        ["the replication slot \"replica\"", "holds back vacuum", "pg_drop_replication_slot('replica')"];
+    assert_found(&findings, "replication-slot", &words);
+    store.close().await;
+}
