@@ -120,18 +120,3 @@ async fn every_primary_of_a_cluster_is_asked() {
     let mut connection = client.get_async_connection().await.expect("the cluster answers");
     support::remove(&mut connection, &name, 6).await;
 }
-
-/// The server's machine is an hour behind ours.
-#[tokio::test]
-#[ignore = "needs Redis: cargo xtask test"]
-async fn clocks_that_are_apart_are_found() {
-    let server = OwnServer::with_clock("-3600s").await;
-    let store = store_on(&server).await;
-    let findings = diagnosed(&store, Tolerance::default()).await;
-    assert_only(
-        &findings,
-        "clock-skew",
-        Severity::Warning,
-        &["this machine is 1h", "ahead of the store's", "NTP"],
-    );
-}

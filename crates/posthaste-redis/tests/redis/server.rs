@@ -11,8 +11,6 @@ pub(crate) struct OwnServer {
     port: u16,
     dir: TempDir,
     settings: Vec<String>,
-    /// How much its clock is wrong, as `faketime` takes it.
-    clock: Option<&'static str>,
     process: Option<Child>,
 }
 
@@ -29,20 +27,12 @@ impl OwnServer {
         server
     }
 
-    /// A durable server whose clock is wrong by so much.
-    pub(crate) async fn with_clock(offset: &'static str) -> Self {
-        let mut server = Self::prepare(&["--appendonly", "yes", "--appendfsync", "always"]);
-        server.clock = Some(offset);
-        server.run().await;
-        server
-    }
-
     fn prepare(settings: &[&str]) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
         let port = port.expect("a free port").port();
         let dir = tempfile::tempdir().expect("a folder");
         let settings = settings.iter().map(ToString::to_string).collect();
-        Self { port, dir, settings, clock: None, process: None }
+        Self { port, dir, settings, process: None }
     }
 
     /// A server that speaks TLS alone, with a certificate for `localhost`; and the authority that signed it.
@@ -107,13 +97,8 @@ impl OwnServer {
     fn spawn(&self) -> Child {
         let bin = std::env::var("POSTHASTE_TEST_REDIS_BIN")
             .expect("POSTHASTE_TEST_REDIS_BIN: run `cargo xtask test`");
-        let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig=KILL", "--"]);
-        if let Some(offset) = self.clock {
-            command.args(["faketime", "--exclude-monotonic", "-f", offset]);
-        }
-        command
-            .args([&*bin, "--bind", "127.0.0.1", "--save", "", "--port"])
+        Command::new("setpriv")
+            .args(["--pdeathsig=KILL", "--", &bin, "--bind", "127.0.0.1", "--save", "", "--port"])
             .arg(self.port.to_string())
             .arg("--dir")
             .arg(self.dir.path())

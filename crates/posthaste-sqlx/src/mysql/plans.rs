@@ -64,6 +64,7 @@ fn all() -> Vec<Expected> {
         by("a look at what is done", &placed(stats::LOOK_AT_DONE), &[], "outbox_event_phase"),
         by("more than the backlog shows", backlog::MORE, &[], "outbox_event_phase"),
         by("parked for a route", diagnose::rows::PARKED, &["'a'"], "outbox_event_parked"),
+        by("the oldest of them", diagnose::rows::PARKED_ROWS, &["'a'"], "outbox_event_parked"),
         by("anything due", wake::ANYTHING_DUE, &[], "outbox_event_due"),
     ]
 }

@@ -22,7 +22,7 @@ const fn by<'s>(name: &'static str, statement: &'s str, way: &'static str) -> Ex
 const BY_KEY: &str = "USING INTEGER PRIMARY KEY (rowid=?)";
 const BY_PENDING: &str = "USING INDEX outbox_event_pending (seq=?";
 
-const EXPECTED: [Expected<'static>; 22] = [
+const EXPECTED: [Expected<'static>; 23] = [
     by("glance", claim::GLANCE, "SEARCH outbox_event USING INDEX outbox_event_due (available_at<?)"),
     by(
         "claim by due time",
@@ -57,6 +57,11 @@ const EXPECTED: [Expected<'static>; 22] = [
         "parked for a route",
         diagnose::rows::PARKED,
         "SEARCH outbox_event USING COVERING INDEX outbox_event_parked (parked=?)",
+    ),
+    by(
+        "the oldest of them",
+        diagnose::rows::PARKED_ROWS,
+        "SEARCH outbox_event USING INDEX outbox_event_parked (parked=?)",
     ),
 ];
 
