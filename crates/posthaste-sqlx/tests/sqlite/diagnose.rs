@@ -10,9 +10,9 @@ use crate::support::*;
 const INDEXES: [&str; 5] = ["due", "pending", "parked", "done", "dead"];
 
 async fn write(db: &Db, ids: &[&str]) {
-    let mut tx = db.plain_writer().begin(&db.pool).await.unwrap();
-    tx.write_all(events(ids)).await.unwrap();
-    tx.commit().await.unwrap();
+    let mut tx = db.plain_writer().begin(&db.pool).await.expect("a transaction");
+    tx.write_all(events(ids)).await.expect("they are written");
+    tx.commit().await.expect("a commit");
 }
 
 #[tokio::test]
