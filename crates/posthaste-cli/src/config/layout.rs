@@ -79,7 +79,7 @@ fn described(mut section: Section<'_, '_>) -> Option<Layout> {
 /// What the engine does otherwise for a foreign table, unless it is told: nothing is deleted, and the order
 /// service's table has the retries that its document asks for. `told` are the settings of the outbox.
 pub(super) fn defaults(config: &mut Config, layout: &Layout, told: &DeTable<'_>) {
-    let tells = |table: &str, key: &str| match told.get(table).map(|node| node.get_ref()) {
+    let tells = |table: &str, key: &str| match told.get(table).map(toml::Spanned::get_ref) {
         Some(DeValue::Table(table)) => key.is_empty() || table.contains_key(key),
         other => other.is_some(),
     };

@@ -192,14 +192,13 @@ impl Words {
             set.push(format!("{status} = '{value}'"));
         }
         if let Some((sent_at, kind)) = bare(Field::SentAt) {
-            match state {
-                State::Sent => set.push(format!("{sent_at} = {}", (self.dialect.clock)(kind))),
-                State::Archived => {
-                    set.push(format!("{sent_at} = COALESCE({sent_at}, {})", (self.dialect.clock)(kind)))
-                }
-                State::Pending => set.push(format!("{sent_at} = NULL")),
-                State::Failed => {}
-            }
+            let clock = (self.dialect.clock)(kind);
+            set.extend(match state {
+                State::Sent => Some(format!("{sent_at} = {clock}")),
+                State::Archived => Some(format!("{sent_at} = COALESCE({sent_at}, {clock})")),
+                State::Pending => Some(format!("{sent_at} = NULL")),
+                State::Failed => None,
+            });
         }
         if let Some((column, _)) = bare(Field::Error) {
             set.push(format!("{column} = {error}"));
@@ -244,7 +243,7 @@ mod tests {
         let found =
             columns(&[("id", "circle"), ("type", "text"), ("payload", "int"), ("aggregatetype", "text")]);
         let layout = Layout::debezium();
-        let error = Words::new(&layout, &DIALECT, &found).err().expect("an error").to_string();
+        let error = Words::new(&layout, &DIALECT, &found).expect_err("an error").to_string();
         for word in ["id is circle", "payload is int and should be text", "no column aggregateid"] {
             assert!(error.contains(word), "{error}");
         }
