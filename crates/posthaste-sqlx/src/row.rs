@@ -32,12 +32,12 @@ pub(crate) trait Columns {
 }
 
 /// Reads columns and remembers the first one that it could not read.
-pub(crate) struct Reader<'r, R> {
+pub(crate) struct Reader<'r, R: ?Sized> {
     row: &'r R,
     defect: Option<String>,
 }
 
-impl<'r, R: Columns> Reader<'r, R> {
+impl<'r, R: Columns + ?Sized> Reader<'r, R> {
     pub(crate) fn new(row: &'r R) -> Self {
         Self { row, defect: None }
     }
@@ -166,7 +166,7 @@ impl<'r, R: Columns> Reader<'r, R> {
 }
 
 /// What an operator sees of a row.
-pub(crate) fn view<R: Columns>(row: &R) -> EventRow {
+pub(crate) fn view<R: Columns + ?Sized>(row: &R) -> EventRow {
     let mut reader = Reader::new(row);
     reader.headers();
     let owned = |text: Option<&str>| text.map(str::to_owned);
@@ -199,7 +199,7 @@ pub(crate) fn view<R: Columns>(row: &R) -> EventRow {
 }
 
 /// A row that was read with the columns of an event too.
-pub(crate) fn detail<R: Columns>(row: &R) -> EventDetail {
+pub(crate) fn detail<R: Columns + ?Sized>(row: &R) -> EventDetail {
     let mut reader = Reader::new(row);
     let event = reader.event();
     let mut view = view(row);

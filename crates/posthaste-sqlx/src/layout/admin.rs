@@ -8,21 +8,21 @@ use posthaste::admin::{
 use posthaste::store::Purge;
 use posthaste::{EventDetail, EventId, EventRow, Status, StoreError};
 
-use super::{Layout, LayoutStore};
+use super::{Layout, LayoutStore, operator};
 use crate::page::cut_page;
 
 #[async_trait]
 impl Admin for LayoutStore {
     async fn stats(&self) -> Result<Stats, StoreError> {
-        self.table().stats().await
+        operator::stats(self.table()).await
     }
 
     async fn backlog(&self, by: BacklogBy, limit: usize) -> Result<Backlog, StoreError> {
-        self.table().backlog(by, limit.min(PageRequest::MAX_LIMIT)).await
+        operator::backlog(self.table(), by, limit.min(PageRequest::MAX_LIMIT)).await
     }
 
     async fn count(&self, filter: &Filter) -> Result<u64, StoreError> {
-        self.table().count(filter).await
+        operator::count(self.table(), filter).await
     }
 
     /// A row's number is its place in this list, because the table has none. While rows come and go between two
@@ -30,7 +30,7 @@ impl Admin for LayoutStore {
     async fn list(&self, filter: &Filter, page: &PageRequest) -> Result<Page<EventRow>, StoreError> {
         let limit = page.limit.min(PageRequest::MAX_LIMIT);
         let from = page.after.unwrap_or(0).max(0);
-        let mut rows = self.table().list(filter, from, limit + 1).await?;
+        let mut rows = operator::list(self.table(), filter, from, limit + 1).await?;
         for (row, place) in rows.iter_mut().zip(from + 1..) {
             row.seq = place;
         }
@@ -38,11 +38,11 @@ impl Admin for LayoutStore {
     }
 
     async fn get(&self, id: &EventId) -> Result<Option<EventDetail>, StoreError> {
-        self.table().get(id).await
+        operator::get(self.table(), id).await
     }
 
     async fn dead_groups(&self, limit: usize) -> Result<Vec<DeadGroup>, StoreError> {
-        self.table().dead_groups(limit.min(PageRequest::MAX_LIMIT)).await
+        operator::dead_groups(self.table(), limit.min(PageRequest::MAX_LIMIT)).await
     }
 
     async fn replay(&self, id: &EventId, replay: &Replay<'_>) -> Result<bool, StoreError> {
@@ -56,20 +56,20 @@ impl Admin for LayoutStore {
         replay: &Replay<'_>,
     ) -> Result<u64, StoreError> {
         let Some(filter) = self.dead(filter) else { return Ok(0) };
-        let rows = self.table().revive(&filter, limit).await?;
+        let rows = operator::revive(self.table(), &filter, limit).await?;
         self.note(replay.actor, "replay", &filter, rows);
         Ok(rows)
     }
 
     async fn discard(&self, filter: &Filter, limit: usize, actor: &str) -> Result<u64, StoreError> {
         let Some(filter) = self.dead(filter) else { return Ok(0) };
-        let rows = self.table().discard(&filter, limit).await?;
+        let rows = operator::discard(self.table(), &filter, limit).await?;
         self.note(actor, "discard", &filter, rows);
         Ok(rows)
     }
 
     async fn purge(&self, purge: &Purge, actor: &str) -> Result<u64, StoreError> {
-        let rows = self.table().purge(purge).await?;
+        let rows = operator::purge(self.table(), purge).await?;
         self.note(actor, "purge", purge, rows);
         Ok(rows)
     }

@@ -25,6 +25,7 @@ pub(crate) mod filter;
 mod kept;
 mod name;
 mod open;
+mod operator;
 pub(crate) mod session;
 mod store;
 pub(crate) mod table;

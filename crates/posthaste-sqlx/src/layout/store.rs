@@ -11,9 +11,9 @@ use posthaste::store::{
 use posthaste::{EventId, StoreError, Timestamp};
 use tokio::time::Instant;
 
-use super::Layout;
 use super::kept::Kept;
 use super::table::{Failure, Found, Key, Table};
+use super::{Layout, operator};
 
 /// How long an event that can neither be delivered nor given up waits for the next attempt.
 const FOR_EVER: Duration = Duration::from_secs(300);
@@ -343,11 +343,11 @@ impl Store for LayoutStore {
     }
 
     async fn purge(&self, purge: &Purge) -> Result<u64, StoreError> {
-        self.table().purge(purge).await
+        operator::purge(self.table(), purge).await
     }
 
     async fn oldest_pending(&self, _now: Option<Timestamp>) -> Result<Option<Duration>, StoreError> {
-        self.table().oldest().await
+        operator::oldest(self.table()).await
     }
 
     /// Nobody rings for such a table.

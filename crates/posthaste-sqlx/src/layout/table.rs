@@ -2,12 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::time::Duration;
 
 use async_trait::async_trait;
-use posthaste::admin::{Backlog, BacklogBy, DeadGroup, Filter, Stats};
-use posthaste::store::{Claim, Leased, Malformed, OnDone, Purge};
-use posthaste::{EventDetail, EventId, EventRow, StoreError};
+use posthaste::store::{Claim, Leased, Malformed, OnDone};
+use posthaste::{EventId, StoreError};
+
+use super::filter::Value;
+use super::text::Words;
+use crate::row::Columns;
 
 /// What tells a row from all others.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,30 +71,36 @@ pub(crate) trait Table: fmt::Debug + Send + Sync {
     /// Gives rows up, each with its reason. Answers those that were pending.
     async fn given_up(&self, rows: &[(Key, String)]) -> Result<Option<HashSet<EventId>>, StoreError>;
 
-    /// Removes or archives old rows.
-    async fn purge(&self, purge: &Purge) -> Result<u64, StoreError>;
+    /// Answers a question that an operator has; at any connection.
+    async fn ask(&self, question: Question) -> Result<Vec<Box<Answer>>, StoreError>;
 
-    /// The age of the oldest pending row.
-    async fn oldest(&self) -> Result<Option<Duration>, StoreError>;
+    /// Changes rows as an operator or a purge wants it; answers how many.
+    async fn change(&self, question: Question) -> Result<u64, StoreError>;
 
-    async fn stats(&self) -> Result<Stats, StoreError>;
+    /// The layout, with the types of its columns.
+    fn words(&self) -> &Words;
 
-    async fn backlog(&self, by: BacklogBy, limit: usize) -> Result<Backlog, StoreError>;
+    /// The table's name as it stands in statements.
+    fn name(&self) -> &str;
 
-    async fn count(&self, filter: &Filter) -> Result<u64, StoreError>;
-
-    /// Rows that match, oldest first, from the place `from` of that list on.
-    async fn list(&self, filter: &Filter, from: i64, limit: usize) -> Result<Vec<EventRow>, StoreError>;
-
-    async fn get(&self, id: &EventId) -> Result<Option<EventDetail>, StoreError>;
-
-    async fn dead_groups(&self, limit: usize) -> Result<Vec<DeadGroup>, StoreError>;
-
-    /// Rows that were given up wait again; answers how many.
-    async fn revive(&self, filter: &Filter, limit: usize) -> Result<u64, StoreError>;
-
-    /// Deletes rows that were given up; answers how many.
-    async fn discard(&self, filter: &Filter, limit: usize) -> Result<u64, StoreError>;
+    /// The table's name as the database's catalogue is asked for it.
+    fn bare_name(&self) -> Value;
 
     async fn close(&self);
 }
+
+/// A statement and what is bound to it.
+#[derive(Debug)]
+pub(crate) struct Question {
+    pub(crate) text: String,
+    pub(crate) values: Vec<Value>,
+}
+
+impl Question {
+    pub(crate) fn new(text: String) -> Self {
+        Self { text, values: Vec::new() }
+    }
+}
+
+/// A row of an answer, whatever the database.
+pub(crate) type Answer = dyn Columns + Send + Sync;

@@ -19,10 +19,34 @@ pub(crate) struct Dialect {
     pub(crate) as_key: fn(Kind, &str) -> String,
     /// A time so many microseconds before another.
     pub(crate) before: fn(&str, &str) -> String,
+    /// What a foreign table in such a database is called in errors.
+    pub(crate) store: &'static str,
+    /// A field as the time that rows of ours have, and the clock in the same form.
+    pub(crate) time: fn(&Words, Field) -> String,
+    pub(crate) now: &'static str,
+    /// The columns of an event, and of a row, under the names of ours.
+    pub(crate) of_event: fn(&Words) -> String,
+    pub(crate) of_row: fn(&Words) -> String,
+    /// How many rows the database believes there are in the table whose name is bound.
+    pub(crate) total: &'static str,
+    /// A statement that changes picked rows, and nothing that somebody else changes meanwhile.
+    pub(crate) change: fn(&Changing) -> String,
     /// The database's clock as a column of this type takes it.
     pub(crate) clock: fn(Kind) -> &'static str,
     /// The type of a column, by what the catalogue calls it.
     pub(crate) kind: fn(&str) -> Option<Kind>,
+}
+
+/// What is to be changed, and in which rows.
+#[derive(Debug)]
+pub(crate) struct Changing {
+    pub(crate) table: String,
+    /// What is set; none if the rows are deleted.
+    pub(crate) set: Option<String>,
+    /// A query for the keys of the rows, named `k0`, `k1` and so on.
+    pub(crate) picked: String,
+    /// The columns of the key.
+    pub(crate) keys: Vec<String>,
 }
 
 /// The types of columns that a layout can have.
@@ -127,6 +151,17 @@ impl Words {
         Some((self.quoted(name.as_str()), self.kind(name.as_str())))
     }
 
+    /// The same without the table before it, as it stands where a value is set.
+    pub(crate) fn bare(&self, field: Field) -> Option<(String, Kind)> {
+        let name = self.layout.column_of(field)?;
+        Some((format!("{q}{name}{q}", q = self.dialect.quote), self.kind(name.as_str())))
+    }
+
+    /// The columns of the key in one list.
+    pub(crate) fn key_names(&self) -> String {
+        self.key().into_iter().map(|(column, _)| column).collect::<Vec<_>>().join(", ")
+    }
+
     /// The columns of the key, quoted, with their types.
     pub(crate) fn key(&self) -> Vec<(String, Kind)> {
         let columns = self.layout.key_columns();
@@ -163,7 +198,7 @@ impl Words {
     pub(crate) fn order(&self) -> String {
         match self.column(Field::CreatedAt) {
             Some((column, _)) => column,
-            None => self.key().into_iter().map(|(column, _)| column).collect::<Vec<_>>().join(", "),
+            None => self.key_names(),
         }
     }
 
@@ -183,10 +218,7 @@ impl Words {
 
     /// What is set in a row that reaches this state, with its error as it is given here.
     pub(crate) fn set(&self, state: State, error: &str) -> String {
-        let bare = |field| {
-            let name = self.layout.column_of(field)?;
-            Some((format!("{q}{name}{q}", q = self.dialect.quote), self.kind(name.as_str())))
-        };
+        let bare = |field| self.bare(field);
         let mut set = Vec::new();
         if let (Some((status, _)), Some(value)) = (bare(Field::Status), self.layout.value_of(state)) {
             set.push(format!("{status} = '{value}'"));
@@ -225,6 +257,13 @@ mod tests {
         as_text: |column, _| format!("{column}::text"),
         as_key: |_, place| place.to_owned(),
         before: |clock, place| format!("{clock} - {place}"),
+        store: "tested layout",
+        time: |_, _| String::new(),
+        now: "now()",
+        of_event: |_| String::new(),
+        of_row: |_| String::new(),
+        total: "SELECT 0",
+        change: |_| String::new(),
         clock: |_| "now()",
         kind: |name| match name {
             "text" => Some(Kind::Text),

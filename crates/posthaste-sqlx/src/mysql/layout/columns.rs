@@ -1,7 +1,7 @@
 //! A foreign table as MySQL and MariaDB know it: its types, and its columns under the names of our own.
 
 use crate::layout::Field;
-use crate::layout::text::{Dialect, Kind, Words};
+use crate::layout::text::{Changing, Dialect, Kind, Words};
 
 pub(super) static DIALECT: Dialect = Dialect {
     quote: '`',
@@ -13,6 +13,14 @@ pub(super) static DIALECT: Dialect = Dialect {
     },
     as_key: |kind, place| key_value(kind, place),
     before: |clock, place| format!("{clock} - INTERVAL {place} MICROSECOND"),
+    store: "MySQL layout",
+    time,
+    now: "TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6))",
+    of_event,
+    of_row,
+    total: "SELECT CAST(COALESCE(MAX(table_rows), 0) AS SIGNED) FROM information_schema.tables \
+            WHERE table_schema = DATABASE() AND table_name = ?",
+    change,
     clock: |kind| match kind {
         // A TIMESTAMP is turned from the session's zone, which is UTC.
         Kind::Time | Kind::ZonedTime => "UTC_TIMESTAMP(6)",
@@ -34,6 +42,18 @@ fn kind(name: &str) -> Option<Kind> {
         "enum" => Some(Kind::Choice),
         _ => None,
     }
+}
+
+/// The rows are picked in a subquery of its own, because the server can neither limit a change of several tables nor
+/// look into the table that it changes.
+fn change(changing: &Changing) -> String {
+    let Changing { table, set, picked, keys } = changing;
+    let inner: Vec<String> = (0..keys.len()).map(|n| format!("k{n}")).collect();
+    let what = match set {
+        Some(set) => format!("UPDATE {table} AS t SET {set}"),
+        None => format!("DELETE t FROM {table} AS t"),
+    };
+    format!("{what} WHERE ({}) IN (SELECT {} FROM ({picked}) AS picked)", keys.join(", "), inner.join(", "))
 }
 
 /// Sixteen bytes as people write a UUID.

@@ -1,17 +1,14 @@
 //! A foreign table in MySQL or MariaDB. The lock of the table is a user lock of the one session that claims.
 
 mod columns;
-mod operator;
 mod texts;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
-use posthaste::admin::{Backlog, BacklogBy, DeadGroup, Filter, Stats};
-use posthaste::store::{Claim, OnDone, Purge};
-use posthaste::{EventDetail, EventId, EventRow, StoreError, Timestamp};
+use posthaste::store::{Claim, OnDone};
+use posthaste::{EventId, StoreError, Timestamp};
 use posthaste_sql::Place;
 use sqlx::mysql::MySqlRow;
 use sqlx::{ConnectOptions as _, Executor as _, MySql, MySqlConnection, Row as _};
@@ -21,8 +18,9 @@ use super::value::{MOST_KEYS, MySqlQuery, limit, places};
 use crate::OpenError;
 use crate::few::Few;
 use crate::layout::Layout;
+use crate::layout::filter::Value;
 use crate::layout::session::Session;
-use crate::layout::table::{Choose, Counted, Failure, Found, Key, Table};
+use crate::layout::table::{Answer, Choose, Counted, Failure, Found, Key, Question, Table};
 use crate::layout::text::Words;
 use crate::row::Reader;
 use crate::sql::ready;
@@ -273,48 +271,26 @@ impl Table for LayoutTable {
         .await
     }
 
-    async fn purge(&self, purge: &Purge) -> Result<u64, StoreError> {
-        operator::purge(self, purge).await
+    async fn ask(&self, question: Question) -> Result<Vec<Box<Answer>>, StoreError> {
+        let rows = self.anywhere(async |connection| bound(question).fetch_all(connection).await).await?;
+        Ok(rows.into_iter().map(|row| Box::new(row) as Box<Answer>).collect())
     }
 
-    async fn oldest(&self) -> Result<Option<Duration>, StoreError> {
-        self.anywhere(async |connection| operator::oldest(self, connection).await).await
+    async fn change(&self, question: Question) -> Result<u64, StoreError> {
+        let changed = self.anywhere(async |connection| bound(question).execute(connection).await);
+        Ok(changed.await?.rows_affected())
     }
 
-    async fn stats(&self) -> Result<Stats, StoreError> {
-        self.anywhere(async |connection| operator::stats(self, connection).await).await
+    fn words(&self) -> &Words {
+        &self.words
     }
 
-    async fn backlog(&self, by: BacklogBy, limit: usize) -> Result<Backlog, StoreError> {
-        self.anywhere(async |connection| operator::backlog(self, connection, by, limit).await).await
+    fn name(&self) -> &str {
+        &self.texts.table
     }
 
-    async fn count(&self, filter: &Filter) -> Result<u64, StoreError> {
-        self.anywhere(async |connection| operator::count_rows(self, connection, filter).await).await
-    }
-
-    async fn list(&self, filter: &Filter, from: i64, limit: usize) -> Result<Vec<EventRow>, StoreError> {
-        self.anywhere(async |connection| operator::list(self, connection, filter, from, limit).await).await
-    }
-
-    async fn get(&self, id: &EventId) -> Result<Option<EventDetail>, StoreError> {
-        self.anywhere(async |connection| operator::get(self, connection, id).await).await
-    }
-
-    async fn dead_groups(&self, limit: usize) -> Result<Vec<DeadGroup>, StoreError> {
-        self.anywhere(async |connection| operator::dead_groups(self, connection, limit).await).await
-    }
-
-    async fn revive(&self, filter: &Filter, limit: usize) -> Result<u64, StoreError> {
-        let change = operator::Change::Revive;
-        self.anywhere(async |connection| operator::change(self, connection, filter, limit, change).await)
-            .await
-    }
-
-    async fn discard(&self, filter: &Filter, limit: usize) -> Result<u64, StoreError> {
-        let change = operator::Change::Delete;
-        self.anywhere(async |connection| operator::change(self, connection, filter, limit, change).await)
-            .await
+    fn bare_name(&self) -> Value {
+        Value::Text(self.lock.clone())
     }
 
     async fn close(&self) {
@@ -332,4 +308,13 @@ fn key_of(row: &MySqlRow) -> Result<Key, sqlx::Error> {
     let id: String = row.try_get(0)?;
     let parts = (1..row.len()).map(|column| row.try_get(column)).collect::<Result<_, _>>()?;
     Ok(Key { id: id.into(), parts })
+}
+
+/// A question with its values. It is planned anew each time: nobody asks the same twice.
+fn bound(question: Question) -> MySqlQuery {
+    let text: Arc<str> = question.text.into();
+    question.values.into_iter().fold(ready::<MySql>(&text).persistent(false), |query, value| match value {
+        Value::Text(text) => query.bind(text),
+        Value::Micros(micros) => query.bind(micros),
+    })
 }

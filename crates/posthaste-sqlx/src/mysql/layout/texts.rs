@@ -59,7 +59,7 @@ impl Texts {
             read: format!(
                 "SELECT {}, {} AS store_now FROM {table} AS t WHERE {listed} AND {pending}",
                 columns::of_event(words),
-                "TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6))"
+                words.dialect.now
             ),
             // A layout without the state keeps what it cannot archive.
             archive: match words.layout.value_of(State::Archived) {

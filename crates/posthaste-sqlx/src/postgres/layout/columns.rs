@@ -1,7 +1,7 @@
 //! A foreign table as PostgreSQL knows it: its types, and its columns under the names of our own.
 
 use crate::layout::Field;
-use crate::layout::text::{Dialect, Kind, Words};
+use crate::layout::text::{Changing, Dialect, Kind, Words};
 
 pub(super) static DIALECT: Dialect = Dialect {
     quote: '"',
@@ -12,6 +12,13 @@ pub(super) static DIALECT: Dialect = Dialect {
     },
     as_key: |kind, place| format!("{place}::{}", key_type(kind)),
     before: |clock, place| format!("{clock} - {place}::int8 * interval '1 microsecond'"),
+    store: "PostgreSQL layout",
+    time,
+    now: "statement_timestamp()",
+    of_event,
+    of_row,
+    total: "SELECT greatest(reltuples, 0)::int8 FROM pg_class WHERE oid = to_regclass($1)",
+    change,
     clock: |kind| match kind {
         Kind::ZonedTime => "statement_timestamp()",
         _ => "(statement_timestamp() AT TIME ZONE 'UTC')",
@@ -33,6 +40,20 @@ fn kind(name: &str) -> Option<Kind> {
         "enum" => Some(Kind::Choice),
         _ => None,
     }
+}
+
+/// The rows are picked once, and nobody else changes them meanwhile.
+fn change(changing: &Changing) -> String {
+    let Changing { table, set, picked, keys } = changing;
+    let same: Vec<String> = keys.iter().enumerate().map(|(n, key)| format!("{key} = picked.k{n}")).collect();
+    let what = match set {
+        Some(set) => format!("UPDATE {table} AS t SET {set} FROM picked"),
+        None => format!("DELETE FROM {table} AS t USING picked"),
+    };
+    format!(
+        "WITH picked AS MATERIALIZED ({picked} FOR UPDATE SKIP LOCKED) {what} WHERE {}",
+        same.join(" AND ")
+    )
 }
 
 /// What a text is turned into to be compared with a key's column.

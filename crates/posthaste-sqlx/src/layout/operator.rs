@@ -1,0 +1,200 @@
+//! What operators ask of a foreign table. Everything reads a bounded number of rows, as far as its indexes allow.
+
+use std::time::Duration;
+
+use posthaste::admin::{Backlog, BacklogBy, BacklogGroup, DeadGroup, Filter, Stats};
+use posthaste::store::{Purge, Purgeable};
+use posthaste::{EventDetail, EventId, EventRow, GLOBAL, StoreError, Timestamp};
+
+use super::counts::{Counts, MOST_COUNTED};
+use super::filter::Conditions;
+use super::table::{Answer, Question, Table};
+use super::text::Changing;
+use super::{Field, State};
+use crate::row::{detail, view};
+
+/// A number of an answer. What is no number counts as none.
+fn number(row: &Answer, column: &str) -> u64 {
+    row.number(column).ok().flatten().unwrap_or_default().unsigned_abs()
+}
+
+fn text(row: &Answer, column: &str) -> Option<String> {
+    row.text(column).ok().flatten().map(str::to_owned)
+}
+
+fn time(row: &Answer, column: &str) -> Option<Timestamp> {
+    row.time(column).ok().flatten()
+}
+
+/// How long before `store_now` it was.
+fn age(row: &Answer, column: &str) -> Option<Duration> {
+    Some(time(row, "store_now")?.since(time(row, column)?))
+}
+
+/// The rows of a state, oldest first, with a condition of their own where there is one.
+fn oldest_first(table: &dyn Table, columns: &str, condition: &str, rest: &str) -> String {
+    let order = table.words().order();
+    format!("SELECT {columns} FROM {} AS t WHERE {condition} ORDER BY {order} {rest}", table.name())
+}
+
+pub(super) async fn oldest(table: &dyn Table) -> Result<Option<Duration>, StoreError> {
+    let words = table.words();
+    if words.column(Field::CreatedAt).is_none() {
+        return Ok(None);
+    }
+    let created_at = (words.dialect.time)(words, Field::CreatedAt);
+    let columns = format!("{} AS store_now, {created_at} AS created_at", words.dialect.now);
+    let asked = oldest_first(table, &columns, &words.is(State::Pending), "LIMIT 1");
+    Ok(table.ask(Question::new(asked)).await?.first().and_then(|row| age(&**row, "created_at")))
+}
+
+pub(super) async fn stats(table: &dyn Table) -> Result<Stats, StoreError> {
+    let words = table.words();
+    let counts = State::ALL.map(|state| {
+        let (name, condition) = (table.name(), words.is(state));
+        format!(
+            "(SELECT count(*) FROM (SELECT 1 FROM {name} AS t WHERE {condition} LIMIT {MOST_COUNTED}) AS counted) AS {}",
+            state.name()
+        )
+    });
+    let asked = format!("SELECT {}, ({}) AS total", counts.join(", "), words.dialect.total);
+    let rows = table.ask(Question { text: asked, values: vec![table.bare_name()] }).await?;
+    let count = |column: &str| rows.first().map_or(0, |row| number(&**row, column));
+    let counts = Counts {
+        pending: count("pending"),
+        sent: count("sent"),
+        failed: count("failed"),
+        archived: count("archived"),
+        total: count("total"),
+    };
+    Ok(Stats { oldest_pending: oldest(table).await?, ..counts.stats() })
+}
+
+pub(super) async fn backlog(table: &dyn Table, by: BacklogBy, limit: usize) -> Result<Backlog, StoreError> {
+    let words = table.words();
+    let key = match by {
+        BacklogBy::Type => format!("concat(coalesce(aggregate_type, '{GLOBAL}'), ':', event_type)"),
+        BacklogBy::Tenant => "tenant_id".to_owned(),
+    };
+    let columns = (words.dialect.of_row)(words);
+    let limited = format!("LIMIT {}", Backlog::LOOK + 1);
+    let oldest = oldest_first(table, &columns, &words.is(State::Pending), &limited);
+    let asked = format!(
+        "SELECT {key} AS group_key, count(*) AS events, min(created_at) AS first, {} AS store_now FROM ({oldest}) AS o \
+         GROUP BY 1 ORDER BY 2 DESC, 1",
+        words.dialect.now
+    );
+    let rows = table.ask(Question::new(asked)).await?;
+    let groups: Vec<BacklogGroup> = rows.iter().map(|row| group(&**row)).collect();
+    let looked_at: u64 = groups.iter().map(|group| group.count).sum();
+    Ok(Backlog::largest(groups, limit, looked_at > Backlog::LOOK as u64))
+}
+
+fn group(row: &Answer) -> BacklogGroup {
+    BacklogGroup { key: text(row, "group_key"), count: number(row, "events"), oldest: age(row, "first") }
+}
+
+pub(super) async fn count(table: &dyn Table, filter: &Filter) -> Result<u64, StoreError> {
+    let conditions = Conditions::new(table.words(), filter);
+    let text = format!("SELECT count(*) AS events FROM {} AS t WHERE {}", table.name(), conditions.text());
+    let rows = table.ask(Question { text, values: conditions.values }).await?;
+    Ok(rows.first().map_or(0, |row| number(&**row, "events")))
+}
+
+/// Rows that match, from the place `from` of that list on.
+pub(super) async fn list(
+    table: &dyn Table,
+    filter: &Filter,
+    from: i64,
+    limit: usize,
+) -> Result<Vec<EventRow>, StoreError> {
+    let words = table.words();
+    let conditions = Conditions::new(words, filter);
+    let rest = format!(", {} LIMIT {limit} OFFSET {from}", words.key_names());
+    let text = oldest_first(table, &(words.dialect.of_row)(words), &conditions.text(), &rest);
+    let rows = table.ask(Question { text, values: conditions.values }).await?;
+    Ok(rows.iter().map(|row| view(&**row)).collect())
+}
+
+pub(super) async fn get(table: &dyn Table, id: &EventId) -> Result<Option<EventDetail>, StoreError> {
+    let words = table.words();
+    let conditions = Conditions::new(words, &Filter::id(id.clone()));
+    // Columns that both have are the same.
+    let (row, event) = ((words.dialect.of_row)(words), (words.dialect.of_event)(words));
+    let text =
+        format!("SELECT {row}, {event} FROM {} AS t WHERE {} LIMIT 1", table.name(), conditions.text());
+    let rows = table.ask(Question { text, values: conditions.values }).await?;
+    Ok(rows.first().map(|row| detail(&**row)))
+}
+
+pub(super) async fn dead_groups(table: &dyn Table, limit: usize) -> Result<Vec<DeadGroup>, StoreError> {
+    let words = table.words();
+    let dead =
+        oldest_first(table, &(words.dialect.of_row)(words), &words.is(State::Failed), "DESC LIMIT 10000");
+    let asked = format!(
+        "SELECT coalesce(aggregate_type, '{GLOBAL}') AS aggregate, coalesce(event_type, '') AS kind,
+  coalesce(left(last_error, 200), '') AS reason, count(*) AS events, min(created_at) AS first, max(created_at) AS last
+FROM ({dead}) AS dead GROUP BY 1, 2, 3 ORDER BY 4 DESC, 2, 3 LIMIT {limit}"
+    );
+    let rows = table.ask(Question::new(asked)).await?;
+    Ok(rows.iter().map(|row| dead_group(&**row)).collect())
+}
+
+fn dead_group(row: &Answer) -> DeadGroup {
+    DeadGroup {
+        aggregate_type: text(row, "aggregate").unwrap_or_default(),
+        event_type: text(row, "kind").unwrap_or_default(),
+        reason: text(row, "reason").unwrap_or_default(),
+        count: number(row, "events"),
+        first: time(row, "first"),
+        last: time(row, "last"),
+    }
+}
+
+/// Rows that match wait again.
+pub(super) async fn revive(table: &dyn Table, filter: &Filter, limit: usize) -> Result<u64, StoreError> {
+    let set = table.words().set(State::Pending, "NULL");
+    change(table, Conditions::new(table.words(), filter), limit, Some(set)).await
+}
+
+/// Rows that match are deleted.
+pub(super) async fn discard(table: &dyn Table, filter: &Filter, limit: usize) -> Result<u64, StoreError> {
+    change(table, Conditions::new(table.words(), filter), limit, None).await
+}
+
+pub(super) async fn purge(table: &dyn Table, purge: &Purge) -> Result<u64, StoreError> {
+    let words = table.words();
+    let unsupported = |operation| StoreError::Unsupported { store: words.dialect.store, operation };
+    let state = match purge.what {
+        Purgeable::Done => State::Sent,
+        Purgeable::Dead => State::Failed,
+        Purgeable::Archived => State::Archived,
+        Purgeable::Any => return Err(unsupported("purge rows of any status")),
+    };
+    let archive = purge.archive && state != State::Archived;
+    if archive && words.layout.value_of(State::Archived).is_none() {
+        return Err(unsupported("archive: its layout has no status for that"));
+    }
+    let mut conditions = Conditions::default().and(words.is(state));
+    conditions.older_than(words, purge.older_than);
+    // An archived row keeps its error.
+    let error = words.bare(Field::Error).map(|(column, _)| column).unwrap_or_default();
+    let set = archive.then(|| words.set(State::Archived, &error));
+    change(table, conditions, purge.limit, set).await
+}
+
+/// Sets something in the oldest rows that match, or deletes them.
+async fn change(
+    table: &dyn Table,
+    conditions: Conditions,
+    limit: usize,
+    set: Option<String>,
+) -> Result<u64, StoreError> {
+    let keys: Vec<String> = table.words().key().into_iter().map(|(column, _)| column).collect();
+    let named: Vec<String> = keys.iter().enumerate().map(|(n, column)| format!("{column} AS k{n}")).collect();
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let picked = oldest_first(table, &named.join(", "), &conditions.text(), &format!("LIMIT {limit}"));
+    let changing = Changing { table: table.name().to_owned(), set, picked, keys };
+    let text = (table.words().dialect.change)(&changing);
+    table.change(Question { text, values: conditions.values }).await
+}
