@@ -17,6 +17,9 @@ use tokio::time::Instant;
 pub(crate) const ANSWER: Duration = Duration::from_secs(2);
 const CONNECT: Duration = Duration::from_secs(2);
 
+/// The name of a server that is the only one.
+pub(crate) const ONE_SERVER: &str = "the server";
+
 /// Calls share it; it connects anew when the server went away, or went silent.
 #[derive(Clone)]
 pub(crate) enum Link {
@@ -70,7 +73,7 @@ impl Link {
     /// Asks the server, or every primary of a cluster; each answer comes with the name of who gave it.
     pub(crate) async fn query_each<T: FromRedisValue>(&self, cmd: &Cmd) -> RedisResult<Vec<(String, T)>> {
         match self {
-            Self::Server(server) => Ok(vec![("the server".to_owned(), server.query(cmd).await?)]),
+            Self::Server(server) => Ok(vec![(ONE_SERVER.to_owned(), server.query(cmd).await?)]),
             #[cfg(feature = "cluster")]
             Self::Cluster(connection) => {
                 let primaries = RoutingInfo::MultiNode((MultipleNodeRoutingInfo::AllMasters, None));

@@ -7,6 +7,7 @@ use posthaste::admin::{Finding, Tolerance};
 use redis::InfoDict;
 
 use crate::RedisStore;
+use crate::connection::ONE_SERVER;
 
 impl RedisStore {
     /// A server that does not tell is not blamed. What everybody may ask is asked with INFO.
@@ -81,13 +82,14 @@ impl Server {
                 "CONFIG SET appendonly yes, and the same in redis.conf",
             ));
         }
-        let fsync = self.settings.get("appendfsync").filter(|fsync| *fsync != "always")?;
+        self.settings.get("appendfsync").filter(|fsync| *fsync != "always")?;
+        let whose = if name == ONE_SERVER { String::new() } else { format!(" of {name}") };
         Some(Finding::note(
             "redis-fsync",
             format!(
-                "a crash of the machine of {name} can lose the last second of writes: appendfsync is {fsync}"
+                "a crash of the machine{whose} can lose the last second of writes (appendfsync is not always)"
             ),
-            "CONFIG SET appendfsync always where that matters more than speed",
+            "set appendfsync to always where that matters more than speed",
         ))
     }
 

@@ -58,7 +58,12 @@ async fn server_that_forgets_or_evicts_is_found() {
     set(&server, "appendonly", "yes").await;
     set(&server, "appendfsync", "everysec").await;
     let findings = diagnosed(&store, Tolerance::default()).await;
-    assert_only(&findings, "redis-fsync", Severity::Note, &["appendfsync is everysec", "appendfsync always"]);
+    assert_only(
+        &findings,
+        "redis-fsync",
+        Severity::Note,
+        &["appendfsync is not always", "set appendfsync to always"],
+    );
 
     set(&server, "appendfsync", "always").await;
     set(&server, "maxmemory-policy", "allkeys-lru").await;

@@ -70,7 +70,7 @@ fn dead(count: u64) -> Option<Finding> {
         Finding::warning(
             "dead-events",
             format!("DEAD events: {}", counted(count)),
-            "look at their reasons with posthaste dead list, mend the cause, then replay or discard them",
+            "look at their reasons, mend the cause, then replay or discard them",
         )
     })
 }
