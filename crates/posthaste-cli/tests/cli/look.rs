@@ -7,7 +7,7 @@ use crate::kit::Shop;
 #[test]
 fn status_counts_every_state() {
     let shop = Shop::seeded();
-    shop.sql("INSERT INTO outbox_event_control VALUES ('mail', 0, 'ann')");
+    shop.sql("INSERT INTO outbox_event_control VALUES ('mail', CAST(strftime('%s', 'now') AS INTEGER) * 1000000, 'ann')");
     assert_snapshot!(shop.run("status"), @"
     outbox_event in sqlite:shop.db
 
