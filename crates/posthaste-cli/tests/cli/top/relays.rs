@@ -66,7 +66,9 @@ fn destination_that_cannot_be_reached_closes_its_route_on_the_screen() {
     let screen = top(&["--relay", &url(&relay)]);
     let text = screen.wait_for("the destination cannot be reached: *");
     assert!(text.contains("1 outbox, 1 closed"), "{text}");
-    screen.until("what waits", |text| line(text, "unreachable").get(2) == Some(&"5"));
+    // Those that were sent out to see whether the destination is back wait by themselves.
+    let waits = |text: &str| line(text, "unreachable").get(2).and_then(|count| count.parse().ok());
+    screen.until("what waits", |text| waits(text).is_some_and(|count: u32| (3..=5).contains(&count)));
     relay.stop();
 }
 
