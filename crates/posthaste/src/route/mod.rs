@@ -5,6 +5,7 @@ mod table;
 use std::fmt;
 use std::time::Duration;
 
+pub use table::matches_pattern;
 pub(crate) use table::{Entry, RouteTable, Target};
 
 use crate::config::Problem;
@@ -105,18 +106,18 @@ impl Routes {
 
 /// What a row without a route is parked for. Nothing brings it back but its time, so no route may
 /// have this name.
-pub(crate) const NO_ROUTE: &str = "no route";
+pub const NO_ROUTE: &str = "no route";
 
 const PROBED: &str = " (probed)";
 
 /// What events are parked for that were probes of this route in vain. They are not with the others, of
 /// which they would be the oldest, and so the next probe again.
-pub(crate) fn probed(route: &str) -> String {
+pub fn probed(route: &str) -> String {
     format!("{route}{PROBED}")
 }
 
-/// The route that events are parked for under this name.
-pub(crate) fn parked_for(parked: &str) -> &str {
+/// The route that events are parked for under this name, which is [`probed`] for some of them.
+pub fn parked_for(parked: &str) -> &str {
     parked.strip_suffix(PROBED).unwrap_or(parked)
 }
 

@@ -145,7 +145,7 @@ impl RouteTable {
         let of_tenant = |pattern: &&Pattern| {
             pattern.tenant.as_deref().is_none_or(|tenant| takes(tenant, event.tenant_id()))
         };
-        let mut fitting = self.patterns.iter().filter(|pattern| matches(&pattern.text, &text));
+        let mut fitting = self.patterns.iter().filter(|pattern| matches_pattern(&pattern.text, &text));
         fitting.find(of_tenant).map(|pattern| pattern.route)
     }
 
@@ -239,11 +239,18 @@ fn check(route: &Route, name: &str, setting: &str, problems: &mut Vec<Problem>) 
 
 /// Whether a route of the tenants that match `pattern` takes an event of this one.
 fn takes(pattern: &str, tenant: Option<&str>) -> bool {
-    tenant.is_some_and(|tenant| matches(pattern, tenant))
+    tenant.is_some_and(|tenant| matches_pattern(pattern, tenant))
 }
 
-/// Whether `text` matches `pattern`, where `*` stands for any text.
-fn matches(pattern: &str, text: &str) -> bool {
+/// Whether a text matches a pattern as a route's does: `*` stands for any text.
+///
+/// ```
+/// use posthaste::admin::matches_pattern;
+///
+/// assert!(matches_pattern("Order:*", "Order:OrderPlaced"));
+/// assert!(!matches_pattern("Order:*", "Orders:OrderPlaced"));
+/// ```
+pub fn matches_pattern(pattern: &str, text: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut text) = text.strip_prefix(first) else { return false };
     let mut parts: Vec<&str> = rest.split('*').collect();
@@ -271,7 +278,7 @@ mod tests {
             ("a*a", "a", false),
             ("Order:Placed", "Order:Placed", true),
         ] {
-            assert_eq!(matches(pattern, text), expected, "{pattern} on {text}");
+            assert_eq!(matches_pattern(pattern, text), expected, "{pattern} on {text}");
         }
     }
 }

@@ -2,15 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use posthaste::admin::{Admin, BacklogBy, Filter, Finding, PageRequest};
+use posthaste::admin::{Admin, BacklogBy, Filter, Finding, NO_ROUTE, PageRequest, parked_for};
 use posthaste::{Status, StoreError};
 
 use crate::config::RouteConfig;
-
-/// What rows wait for that no route takes; the store's own findings tell of them.
-const NO_ROUTE: &str = "no route";
-/// What stands behind a route's name in rows by which it was tried whether the route is open again.
-const PROBED: &str = " (probed)";
 
 pub(super) async fn look(admin: &dyn Admin, routes: &[RouteConfig]) -> Result<Vec<Finding>, StoreError> {
     let stats = admin.stats().await?;
@@ -36,7 +31,7 @@ async fn parked(admin: &dyn Admin) -> Result<BTreeMap<String, u64>, StoreError> 
     for status in [Status::New, Status::Retry] {
         let page = PageRequest::first(PageRequest::MAX_LIMIT);
         for row in admin.list(&Filter::status(status), &page).await?.items {
-            let route = row.parked.as_deref().map(|route| route.strip_suffix(PROBED).unwrap_or(route));
+            let route = row.parked.as_deref().map(parked_for);
             if let Some(route) = route.filter(|route| *route != NO_ROUTE) {
                 *counts.entry(route.to_owned()).or_default() += 1;
             }

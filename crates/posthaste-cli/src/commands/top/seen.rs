@@ -1,6 +1,6 @@
 //! What one look at an outbox has seen, whoever looked.
 
-use posthaste::admin::{Backlog, DeadGroup, Filter, Stats};
+use posthaste::admin::{Backlog, DeadGroup, Filter, Stats, probed};
 use posthaste::{EventRow, Timestamp};
 
 /// One outbox of a source.
@@ -58,12 +58,9 @@ impl RouteState {
     }
 }
 
-/// What stands in the rows of events that were sent to a route in vain to see whether it is open again.
-const PROBED: &str = " (probed)";
-
 /// The two names under which events wait for a route.
 pub(super) fn parked_as(route: &str) -> [String; 2] {
-    [route.to_owned(), format!("{route}{PROBED}")]
+    [route.to_owned(), probed(route)]
 }
 
 /// What waits for routes that are not among these: another engine closed them, or nobody has such a route.
