@@ -13,10 +13,16 @@ impl RedisStore {
     /// A server that does not tell is not blamed. What everybody may ask is asked with INFO.
     pub(super) async fn look_at_servers(&self, tolerance: &Tolerance) -> Vec<Finding> {
         let states = self.link().query_each::<InfoDict>(&redis::cmd("INFO")).await.unwrap_or_default();
-        let mut get = redis::cmd("CONFIG");
-        get.arg("GET").arg("*");
-        let mut settings: HashMap<String, HashMap<String, String>> =
-            self.link().query_each(&get).await.unwrap_or_default().into_iter().collect();
+        let mut settings: HashMap<String, HashMap<String, String>> = HashMap::new();
+        // By name: passwords are among the others.
+        for name in ["appendfsync", "maxclients"] {
+            let get = redis::cmd("CONFIG").arg("GET").arg(name).to_owned();
+            for (server, found) in
+                self.link().query_each::<HashMap<String, String>>(&get).await.unwrap_or_default()
+            {
+                settings.entry(server).or_default().extend(found);
+            }
+        }
         let servers = states.into_iter().map(|(name, state)| {
             let settings = settings.remove(&name).unwrap_or_default();
             Server { name, state, settings }
@@ -82,13 +88,15 @@ impl Server {
                 "CONFIG SET appendonly yes, and the same in redis.conf",
             ));
         }
-        self.settings.get("appendfsync").filter(|fsync| *fsync != "always")?;
+        let fsync = self.settings.get("appendfsync").filter(|fsync| *fsync != "always")?;
+        let writes = match fsync.as_str() {
+            "no" => "whatever its system has not written yet",
+            _ => "the last second of writes",
+        };
         let whose = if name == ONE_SERVER { String::new() } else { format!(" of {name}") };
         Some(Finding::note(
             "redis-fsync",
-            format!(
-                "a crash of the machine{whose} can lose the last second of writes (appendfsync is not always)"
-            ),
+            format!("a crash of the machine{whose} can lose {writes} (appendfsync is not always)"),
             "set appendfsync to always where that matters more than speed",
         ))
     }

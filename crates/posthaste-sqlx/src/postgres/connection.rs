@@ -198,6 +198,9 @@ mod code {
     pub(super) const INSUFFICIENT_PRIVILEGE: &str = "42501";
     pub(super) const INVALID_AUTHORIZATION: &str = "28000";
     pub(super) const INVALID_PASSWORD: &str = "28P01";
+    /// A statement was prepared in this session already, or never was: somebody else had the session meanwhile.
+    pub(super) const PREPARED_TWICE: &str = "42P05";
+    pub(super) const NOT_PREPARED: &str = "26000";
     pub(super) const NO_DATABASE: &str = "3D000";
     pub(super) const PROTOCOL_VIOLATION: &str = "08P01";
     pub(super) const READ_ONLY: &str = "25006";
@@ -219,6 +222,9 @@ pub(super) fn explain(error: sqlx::Error, server: &str) -> OpenError {
         Some(code::TOO_MANY_CONNECTIONS) => OpenError::NoConnectionLeft { server: server(), source: error },
         // A server knows every parameter that we send; a pooler refuses those that it does not.
         Some(code::PROTOCOL_VIOLATION) if error.to_string().contains("startup parameter") => {
+            OpenError::Pooler { server: server(), source: error }
+        }
+        Some(code::PREPARED_TWICE | code::NOT_PREPARED) => {
             OpenError::Pooler { server: server(), source: error }
         }
         Some(code::READ_ONLY) => OpenError::ReadOnlyServer { server: server() },

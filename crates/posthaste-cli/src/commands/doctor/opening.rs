@@ -60,6 +60,7 @@ fn code(error: &anyhow::Error) -> &'static str {
             ),
             _,
         ) => "no-outbox",
+        (Some(SqlError::Pooler { .. }), _) => "pgbouncer",
         (_, Some(RedisError::Unreachable { .. } | RedisError::Refused { .. })) => UNREACHABLE,
         _ => "store-unusable",
     }
