@@ -101,6 +101,9 @@ pub(super) fn check(config: &Config, layout: &Layout, mut wrong: impl FnMut(&'st
     if config.mode == Mode::Ordered {
         wrong("mode", "a layout has no order of insertion to keep: write multi_node or single_node");
     }
+    if !config.poller.skip_recent.is_zero() {
+        wrong("poller.skip_recent", "a layout takes every row that is committed: leave it out");
+    }
     if layout.value_of(State::Archived).is_some() {
         return;
     }

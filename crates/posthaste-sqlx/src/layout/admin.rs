@@ -113,15 +113,8 @@ impl LayoutStore {
     }
 }
 
-/// One note for all limits: who asks how things are need not read them each time.
+/// One note for all limits.
 fn limits(layout: &Layout) -> Finding {
-    let what = format!(
-        "things that cannot be done with this table, because it is another's: {}",
-        layout.limits().len()
-    );
-    Finding::note(
-        "layout-limits",
-        what,
-        "the relay names them in its log when it starts; docs/layouts.md explains them",
-    )
+    let what = format!("the table is another's, so that {}", layout.limits().join("; "));
+    Finding::note("layout-limits", what, "docs/layouts.md explains what that means")
 }

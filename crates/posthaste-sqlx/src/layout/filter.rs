@@ -102,9 +102,14 @@ impl Conditions {
         match words.column(field) {
             Some((column, kind)) => {
                 let place = self.bind(words, Value::Text(value.to_owned()));
-                self.plain(format!("{} = {place}", (words.dialect.as_text)(&column, kind)));
+                let text = (words.dialect.as_text)(&column, kind);
+                // What has no aggregate type is listed under this one.
+                let text = match field {
+                    Field::AggregateType => format!("COALESCE({text}, '{GLOBAL}')"),
+                    _ => text,
+                };
+                self.plain(format!("{text} = {place}"));
             }
-            // Events without an aggregate type are of this one.
             None if field == Field::AggregateType && value == GLOBAL => {}
             None => self.plain("FALSE".to_owned()),
         }

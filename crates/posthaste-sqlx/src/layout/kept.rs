@@ -3,7 +3,7 @@
 //! It is the memory of the one process that delivers. It may be lost at any time: then everything that is pending
 //! is due, and attempts that the table does not count begin anew.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use posthaste::EventId;
@@ -36,7 +36,7 @@ struct Row {
 }
 
 /// What is remembered of a row that is claimed.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Memory {
     pub(super) attempts: u32,
     pub(super) progress: BTreeSet<String>,
@@ -59,15 +59,34 @@ impl Kept {
         keys.into_iter().filter(|key| is_due(key) && ids.insert(key.id.clone())).take(limit).collect()
     }
 
-    /// Leases a row, and answers what is remembered of it.
-    pub(super) fn lease(&mut self, key: Key, token: LeaseToken, until: Instant) -> Memory {
+    /// Leases a row.
+    pub(super) fn lease(&mut self, key: Key, token: LeaseToken, until: Instant) {
         self.seen += 1;
         let row = self.rows.entry(key.id.clone()).or_insert_with(|| Row::new(key.clone(), self.seen, until));
         if row.key != key {
             *row = Row::new(key, self.seen, until);
         }
         (row.token, row.due, row.parked) = (Some(token), until, None);
-        Memory { attempts: row.attempts, progress: row.progress.clone() }
+    }
+
+    /// What is remembered of a row that was leased.
+    pub(super) fn memory(&self, id: &EventId) -> Memory {
+        self.rows.get(id).map_or_else(Memory::default, |row| Memory {
+            attempts: row.attempts,
+            progress: row.progress.clone(),
+        })
+    }
+
+    /// Forgets rows of a claim that are not among those that were found.
+    pub(super) fn forget_but(&mut self, token: LeaseToken, found: &HashSet<EventId>) {
+        self.rows.retain(|id, row| row.token != Some(token) || found.contains(id));
+    }
+
+    /// Gives back everything that a claim has leased.
+    pub(super) fn release_all(&mut self, token: LeaseToken, now: Instant) {
+        for row in self.rows.values_mut().filter(|row| row.token == Some(token)) {
+            (row.token, row.due) = (None, now);
+        }
     }
 
     /// The key of a row that was claimed, whoever holds it now.
@@ -214,6 +233,17 @@ mod tests {
     }
 
     #[test]
+    fn claim_that_failed_gives_back_what_it_leased_and_nothing_else() {
+        let now = Instant::now();
+        let mut kept = three(now);
+        kept.lease(key("d"), 8.into(), now + SECOND);
+        kept.release_all(8.into(), now);
+        assert_eq!(ids(&kept.free(vec![key("a"), key("d")], 9, now)), ["d"]);
+        kept.forget_but(7.into(), &["a".into(), "b".into()].into());
+        assert!(kept.key(&"c".into()).is_none() && kept.key(&"d".into()).is_some());
+    }
+
+    #[test]
     fn parked_rows_come_back_oldest_first_and_up_to_the_limit() {
         let now = Instant::now();
         let mut kept = three(now);
@@ -244,7 +274,8 @@ mod tests {
         assert!(!kept.holds(&lease("a", 7)));
         assert_eq!(kept.aside(now), 0);
         assert!(kept.key(&"a".into()).is_some(), "what was delivered can still be written down");
-        let memory = kept.lease(key("a"), 9.into(), now + SECOND);
+        kept.lease(key("a"), 9.into(), now + SECOND);
+        let memory = kept.memory(&"a".into());
         assert_eq!((memory.attempts, memory.progress.len()), (3, 1));
     }
 
@@ -262,8 +293,8 @@ mod tests {
         kept.lease(first[0].clone(), 7.into(), now + SECOND);
         assert!(kept.free(twins(), 9, now).is_empty());
         kept.set_attempts(&"a".into(), 3);
-        let memory = kept.lease(twins()[1].clone(), 8.into(), now + SECOND);
-        assert_eq!(memory.attempts, 0, "the other row's failures are not its own");
+        kept.lease(twins()[1].clone(), 8.into(), now + SECOND);
+        assert_eq!(kept.memory(&"a".into()).attempts, 0, "the other row's failures are not its own");
     }
 
     #[test]

@@ -154,12 +154,12 @@ fn dead_group(row: &Answer) -> DeadGroup {
 /// Rows that match wait again.
 pub(super) async fn revive(table: &dyn Table, filter: &Filter, limit: usize) -> Result<u64, StoreError> {
     let set = table.words().set(State::Pending, "NULL");
-    change(table, Conditions::new(table.words(), filter), limit, Some(set)).await
+    change(table, Conditions::new(table.words(), filter), State::Failed, limit, Some(set)).await
 }
 
 /// Rows that match are deleted.
 pub(super) async fn discard(table: &dyn Table, filter: &Filter, limit: usize) -> Result<u64, StoreError> {
-    change(table, Conditions::new(table.words(), filter), limit, None).await
+    change(table, Conditions::new(table.words(), filter), State::Failed, limit, None).await
 }
 
 pub(super) async fn purge(table: &dyn Table, purge: &Purge) -> Result<u64, StoreError> {
@@ -180,13 +180,14 @@ pub(super) async fn purge(table: &dyn Table, purge: &Purge) -> Result<u64, Store
     // An archived row keeps its error.
     let error = words.bare(Field::Error).map(|(column, _)| column).unwrap_or_default();
     let set = archive.then(|| words.set(State::Archived, &error));
-    change(table, conditions, purge.limit, set).await
+    change(table, conditions, state, purge.limit, set).await
 }
 
-/// Sets something in the oldest rows that match, or deletes them.
+/// Sets something in the oldest rows of a state that match, or deletes them.
 async fn change(
     table: &dyn Table,
     conditions: Conditions,
+    state: State,
     limit: usize,
     set: Option<String>,
 ) -> Result<u64, StoreError> {
@@ -194,7 +195,8 @@ async fn change(
     let named: Vec<String> = keys.iter().enumerate().map(|(n, column)| format!("{column} AS k{n}")).collect();
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let picked = oldest_first(table, &named.join(", "), &conditions.text(), &format!("LIMIT {limit}"));
-    let changing = Changing { table: table.name().to_owned(), set, picked, keys };
+    let guard = table.words().is(state);
+    let changing = Changing { table: table.name().to_owned(), set, picked, guard, keys };
     let text = (table.words().dialect.change)(&changing);
     table.change(Question { text, values: conditions.values }).await
 }

@@ -1,6 +1,7 @@
 //! One connection that may hold the lock of a foreign table.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use sqlx::{ConnectOptions, Connection, Database};
@@ -12,11 +13,13 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The one session that claims, and writes back what only the holder of the lock may write.
 ///
-/// A call that fails or is dropped takes the connection along, and the lock with it: whoever has the lock has a
-/// connection on which nothing is half done.
+/// A call that is dropped, or whose connection fails, takes the connection along, and the lock with it: whoever has
+/// the lock has a connection on which nothing is half done.
 pub(crate) struct Session<DB: Database> {
     login: <DB::Connection as Connection>::Options,
     open: Mutex<Option<Open<DB>>>,
+    /// Nobody takes the lock again for a store that was closed.
+    closed: AtomicBool,
 }
 
 /// An open connection, and whether it has the lock.
@@ -40,12 +43,15 @@ impl<DB: Database> fmt::Debug for Session<DB> {
 
 impl<DB: Database> Session<DB> {
     pub(crate) fn new(login: <DB::Connection as Connection>::Options) -> Self {
-        Self { login, open: Mutex::new(None) }
+        Self { login, open: Mutex::new(None), closed: AtomicBool::new(false) }
     }
 
     /// The connection, opened if there is none.
     pub(crate) async fn take(&self) -> Result<InUse<'_, DB>, sqlx::Error> {
         let mut place = self.open.lock().await;
+        if self.closed.load(Ordering::Acquire) {
+            return Err(sqlx::Error::PoolClosed);
+        }
         let open = match place.take() {
             Some(open) => open,
             None => {
@@ -59,6 +65,7 @@ impl<DB: Database> Session<DB> {
 
     /// Ends the connection, so that another process has the lock at once.
     pub(crate) async fn close(&self) {
+        self.closed.store(true, Ordering::Release);
         if let Some(open) = self.open.lock().await.take() {
             let _ = timeout(PATIENCE, open.connection.close()).await;
         }
@@ -66,8 +73,28 @@ impl<DB: Database> Session<DB> {
 }
 
 impl<DB: Database> InUse<'_, DB> {
+    /// Keeps the connection after an answer of the server, be it an error: then the connection still works. A lock
+    /// must not be lost because a statement was refused.
+    pub(crate) fn end<T>(self, answer: Result<T, sqlx::Error>) -> Result<T, sqlx::Error> {
+        let works = match &answer {
+            Ok(_) => true,
+            Err(sqlx::Error::Database(error)) => !error.code().is_some_and(|code| is_farewell(&code)),
+            Err(_) => false,
+        };
+        if works {
+            self.give_back();
+        }
+        answer
+    }
+
     /// The connection is as good as before.
     pub(crate) fn give_back(mut self) {
         *self.place = Some(self.open);
     }
+}
+
+/// Whether a server that answers this has ended the session: it shuts down, or somebody has ended it. The codes are
+/// those of the SQL standard, and of PostgreSQL and MySQL beyond it.
+fn is_farewell(code: &str) -> bool {
+    code.starts_with("57P") || code.starts_with("08") || code == "70100"
 }

@@ -1,5 +1,6 @@
 //! The engine's door to a foreign table.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -45,7 +46,7 @@ impl LayoutStore {
         &self.0.layout
     }
 
-    /// Closes the store's connections, and leaves the lock to others. Calls after it open new ones.
+    /// Closes the store's connections, and leaves the lock to others. Calls after it fail.
     pub async fn close(&self) {
         self.0.table.close().await;
     }
@@ -71,23 +72,25 @@ impl LayoutStore {
         let table = self.0.layout.table_name();
         match leads {
             true => tracing::info!(%table, "this process delivers from the table: it has its lock"),
-            false => tracing::info!(%table, "standing by: another process delivers from the table"),
+            false => tracing::info!(%table, "standing by: this process has not the lock of the table"),
         }
     }
 
-    /// Another process has the lock, so nothing here is held any more.
+    /// The lock is not ours, so nothing here is held any more: another process may have it, or have had it.
     fn lost(&self) {
         self.tell(false);
         self.kept().forget_leases(Instant::now());
     }
 
-    /// Puts rows that were read on lease, with what is remembered of them.
+    /// Rows that were leased and read, with what is remembered of them. Those that are gone from the table are
+    /// forgotten.
     fn take(&self, claim: &Claim<'_>, rows: Vec<(Key, Found)>) -> Claimed {
         let mut claimed = Claimed::default();
-        let until = Instant::now() + claim.lease;
         let mut kept = self.kept();
+        let found: HashSet<EventId> = rows.iter().map(|(key, _)| key.id.clone()).collect();
+        kept.forget_but(claim.token, &found);
         for (key, found) in rows {
-            let memory = kept.lease(key, claim.token, until);
+            let memory = kept.memory(&key.id);
             match found {
                 Ok(mut leased) => {
                     leased.attempts = leased.attempts.max(memory.attempts);
@@ -149,7 +152,7 @@ impl LayoutStore {
         let told: Vec<Failure> = failures
             .iter()
             .filter_map(|(_, lease, error, backoff)| {
-                let (error, max_attempts) = ((*error).to_owned(), backoff.max_attempts);
+                let (error, max_attempts) = (self.table().words().cut_error(error), backoff.max_attempts);
                 Some(Failure { key: self.key_of(&lease.id)?, error, max_attempts })
             })
             .collect();
@@ -241,8 +244,9 @@ impl LayoutStore {
         if rows.is_empty() {
             return Ok(());
         }
+        let words = self.table().words();
         let told: Vec<(Key, String)> =
-            rows.iter().map(|(_, key, error)| (key.clone(), error.clone())).collect();
+            rows.iter().map(|(_, key, error)| (key.clone(), words.cut_error(error))).collect();
         let written = self.table().given_up(&told).await?;
         if written.is_none() {
             self.lost();
@@ -294,16 +298,23 @@ impl Store for LayoutStore {
             if newly {
                 kept.forget_leases(now);
             }
-            kept.free(keys, claim.limit, now)
+            // Leased before anybody else can look: two engines of one process may share this store for a while.
+            let free = kept.free(keys, claim.limit, now);
+            free.iter().for_each(|key| kept.lease(key.clone(), claim.token, now + claim.lease));
+            free
         };
-        match self.table().claim(claim, claim.limit + aside, &choose).await? {
-            Some(rows) => {
+        match self.table().claim(claim, claim.limit + aside, &choose).await {
+            Ok(Some(rows)) => {
                 self.tell(true);
                 Ok(self.take(claim, rows))
             }
-            None => {
+            Ok(None) => {
                 self.lost();
                 Ok(Claimed::default())
+            }
+            Err(error) => {
+                self.kept().release_all(claim.token, Instant::now());
+                Err(error)
             }
         }
     }

@@ -45,6 +45,8 @@ pub(crate) struct Changing {
     pub(crate) set: Option<String>,
     /// A query for the keys of the rows, named `k0`, `k1` and so on.
     pub(crate) picked: String,
+    /// What must still be so when a row is changed.
+    pub(crate) guard: String,
     /// The columns of the key.
     pub(crate) keys: Vec<String>,
 }
@@ -106,17 +108,29 @@ pub(crate) struct Words {
     pub(crate) layout: Layout,
     pub(crate) dialect: &'static Dialect,
     kinds: HashMap<String, Kind>,
+    /// How many characters an error may have.
+    error_chars: Option<usize>,
+}
+
+/// A column as the catalogue has it.
+#[derive(Clone, Debug)]
+pub(crate) struct Column {
+    pub(crate) name: String,
+    /// Its type; of an enumeration `enum(` and all its values between quotes.
+    pub(crate) kind: String,
+    /// The most characters that it takes, if there is a limit.
+    pub(crate) chars: Option<usize>,
 }
 
 impl Words {
-    /// `columns` are those of the table with their types as the catalogue names them. An error names every column
-    /// that is missing or cannot be used.
+    /// `columns` are those of the table. An error names every column that is missing or cannot be used, and every
+    /// value that the status cannot have.
     pub(crate) fn new(
         layout: &Layout,
         dialect: &'static Dialect,
-        columns: &[(String, String)],
+        columns: &[Column],
     ) -> Result<Self, OpenError> {
-        let typed: HashMap<&str, &str> = columns.iter().map(|(name, kind)| (&**name, &**kind)).collect();
+        let typed: HashMap<&str, &Column> = columns.iter().map(|column| (&*column.name, column)).collect();
         let mut wrong = Vec::new();
         let mut kinds = HashMap::new();
         let fields = Field::ALL.into_iter().filter_map(|field| Some((Some(field), layout.column_of(field)?)));
@@ -125,19 +139,39 @@ impl Words {
                 wrong.push(format!("there is no column {column}"));
                 continue;
             };
-            let kind = (dialect.kind)(found);
+            let kind = (dialect.kind)(&found.kind);
             match kind.filter(|kind| field.map_or(kind.is_key(), |field| kind.fits(field))) {
                 Some(kind) => drop(kinds.insert(column.to_string(), kind)),
                 None => {
                     let wanted = field.map_or("text, a UUID or a whole number", Kind::what_fits);
-                    wrong.push(format!("the column {column} is {found} and should be {wanted}"));
+                    wrong.push(format!("the column {column} is {} and should be {wanted}", found.kind));
                 }
             }
         }
         wrong.dedup();
+        let column = |field| typed.get(layout.column_of(field)?.as_str()).copied();
+        if let Some(status) = column(Field::Status) {
+            let values = State::ALL.into_iter().filter_map(|state| layout.value_of(state));
+            let refused =
+                values.filter(|value| !can_hold(status, (dialect.kind)(&status.kind), value.as_str()));
+            wrong.extend(
+                refused.map(|value| {
+                    format!("the column {} is {} and cannot be {value}", status.name, status.kind)
+                }),
+            );
+        }
+        let error_chars = column(Field::Error).and_then(|error| error.chars);
         match wrong.is_empty() {
-            true => Ok(Self { layout: layout.clone(), dialect, kinds }),
+            true => Ok(Self { layout: layout.clone(), dialect, kinds, error_chars }),
             false => Err(OpenError::Layout { table: layout.table_name().clone(), why: wrong.join("; ") }),
+        }
+    }
+
+    /// An error as its column can hold it.
+    pub(crate) fn cut_error(&self, error: &str) -> String {
+        match self.error_chars {
+            Some(most) => error.chars().take(most).collect(),
+            None => error.to_owned(),
         }
     }
 
@@ -247,6 +281,17 @@ impl Words {
     }
 }
 
+/// Whether the status can have this value. A server may compare a column with what it can never hold, and only
+/// refuse to write it: events would be delivered again and again.
+fn can_hold(status: &Column, kind: Option<Kind>, value: &str) -> bool {
+    match kind {
+        Some(Kind::Integer) => value.parse::<i64>().is_ok(),
+        Some(Kind::Boolean) => ["true", "false"].contains(&value),
+        Some(Kind::Choice) => status.kind.contains(&format!("'{value}'")),
+        _ => status.chars.is_none_or(|most| value.len() <= most),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -269,12 +314,43 @@ mod tests {
             "text" => Some(Kind::Text),
             "time" => Some(Kind::Time),
             "int" => Some(Kind::Integer),
+            _ if name.starts_with("enum(") => Some(Kind::Choice),
             _ => None,
         },
     };
 
-    fn columns(all: &[(&str, &str)]) -> Vec<(String, String)> {
-        all.iter().map(|(name, kind)| ((*name).to_owned(), (*kind).to_owned())).collect()
+    fn columns(all: &[(&str, &str)]) -> Vec<Column> {
+        let column = |(name, kind): &(&str, &str)| Column {
+            name: (*name).to_owned(),
+            kind: (*kind).to_owned(),
+            chars: Some(6),
+        };
+        all.iter().map(column).collect()
+    }
+
+    #[test]
+    fn status_that_its_column_cannot_have_is_refused() {
+        let layout = |value: &str| {
+            let layout = Layout::debezium().without(Field::AggregateType).without(Field::AggregateId);
+            let layout = layout.column(Field::Status, "status".parse().unwrap());
+            layout.value(State::Pending, "0".parse().unwrap()).value(State::Sent, value.parse().unwrap())
+        };
+        let fits = |kind: &str, value: &str| {
+            let found = columns(&[("id", "int"), ("type", "text"), ("payload", "text"), ("status", kind)]);
+            Words::new(&layout(value), &DIALECT, &found).is_ok()
+        };
+        assert!(fits("int", "1") && !fits("int", "true"));
+        assert!(fits("enum('0','SENT')", "SENT") && !fits("enum('0','SENT')", "DONE"));
+        assert!(fits("text", "SENT") && !fits("text", "DELIVERED"));
+    }
+
+    #[test]
+    fn error_is_cut_to_its_column() {
+        let found = columns(&[("id", "int"), ("type", "text"), ("payload", "text"), ("error", "text")]);
+        let layout = Layout::debezium().without(Field::AggregateType).without(Field::AggregateId);
+        let layout = layout.column(Field::Error, "error".parse().unwrap());
+        let words = Words::new(&layout, &DIALECT, &found).expect("a table");
+        assert_eq!((words.cut_error("äöüäöüäöü").as_str(), words.cut_error("no").as_str()), ("äöüäöü", "no"));
     }
 
     #[test]

@@ -103,3 +103,14 @@ async fn claim_reads_the_index_of_status_and_time_and_not_the_table() {
     assert_eq!(db.int(scans).await, before, "the table was not read from its beginning to its end");
     db.close().await;
 }
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL and PgBouncer: cargo xtask test"]
+async fn pooler_that_lends_sessions_is_refused() {
+    let db = Db::new().await;
+    db.execute(ORDER_SERVICE).await;
+    let builder = LayoutStore::postgres(&pgbouncer(), Layout::order_service()).schema(db.schema.clone());
+    let error = builder.connect().await.expect_err("a lock would be lost").to_string();
+    assert!(error.contains("pooler"), "{error}");
+    db.close().await;
+}

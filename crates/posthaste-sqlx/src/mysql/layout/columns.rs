@@ -39,21 +39,22 @@ fn kind(name: &str) -> Option<Kind> {
         "binary(16)" => Some(Kind::UuidBytes),
         "tinyint" | "smallint" | "mediumint" | "int" | "bigint" => Some(Kind::Integer),
         "datetime" | "timestamp" => Some(Kind::Time),
-        "enum" => Some(Kind::Choice),
+        _ if name.starts_with("enum(") => Some(Kind::Choice),
         _ => None,
     }
 }
 
 /// The rows are picked in a subquery of its own, because the server can neither limit a change of several tables nor
-/// look into the table that it changes.
+/// look into the table that it changes. What it picked may have changed meanwhile, so the state is asked for again.
 fn change(changing: &Changing) -> String {
-    let Changing { table, set, picked, keys } = changing;
+    let Changing { table, set, picked, guard, keys } = changing;
     let inner: Vec<String> = (0..keys.len()).map(|n| format!("k{n}")).collect();
     let what = match set {
         Some(set) => format!("UPDATE {table} AS t SET {set}"),
         None => format!("DELETE t FROM {table} AS t"),
     };
-    format!("{what} WHERE ({}) IN (SELECT {} FROM ({picked}) AS picked)", keys.join(", "), inner.join(", "))
+    let (keys, inner) = (keys.join(", "), inner.join(", "));
+    format!("{what} WHERE ({keys}) IN (SELECT {inner} FROM ({picked}) AS picked) AND {guard}")
 }
 
 /// Sixteen bytes as people write a UUID.

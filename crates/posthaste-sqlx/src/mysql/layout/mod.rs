@@ -11,17 +11,17 @@ use posthaste::store::{Claim, OnDone};
 use posthaste::{EventId, StoreError, Timestamp};
 use posthaste_sql::Place;
 use sqlx::mysql::MySqlRow;
-use sqlx::{ConnectOptions as _, Executor as _, MySql, MySqlConnection, Row as _};
+use sqlx::{ConnectOptions as _, Connection as _, Executor as _, MySql, MySqlConnection, Row as _};
 
-use super::connection::{Login, SETTINGS, explain, is_contention, server};
+use super::connection::{BEGIN, Login, SETTINGS, explain, is_contention, server};
 use super::value::{MOST_KEYS, MySqlQuery, limit, places};
 use crate::OpenError;
 use crate::few::Few;
 use crate::layout::Layout;
 use crate::layout::filter::Value;
-use crate::layout::session::Session;
+use crate::layout::session::{Open, Session};
 use crate::layout::table::{Answer, Choose, Counted, Failure, Found, Key, Question, Table};
-use crate::layout::text::Words;
+use crate::layout::text::{Column, Words};
 use crate::row::Reader;
 use crate::sql::ready;
 use texts::Texts;
@@ -30,8 +30,13 @@ use texts::Texts;
 const LOCK: &str = "SELECT GET_LOCK(CONCAT('posthaste:', SHA1(CONCAT(DATABASE(), '.', ?))), 0)";
 
 const COLUMNS: &str = "SELECT CONVERT(column_name USING utf8mb4),
-  CONVERT(IF(column_type = 'binary(16)', column_type, data_type) USING utf8mb4)
+  CONVERT(IF(column_type = 'binary(16)' OR data_type = 'enum', column_type, data_type) USING utf8mb4),
+  CAST(character_maximum_length AS SIGNED)
 FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = ?";
+
+/// Whether this session has the lock.
+const HELD: &str =
+    "SELECT IS_USED_LOCK(CONCAT('posthaste:', SHA1(CONCAT(DATABASE(), '.', ?)))) <=> CONNECTION_ID()";
 
 const READ_ONLY: &str = "SELECT CAST(@@read_only AS SIGNED)";
 
@@ -60,9 +65,7 @@ impl LayoutTable {
         let mut connection = options.connect().await.map_err(failed)?;
         let name = layout.table_name().to_string();
         let columns = sqlx::query(COLUMNS).bind(&name).fetch_all(&mut connection).await.map_err(failed)?;
-        let columns: Result<Vec<(String, String)>, sqlx::Error> =
-            columns.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect();
-        let columns = columns.map_err(failed)?;
+        let columns = columns.iter().map(column_of).collect::<Result<Vec<_>, _>>().map_err(failed)?;
         if columns.is_empty() {
             let table = layout.table_name().clone();
             return Err(OpenError::NoForeignTable { table, server: server.to_string() });
@@ -73,7 +76,7 @@ impl LayoutTable {
         if only_reads != 0 && !read_only {
             return Err(OpenError::ReadOnlyServer { server: server.to_string() });
         }
-        let _ = sqlx::Connection::close(connection).await;
+        let _ = connection.close().await;
         Ok(Self {
             session: Session::new(options.clone()),
             few: Few::new(options, 4).with_settings(SETTINGS).unharmed_by(is_contention),
@@ -91,8 +94,7 @@ impl LayoutTable {
         }
     }
 
-    /// Runs work in the session that has the lock; none if it is not ours. What another transaction stood in the
-    /// way of has changed nothing, and the session is as good as before.
+    /// Runs work in the session that has the lock, all of it or nothing; none if the lock is not ours.
     async fn as_leader<T>(
         &self,
         work: impl AsyncFnOnce(&mut MySqlConnection) -> Result<T, sqlx::Error>,
@@ -102,17 +104,30 @@ impl LayoutTable {
             session.give_back();
             return Ok(None);
         }
-        match work(&mut session.open.connection).await {
-            Ok(answer) => {
-                session.give_back();
-                Ok(Some(answer))
-            }
-            Err(error) => {
-                if is_contention(&error) {
-                    session.give_back();
-                }
-                Err(self.failed(error))
-            }
+        let answer = together(&mut session.open.connection, work).await;
+        session.end(answer).map(Some).map_err(|error| self.failed(error))
+    }
+
+    async fn claim_in(
+        &self,
+        open: &mut Open<MySql>,
+        claim: &Claim<'_>,
+        look: usize,
+        choose: &Choose<'_>,
+    ) -> Result<Option<Vec<(Key, Found)>>, sqlx::Error> {
+        let (connection, newly) = (&mut open.connection, !open.leads);
+        if newly {
+            connection.execute(SETTINGS).await?;
+            let locked = sqlx::query_scalar::<_, Option<i64>>(LOCK).bind(&self.lock);
+            open.leads = locked.fetch_one(&mut *connection).await? == Some(1);
+        }
+        if !open.leads {
+            return Ok(None);
+        }
+        let chosen = choose(newly, self.pending(connection, look).await?);
+        match chosen.is_empty() {
+            true => Ok(Some(Vec::new())),
+            false => self.read(connection, claim, chosen).await.map(Some),
         }
     }
 
@@ -156,20 +171,19 @@ impl LayoutTable {
         Ok(keys.into_iter().filter_map(|key| Some((key.clone(), found.remove(&key.id)?))).collect())
     }
 
-    /// Ends rows, and answers which ended. The server only counts them; where the count is short, some had ended
-    /// before, or are gone.
+    /// Ends those rows that are pending, and answers which were: an UPDATE only counts them.
     async fn end(
         &self,
         connection: &mut MySqlConnection,
         text: &str,
         keys: &[Key],
     ) -> Result<HashSet<EventId>, sqlx::Error> {
-        let changed = self.with_keys(text, keys).execute(&mut *connection).await?.rows_affected();
-        if changed == keys.len() as u64 {
-            return Ok(keys.iter().map(|key| key.id.clone()).collect());
+        let rows = self.with_keys(&self.texts.still_pending, keys).fetch_all(&mut *connection).await?;
+        let pending = rows.iter().map(key_of).collect::<Result<Vec<Key>, _>>()?;
+        if !pending.is_empty() {
+            self.with_keys(text, &pending).execute(connection).await?;
         }
-        let rows = self.with_keys(&self.texts.ended, keys).fetch_all(connection).await?;
-        rows.iter().map(|row| Ok(EventId::from(row.try_get::<String, _>(0)?))).collect()
+        Ok(pending.into_iter().map(|key| key.id).collect())
     }
 
     async fn count_one(
@@ -202,32 +216,16 @@ impl Table for LayoutTable {
         look: usize,
         choose: &Choose<'_>,
     ) -> Result<Option<Vec<(Key, Found)>>, StoreError> {
-        let failed = |error| self.failed(error);
-        let mut session = self.session.take().await.map_err(failed)?;
-        let connection = &mut session.open.connection;
-        let newly = !session.open.leads;
-        if newly {
-            connection.execute(SETTINGS).await.map_err(failed)?;
-            let locked =
-                sqlx::query_scalar::<_, Option<i64>>(LOCK).bind(&self.lock).fetch_one(&mut *connection);
-            session.open.leads = locked.await.map_err(failed)? == Some(1);
-        }
-        if !session.open.leads {
-            session.give_back();
-            return Ok(None);
-        }
-        let chosen = choose(newly, self.pending(connection, look).await.map_err(failed)?);
-        let rows = match chosen.is_empty() {
-            true => Vec::new(),
-            false => self.read(connection, claim, chosen).await.map_err(failed)?,
-        };
-        session.give_back();
-        Ok(Some(rows))
+        let mut session = self.session.take().await.map_err(|error| self.failed(error))?;
+        let rows = self.claim_in(&mut session.open, claim, look, choose).await;
+        session.end(rows).map_err(|error| self.failed(error))
     }
 
     async fn leads(&self) -> Result<bool, StoreError> {
-        let answer = self.as_leader(async |connection| sqlx::query("SELECT 1").execute(connection).await);
-        Ok(answer.await?.is_some())
+        let held = async |connection: &mut MySqlConnection| {
+            sqlx::query_scalar::<_, i64>(HELD).bind(&self.lock).fetch_one(connection).await
+        };
+        Ok(self.as_leader(held).await? == Some(1))
     }
 
     async fn delivered(&self, keys: &[Key], on_done: OnDone) -> Result<HashSet<EventId>, StoreError> {
@@ -238,7 +236,8 @@ impl Table for LayoutTable {
         };
         let mut done = HashSet::new();
         for some in keys.chunks(MOST_KEYS) {
-            done.extend(self.anywhere(async |connection| self.end(connection, text, some).await).await?);
+            let ended = self.few.together(BEGIN, async |connection| self.end(connection, text, some).await);
+            done.extend(ended.await.map_err(|error| self.failed(error))?);
         }
         Ok(done)
     }
@@ -297,6 +296,30 @@ impl Table for LayoutTable {
         self.session.close().await;
         self.few.close().await;
     }
+}
+
+/// Runs work in a transaction. A deadlock has ended it already, and everything else ends it here.
+async fn together<T>(
+    connection: &mut MySqlConnection,
+    work: impl AsyncFnOnce(&mut MySqlConnection) -> Result<T, sqlx::Error>,
+) -> Result<T, sqlx::Error> {
+    let mut tx = connection.begin().await?;
+    match work(&mut tx).await {
+        Ok(answer) => {
+            tx.commit().await?;
+            Ok(answer)
+        }
+        Err(error) => {
+            tx.rollback().await?;
+            Err(error)
+        }
+    }
+}
+
+fn column_of(row: &MySqlRow) -> Result<Column, sqlx::Error> {
+    let chars: Option<i64> = row.try_get(2)?;
+    let chars = chars.and_then(|chars| usize::try_from(chars).ok());
+    Ok(Column { name: row.try_get(0)?, kind: row.try_get(1)?, chars })
 }
 
 fn bind_key(query: MySqlQuery, key: &Key) -> MySqlQuery {

@@ -20,8 +20,8 @@ pub(super) struct Texts {
     pub(super) keep: String,
     pub(super) delete: String,
     pub(super) archive: String,
-    /// The ids of some keys that are pending no more, whatever became of them.
-    pub(super) ended: String,
+    /// Those of some keys whose rows are pending, locked until the transaction ends.
+    pub(super) still_pending: String,
     /// One failed attempt: the limit and the error come before the key.
     pub(super) count: String,
     /// What one row says of its attempts.
@@ -66,7 +66,10 @@ impl Texts {
                 Some(_) => ended(State::Archived),
                 None => keep.clone(),
             },
-            ended: format!("SELECT {id} FROM {table} AS t WHERE {listed} AND {}", words.is(State::Sent)),
+            still_pending: format!(
+                "SELECT {id}, {} FROM {table} AS t WHERE {listed} AND {pending} FOR UPDATE",
+                parts.join(", ")
+            ),
             keep,
             delete,
             count: count(words, table, &pending, &names),
@@ -98,7 +101,7 @@ fn count(words: &Words, table: &str, pending: &str, names: &[&str]) -> String {
         Some((column, _)) => format!("{column} = ?"),
         None => format!("{status} = IF(? IS NULL, {status}, {status})"),
     };
-    let grown = format!("LEAST(GREATEST({attempts}, 0), 2147483646) + 1");
+    let grown = format!("LEAST(GREATEST(COALESCE({attempts}, 0), 0), 2147483646) + 1");
     format!(
         "UPDATE {table} AS t SET {status} = CASE WHEN {grown} >= ? THEN '{failed}' ELSE {status} END, {error}, \
          {attempts} = {grown} WHERE ({}) = {{keys}} AND {pending}",
@@ -109,7 +112,7 @@ fn count(words: &Words, table: &str, pending: &str, names: &[&str]) -> String {
 fn counted(words: &Words, table: &str, names: &[&str]) -> String {
     let Some((attempts, _)) = words.column(Field::Attempts) else { return String::new() };
     format!(
-        "SELECT CAST({attempts} AS SIGNED), CAST({} AS SIGNED) FROM {table} AS t WHERE ({}) = {{keys}}",
+        "SELECT CAST(COALESCE({attempts}, 0) AS SIGNED), CAST({} AS SIGNED) FROM {table} AS t WHERE ({}) = {{keys}}",
         words.is(State::Failed),
         names.join(", ")
     )

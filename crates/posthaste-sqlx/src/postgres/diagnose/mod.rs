@@ -8,6 +8,8 @@ mod server;
 use posthaste::StoreError;
 use posthaste::admin::{Admin as _, Finding, Tolerance};
 
+pub(super) use pooler::is_pooled;
+
 use super::PgStore;
 
 pub(super) async fn findings(store: &PgStore, tolerance: &Tolerance) -> Result<Vec<Finding>, StoreError> {

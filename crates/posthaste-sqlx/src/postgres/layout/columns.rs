@@ -26,7 +26,8 @@ pub(super) static DIALECT: Dialect = Dialect {
     kind,
 };
 
-/// The type of a column by the name that `format_type` has for it, or `enum` for any enumeration.
+/// The type of a column by the name that `format_type` has for it, or `enum(…)` with the values of an
+/// enumeration.
 fn kind(name: &str) -> Option<Kind> {
     match name {
         "text" | "character varying" | "character" => Some(Kind::Text),
@@ -37,23 +38,21 @@ fn kind(name: &str) -> Option<Kind> {
         "boolean" => Some(Kind::Boolean),
         "timestamp without time zone" => Some(Kind::Time),
         "timestamp with time zone" => Some(Kind::ZonedTime),
-        "enum" => Some(Kind::Choice),
+        _ if name.starts_with("enum(") => Some(Kind::Choice),
         _ => None,
     }
 }
 
 /// The rows are picked once, and nobody else changes them meanwhile.
 fn change(changing: &Changing) -> String {
-    let Changing { table, set, picked, keys } = changing;
+    let Changing { table, set, picked, guard, keys } = changing;
     let same: Vec<String> = keys.iter().enumerate().map(|(n, key)| format!("{key} = picked.k{n}")).collect();
     let what = match set {
         Some(set) => format!("UPDATE {table} AS t SET {set} FROM picked"),
         None => format!("DELETE FROM {table} AS t USING picked"),
     };
-    format!(
-        "WITH picked AS MATERIALIZED ({picked} FOR UPDATE SKIP LOCKED) {what} WHERE {}",
-        same.join(" AND ")
-    )
+    let same = same.join(" AND ");
+    format!("WITH picked AS MATERIALIZED ({picked} FOR UPDATE SKIP LOCKED) {what} WHERE {same} AND {guard}")
 }
 
 /// What a text is turned into to be compared with a key's column.

@@ -15,22 +15,30 @@ use sqlx::query::Query;
 use sqlx::{ConnectOptions as _, PgConnection, Postgres, Row as _};
 
 use super::connection::{Login, Path, explain, named, server};
+use super::diagnose::is_pooled;
 use super::value::{self, Time};
 use crate::OpenError;
 use crate::few::Few;
 use crate::layout::Layout;
 use crate::layout::filter::Value;
-use crate::layout::session::Session;
+use crate::layout::session::{Open, Session};
 use crate::layout::table::{Answer, Choose, Counted, Failure, Found, Key, Question, Table};
-use crate::layout::text::Words;
+use crate::layout::text::{Column, Words};
 use crate::row::Reader;
 use crate::sql::ready;
 use texts::Texts;
 
 const LOCK: &str = "SELECT pg_try_advisory_lock(hashtextextended($1, 0))";
 
+/// Whether this session has the lock, which the server has in two halves.
+const HELD: &str = "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted
+  AND pid = pg_backend_pid() AND (classid::int8 << 32 | objid::int8) = hashtextextended($1, 0))";
+
 const COLUMNS: &str = "SELECT a.attname::text,
-  CASE WHEN y.typtype = 'e' THEN 'enum' ELSE format_type(a.atttypid, NULL) END
+  CASE WHEN y.typtype = 'e' THEN 'enum(' || (
+      SELECT string_agg(quote_literal(e.enumlabel), ',') FROM pg_enum AS e WHERE e.enumtypid = y.oid) || ')'
+    ELSE format_type(a.atttypid, NULL) END,
+  CASE WHEN y.typname IN ('varchar', 'bpchar') AND a.atttypmod > 4 THEN (a.atttypmod - 4)::int8 END
 FROM pg_attribute AS a JOIN pg_type AS y ON y.oid = a.atttypid
 WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped";
 
@@ -64,9 +72,7 @@ impl LayoutTable {
         let failed = |error| explain(error, &server);
         let mut connection = options.connect().await.map_err(failed)?;
         let columns = sqlx::query(COLUMNS).bind(&table).fetch_all(&mut connection).await.map_err(failed)?;
-        let columns: Result<Vec<(String, String)>, sqlx::Error> =
-            columns.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect();
-        let columns = columns.map_err(failed)?;
+        let columns = columns.iter().map(column_of).collect::<Result<Vec<_>, _>>().map_err(failed)?;
         if columns.is_empty() {
             let table = layout.table_name().clone();
             return Err(OpenError::NoForeignTable { table, server: server.to_string() });
@@ -81,7 +87,16 @@ impl LayoutTable {
                 (false, true) => {}
             }
         }
-        let _ = sqlx::Connection::close(connection).await;
+        let mut other = options.connect().await.map_err(failed)?;
+        if is_pooled(&mut connection, &mut other).await.map_err(failed)? {
+            let why = "a pooler in transaction mode stands before the server, and a lock needs a session of its own: \
+                       name the server itself in the URL"
+                .to_owned();
+            return Err(OpenError::Layout { table: layout.table_name().clone(), why });
+        }
+        for connection in [connection, other] {
+            let _ = sqlx::Connection::close(connection).await;
+        }
         Ok(Self {
             session: Session::new(options.clone()),
             few: Few::new(options, 4),
@@ -105,12 +120,12 @@ impl LayoutTable {
         work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
     ) -> Result<Option<T>, StoreError> {
         let mut session = self.session.take().await.map_err(|error| self.failed(error))?;
-        let mut answer = None;
-        if session.open.leads {
-            answer = Some(work(&mut session.open.connection).await.map_err(|error| self.failed(error))?);
+        if !session.open.leads {
+            session.give_back();
+            return Ok(None);
         }
-        session.give_back();
-        Ok(answer)
+        let answer = work(&mut session.open.connection).await;
+        session.end(answer).map(Some).map_err(|error| self.failed(error))
     }
 
     /// Runs work on any connection.
@@ -119,6 +134,27 @@ impl LayoutTable {
         work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
     ) -> Result<T, StoreError> {
         self.few.with(work).await.map_err(|error| self.failed(error))
+    }
+
+    async fn claim_in(
+        &self,
+        open: &mut Open<Postgres>,
+        claim: &Claim<'_>,
+        look: usize,
+        choose: &Choose<'_>,
+    ) -> Result<Option<Vec<(Key, Found)>>, sqlx::Error> {
+        let (connection, newly) = (&mut open.connection, !open.leads);
+        if newly {
+            open.leads = sqlx::query_scalar(LOCK).bind(&self.lock).fetch_one(&mut *connection).await?;
+        }
+        if !open.leads {
+            return Ok(None);
+        }
+        let chosen = choose(newly, self.pending(connection, look).await?);
+        match chosen.is_empty() {
+            true => Ok(Some(Vec::new())),
+            false => self.read(connection, claim, chosen).await.map(Some),
+        }
     }
 
     async fn pending(&self, connection: &mut PgConnection, look: usize) -> Result<Vec<Key>, sqlx::Error> {
@@ -163,30 +199,16 @@ impl Table for LayoutTable {
         look: usize,
         choose: &Choose<'_>,
     ) -> Result<Option<Vec<(Key, Found)>>, StoreError> {
-        let failed = |error| self.failed(error);
-        let mut session = self.session.take().await.map_err(failed)?;
-        let connection = &mut session.open.connection;
-        let newly = !session.open.leads;
-        if newly {
-            let locked = sqlx::query_scalar(LOCK).bind(&self.lock).fetch_one(&mut *connection);
-            session.open.leads = locked.await.map_err(failed)?;
-        }
-        if !session.open.leads {
-            session.give_back();
-            return Ok(None);
-        }
-        let chosen = choose(newly, self.pending(connection, look).await.map_err(failed)?);
-        let rows = match chosen.is_empty() {
-            true => Vec::new(),
-            false => self.read(connection, claim, chosen).await.map_err(failed)?,
-        };
-        session.give_back();
-        Ok(Some(rows))
+        let mut session = self.session.take().await.map_err(|error| self.failed(error))?;
+        let rows = self.claim_in(&mut session.open, claim, look, choose).await;
+        session.end(rows).map_err(|error| self.failed(error))
     }
 
     async fn leads(&self) -> Result<bool, StoreError> {
-        let answer = self.as_leader(async |connection| sqlx::query("SELECT 1").execute(connection).await);
-        Ok(answer.await?.is_some())
+        let held = async |connection: &mut PgConnection| {
+            sqlx::query_scalar(HELD).bind(&self.lock).fetch_one(connection).await
+        };
+        Ok(self.as_leader(held).await?.unwrap_or(false))
     }
 
     async fn delivered(&self, keys: &[Key], on_done: OnDone) -> Result<HashSet<EventId>, StoreError> {
@@ -247,6 +269,12 @@ impl Table for LayoutTable {
         self.session.close().await;
         self.few.close().await;
     }
+}
+
+fn column_of(row: &PgRow) -> Result<Column, sqlx::Error> {
+    let chars: Option<i64> = row.try_get(2)?;
+    let chars = chars.and_then(|chars| usize::try_from(chars).ok());
+    Ok(Column { name: row.try_get(0)?, kind: row.try_get(1)?, chars })
 }
 
 /// The id first, then the columns of the key.
