@@ -121,13 +121,17 @@ pub(crate) async fn listens(port: u16) -> bool {
     timeout(Duration::from_secs(1), connect).await.is_ok_and(|connected| connected.is_ok())
 }
 
+/// The longest that one look may take.
+const LOOK: Duration = Duration::from_secs(10);
+
 /// Looks every 20 ms until it is so; fails when it never is. Answers how long it took.
 pub(crate) async fn until<F: Future<Output = bool>>(what: &str, mut is_so: impl FnMut() -> F) -> Duration {
     let started = Instant::now();
     let mut ticks = interval(Duration::from_millis(20));
     loop {
         ticks.tick().await;
-        if is_so().await {
+        // A client that gets no answer from a server which is just starting may wait for ever: it is asked again.
+        if timeout(LOOK, is_so()).await.unwrap_or(false) {
             return started.elapsed();
         }
         assert!(started.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");

@@ -12,7 +12,7 @@ use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Channel, Connection, ConnectionProperties, ExchangeKind};
 use posthaste::conformance::destination::Received;
 use posthaste::{EventId, Headers};
-use tokio::time::{Duration, Instant, interval};
+use tokio::time::{Duration, Instant, interval, timeout};
 
 use crate::server::PATIENCE;
 
@@ -112,9 +112,17 @@ impl Queue {
         }
     }
 
+    /// The client waits for ever for a server that accepts a connection and does not answer, so it is asked again.
     async fn channel(&self) -> Channel {
-        let connection = Connection::connect(&self.url, ConnectionProperties::default()).await;
-        connection.expect("a connection").create_channel().await.expect("a channel")
+        let connect = async || {
+            let connection = Connection::connect(&self.url, ConnectionProperties::default()).await;
+            connection.expect("a connection").create_channel().await.expect("a channel")
+        };
+        let first = timeout(Duration::from_secs(10), connect()).await;
+        match first {
+            Ok(channel) => channel,
+            Err(_) => timeout(PATIENCE, connect()).await.expect("a channel in time"),
+        }
     }
 }
 
