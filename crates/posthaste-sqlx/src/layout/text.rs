@@ -53,6 +53,10 @@ pub(crate) struct Changing {
 
 /// The types of columns that a layout can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(all(feature = "mysql", feature = "postgres")),
+    allow(dead_code, reason = "each database has types that the other has not")
+)]
 pub(crate) enum Kind {
     Text,
     Json,
