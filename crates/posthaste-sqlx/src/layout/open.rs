@@ -76,13 +76,13 @@ impl LayoutStoreBuilder {
                 let place = place.in_schema(self.schema);
                 let table =
                     crate::postgres::LayoutTable::open(&login, &place, &self.layout, self.read_only).await?;
-                Ok(LayoutStore::new(Box::new(table), self.layout, "PostgreSQL layout"))
+                Ok(LayoutStore::new(table))
             }
             #[cfg(feature = "mysql")]
             Login::MySql(login) => {
                 let table =
                     crate::mysql::LayoutTable::open(&login, &place, &self.layout, self.read_only).await?;
-                Ok(LayoutStore::new(Box::new(table), self.layout, "MySQL layout"))
+                Ok(LayoutStore::new(table))
             }
         }
     }

@@ -24,26 +24,24 @@ const FOR_EVER: Duration = Duration::from_secs(300);
 /// One process at a time delivers from it: whoever has the lock of the table. The others claim nothing, and one of
 /// them takes over when the first one ends or loses its connection. What was under way then is delivered again.
 #[derive(Clone, Debug)]
-pub struct LayoutStore(pub(super) Arc<Inner>);
+pub struct LayoutStore(Arc<Inner>);
 
 #[derive(Debug)]
-pub(super) struct Inner {
-    pub(super) table: Box<dyn Table>,
-    pub(super) layout: Layout,
-    pub(super) name: &'static str,
+struct Inner {
+    table: Box<dyn Table>,
     kept: Mutex<Kept>,
     /// Whether this process delivered when it last looked, to say when that changes.
     leads: Mutex<Option<bool>>,
 }
 
 impl LayoutStore {
-    pub(super) fn new(table: Box<dyn Table>, layout: Layout, name: &'static str) -> Self {
-        Self(Arc::new(Inner { table, layout, name, kept: Mutex::default(), leads: Mutex::default() }))
+    pub(super) fn new(table: impl Table + 'static) -> Self {
+        Self(Arc::new(Inner { table: Box::new(table), kept: Mutex::default(), leads: Mutex::default() }))
     }
 
     /// The layout that it was opened with.
     pub fn layout(&self) -> &Layout {
-        &self.0.layout
+        &self.table().words().layout
     }
 
     /// Closes the store's connections, and leaves the lock to others. Calls after it fail.
@@ -60,7 +58,7 @@ impl LayoutStore {
     }
 
     pub(super) fn unsupported(&self, operation: &'static str) -> StoreError {
-        StoreError::Unsupported { store: self.0.name, operation }
+        StoreError::Unsupported { store: self.table().words().dialect.store, operation }
     }
 
     /// Says when this process begins to deliver, or to stand by.
@@ -69,7 +67,7 @@ impl LayoutStore {
         if before.replace(leads) == Some(leads) {
             return;
         }
-        let table = self.0.layout.table_name();
+        let table = self.layout().table_name();
         match leads {
             true => tracing::info!(%table, "this process delivers from the table: it has its lock"),
             false => tracing::info!(%table, "standing by: this process has not the lock of the table"),
@@ -108,7 +106,7 @@ impl LayoutStore {
     fn key_of(&self, id: &EventId) -> Option<Key> {
         let known = self.kept().key(id).cloned();
         let alone = || Key { id: id.clone(), parts: vec![id.to_string()] };
-        known.or_else(|| (self.0.layout.key_columns().len() == 1).then(alone))
+        known.or_else(|| (self.layout().key_columns().len() == 1).then(alone))
     }
 
     /// Writes down what was delivered; the first to go, because nothing may keep it from being written.
@@ -191,7 +189,7 @@ impl LayoutStore {
             let attempts = kept.attempts(&lease.id).saturating_add(1);
             let delay = match backoff.after(attempts) {
                 Some(delay) => delay,
-                None if self.0.layout.can_fail() => {
+                None if self.layout().can_fail() => {
                     answers[place] = Settled::Dead { attempts };
                     spent.extend(kept.key(&lease.id).map(|key| (place, key.clone(), error.to_owned())));
                     continue;
@@ -219,7 +217,7 @@ impl LayoutStore {
             if !kept.holds(lease) {
                 continue;
             }
-            if self.0.layout.can_fail() {
+            if self.layout().can_fail() {
                 answers[place] = Settled::Dead { attempts: kept.attempts(&lease.id) };
                 rejected.extend(kept.key(&lease.id).map(|key| (place, key.clone(), reason.clone())));
             } else {
@@ -232,7 +230,7 @@ impl LayoutStore {
     }
 
     fn cannot_give_up(&self, id: &EventId, error: &str) {
-        let table = self.0.layout.table_name();
+        let table = self.layout().table_name();
         tracing::warn!(%table, %id, error, "cannot be delivered, and the table has no status for that: trying on");
     }
 
@@ -323,7 +321,7 @@ impl Store for LayoutStore {
         let mut answers = vec![Settled::Stale; settle.settlements.len()];
         self.settle_delivered(settle, &mut answers).await?;
         let mut given_up = self.rejected(settle, &mut answers);
-        match self.0.layout.counts() {
+        match self.layout().counts() {
             true => self.settle_counted(settle, &mut answers).await?,
             false => given_up.extend(self.count_here(settle, &mut answers)),
         }

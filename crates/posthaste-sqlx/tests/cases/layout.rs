@@ -58,6 +58,14 @@ pub(crate) fn uuid(n: u32) -> String {
     format!("00000000-0000-7000-8000-{n:012}")
 }
 
+/// A layout by the names of its columns and values.
+pub(crate) fn described(table: &str, columns: &[(Field, &str)], values: &[(State, &str)]) -> Layout {
+    let layout = Layout::new(table.parse().unwrap());
+    let layout =
+        columns.iter().fold(layout, |layout, (field, name)| layout.column(*field, name.parse().unwrap()));
+    values.iter().fold(layout, |layout, (state, value)| layout.value(*state, value.parse().unwrap()))
+}
+
 async fn open(db: &Db, layout: Layout) -> LayoutStore {
     builder(db, layout).connect().await.expect("the table opens")
 }

@@ -45,10 +45,7 @@ pub(crate) async fn stamped_table(db: &Db) -> Layout {
         (Field::Payload, "body"),
         (Field::SentAt, "processed_at"),
     ];
-    let layout = Layout::new("messages".parse().expect("a name"));
-    columns
-        .into_iter()
-        .fold(layout, |layout, (field, name)| layout.column(field, name.parse().expect("a name")))
+    cases::described("messages", &columns, &[])
 }
 
 /// A table with an enumeration, bytes and an id in sixteen of them; and the id of its row.
@@ -69,12 +66,5 @@ pub(crate) async fn odd_table(db: &Db) -> (Layout, String) {
         (Field::Status, "phase"),
     ];
     let values = [(State::Pending, "waiting"), (State::Sent, "gone out"), (State::Failed, "lost")];
-    let layout = Layout::new("Order".parse().expect("a name"));
-    let layout = columns
-        .into_iter()
-        .fold(layout, |layout, (field, name)| layout.column(field, name.parse().expect("a name")));
-    let layout = values
-        .into_iter()
-        .fold(layout, |layout, (state, value)| layout.value(state, value.parse().expect("a value")));
-    (layout, "0193a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b".to_owned())
+    (cases::described("Order", &columns, &values), "0193a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b".to_owned())
 }

@@ -43,10 +43,7 @@ pub(crate) async fn stamped_table(db: &Db) -> Layout {
         (Field::Payload, "body"),
         (Field::SentAt, "processed_at"),
     ];
-    let layout = Layout::new("messages".parse().expect("a name"));
-    columns
-        .into_iter()
-        .fold(layout, |layout, (field, name)| layout.column(field, name.parse().expect("a name")))
+    cases::described("messages", &columns, &[])
 }
 
 /// A table with an enumeration, a `bytea` and mixed case; and the id of its row.
@@ -67,14 +64,7 @@ pub(crate) async fn odd_table(db: &Db) -> (Layout, String) {
         (Field::Status, "phase"),
     ];
     let values = [(State::Pending, "waiting"), (State::Sent, "gone out"), (State::Failed, "lost")];
-    let layout = Layout::new("Order".parse().expect("a name"));
-    let layout = columns
-        .into_iter()
-        .fold(layout, |layout, (field, name)| layout.column(field, name.parse().expect("a name")));
-    let layout = values
-        .into_iter()
-        .fold(layout, |layout, (state, value)| layout.value(state, value.parse().expect("a value")));
-    (layout, "m-1".to_owned())
+    (cases::described("Order", &columns, &values), "m-1".to_owned())
 }
 
 // S0-09, S4-03, S4-07
