@@ -143,17 +143,18 @@ fn engine(store: &LayoutStore, destination: impl posthaste::Destination) -> Outb
 }
 
 pub(crate) async fn claim(store: &LayoutStore, limit: usize) -> Claimed {
-    let owner = Owner::from("tester");
-    let claim = Claim {
-        owner: &owner,
-        token: LeaseToken::random(),
-        lease: LEASE,
-        limit,
-        order: ClaimOrder::Due,
-        skip_recent: Duration::ZERO,
-        now: None,
-    };
-    store.claim(&claim).await.expect("a claim")
+    try_claim(store, limit, ClaimOrder::Due).await.expect("a claim")
+}
+
+async fn try_claim(
+    store: &LayoutStore,
+    limit: usize,
+    order: ClaimOrder,
+) -> Result<Claimed, posthaste::StoreError> {
+    let (owner, token) = (Owner::from("tester"), LeaseToken::random());
+    let claim =
+        Claim { owner: &owner, token, lease: LEASE, limit, order, skip_recent: Duration::ZERO, now: None };
+    store.claim(&claim).await
 }
 
 async fn settle(store: &LayoutStore, claimed: &Claimed, verdict: Verdict) -> Vec<Settled> {
@@ -377,11 +378,7 @@ pub(crate) async fn second_store_stands_by_and_takes_over() {
     }
     first.close().await;
     until("the second one has the lock", async || claim(&second, 10).await.events.len() == 3).await;
-    let owner = Owner::from("tester");
-    let (token, order) = (LeaseToken::random(), ClaimOrder::Due);
-    let again =
-        Claim { owner: &owner, token, lease: LEASE, limit: 1, order, skip_recent: Duration::ZERO, now: None };
-    assert!(first.claim(&again).await.is_err(), "a store that was closed takes no lock");
+    assert!(try_claim(&first, 1, ClaimOrder::Due).await.is_err(), "a store that was closed takes no lock");
     second.close().await;
     db.close().await;
 }
@@ -574,11 +571,7 @@ pub(crate) async fn what_the_table_has_no_place_for_is_refused() {
     let purge = |what, archive| Purge { what, older_than: Duration::ZERO, archive, limit: 10, now: None };
     refused(posthaste::Store::purge(&store, &purge(Purgeable::Done, true)).await.unwrap_err());
     refused(posthaste::Store::purge(&store, &purge(Purgeable::Any, false)).await.unwrap_err());
-    let owner = Owner::from("tester");
-    let (token, order) = (LeaseToken::random(), ClaimOrder::Seq);
-    let claim =
-        Claim { owner: &owner, token, lease: LEASE, limit: 1, order, skip_recent: Duration::ZERO, now: None };
-    refused(store.claim(&claim).await.unwrap_err());
+    refused(try_claim(&store, 1, ClaimOrder::Seq).await.unwrap_err());
     store.close().await;
     db.close().await;
 }
