@@ -57,6 +57,6 @@ async fn call_ends_within_the_timeout_though_the_queue_is_full() {
     let outcomes = kafka.deliver(&deliveries(events)).await;
     let took = started.elapsed();
     println!("no acknowledgement: {took:?}");
-    assert!(took < TIMEOUT + Duration::from_millis(300), "{took:?}");
+    assert!(took < TIMEOUT + Duration::from_secs(2), "{took:?}");
     assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Unreachable(_))), "{outcomes:?}");
 }
