@@ -225,12 +225,13 @@ impl Shared {
         }
     }
 
-    /// Puts events of a closed route aside that a worker has taken already.
+    /// Puts events of a closed route aside that a worker has taken already. An engine that stops leaves them to
+    /// others: nobody would bring them back when the route is open again.
     pub(super) fn put_aside(&self, route: usize, leases: Vec<Lease>) {
         if leases.is_empty() {
             return;
         }
-        if self.settings.ordered() {
+        if self.settings.ordered() || self.is_stopping() {
             self.give_back(leases);
         } else {
             self.outgoing.park(route, leases);

@@ -84,6 +84,10 @@ fn not_there(shared: &Shared, item: &Item, unreachable: &Unreachable) -> Verdict
         shared.note_breaker(item.route);
         return Verdict::Unreachable { error, delay: Duration::ZERO, park: None };
     }
+    if shared.is_stopping() {
+        // Whoever comes after this engine sees for itself. Parked, the event would wait for one that is gone.
+        return Verdict::Unreachable { error, delay: Duration::ZERO, park: None };
+    }
     let failed = Failed { connection: unreachable.connection_failed, probe: item.probe };
     let advice = shared.breaker(item.route, |breaker| breaker.unreachable(item.id(), failed, Instant::now()));
     shared.note_breaker(item.route);

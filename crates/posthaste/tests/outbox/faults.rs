@@ -8,8 +8,8 @@ use posthaste::config::{PurgeConfig, QueueConfig, Retention};
 use posthaste::memory::RawRow;
 use posthaste::store::OnDone;
 use posthaste::{
-    Config, Destination, Event, LAST_ERROR_MAX_LENGTH, Outbox, Outcome, Recorder, Route, Routes,
-    ShutdownReport, Status,
+    Config, Delivery, Destination, Event, LAST_ERROR_MAX_LENGTH, Outbox, Outcome, Recorder, Route, Routes,
+    ShutdownReport, Status, handler,
 };
 use tokio::time::{Instant, sleep, timeout};
 
@@ -255,6 +255,27 @@ async fn retired_outbox_finishes_what_it_began_and_leaves_the_rest_to_the_next()
     let all = begun.recorder.ids().into_iter().chain(next.ids()).collect::<BTreeSet<_>>();
     assert_eq!((all.len(), begun.recorder.count() + next.count()), (ids.len(), ids.len()), "each once");
     assert_eq!(old.retire().await, ShutdownReport::default(), "twice is harmless");
+    new.shutdown().await;
+}
+
+/// As after a reload that mends a destination, while calls of the old engine still wait for the broken one.
+#[tokio::test(start_paused = true)]
+async fn what_a_retired_outbox_could_not_deliver_waits_for_nobody() {
+    let (store, next) = (FaultyStore::new(), Recorder::new());
+    let hangs = handler(async |_: Delivery| {
+        sleep(secs(5)).await;
+        Outcome::no_answer("it hangs")
+    });
+    let config = || Config { workers: Some(4), ..Config::relay() };
+    let broken = Routes::new().add(Route::fallback().deliver_to(hangs));
+    let old = Outbox::from_config(store.clone(), config(), broken).start().expect("start");
+    let ids = commit(&store.memory, &old, events("Made", 8)).await;
+    sleep(secs(1)).await;
+
+    let new = Outbox::from_config(store.clone(), config(), to(&next)).start().expect("start");
+    old.retire().await;
+    timeout(secs(10), next.wait_for(8)).await.expect("none is parked for minutes");
+    assert_each_once(&next, &ids);
     new.shutdown().await;
 }
 
