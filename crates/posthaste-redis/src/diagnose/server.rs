@@ -49,7 +49,8 @@ impl Server {
 
     fn eviction(&self) -> Option<Finding> {
         let (name, policy) = (&self.name, self.state.get::<String>("maxmemory_policy")?);
-        let evicts = policy != "noeviction" && self.number("maxmemory")? > 0;
+        // The other policies delete what has an end, and no key of an outbox has one.
+        let evicts = policy.starts_with("allkeys-") && self.number("maxmemory")? > 0;
         evicts.then(|| {
             Finding::problem(
                 "redis-eviction",
@@ -57,7 +58,8 @@ impl Server {
                     "{name} deletes keys when its memory is full, those of the outbox too: maxmemory-policy is \
                      {policy}"
                 ),
-                "CONFIG SET maxmemory-policy noeviction, and the same in redis.conf",
+                "CONFIG SET maxmemory-policy noeviction, and the same in redis.conf; volatile-lru spares the outbox too, \
+                 where others use the server as a cache",
             )
         })
     }

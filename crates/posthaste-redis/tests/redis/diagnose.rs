@@ -72,6 +72,8 @@ async fn server_that_forgets_or_evicts_is_found() {
     let findings = diagnosed(&store, Tolerance::default()).await;
     let words = ["maxmemory-policy is allkeys-lru", "CONFIG SET maxmemory-policy noeviction"];
     assert_only(&findings, "redis-eviction", Severity::Problem, &words);
+    set(&server, "maxmemory-policy", "volatile-lru").await;
+    assert_eq!(diagnosed(&store, Tolerance::default()).await, [], "no key of the outbox has an end");
 }
 
 #[tokio::test]

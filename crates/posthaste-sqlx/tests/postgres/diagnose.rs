@@ -48,7 +48,9 @@ async fn dropped_index_is_found_and_the_advice_brings_it_back() {
         db.execute(&format!("ALTER TABLE outbox_event DROP CONSTRAINT outbox_event_{key}_key")).await;
         let findings = diagnosed(&db.store).await;
         let finding = assert_found(&findings, "missing-index", &[&format!("outbox_event_{key}_key is gone")]);
-        db.execute(&statement_of(finding, "create it again: ")).await;
+        for statement in statement_of(finding, "create it again: ").split(", then ") {
+            db.execute(statement).await;
+        }
         assert_eq!(diagnosed(&db.store).await, [], "{key}");
     }
     db.close().await;

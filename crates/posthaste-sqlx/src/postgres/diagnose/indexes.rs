@@ -22,13 +22,18 @@ const CLAIM: &str = r#"EXPLAIN SELECT seq, available_at FROM "{table}"
 WHERE status IN (0, 2) AND available_at <= statement_timestamp() AND (available_at, seq) > ('-infinity', 0)
 ORDER BY available_at, seq LIMIT 100"#;
 
-/// The keys, whose indexes have other names in a table that was adopted.
+/// The keys, whose indexes have other names in a table that was adopted. Building one takes long on a large table,
+/// and nobody waits for it meanwhile.
 const KEYS: [(&str, &str, &str); 2] = [
-    ("seq", "{name}_seq_key", r#"ALTER TABLE "{table}" ADD CONSTRAINT "{name}_seq_key" UNIQUE (seq)"#),
+    (
+        "seq",
+        "{name}_seq_key",
+        r#"CREATE UNIQUE INDEX CONCURRENTLY "{name}_seq_key" ON "{table}" (seq), then ALTER TABLE "{table}" ADD CONSTRAINT "{name}_seq_key" UNIQUE USING INDEX "{name}_seq_key""#,
+    ),
     (
         "event_id",
         "{name}_id_key",
-        r#"ALTER TABLE "{table}" ADD CONSTRAINT "{name}_id_key" UNIQUE (event_id)"#,
+        r#"CREATE UNIQUE INDEX CONCURRENTLY "{name}_id_key" ON "{table}" (event_id), then ALTER TABLE "{table}" ADD CONSTRAINT "{name}_id_key" UNIQUE USING INDEX "{name}_id_key""#,
     ),
 ];
 
