@@ -38,6 +38,7 @@ impl Access {
     pub(super) fn admit(&self, route: &Route, uri: &Uri, headers: &HeaderMap) -> Result<Who, Refusal> {
         if self.keys.is_empty() {
             is_local(uri, headers)?;
+            is_not_passed_on(headers)?;
             is_no_foreign_page(&route.method, headers)?;
             return Ok(Who { role: Some(Role::Operator), actor: "api:local".to_owned() });
         }
@@ -117,6 +118,17 @@ fn is_local(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
     }
     let advice = "ask for 127.0.0.1, [::1] or localhost, or give the relay a token";
     Err(Refusal::new(StatusCode::MISDIRECTED_REQUEST, "without tokens only this machine is served", advice))
+}
+
+/// What a proxy adds for those who are behind it: it is on this machine, and they are not.
+const BY_PROXIES: [&str; 4] = ["forwarded", "via", "x-forwarded-for", "x-real-ip"];
+
+fn is_not_passed_on(headers: &HeaderMap) -> Result<(), Refusal> {
+    if !BY_PROXIES.iter().any(|name| headers.contains_key(*name)) {
+        return Ok(());
+    }
+    let error = "without tokens only this machine is served, and a proxy passed this on";
+    Err(Refusal::new(StatusCode::FORBIDDEN, error, "give the relay a token, and those behind the proxy too"))
 }
 
 fn is_loopback(host: &str) -> bool {

@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use posthaste::Admin;
 use serde::Serialize;
 use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
 
 use super::Shared;
 use super::access::Who;
@@ -71,16 +72,29 @@ pub(super) async fn answer(shared: Arc<Shared>, route: &'static Route, request: 
 async fn admitted(shared: Arc<Shared>, route: &'static Route, request: Request) -> Answer {
     let who = shared.access.admit(route, request.uri(), request.headers())?;
     if route.needs == Needs::Nothing {
-        return handled(shared.clone(), who, route, request).await;
+        return handled(read(shared, who, route, request).await?, route).await;
     }
     let busy =
-        || Refusal::unavailable("the relay answers too many requests at once", "ask again in a second");
-    let _place = shared.requests.try_acquire().map_err(|_| busy())?;
-    let slow = |_| Refusal::unavailable("this took too long", "what was done stays done; ask again");
-    tokio::time::timeout(TIMEOUT, handled(shared.clone(), who, route, request)).await.map_err(slow)?
+        |_| Refusal::unavailable("the relay answers too many requests at once", "ask again in a second");
+    let slow = |_| Refusal::unavailable("this took too long", "what was begun goes on; ask again");
+    let (place, end) = (shared.requests.clone().try_acquire_owned().map_err(busy)?, Instant::now() + TIMEOUT);
+    let asked = timeout_at(end, read(shared, who, route, request)).await.map_err(slow)??;
+    // In a task of its own: a change that has begun is finished and put on record, also when whoever asked is gone.
+    // It keeps its place so long, because a database goes on with a query that nobody waits for.
+    let answering = tokio::spawn(async move {
+        let _place = place;
+        handled(asked, route).await
+    });
+    timeout_at(end, answering).await.map_err(slow)?.unwrap_or_else(|_| Err(Refusal::panicked()))
 }
 
-async fn handled(shared: Arc<Shared>, who: Who, route: &Route, request: Request) -> Answer {
+async fn handled(asked: Asked, route: &Route) -> Answer {
+    let outbox = asked.path.owned("outbox").unwrap_or_default();
+    let answer = (route.handle)(asked).await;
+    answer.inspect_err(|refusal| refusal.log(&outbox, route.id))
+}
+
+async fn read(shared: Arc<Shared>, who: Who, route: &Route, request: Request) -> Result<Asked, Refusal> {
     let (mut parts, body) = request.into_parts();
     let path = path(&mut parts, route).await?;
     let query = query(&parts, route)?;
@@ -88,9 +102,7 @@ async fn handled(shared: Arc<Shared>, who: Who, route: &Route, request: Request)
         true => Values::default(),
         false => Values::of_body(route.body, document(&parts.headers, body).await?).map_err(Refusal::bad)?,
     };
-    let outbox = path.owned("outbox").unwrap_or_default();
-    let answer = (route.handle)(Asked { shared, who, path, query, body }).await;
-    answer.inspect_err(|refusal| refusal.log(&outbox, route.id))
+    Ok(Asked { shared, who, path, query, body })
 }
 
 async fn path(parts: &mut Parts, route: &Route) -> Result<Values, Refusal> {

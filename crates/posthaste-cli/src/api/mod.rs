@@ -61,7 +61,7 @@ pub(crate) fn router(api: Arc<Api>, stop: CancellationToken) -> Router {
     routes::router(Arc::new(Shared {
         access: access::Access::new(&api.tokens),
         readiness: health::Readiness::default(),
-        requests: Semaphore::new(REQUESTS),
+        requests: Arc::new(Semaphore::new(REQUESTS)),
         followers: Arc::new(Semaphore::new(FOLLOWERS)),
         document: openapi::document().to_string(),
         api,
@@ -75,7 +75,7 @@ struct Shared {
     api: Arc<Api>,
     access: access::Access,
     readiness: health::Readiness,
-    requests: Semaphore,
+    requests: Arc<Semaphore>,
     followers: Arc<Semaphore>,
     /// The OpenAPI document.
     document: String,

@@ -1,6 +1,8 @@
 //! Listens: connections are bounded, and a stop lets requests end.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
@@ -10,6 +12,7 @@ use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 
 use super::{Api, router};
@@ -17,7 +20,10 @@ use super::{Api, router};
 /// Connections at the same time; others wait to be accepted.
 const CONNECTIONS: usize = 256;
 
-/// A connection that says nothing is closed after this.
+/// Of them from one address: whoever takes all that they can get leaves places for the probes of others.
+const PER_PEER: usize = 64;
+
+/// A connection is closed after this if it says nothing, or takes nothing of what it is told.
 const IDLE: Duration = Duration::from_secs(30);
 
 /// Requests that are being answered when the relay stops have this long.
@@ -28,12 +34,22 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves until `shutdown`; then requests that were begun are answered, and those who follow are sent away.
 pub(crate) async fn serve(listener: TcpListener, api: Arc<Api>, shutdown: impl Future<Output = ()>) {
+    serve_patiently(listener, api, shutdown, IDLE).await;
+}
+
+/// The same with another patience.
+pub(super) async fn serve_patiently(
+    listener: TcpListener,
+    api: Arc<Api>,
+    shutdown: impl Future<Output = ()>,
+    idle: Duration,
+) {
     let stop = CancellationToken::new();
     let router = router(api, stop.clone());
     let connections = GracefulShutdown::new();
     tokio::select! {
         () = shutdown => {}
-        () = accept(&listener, &router, &connections) => {}
+        () = accept(&listener, &router, &connections, idle) => {}
     }
     drop(listener);
     stop.cancel();
@@ -41,13 +57,17 @@ pub(crate) async fn serve(listener: TcpListener, api: Arc<Api>, shutdown: impl F
     let _ = tokio::time::timeout(LAST_ANSWERS, connections.shutdown()).await;
 }
 
-async fn accept(listener: &TcpListener, router: &Router, connections: &GracefulShutdown) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+async fn accept(listener: &TcpListener, router: &Router, connections: &GracefulShutdown, idle: Duration) {
+    let (places, peers) = (Arc::new(Semaphore::new(CONNECTIONS)), Peers::default());
     // It is never closed.
     while let Ok(place) = places.clone().acquire_owned().await {
         match listener.accept().await {
-            Ok((stream, _)) => {
-                tokio::spawn(connection(stream, router.clone(), connections.watcher(), place));
+            Ok((stream, peer)) => {
+                // Otherwise it is closed at once.
+                if let Some(seat) = peers.seat(peer.ip()) {
+                    let connection = connection(stream, router.clone(), connections.watcher(), idle);
+                    tokio::spawn(seated(connection, (place, seat)));
+                }
             }
             Err(error) => {
                 tracing::warn!(%error, "the admin listener cannot accept a connection");
@@ -57,10 +77,54 @@ async fn accept(listener: &TcpListener, router: &Router, connections: &GracefulS
     }
 }
 
-async fn connection(stream: TcpStream, router: Router, watcher: Watcher, _place: OwnedSemaphorePermit) {
+/// What was taken is free again when the connection has ended.
+async fn seated(connection: impl Future<Output = ()>, _taken: (OwnedSemaphorePermit, Seat)) {
+    connection.await;
+}
+
+async fn connection(stream: TcpStream, router: Router, watcher: Watcher, idle: Duration) {
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(IDLE);
-    let connection = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    http.timer(TokioTimer::new()).header_read_timeout(idle);
+    let mut stream = TimeoutStream::new(stream);
+    // Not for reading: those who follow only listen.
+    stream.set_write_timeout(Some(idle));
+    let connection = http.serve_connection(TokioIo::new(Box::pin(stream)), TowerToHyperService::new(router));
     // An error means that the other side broke the protocol or the connection.
     let _ = watcher.watch(connection).await;
+}
+
+/// How many connections each address has.
+#[derive(Clone, Debug, Default)]
+struct Peers(Arc<Mutex<HashMap<IpAddr, usize>>>);
+
+impl Peers {
+    /// A place for one more connection; none if this address has as many as it can get.
+    fn seat(&self, address: IpAddr) -> Option<Seat> {
+        let mut peers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = peers.entry(address).or_default();
+        if *taken >= PER_PEER {
+            return None;
+        }
+        *taken += 1;
+        Some(Seat { peers: self.clone(), address })
+    }
+}
+
+/// A place that is given back when it is dropped.
+#[derive(Debug)]
+struct Seat {
+    peers: Peers,
+    address: IpAddr,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut peers = self.peers.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(taken) = peers.get_mut(&self.address) {
+            *taken -= 1;
+            if *taken == 0 {
+                peers.remove(&self.address);
+            }
+        }
+    }
 }

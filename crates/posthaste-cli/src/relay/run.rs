@@ -51,9 +51,12 @@ pub(crate) async fn run(source: &Source, config: RelayConfig, options: Options) 
     relay.start(options.fail_fast);
     let ended = relay.serve(source, &mut signals).await;
     logging::report_now();
-    // Who was told to end at once waits for nobody's last request.
+    // Who is told to end at once waits for nobody's last request.
     if matches!(ended, Ok(Ended::InGoodOrder) | Err(_)) {
-        listener.stop().await;
+        tokio::select! {
+            () = listener.stop() => {}
+            () = signals.stop() => {}
+        }
     }
     ended.map(|ended| match ended {
         Ended::InGoodOrder => ExitCode::SUCCESS,
@@ -98,7 +101,11 @@ impl Relay {
                     }
                 }
                 told = signals.next() => match told {
-                    Told::Reload => self.reload(source).await,
+                    // The file may be a pipe that nobody writes to.
+                    Told::Reload => tokio::select! {
+                        () = self.reload(source) => {}
+                        () = signals.stop() => return Ok(self.stop_unless_forced(signals).await),
+                    },
                     Told::Stop => return Ok(self.stop_unless_forced(signals).await),
                 },
             }
@@ -108,6 +115,7 @@ impl Relay {
     /// Takes over what the configuration says now, all of it or nothing. Signals are heard while engines are
     /// replaced, which may take a while.
     async fn reload(&mut self, source: &Source) {
+        tracing::info!("reading the configuration again");
         let changes = match load(source).await {
             Ok(config) => reload::compare(&self.log, &self.admin, &self.outboxes, config),
             Err(error) => Err(error),

@@ -109,6 +109,21 @@ async fn without_tokens_only_names_of_this_machine_are_served() {
 }
 
 #[tokio::test]
+async fn without_tokens_nothing_that_a_proxy_passed_on_is_served() {
+    for (name, value) in
+        [("x-forwarded-for", "10.0.0.9"), ("forwarded", "for=10.0.0.9"), ("via", "1.1 front")]
+    {
+        let passed_on = |token| {
+            let mut asked = request(Method::GET, "/api/v1/outboxes", token, None);
+            asked.headers_mut().insert(name, HeaderValue::from_static(value));
+            asked
+        };
+        Kit::open().send(passed_on(None)).await.refused(403);
+        Kit::guarded().send(passed_on(Some(VIEWER))).await.ok();
+    }
+}
+
+#[tokio::test]
 async fn without_tokens_no_web_page_changes_anything() {
     for (name, value, status) in [
         ("origin", "https://evil.example", 403),

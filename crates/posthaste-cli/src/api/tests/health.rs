@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::http::Method;
 use serde_json::json;
-use tokio::time::{Instant, advance};
+use tokio::time::{Instant, advance, timeout};
 
 use super::kit::{Kit, ORDERS, request, served};
 use super::stub::{DRIVER, Trouble, in_trouble};
@@ -153,6 +153,19 @@ async fn request_that_takes_too_long_is_refused() {
     assert_eq!(begun.elapsed().as_secs(), 10);
     let outboxes = kit.get("/api/v1/outboxes").await.ok();
     assert!(outboxes["outboxes"][0]["paused"].is_null());
+}
+
+#[tokio::test(start_paused = true)]
+async fn change_that_takes_too_long_goes_on_and_so_does_one_whose_client_is_gone() {
+    let (kit, asked) = in_trouble(Trouble::Late);
+    let path = format!("{ORDERS}/dead/discard");
+    let discard = || kit.post(&path, json!({"filter": {}}));
+    discard().await.refused(503);
+    assert!(timeout(Duration::from_secs(1), discard()).await.is_err(), "the client has gone");
+    assert_eq!(asked.load(Ordering::SeqCst), 2, "nobody has had an answer");
+    advance(Duration::from_secs(60)).await;
+    tokio::task::yield_now().await;
+    assert_eq!(asked.load(Ordering::SeqCst), 4);
 }
 
 #[tokio::test(start_paused = true)]

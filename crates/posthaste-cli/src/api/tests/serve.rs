@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Interest};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::kit::{api, served};
-use crate::api::serve;
+use crate::api::serve::serve_patiently;
 
 struct Running {
     address: std::net::SocketAddr,
@@ -19,12 +19,16 @@ struct Running {
 }
 
 async fn running() -> Running {
+    running_patiently(Duration::from_secs(30)).await
+}
+
+async fn running_patiently(idle: Duration) -> Running {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
     let api = api(served(), Vec::new());
     let ended = tokio::spawn(async move {
-        serve(listener, Arc::clone(&api), async { drop(stopped.await) }).await;
+        serve_patiently(listener, Arc::clone(&api), async { drop(stopped.await) }, idle).await;
     });
     Running { address, stop, ended }
 }
@@ -66,4 +70,43 @@ async fn nonsense_on_the_wire_ends_one_connection() {
     answer.clear();
     good.read_to_string(&mut answer).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with(r#"{"live":true}"#), "{answer}");
+}
+
+/// Its answers are more than all buffers between here and there can hold.
+#[tokio::test]
+async fn reader_that_takes_nothing_is_sent_away() {
+    let running = running_patiently(Duration::from_millis(300)).await;
+    let request = "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let stream = connect(&running, &request.repeat(2_000)).await;
+    let gone = async {
+        // Nothing is read before the other side has gone.
+        while stream.get_ref().ready(Interest::ERROR).await.is_err() {}
+    };
+    timeout(Duration::from_secs(20), gone).await.expect("it is sent away");
+}
+
+#[tokio::test]
+async fn one_address_cannot_take_all_places() {
+    let running = running().await;
+    let request = "GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let mut greedy = Vec::new();
+    for _ in 0..70 {
+        let mut stream = connect(&running, request).await;
+        let mut head = String::new();
+        if stream.read_line(&mut head).await.is_ok_and(|bytes| bytes > 0) {
+            greedy.push(stream);
+        }
+    }
+    assert_eq!(greedy.len(), 64);
+    drop(greedy);
+    let served = async {
+        loop {
+            let mut head = String::new();
+            let mut stream = connect(&running, request).await;
+            if stream.read_line(&mut head).await.is_ok_and(|bytes| bytes > 0) {
+                break;
+            }
+        }
+    };
+    timeout(Duration::from_secs(20), served).await.expect("places are given back");
 }

@@ -20,6 +20,8 @@ pub(super) const DRIVER: &str = "sEcret-of-the-driver";
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Trouble {
     Silent,
+    /// It answers after half a minute, and counts that too.
+    Late,
     Broken,
     Unable,
     Panics,
@@ -44,6 +46,11 @@ impl Stub {
         self.asked.fetch_add(1, Ordering::SeqCst);
         match self.trouble {
             Trouble::Silent => pending().await,
+            Trouble::Late => {
+                tokio::time::sleep(Duration::from_secs(30)).await;
+                self.asked.fetch_add(1, Ordering::SeqCst);
+                Err(StoreError::backend("test", DRIVER))
+            }
             Trouble::Broken => Err(StoreError::backend("test", DRIVER)),
             Trouble::Unable => Err(StoreError::Unsupported { store: "test", operation: "do this" }),
             Trouble::Panics => panic!("{DRIVER}"),

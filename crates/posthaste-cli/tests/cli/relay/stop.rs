@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::process::Command;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
@@ -103,4 +104,20 @@ fn interrupt_is_a_stop_in_good_order() {
     let (code, log) = relay.end();
     assert_eq!(code, Some(0), "{log}");
     assert!(log.contains("outbox stopped"), "{log}");
+}
+
+/// A pipe, as a secret store may offer one: nobody writes to it, and a reader waits.
+#[test]
+fn signal_is_heard_while_a_reload_waits_for_its_file() {
+    let (place, sink) = (Place::sqlite(), Sink::new());
+    let options = file(&sink, &place, &format!("[[outbox.shop.route]]\npublish = {:?}\n", sink.url("out")));
+    let mut relay = Relay::start(&options);
+    place.write(&ids(0, 1));
+    sink.wait_for(&["out"], &ids(0, 1));
+    let path = sink.path("posthaste.toml");
+    std::fs::remove_file(&path).expect("it was there");
+    assert!(Command::new("mkfifo").arg(&path).status().expect("mkfifo runs").success());
+    relay.signal("HUP");
+    relay.wait_for("reading the configuration again");
+    relay.stop();
 }
