@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use indicatif::ProgressBar;
+use posthaste::admin::Filter;
 use posthaste::{EventId, StoreError};
 use serde::Serialize;
 use tokio::time::Instant;
@@ -48,14 +49,14 @@ pub(super) fn decide(consent: &Consent, plan: &str) -> anyhow::Result<Decision> 
     Ok(Decision::No)
 }
 
-/// Calls `change` with a limit until it answers zero, or until as many events as were agreed on are
+/// Calls `change` with a limit, and with how many were changed before, until it answers zero, or until as many events as were agreed on are
 /// changed: an event that is replayed and dies again at once would otherwise be replayed for ever.
 /// Who asks to stop is heard between two batches. Counts in `done`, which may have begun already.
 pub(super) async fn in_batches(
     done: &mut Change,
     pace: &mut Pace,
     bar: &ProgressBar,
-    mut change: impl AsyncFnMut(usize) -> Result<u64, StoreError>,
+    mut change: impl AsyncFnMut(usize, u64) -> Result<u64, StoreError>,
 ) -> anyhow::Result<()> {
     loop {
         let left = if done.exact { done.matched.saturating_sub(done.changed) } else { u64::MAX };
@@ -68,7 +69,7 @@ pub(super) async fn in_batches(
             break;
         }
         let began = Instant::now();
-        let more = change(limit).await.with_context(|| stopped(done.changed))?;
+        let more = change(limit, done.changed).await.with_context(|| stopped(done.changed))?;
         if more == 0 {
             break;
         }
@@ -78,6 +79,13 @@ pub(super) async fn in_batches(
     }
     bar.finish_and_clear();
     Ok(())
+}
+
+/// Those of the DEAD events that were DEAD at the beginning. The oldest go first, so one that dies again at once
+/// would go again and again, and the others never.
+pub(super) fn dead_since(filter: &Filter, began: Instant) -> Filter {
+    let older_than = Some(began.elapsed().max(filter.older_than.unwrap_or_default()));
+    Filter { older_than, ..filter.clone() }
 }
 
 pub(super) fn stopped(changed: u64) -> String {
@@ -167,7 +175,7 @@ mod tests {
     async fn batches(
         done: &mut Change,
         stop: &Stop,
-        change: impl AsyncFnMut(usize) -> Result<u64, StoreError>,
+        change: impl AsyncFnMut(usize, u64) -> Result<u64, StoreError>,
     ) -> anyhow::Result<()> {
         in_batches(done, &mut Pace::new(None, stop.clone()), &ProgressBar::hidden(), change).await
     }
@@ -175,7 +183,7 @@ mod tests {
     #[tokio::test]
     async fn batches_end_with_what_was_agreed_on() {
         let (mut done, mut limits) = (meant(1200, true), Vec::new());
-        let change = async |limit| {
+        let change = async |limit, _| {
             limits.push(limit);
             Ok(limit as u64)
         };
@@ -186,14 +194,14 @@ mod tests {
     #[tokio::test]
     async fn batches_end_when_nothing_is_left() {
         let (mut done, mut answers) = (meant(7, false), [500, 3, 0, 9].into_iter());
-        batches(&mut done, &Stop::never(), async |_| Ok(answers.next().unwrap())).await.unwrap();
+        batches(&mut done, &Stop::never(), async |_, _| Ok(answers.next().unwrap())).await.unwrap();
         assert_eq!((done.changed, done.stopped), (503, None));
     }
 
     #[tokio::test]
     async fn who_asks_to_stop_is_heard_between_two_batches() {
         let (mut done, stop) = (meant(1200, true), Stop::never());
-        let change = async |limit| {
+        let change = async |limit, _| {
             stop.ask();
             Ok(limit as u64)
         };
@@ -209,7 +217,8 @@ mod tests {
     async fn failure_on_the_way_says_how_far_it_came() {
         let mut answers = [Ok(500), Err(StoreError::backend("test", "gone"))].into_iter();
         let mut done = meant(1200, true);
-        let error = batches(&mut done, &Stop::never(), async |_| answers.next().unwrap()).await.unwrap_err();
+        let error =
+            batches(&mut done, &Stop::never(), async |_, _| answers.next().unwrap()).await.unwrap_err();
         assert!(error.to_string().starts_with("stopped after 500 events"), "{error}");
     }
 

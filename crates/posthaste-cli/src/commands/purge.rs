@@ -28,7 +28,7 @@ pub(crate) async fn run(args: PurgeArgs, output: Output) -> anyhow::Result<ExitC
     };
     let purge = Purge { what, older_than: args.older_than, archive: args.archive, limit: BATCH, now: None };
     let work = async |admin: &dyn Admin| change(admin, &purge, &args.consent, output).await;
-    let Some(change) = connect::with_admin(&args.store, work).await? else {
+    let Some(change) = connect::with_admin(&args.store.spec()?, work).await? else {
         return Ok(ExitCode::FAILURE);
     };
     output.print(&change)?;
@@ -57,7 +57,7 @@ async fn change(
     let agreed = exact.then_some(matched);
     let actor = consent.actor();
     let (bar, mut pace) = (progress::bar(output, agreed, "purge"), Pace::new(None, Stop::on_ctrl_c()));
-    bulk::in_batches(&mut done, &mut pace, &bar, async |limit| {
+    bulk::in_batches(&mut done, &mut pace, &bar, async |limit, _| {
         admin.purge(&Purge { limit, ..purge.clone() }, &actor).await
     })
     .await?;

@@ -46,6 +46,16 @@ fn dead(shop: &Shop, count: usize) {
     ));
 }
 
+/// The audit. How long it took until a batch was sent, which died before that, is no matter.
+fn noted(shop: &Shop) -> String {
+    let text = shop.query(AUDIT);
+    let words = text.split(' ').map(|word| if word.starts_with("older_than=") { "older" } else { word });
+    words
+        .filter(|word| !word.ends_with("ms") && !word.ends_with("us") && !word.ends_with("ns"))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
 #[test]
 fn others_follow_a_canary_that_arrives() {
     let shop = Shop::seeded();
@@ -56,8 +66,7 @@ fn others_follow_a_canary_that_arrives() {
     3 events replayed
     --- exit code 0
     ");
-    let noted = shop.query(AUDIT);
-    assert_eq!(noted, "d-1 1 status=DEAD 2", "the canary is on record by its id");
+    assert_eq!(noted(&shop), "d-1 1 status=DEAD older 2", "the canary is on record by its id");
     let first = "SELECT event_id FROM outbox_event WHERE replays = 1 ORDER BY seq";
     assert_eq!(shop.query(first), "d-1 d-2 d-3");
 }
@@ -148,7 +157,7 @@ fn rate_is_kept_in_small_batches() {
     --- exit code 0
     ");
     assert!(began.elapsed() >= Duration::from_millis(200), "{:?}", began.elapsed());
-    assert_eq!(shop.query(AUDIT), "status=DEAD 10 status=DEAD 10 status=DEAD 5");
+    assert_eq!(noted(&shop), "status=DEAD 10 status=DEAD older 10 status=DEAD older 5");
 }
 
 #[test]

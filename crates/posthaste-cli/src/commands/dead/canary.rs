@@ -118,7 +118,8 @@ impl Canary<'_> {
         loop {
             outcome.look(admin).await.with_context(|| bulk::stopped(outcome.replayed))?;
             if outcome.waiting.is_empty() {
-                return Ok((!outcome.dead.is_empty()).then_some(Stopped::Canary));
+                let arrived = outcome.dead.is_empty() && outcome.delivered > 0;
+                return Ok((!arrived).then_some(Stopped::Canary));
             }
             if began.elapsed() >= self.timeout {
                 return Ok(Some(Stopped::Canary));
@@ -163,6 +164,9 @@ impl Outcome {
         });
         let waiting =
             self.waiting.iter().map(|waiting| (&waiting.id, format!("is still waiting: {}", waiting.why)));
+        if self.replayed == 0 {
+            return vec!["error: none of the oldest was DEAD any more: run the command again".to_owned()];
+        }
         let problems = dead.chain(waiting);
         let mut told: Vec<String> =
             problems.take(TOLD).map(|(id, what)| escape::one_line(&format!("error: {id} {what}"))).collect();
@@ -270,6 +274,20 @@ mod tests {
         let outcome = canary.send(&store, &mut pace, &ProgressBar::hidden(), &mut change).await.unwrap();
         assert_eq!((change.changed, change.stopped), (1, Some(Stopped::Canary)));
         assert_eq!((outcome.waiting.len(), began.elapsed().as_millis() / 100), (1, 120));
+    }
+
+    #[tokio::test]
+    async fn canary_that_nobody_was_left_for_proves_nothing() {
+        let (filter, mut change) = (Filter::dead(), Change::default());
+        let timeout = Duration::from_secs(3600);
+        let canary = Canary { filter: &filter, replay: Replay::by("ann"), events: 5, timeout };
+        let (store, mut pace) = (MemoryStore::new(), Pace::new(None, Stop::never()));
+        let outcome = canary.send(&store, &mut pace, &ProgressBar::hidden(), &mut change).await.unwrap();
+        assert_eq!((change.changed, change.stopped), (0, Some(Stopped::Canary)));
+        assert_eq!(
+            outcome.problems(),
+            ["error: none of the oldest was DEAD any more: run the command again"]
+        );
     }
 
     #[tokio::test]

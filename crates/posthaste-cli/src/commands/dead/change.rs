@@ -6,6 +6,7 @@ use anyhow::Context;
 use posthaste::admin::{Admin, Filter, Replay};
 use posthaste::{EventId, StoreError};
 use serde::Serialize;
+use tokio::time::Instant;
 
 use super::args::{DiscardArgs, ReplayArgs, Speed};
 use super::canary::{self, Canary};
@@ -23,15 +24,17 @@ pub(super) async fn replay(args: ReplayArgs, output: Output) -> anyhow::Result<E
     let ReplayArgs { which, speed, forget_progress, consent, store } = args;
     let actor = consent.actor();
     let verb = Verb::Replay(Replay { actor: &actor, forget_progress });
-    let order = Order { verb, which, speed, consent, output };
+    let store = store.spec()?;
+    let order = Order { verb, which, speed, consent, knows_deaths: store.layout.is_none(), output };
     print(connect::with_admin(&store, async |admin| order.carry_out(admin).await).await?, output)
 }
 
 pub(super) async fn discard(args: DiscardArgs, output: Output) -> anyhow::Result<ExitCode> {
     let DiscardArgs { which, consent, store } = args;
     let actor = consent.actor();
-    let order = Order { verb: Verb::Discard(&actor), which, speed: Speed::default(), consent, output };
-    print(connect::with_admin(&store, async |admin| order.carry_out(admin).await).await?, output)
+    let (verb, speed) = (Verb::Discard(&actor), Speed::default());
+    let order = Order { verb, which, speed, consent, knows_deaths: true, output };
+    print(connect::with_admin(&store.spec()?, async |admin| order.carry_out(admin).await).await?, output)
 }
 
 /// None: the operator said no.
@@ -115,6 +118,8 @@ struct Order<'a> {
     which: Which,
     speed: Speed,
     consent: Consent,
+    /// Whether the store knows when an event died. A foreign table has no place for that.
+    knows_deaths: bool,
     output: Output,
 }
 
@@ -148,7 +153,7 @@ impl Order<'_> {
     }
 
     async fn go(&self, admin: &dyn Admin, filter: &Filter, change: Change) -> anyhow::Result<Done> {
-        let mut pace = Pace::new(self.speed.rate, Stop::on_ctrl_c());
+        let (mut pace, began) = (Pace::new(self.speed.rate, Stop::on_ctrl_c()), Instant::now());
         let bar = progress::bar(self.output, Some(change.matched), change.action);
         let mut done = Done::from(change);
         if let (Verb::Replay(replay), Some(events)) = (self.verb, self.speed.canary) {
@@ -156,7 +161,13 @@ impl Order<'_> {
             done.canary = Some(canary.send(admin, &mut pace, &bar, &mut done.change).await?);
         }
         if done.change.stopped.is_none() {
-            let some = async |limit| self.verb.some(admin, filter, limit).await;
+            // What goes out now may die again at once.
+            let is_again =
+                |changed: u64| changed > 0 && matches!(self.verb, Verb::Replay(_)) && self.knows_deaths;
+            let some = async |limit, changed| match is_again(changed) {
+                true => self.verb.some(admin, &bulk::dead_since(filter, began), limit).await,
+                false => self.verb.some(admin, filter, limit).await,
+            };
             bulk::in_batches(&mut done.change, &mut pace, &bar, some).await?;
         }
         bar.finish_and_clear();
@@ -191,9 +202,12 @@ impl Order<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU32;
+    use std::time::Duration;
+
     use posthaste::admin::PageRequest;
     use posthaste::memory::RawRow;
-    use posthaste::{MemoryStore, Status};
+    use posthaste::{Delivery, MemoryStore, Outbox, Outcome, Route, Routes, Status, handler};
 
     use super::*;
     use crate::args::{FilterArgs, Named};
@@ -224,9 +238,12 @@ mod tests {
         Consent { dry_run: true, ..Consent::default() }
     }
 
+    fn order(verb: Verb<'_>, which: Which, consent: Consent) -> Order<'_> {
+        Order { verb, which, speed: Speed::default(), consent, knows_deaths: true, output: Output::Json }
+    }
+
     async fn run(store: &MemoryStore, verb: Verb<'_>, which: Which, consent: Consent) -> Change {
-        let order = Order { verb, which, speed: Speed::default(), consent, output: Output::Json };
-        order.carry_out(store).await.unwrap().expect("it goes ahead").change
+        order(verb, which, consent).carry_out(store).await.unwrap().expect("it goes ahead").change
     }
 
     fn dead_left(store: &MemoryStore) -> usize {
@@ -241,6 +258,27 @@ mod tests {
         assert_eq!(dead_left(&store), 0);
         let noted = store.audit(&PageRequest::first(10)).await.unwrap().items;
         assert_eq!(noted.iter().map(|entry| entry.rows).collect::<Vec<_>>(), [201, 500, 500]);
+    }
+
+    /// The oldest go first: without care the first one would go five times.
+    #[tokio::test(start_paused = true)]
+    async fn event_that_dies_again_at_once_does_not_take_the_turn_of_others() {
+        let store = store(5);
+        let refuses = handler(async |_: Delivery| {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            Outcome::Dead("never".into())
+        });
+        let routes = Routes::new().add(Route::fallback().deliver_to(refuses));
+        let outbox = Outbox::single_node(store.clone(), routes).poll_interval(Duration::from_millis(10));
+        let outbox = outbox.start().unwrap();
+        let speed = Speed { rate: NonZeroU32::new(10), ..Speed::default() };
+        let order = Order { speed, ..order(Verb::Replay(Replay::by("ann")), all(), yes()) };
+        order.carry_out(&store).await.unwrap();
+        outbox.idle().await.unwrap();
+        let replayed = store.rows().into_iter().filter(|row| row.id.as_str().starts_with("d-"));
+        let replayed: Vec<(Status, u32)> = replayed.map(|row| (row.status, row.replays)).collect();
+        assert_eq!(replayed, [(Status::Dead, 1); 5]);
+        outbox.shutdown().await;
     }
 
     #[tokio::test]

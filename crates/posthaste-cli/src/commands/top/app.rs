@@ -108,6 +108,8 @@ pub(super) struct App {
     pub(super) replaying: Option<(u64, u64)>,
     /// The events of the group that is shown; none while nobody has answered.
     pub(super) listed: Option<Result<Vec<DeadEvent>, String>>,
+    /// Whether they are being listed: a slow store is not asked again before it has answered.
+    pub(super) listing: bool,
     pub(super) now: Timestamp,
     pub(super) outbox: Cursor<(usize, Option<String>)>,
     pub(super) group: Cursor<Group>,
@@ -126,6 +128,7 @@ impl App {
             held: false,
             replaying: None,
             listed: None,
+            listing: false,
             now,
             outbox: Cursor::default(),
             group: Cursor::default(),
@@ -162,7 +165,10 @@ impl App {
         }
         self.follow();
         match &self.view {
-            View::Group(target) if target.source == source => Some(Effect::List(target.clone())),
+            View::Group(target) if target.source == source && !self.listing => {
+                self.listing = true;
+                Some(Effect::List(target.clone()))
+            }
             _ => None,
         }
     }
@@ -250,7 +256,7 @@ impl App {
 
     fn is_listed(&mut self, target: &Target, answer: Result<Vec<DeadEvent>, String>) -> Option<Effect> {
         if self.view == View::Group(target.clone()) {
-            self.listed = Some(answer);
+            (self.listed, self.listing) = (Some(answer), false);
             self.event.follow(&self.listed_ids());
         }
         None

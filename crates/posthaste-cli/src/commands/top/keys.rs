@@ -100,7 +100,7 @@ impl App {
             View::Outbox => {
                 let target = self.target()?;
                 self.view = View::Group(target.clone());
-                (self.listed, self.event) = (None, Default::default());
+                (self.listed, self.listing, self.event) = (None, true, Default::default());
                 Some(Effect::List(target))
             }
             View::Group(_) => None,

@@ -4,6 +4,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream;
 use posthaste::admin::{Backlog, DeadGroup, Stats};
 use serde_json::json;
+use tokio::time::Instant;
 
 use super::answers::{BacklogAnswer, Changed, Count, Events, Groups, Outbox, Outboxes, StatsAnswer};
 use super::figures::Figures;
@@ -125,9 +126,19 @@ impl RelaySource {
         self.counted(outbox(group), &query).await
     }
 
-    pub(super) async fn replay(&self, group: &Group, limit: u64) -> anyhow::Result<u64> {
-        let filter: serde_json::Map<_, _> =
+    pub(super) async fn replay(
+        &self,
+        group: &Group,
+        since: Option<Instant>,
+        limit: u64,
+    ) -> anyhow::Result<u64> {
+        let mut filter: serde_json::Map<_, _> =
             conditions(group).into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+        if let Some(began) = since {
+            // The API takes whole seconds. What died within one before it began stays where it is.
+            let seconds = began.elapsed().as_secs() + 1;
+            filter.insert("older_than".to_owned(), format!("{seconds}s").into());
+        }
         let body = json!({"filter": filter, "limit": limit});
         let path = ["outboxes", outbox(group), "dead", "replay"];
         let Changed { changed } = self.0.change(&path, &body).await?;

@@ -1,5 +1,7 @@
 //! Where outboxes are looked at: a store, or a running relay.
 
+use tokio::time::Instant;
+
 use super::relay::RelaySource;
 use super::seen::{DeadEvent, Group, Look};
 use super::store::StoreSource;
@@ -60,12 +62,18 @@ impl Source {
         }
     }
 
-    /// Replays at most so many events of a group, the oldest first; answers how many.
-    pub(super) async fn replay(&self, group: &Group, limit: u64) -> anyhow::Result<u64> {
+    /// Replays at most so many events of a group, the oldest first, of those that were DEAD at that time if there
+    /// is one; answers how many.
+    pub(super) async fn replay(
+        &self,
+        group: &Group,
+        since: Option<Instant>,
+        limit: u64,
+    ) -> anyhow::Result<u64> {
         let limit = limit.min(BATCH);
         match self {
-            Self::Store(store) => store.replay(group, limit).await,
-            Self::Relay(relay) => relay.replay(group, limit).await,
+            Self::Store(store) => store.replay(group, since, limit).await,
+            Self::Relay(relay) => relay.replay(group, since, limit).await,
         }
     }
 

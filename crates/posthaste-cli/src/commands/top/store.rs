@@ -5,28 +5,29 @@ use std::sync::Arc;
 use posthaste::StoreError;
 use posthaste::admin::{Admin, BacklogBy, Filter, PageRequest, Replay, Stats};
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use super::seen::{DeadEvent, Group, Look, RouteSeen, RouteState, Seen, others, parked_as};
 use super::source::{EVENTS, GROUPS};
-use crate::args::StoreArgs;
-use crate::commands::listing;
+use crate::commands::{bulk, listing};
 use crate::connect::{self, Opened, Purpose};
+use crate::store_spec::StoreSpec;
 
 #[derive(Debug)]
 pub(super) struct StoreSource {
-    args: StoreArgs,
+    spec: StoreSpec,
     actor: String,
     /// Opened by the first look that succeeds.
     opened: Mutex<Option<Opened>>,
 }
 
 impl StoreSource {
-    pub(super) fn new(args: StoreArgs, actor: String) -> Self {
-        Self { args, actor, opened: Mutex::new(None) }
+    pub(super) fn new(spec: StoreSpec, actor: String) -> Self {
+        Self { spec, actor, opened: Mutex::new(None) }
     }
 
     pub(super) fn label(&self) -> String {
-        format!("{}{}", self.args.url, self.args.place().options())
+        format!("{}{}", self.spec.url, self.spec.place().options())
     }
 
     pub(super) fn actor(&self) -> &str {
@@ -38,7 +39,7 @@ impl StoreSource {
         if let Some(opened) = &*opened {
             return Ok(opened.admin());
         }
-        let now_open = connect::open(&self.args, Purpose::Look).await?;
+        let now_open = connect::open(&self.spec, Purpose::Look).await?;
         Ok(opened.insert(now_open).admin())
     }
 
@@ -57,9 +58,19 @@ impl StoreSource {
         Ok(self.admin().await?.count(&group.filter()).await?)
     }
 
-    pub(super) async fn replay(&self, group: &Group, limit: u64) -> anyhow::Result<u64> {
+    /// A foreign table does not know when an event died.
+    pub(super) async fn replay(
+        &self,
+        group: &Group,
+        since: Option<Instant>,
+        limit: u64,
+    ) -> anyhow::Result<u64> {
         let (admin, limit) = (self.admin().await?, usize::try_from(limit)?);
-        Ok(admin.replay_all(&group.filter(), limit, &Replay::by(&self.actor)).await?)
+        let filter = match since.filter(|_| self.spec.layout.is_none()) {
+            Some(began) => bulk::dead_since(&group.filter(), began),
+            None => group.filter(),
+        };
+        Ok(admin.replay_all(&filter, limit, &Replay::by(&self.actor)).await?)
     }
 
     pub(super) async fn close(&self) {

@@ -109,9 +109,11 @@ async fn in_batches(
     agreed: u64,
     tell: &Sender<Message>,
 ) -> anyhow::Result<u64> {
-    let mut replayed = 0;
+    let (began, mut replayed) = (Instant::now(), 0);
     while replayed < agreed {
-        let more = source.replay(&target.group, agreed - replayed).await?;
+        // What has gone out may die again at once.
+        let since = (replayed > 0).then_some(began);
+        let more = source.replay(&target.group, since, agreed - replayed).await?;
         if more == 0 {
             break;
         }

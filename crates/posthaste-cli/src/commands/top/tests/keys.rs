@@ -155,6 +155,7 @@ fn events_of_a_group_are_listed_again_with_every_look() {
     app.update(Message::Listed { target: refused(), answer: Ok(vec![dead_event(1), dead_event(2)]) });
     app.char('j');
     assert_eq!(app.hear(1, Instant::now(), of_relay(troubled())), Some(Effect::List(refused())));
+    assert_eq!(app.hear(1, Instant::now(), of_relay(troubled())), None, "it has not answered yet");
     app.update(Message::Listed { target: refused(), answer: Ok(vec![dead_event(2)]) });
     assert_eq!((app.event.at(), app.listed_ids().len()), (0, 1));
     app.key(KeyCode::Esc);
