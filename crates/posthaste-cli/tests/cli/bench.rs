@@ -267,6 +267,48 @@ fn publishing_to_nobody_ends_with_the_reason_and_without_secrets() {
     }
 }
 
+fn assert_layouts_measured(store: &str) {
+    for preset in ["order-service", "outbox-record", "debezium"] {
+        let args = ["bench", "--store", store, "--layout", preset, "--events", "2100", "--rounds", "2"];
+        let report = json_of(&args);
+        assert_eq!(report["layout"], preset, "{report}");
+        for name in ["own_events_per_s", "layout_events_per_s"] {
+            assert!(report[name].as_f64() > Some(0.0), "{name} in {report}");
+        }
+        assert_ratio(&report["layout_to_own"], "layout_to_own");
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn layouts_on_postgres_give_every_figure_and_their_schema_is_dropped() -> Result<(), sqlx::Error> {
+    let _alone = SERVERS.lock().await;
+    let url = std::env::var("POSTHASTE_TEST_POSTGRES_URL").expect("run `cargo xtask services up`");
+    let before = bench_schemas(&url).await?;
+    assert_layouts_measured(&url);
+    assert_eq!(bench_schemas(&url).await?, before);
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+async fn layouts_on_mysql_give_every_figure_and_their_tables_are_dropped() -> Result<(), sqlx::Error> {
+    let _alone = SERVERS.lock().await;
+    let url = std::env::var("POSTHASTE_TEST_MYSQL_URL").expect("run `cargo xtask services up`");
+    let before = bench_tables(&url).await?;
+    assert_layouts_measured(&url);
+    assert_eq!(bench_tables(&url).await?, before);
+    Ok(())
+}
+
+#[test]
+fn layout_cannot_be_measured_where_there_are_none() {
+    let words = ["bench", "--store", "memory:", "--layout", "debezium", "--events", "10"];
+    let output = posthaste(&words).output().expect("the binary runs");
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    assert!(text(&output).contains("layouts are for PostgreSQL, MySQL and MariaDB"), "{}", text(&output));
+}
+
 #[cfg(feature = "relay")]
 fn relay(store: &str) -> Value {
     json_of(&["bench", "--store", store, "--relay", "--events", "50", "--rounds", "2", "--idle", "1"])

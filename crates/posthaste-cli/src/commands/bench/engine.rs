@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use posthaste::config::{LeaseConfig, PollerConfig, QueueConfig};
 use posthaste::store::{Claim, Claimed, Park, Purge, Release, Renew, Settle, Settled, Unpark, Wake};
-use posthaste::{Config, Delivery, EventId, Outbox, Routes, Store, StoreError, Timestamp};
+use posthaste::{Config, Delivery, EventId, Outbox, Route, Routes, Store, StoreError, Timestamp, handler};
 use tokio::sync::Notify;
 
 use super::load::{EVENT_TYPE, Load};
@@ -35,13 +35,14 @@ impl Counting {
     pub(super) fn build(store: Arc<dyn Store>, load: &Load) -> anyhow::Result<Self> {
         let counter = Arc::new(Counter { left: AtomicU64::new(load.events), all: Notify::new() });
         let store = Watched::new(store);
-        let handler = Arc::clone(&counter);
-        let routes = Routes::new().handle(EVENT_TYPE, move |_: Delivery| {
-            if handler.left.fetch_sub(1, Ordering::Relaxed) == 1 {
-                handler.all.notify_one();
+        let seen = Arc::clone(&counter);
+        let count = handler(move |_: Delivery| {
+            if seen.left.fetch_sub(1, Ordering::Relaxed) == 1 {
+                seen.all.notify_one();
             }
             std::future::ready(())
         });
+        let routes = Routes::new().add(Route::fallback().deliver_to(count));
         let outbox = Outbox::from_config(Arc::clone(&store), config(load), routes).build()?;
         Ok(Self { outbox, counter, store })
     }

@@ -4,6 +4,7 @@ mod between;
 mod calls;
 mod engine;
 mod flat;
+mod layout;
 mod load;
 mod memory;
 mod memory_use;
@@ -32,6 +33,7 @@ use crate::output::Output;
 use crate::redact::TypedUrl;
 use crate::store_url::StoreUrl;
 use flat::Fullness;
+use layout::Foreign;
 use load::Load;
 use memory::Memory;
 use mysql::MySql;
@@ -84,6 +86,11 @@ use target::BenchStore;
 /// "start_to_first_delivery_ms": {"median", "lowest", "highest"}, "idle": {"seconds", "memory_bytes" and
 /// "cpu_percent": null where the system does not say it, or the same three}, "library_events_per_s",
 /// "relay_events_per_s", "relay_to_library": the same three}
+///
+/// With --layout it measures how fast a table of that preset is drained instead, beside one of Posthaste's own.
+///
+/// JSON with --layout: {"store", "layout", "events", "rounds", "workers", "payload_bytes", "own_events_per_s",
+/// "layout_events_per_s", "layout_to_own": the same three}
 #[derive(Debug, clap::Args)]
 pub(crate) struct BenchArgs {
     /// What to measure: postgres://…, mysql://…, redis://…, memory: or sqlite:PATH; a file that is not there
@@ -103,6 +110,11 @@ pub(crate) struct BenchArgs {
     #[cfg(feature = "relay")]
     #[arg(long, value_name = "SECONDS", default_value_t = 10, requires = "relay", value_parser = clap::value_parser!(u64).range(1..=3_600))]
     idle: u64,
+    /// Measure a table of order-service, outbox-record or debezium; on PostgreSQL, MySQL and MariaDB
+    #[arg(long, value_name = "PRESET")]
+    #[cfg_attr(feature = "publishers", arg(conflicts_with = "publish"))]
+    #[cfg_attr(feature = "relay", arg(conflicts_with = "relay"))]
+    layout: Option<Foreign>,
     /// Events per measurement and round
     #[arg(long, value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u64).range(1..=2_000_000))]
     events: u64,
@@ -198,6 +210,9 @@ async fn measure_and_print<B: BenchStore>(bench: &B, args: &BenchArgs, output: O
     #[cfg(feature = "relay")]
     if args.relay {
         return output.print(&relay::measure(bench, args, output).await?);
+    }
+    if let Some(preset) = args.layout {
+        return output.print(&layout::measure(bench, args, preset, output).await?);
     }
     output.print(&measure(bench, args, output).await?)
 }

@@ -102,7 +102,7 @@ pub(super) async fn measure<B: BenchStore>(
 }
 
 /// Empty tables, and nothing else in the way.
-async fn fresh<B: BenchStore>(bench: &B) -> anyhow::Result<B::Tables> {
+pub(super) async fn fresh<B: BenchStore>(bench: &B) -> anyhow::Result<B::Tables> {
     bench.clear().await?;
     bench.create().await
 }
@@ -192,7 +192,7 @@ async fn live<T: Tables>(tables: &T, load: &Load, batch: u64) -> anyhow::Result<
 }
 
 /// Written before the engine starts. Answers the drain alone, and writing and drain together.
-async fn backlog<T: Tables>(tables: &T, load: &Load) -> anyhow::Result<(Delivered, f64)> {
+pub(super) async fn backlog<T: Tables>(tables: &T, load: &Load) -> anyhow::Result<(Delivered, f64)> {
     let engine = Counting::build(tables.store(), load)?;
     let writing = load.write(&tables.writer(&engine.outbox), BATCH).await?;
     let started = Instant::now();

@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste::{Event, Outbox, Store};
+use posthaste_sqlx::LayoutStore;
 use serde::Serialize;
 
 use super::flat::Fullness;
+use super::layout::Foreign;
 use super::load::Load;
 use super::progress::Progress;
 use crate::commands::figures::Quantiles;
@@ -43,6 +45,16 @@ pub(super) trait BenchStore: Send + Sync + 'static {
     /// Holds what keeps the database from forgetting old versions of rows, until it is dropped. None
     /// where there is no such thing.
     fn hold_snapshot(&self) -> impl Future<Output = anyhow::Result<Option<Snapshot>>> + Send;
+
+    /// The table of a preset, full of events that wait. None where there are no layouts.
+    fn foreign(
+        &self,
+        preset: Foreign,
+        load: &Load,
+    ) -> impl Future<Output = anyhow::Result<Option<LayoutStore>>> + Send {
+        let _ = (preset, load);
+        std::future::ready(Ok(None))
+    }
 }
 
 /// How long events take from one process to another.

@@ -8,13 +8,14 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use posthaste_sqlx::{MySqlStore, TableName};
+use posthaste_sqlx::{LayoutStore, MySqlStore, TableName};
 use sqlx::MySqlPool;
 use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
 use tokio::sync::Mutex;
 
 use super::between;
 use super::flat::Fullness;
+use super::layout::{Dialect, Foreign};
 use super::load::Load;
 use super::progress::Progress;
 use super::rounds::per_second;
@@ -24,6 +25,8 @@ use tables::MySqlTables;
 
 /// Events that are settled one by one, at the most: that takes long.
 const ONE_BY_ONE: u64 = 1_000;
+
+const DIALECT: Dialect = Dialect { uuid: "CHAR(36)", bytes: "MEDIUMBLOB", json: "JSON" };
 
 /// A database with tables that nobody else has.
 pub(super) struct MySql {
@@ -131,6 +134,15 @@ impl BenchStore for MySql {
 
     async fn hold_snapshot(&self) -> anyhow::Result<Option<Snapshot>> {
         Ok(Some(statements::hold_snapshot(&self.options).await?))
+    }
+
+    async fn foreign(&self, preset: Foreign, load: &Load) -> anyhow::Result<Option<LayoutStore>> {
+        let table = format!("{}_foreign", self.prefix);
+        for statement in preset.statements(&table, "waiting", DIALECT, load) {
+            statements::run(&self.pool, statement).await?;
+        }
+        let layout = preset.layout().table(TableName::from_str(&table)?);
+        Ok(Some(LayoutStore::mysql(&self.options, layout).connect().await?))
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) async fn drop_tables(pool: &MySqlPool, prefix: &str) -> anyhow::Resul
     run(pool, format!("DROP TABLE `{}`", tables.join("`, `"))).await
 }
 
-async fn run(pool: &MySqlPool, text: String) -> anyhow::Result<()> {
+pub(super) async fn run(pool: &MySqlPool, text: String) -> anyhow::Result<()> {
     sqlx::raw_sql(AssertSqlSafe(text)).execute(pool).await?;
     Ok(())
 }

@@ -10,13 +10,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use posthaste_sqlx::postgres::Notify;
-use posthaste_sqlx::{PgStore, SchemaName, TableName};
+use posthaste_sqlx::{LayoutStore, PgStore, SchemaName, TableName};
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use tokio::sync::Mutex;
 
 use super::between;
 use super::flat::Fullness;
+use super::layout::{Dialect, Foreign};
 use super::load::Load;
 use super::progress::Progress;
 use super::rounds::per_second;
@@ -26,6 +27,8 @@ use tables::PgTables;
 
 /// Events that are settled one by one, at the most: that takes long.
 const ONE_BY_ONE: u64 = 1_000;
+
+const DIALECT: Dialect = Dialect { uuid: "UUID", bytes: "BYTEA", json: "JSONB" };
 
 /// A server with a schema that nobody else has.
 pub(super) struct Postgres {
@@ -146,6 +149,17 @@ impl BenchStore for Postgres {
 
     async fn hold_snapshot(&self) -> anyhow::Result<Option<Snapshot>> {
         Ok(Some(statements::hold_snapshot(&self.options).await?))
+    }
+
+    async fn foreign(&self, preset: Foreign, load: &Load) -> anyhow::Result<Option<LayoutStore>> {
+        let layout = preset.layout();
+        let table = format!("\"{}\".\"{}\"", self.schema, layout.table_name());
+        for statement in preset.statements(&table, "waiting", DIALECT, load) {
+            statements::run(&self.pool, statement).await?;
+        }
+        statements::run(&self.pool, format!("VACUUM (ANALYZE) {table}")).await?;
+        let builder = LayoutStore::postgres(&self.options, layout).schema(self.schema.clone());
+        Ok(Some(builder.connect().await?))
     }
 }
 

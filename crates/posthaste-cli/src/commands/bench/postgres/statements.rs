@@ -18,7 +18,7 @@ pub(super) async fn drop_schema(pool: &PgPool, schema: &SchemaName) -> anyhow::R
     run(pool, format!("SET client_min_messages = warning; DROP SCHEMA IF EXISTS \"{schema}\" CASCADE")).await
 }
 
-async fn run(pool: &PgPool, text: String) -> anyhow::Result<()> {
+pub(super) async fn run(pool: &PgPool, text: String) -> anyhow::Result<()> {
     sqlx::raw_sql(AssertSqlSafe(text)).execute(pool).await?;
     Ok(())
 }
