@@ -25,6 +25,8 @@ mod relay;
 #[cfg(feature = "relay")]
 mod secret;
 mod stop;
+mod store_args;
+mod store_spec;
 mod store_url;
 mod views;
 
@@ -34,6 +36,7 @@ use anyhow::Context;
 use clap::Parser;
 
 use args::{Cli, Command};
+use posthaste_sqlx::layout::AUDIT;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -67,6 +70,7 @@ fn start_logging(command: &Command) {
         // Lines would stand across its screen, and stay there.
         #[cfg(feature = "relay")]
         Command::Top(_) if std::io::IsTerminal::is_terminal(&std::io::stderr()) => {}
-        _ => logging::start_quiet("warn"),
+        // What operators do with a table that has no audit is logged, and must be seen.
+        _ => logging::start_quiet(&format!("warn,{AUDIT}=info")),
     }
 }

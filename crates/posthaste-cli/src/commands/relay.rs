@@ -44,7 +44,8 @@ pub(crate) struct RelayArgs {
 pub(crate) async fn run(args: RelayArgs) -> anyhow::Result<ExitCode> {
     let source = args.config.source()?;
     let config = source.load()?;
-    let level = args.log_level.as_ref().unwrap_or(&config.log.level);
+    // A unit file that wants the default often sets the variable to nothing.
+    let level = args.log_level.as_ref().filter(|level| !level.is_empty()).unwrap_or(&config.log.level);
     logging::start_steady(args.log_format.unwrap_or(config.log.format), filter(level)?);
     relay::run(&source, config, relay::Options { fail_fast: args.fail_fast }).await
 }

@@ -2,13 +2,15 @@
 //! others of the next ten seconds are counted.
 //!
 //! A kind is a place in the code together with the outbox and the route that it speaks of: a store that
-//! fails does not silence another. Nothing below INFO is left out, because who asks for it wants all of it.
+//! fails does not silence another. Nothing below INFO is left out, because who asks for it wants all of it, and
+//! nothing of what operators did, because such a line may be the only record.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use posthaste_sqlx::layout::AUDIT;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Filter};
@@ -47,7 +49,8 @@ impl<S: Subscriber> Filter<S> for Repeats {
     }
 
     fn event_enabled(&self, event: &Event<'_>, _: &Context<'_, S>) -> bool {
-        if *event.metadata().level() > Level::INFO || event.metadata().target() == module_path!() {
+        let (level, target) = (event.metadata().level(), event.metadata().target());
+        if *level > Level::INFO || [AUDIT, module_path!()].contains(&target) {
             return true;
         }
         let mut what = What::default();

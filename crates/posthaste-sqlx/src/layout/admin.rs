@@ -8,7 +8,7 @@ use posthaste::admin::{
 use posthaste::store::Purge;
 use posthaste::{EventDetail, EventId, EventRow, Status, StoreError};
 
-use super::{Layout, LayoutStore, operator};
+use super::{AUDIT, Layout, LayoutStore, operator};
 use crate::page::cut_page;
 
 #[async_trait]
@@ -76,7 +76,7 @@ impl Admin for LayoutStore {
 
     async fn pause(&self, _route: &str, _actor: &str) -> Result<bool, StoreError> {
         Err(self.unsupported(
-            "pause a route: there is no table to write that into; take the route out of the relay's file",
+            "pause a route: there is no table to write that into; stop the relay, whose events wait meanwhile",
         ))
     }
 
@@ -104,11 +104,12 @@ impl LayoutStore {
         fits.then(|| Filter { status: Some(Status::Dead), ..filter.clone() })
     }
 
-    /// A change of nothing is not noted.
+    /// A change of nothing is not noted. The log is the only record, so that it goes by a name of its own, which
+    /// nobody filters away by accident.
     fn note(&self, actor: &str, action: &'static str, target: &dyn std::fmt::Display, rows: u64) {
         if rows > 0 {
             let table = self.layout().table_name();
-            tracing::info!(%table, actor, action, %target, rows, "an operator changed events");
+            tracing::info!(target: AUDIT, %table, actor, action, %target, rows, "an operator changed events");
         }
     }
 }

@@ -39,6 +39,10 @@ pub use name::{ColumnName, InvalidName, StatusValue};
 pub use open::LayoutStoreBuilder;
 pub use store::LayoutStore;
 
+/// The target of the log lines that say what operators changed. They are the only record of it, at the level INFO:
+/// a foreign table has no audit.
+pub const AUDIT: &str = "posthaste::audit";
+
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]

@@ -51,6 +51,7 @@ fn passes_every_status(db: Db, preset: &'static str, pending: &str, attempts: &s
     kafka::create(&missing);
     let said = table.run("dead replay --all --yes");
     assert_eq!(said.code, 0, "{said}");
+    assert!(said.stderr.contains("an operator changed events") && said.stderr.contains("cli:ann"), "{said}");
     expect_statuses(&table, "SENT SENT SENT");
     let log = relay.stop();
     assert!(log.contains("one relay at a time delivers from this table"), "what it cannot do is said: {log}");

@@ -21,6 +21,14 @@ fn log_is_a_document_per_line_when_asked_for() {
 }
 
 #[test]
+fn variable_without_a_level_asks_for_the_usual_one() {
+    let place = Place::sqlite();
+    let options = options(&place, &["--publish", "stdout:"]);
+    let log = Relay::start_with(&options, &[("RUST_LOG", "")]).stop();
+    assert!(log.contains("INFO") && !log.contains("DEBUG"), "{log}");
+}
+
+#[test]
 fn repeats_are_counted_instead_of_written() {
     let place = Place::sqlite();
     place.write(&ids(0, 200));
