@@ -5,8 +5,6 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use posthaste::admin::{Filter, PageRequest};
 use posthaste::{EventId, Status};
-use posthaste_redis::OutboxName;
-use posthaste_sqlx::{Layout, SchemaName, TableName};
 
 use crate::commands::audit::AuditArgs;
 use crate::commands::bench::BenchArgs;
@@ -24,10 +22,8 @@ use crate::commands::status::StatusArgs;
 use crate::commands::tail::TailArgs;
 #[cfg(feature = "relay")]
 use crate::commands::top::TopArgs;
-use crate::failure::Usage;
 use crate::output::Output;
-use crate::place::Place;
-use crate::redact::TypedUrl;
+use crate::store_args::StoreArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -88,73 +84,6 @@ pub(crate) enum Command {
     Migrate(MigrateCommand),
     Demo(DemoArgs),
     Bench(BenchArgs),
-}
-
-/// Where the outbox is. Flattened last, because its heading holds for all that follows.
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Store")]
-pub(crate) struct StoreArgs {
-    /// The store, such as postgres://shop@db.example/shop, mysql://shop@db.example/shop,
-    /// redis://db.example/, redis+cluster://a.example:6379,b.example:6379/ or sqlite:///var/lib/shop/shop.db
-    #[arg(long = "store", value_name = "URL", env = "POSTHASTE_STORE", hide_env_values = true)]
-    pub(crate) url: TypedUrl,
-
-    /// The outbox table; on Redis, the name of the outbox [default: outbox_event; on Redis: outbox]
-    // What a good name is, the store decides.
-    #[arg(long, value_name = "NAME")]
-    table: Option<String>,
-
-    /// The schema that the table stands in, on PostgreSQL [default: public]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) schema: Option<SchemaName>,
-
-    /// The table is another's: order-service, outbox-record or debezium
-    #[arg(long, value_name = "PRESET", value_parser = parse_layout)]
-    pub(crate) layout: Option<Layout>,
-
-    /// The URL leads to a PgBouncer in transaction mode
-    #[arg(long)]
-    pub(crate) pgbouncer: bool,
-}
-
-impl StoreArgs {
-    /// What a configuration says.
-    #[cfg(feature = "relay")]
-    pub(crate) fn new(
-        url: TypedUrl,
-        table: Option<String>,
-        schema: Option<SchemaName>,
-        pgbouncer: bool,
-        layout: Option<Layout>,
-    ) -> Self {
-        Self { url, table, schema, layout, pgbouncer }
-    }
-
-    pub(crate) fn place(&self) -> Place {
-        let usual = || match (&self.layout, self.url.is_redis()) {
-            (Some(layout), _) => layout.table_name().to_string(),
-            (None, true) => OutboxName::default().to_string(),
-            (None, false) => TableName::default().to_string(),
-        };
-        Place { table: self.table.clone().unwrap_or_else(usual), schema: self.schema.clone() }
-    }
-
-    /// Whether both lead to the same outbox, as far as their URLs can tell.
-    #[cfg(feature = "relay")]
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        let place = |store: &Self| (store.place().table, store.schema.clone().unwrap_or_default());
-        self.url == other.url && place(self) == place(other)
-    }
-
-    /// The outbox, where it is a table.
-    pub(crate) fn table(&self) -> Result<TableName, Usage> {
-        self.place().table.parse().map_err(|error| Usage::new(format!("--table: {error}")))
-    }
-
-    /// The outbox, where it is keys in Redis.
-    pub(crate) fn outbox(&self) -> Result<OutboxName, Usage> {
-        OutboxName::new(&self.place().table).map_err(|error| Usage::new(format!("--table: {error}")))
-    }
 }
 
 /// Delete old DONE, DEAD or archived events, or move them to the archive
@@ -379,10 +308,6 @@ impl Named {
         }
         ids
     }
-}
-
-pub(crate) fn parse_layout(name: &str) -> Result<Layout, String> {
-    Layout::preset(name).ok_or_else(|| format!("known are {}", Layout::PRESETS.join(", ")))
 }
 
 /// So many entries as a page can have.

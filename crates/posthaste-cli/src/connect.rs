@@ -16,17 +16,17 @@ use posthaste_sqlx::{
 };
 use sqlx::postgres::PgConnectOptions;
 
-use crate::args::StoreArgs;
 use crate::failure::Usage;
+use crate::store_spec::StoreSpec;
 use crate::store_url::{KNOWN, StoreUrl};
 
 /// Opens the operator's door, works, and closes it again: a process that ends without that leaves
 /// SQLite's side files behind.
 pub(crate) async fn with_admin<T>(
-    args: &StoreArgs,
+    spec: &StoreSpec,
     work: impl AsyncFnOnce(&dyn Admin) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
-    let opened = open(args, Purpose::Look).await?;
+    let opened = open(spec, Purpose::Look).await?;
     let answer = work(&*opened.admin()).await;
     opened.close().await;
     answer
@@ -100,38 +100,38 @@ impl Opened {
 }
 
 /// Opens the store that these options name.
-pub(crate) async fn open(args: &StoreArgs, purpose: Purpose) -> anyhow::Result<Opened> {
+pub(crate) async fn open(spec: &StoreSpec, purpose: Purpose) -> anyhow::Result<Opened> {
     let migrate = purpose == Purpose::Run { migrate: true };
     let look = purpose == Purpose::Look;
-    let url = resolve(args)?;
-    if let Some(layout) = &args.layout {
-        return foreign_table(url, layout, args, look).await.map(Opened::Layout);
+    let url = resolve(spec)?;
+    if let Some(layout) = &spec.layout {
+        return foreign_table(url, layout, spec, look).await.map(Opened::Layout);
     }
     let opened = match url {
         StoreUrl::Postgres(options) => {
-            let builder = postgres_store(&options, args)?;
+            let builder = postgres_store(&options, spec)?;
             let builder = if look { builder.read_only() } else { builder };
             let builder = if migrate { builder.migrate() } else { builder };
             builder.connect().await.map(Opened::Postgres)
         }
         StoreUrl::MySql(options) => {
-            let builder = MySqlStore::builder(&options).table(args.table()?);
+            let builder = MySqlStore::builder(&options).table(spec.table()?);
             let builder = if look { builder.read_only() } else { builder };
             let builder = if migrate { builder.migrate() } else { builder };
             builder.connect().await.map(Opened::MySql)
         }
         StoreUrl::Sqlite(options) => {
-            let builder = SqliteStore::builder(&options.create_if_missing(migrate)).table(args.table()?);
+            let builder = SqliteStore::builder(&options.create_if_missing(migrate)).table(spec.table()?);
             let builder = if look { builder.read_only() } else { builder };
             let builder = if migrate { builder.migrate() } else { builder };
             builder.connect().await.map(Opened::Sqlite)
         }
         StoreUrl::Redis(builder) | StoreUrl::RedisCluster(builder) => {
-            return redis_store(*builder, args, look).await.map(Opened::Redis);
+            return redis_store(*builder, spec, look).await.map(Opened::Redis);
         }
         StoreUrl::Memory => return Err(no_memory().into()),
     };
-    opened.with_context(|| cannot_be_opened(args))
+    opened.with_context(|| cannot_be_opened(spec))
 }
 
 /// The schema of a store.
@@ -144,19 +144,19 @@ pub(crate) enum Migrations {
 impl Migrations {
     /// The schema's door, which opens also where there is no outbox table yet. None where there is no
     /// schema.
-    pub(crate) fn of(args: &StoreArgs) -> anyhow::Result<Option<Self>> {
-        if args.layout.is_some() {
-            let text = "--layout is for a table of somebody else, which is theirs to migrate: leave it out to make \
-                        a table of Posthaste's own";
+    pub(crate) fn of(spec: &StoreSpec) -> anyhow::Result<Option<Self>> {
+        if spec.layout.is_some() {
+            let text = "a layout is for a table of somebody else, which is theirs to migrate: leave it out to make a \
+                        table of Posthaste's own";
             return Err(Usage::new(text).into());
         }
-        Ok(Some(match resolve(args)? {
-            StoreUrl::Postgres(options) => Self::Postgres(postgres_store(&options, args)?.migrations()),
+        Ok(Some(match resolve(spec)? {
+            StoreUrl::Postgres(options) => Self::Postgres(postgres_store(&options, spec)?.migrations()),
             StoreUrl::MySql(options) => {
-                Self::MySql(MySqlStore::builder(&options).table(args.table()?).migrations())
+                Self::MySql(MySqlStore::builder(&options).table(spec.table()?).migrations())
             }
             StoreUrl::Sqlite(options) => {
-                Self::Sqlite(SqliteStore::builder(&options).table(args.table()?).migrations())
+                Self::Sqlite(SqliteStore::builder(&options).table(spec.table()?).migrations())
             }
             StoreUrl::Redis(_) | StoreUrl::RedisCluster(_) => return Ok(None),
             StoreUrl::Memory => return Err(no_memory().into()),
@@ -164,15 +164,15 @@ impl Migrations {
     }
 
     /// The same, also where there is no SQLite file yet.
-    pub(crate) fn that_create(args: &StoreArgs) -> anyhow::Result<Option<Self>> {
-        let StoreUrl::Sqlite(options) = resolve(args)? else { return Self::of(args) };
-        if args.url.secret().contains("mode=ro") {
+    pub(crate) fn that_create(spec: &StoreSpec) -> anyhow::Result<Option<Self>> {
+        let StoreUrl::Sqlite(options) = resolve(spec)? else { return Self::of(spec) };
+        if spec.url.secret().contains("mode=ro") {
             let text = "a migration writes, and the store URL says mode=ro: leave that out";
             return Err(Usage::new(text).into());
         }
         expect_folder_of(options.get_filename())?;
         let options = options.create_if_missing(true);
-        Ok(Some(Self::Sqlite(SqliteStore::builder(&options).table(args.table()?).migrations())))
+        Ok(Some(Self::Sqlite(SqliteStore::builder(&options).table(spec.table()?).migrations())))
     }
 
     pub(crate) fn sql(&self) -> String {
@@ -218,18 +218,18 @@ impl Migrations {
 
 /// Whether these options can name a store at all; nobody is asked.
 #[cfg(feature = "relay")]
-pub(crate) fn check(args: &StoreArgs) -> Result<(), Usage> {
-    match resolve(args)? {
+pub(crate) fn check(spec: &StoreSpec) -> Result<(), Usage> {
+    match resolve(spec)? {
         StoreUrl::Memory => Err(no_memory()),
-        StoreUrl::Redis(_) | StoreUrl::RedisCluster(_) => args.outbox().map(drop),
-        StoreUrl::Postgres(_) | StoreUrl::MySql(_) | StoreUrl::Sqlite(_) => args.table().map(drop),
+        StoreUrl::Redis(_) | StoreUrl::RedisCluster(_) => spec.outbox().map(drop),
+        StoreUrl::Postgres(_) | StoreUrl::MySql(_) | StoreUrl::Sqlite(_) => spec.table().map(drop),
     }
 }
 
 /// The store that the URL names, if the other options fit it.
-fn resolve(args: &StoreArgs) -> Result<StoreUrl, Usage> {
-    let url = args.url.secret().parse()?;
-    match (&url, &args.schema, args.pgbouncer) {
+fn resolve(spec: &StoreSpec) -> Result<StoreUrl, Usage> {
+    let url = spec.url.secret().parse()?;
+    match (&url, &spec.schema, spec.pgbouncer) {
         (StoreUrl::Postgres(_), ..) | (_, None, false) => Ok(url),
         (StoreUrl::MySql(_), Some(_), _) => Err(Usage::new(
             "--schema is for PostgreSQL, and on MySQL a schema is a database: leave it out, and name the \
@@ -248,18 +248,18 @@ fn resolve(args: &StoreArgs) -> Result<StoreUrl, Usage> {
 async fn foreign_table(
     url: StoreUrl,
     layout: &Layout,
-    args: &StoreArgs,
+    spec: &StoreSpec,
     look: bool,
 ) -> anyhow::Result<LayoutStore> {
-    let layout = layout.clone().table(args.table()?);
+    let layout = layout.clone().table(spec.table()?);
     let builder = match url {
-        StoreUrl::Postgres(_) if args.pgbouncer => {
+        StoreUrl::Postgres(_) if spec.pgbouncer => {
             let text = "a layout needs a session of its own, which PgBouncer in transaction mode does not give: name \
                         the server itself in the URL, and leave out --pgbouncer";
             return Err(Usage::new(text).into());
         }
         StoreUrl::Postgres(options) => {
-            LayoutStore::postgres(&options, layout).schema(args.schema.clone().unwrap_or_default())
+            LayoutStore::postgres(&options, layout).schema(spec.schema.clone().unwrap_or_default())
         }
         StoreUrl::MySql(options) => LayoutStore::mysql(&options, layout),
         _ => {
@@ -269,24 +269,24 @@ async fn foreign_table(
         }
     };
     let builder = if look { builder.read_only() } else { builder };
-    builder.connect().await.with_context(|| cannot_be_opened(args))
+    builder.connect().await.with_context(|| cannot_be_opened(spec))
 }
 
-fn postgres_store(options: &PgConnectOptions, args: &StoreArgs) -> Result<PgStoreBuilder, Usage> {
-    let builder = PgStore::builder(options).table(args.table()?);
-    let builder = builder.schema(args.schema.clone().unwrap_or_default());
-    Ok(if args.pgbouncer { builder.pgbouncer() } else { builder })
+fn postgres_store(options: &PgConnectOptions, spec: &StoreSpec) -> Result<PgStoreBuilder, Usage> {
+    let builder = PgStore::builder(options).table(spec.table()?);
+    let builder = builder.schema(spec.schema.clone().unwrap_or_default());
+    Ok(if spec.pgbouncer { builder.pgbouncer() } else { builder })
 }
 
 /// It is never told how many shards there are: the outbox knows, and who only looks decides nothing.
-async fn redis_store(builder: RedisStoreBuilder, args: &StoreArgs, look: bool) -> anyhow::Result<RedisStore> {
-    let builder = builder.name(args.outbox()?);
+async fn redis_store(builder: RedisStoreBuilder, spec: &StoreSpec, look: bool) -> anyhow::Result<RedisStore> {
+    let builder = builder.name(spec.outbox()?);
     let builder = if look { builder.read_only() } else { builder };
-    builder.connect().await.with_context(|| cannot_be_opened(args))
+    builder.connect().await.with_context(|| cannot_be_opened(spec))
 }
 
-fn cannot_be_opened(args: &StoreArgs) -> String {
-    format!("the outbox in {} cannot be opened", args.url)
+fn cannot_be_opened(spec: &StoreSpec) -> String {
+    format!("the outbox in {} cannot be opened", spec.url)
 }
 
 /// SQLite creates files but no folders, and would only say that it cannot open the file.

@@ -9,7 +9,6 @@ use std::str::FromStr;
 pub(crate) struct TypedUrl(String);
 
 impl TypedUrl {
-    #[cfg(feature = "relay")]
     pub(crate) fn new(url: impl Into<String>) -> Self {
         Self(url.into())
     }

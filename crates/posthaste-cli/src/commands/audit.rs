@@ -7,9 +7,10 @@ use posthaste::admin::{AuditEntry, Page};
 use serde::Serialize;
 
 use super::listing;
-use crate::args::{PageArgs, StoreArgs};
+use crate::args::PageArgs;
 use crate::connect;
 use crate::output::{self, Output, Report, moment};
+use crate::store_args::StoreArgs;
 use crate::views::AuditView;
 
 /// What operators did, newest first, page by page
@@ -27,7 +28,7 @@ pub(crate) struct AuditArgs {
 
 pub(crate) async fn run(args: AuditArgs, output: Output) -> anyhow::Result<ExitCode> {
     let request = args.page.request();
-    let page = connect::with_admin(&args.store, async |admin| {
+    let page = connect::with_admin(&args.store.spec()?, async |admin| {
         admin.audit(&request).await.context("the audit cannot be read")
     })
     .await?;

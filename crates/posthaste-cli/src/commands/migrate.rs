@@ -6,12 +6,13 @@ use anyhow::{Context, anyhow};
 use posthaste_sqlx::{Migration, SchemaState};
 use serde::Serialize;
 
-use crate::args::{CheckArgs, MigrateArgs, MigrateCommand, StoreArgs};
+use crate::args::{CheckArgs, MigrateArgs, MigrateCommand};
 use crate::connect::{self, Migrations};
 use crate::escape;
 use crate::failure::say;
 use crate::output::{Output, Report};
 use crate::place::Place;
+use crate::store_spec::StoreSpec;
 
 pub(crate) async fn run(command: MigrateCommand, output: Output) -> anyhow::Result<ExitCode> {
     match command {
@@ -22,25 +23,23 @@ pub(crate) async fn run(command: MigrateCommand, output: Output) -> anyhow::Resu
 }
 
 async fn apply(args: MigrateArgs, output: Output) -> anyhow::Result<ExitCode> {
-    let Some(migrations) = Migrations::that_create(&args.store)? else {
-        open(&args.store).await?;
-        return nothing_to_migrate(Applied::new(args.store.place(), &[]), output);
+    let store = args.store.spec()?;
+    let Some(migrations) = Migrations::that_create(&store)? else {
+        open(&store).await?;
+        return nothing_to_migrate(Applied::new(store.place(), &[]), output);
     };
-    let failed = || failure(&args.store, "migrated");
+    let failed = || failure(&store, "migrated");
     let applied = if args.adopt {
         let state = migrations.check().await.with_context(failed)?;
         if let SchemaState::Foreign { adoptable: true, .. } = state {
             let sql = migrations.adoption_sql();
-            show_first(
-                &format!("-- These statements rewrite the table {}:\n{sql}", args.store.place()),
-                output,
-            )?;
+            show_first(&format!("-- These statements rewrite the table {}:\n{sql}", store.place()), output)?;
         }
         migrations.adopt().await.with_context(failed)?
     } else {
         migrations.apply().await.with_context(failed)?
     };
-    output.print(&Applied::new(args.store.place(), &applied))?;
+    output.print(&Applied::new(store.place(), &applied))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -55,7 +54,7 @@ fn show_first(sql: &str, output: Output) -> anyhow::Result<()> {
 }
 
 async fn print(args: MigrateArgs, output: Output) -> anyhow::Result<ExitCode> {
-    let Some(migrations) = Migrations::of(&args.store)? else {
+    let Some(migrations) = Migrations::of(&args.store.spec()?)? else {
         return nothing_to_migrate(Sql { sql: "" }, output);
     };
     let sql = match args.adopt {
@@ -67,18 +66,19 @@ async fn print(args: MigrateArgs, output: Output) -> anyhow::Result<ExitCode> {
 }
 
 async fn check(args: CheckArgs, output: Output) -> anyhow::Result<ExitCode> {
-    let Some(migrations) = Migrations::of(&args.store)? else {
-        open(&args.store).await?;
-        return nothing_to_migrate(Checked::without_schema(args.store.place()), output);
+    let store = args.store.spec()?;
+    let Some(migrations) = Migrations::of(&store)? else {
+        open(&store).await?;
+        return nothing_to_migrate(Checked::without_schema(store.place()), output);
     };
-    let state = migrations.check().await.with_context(|| failure(&args.store, "read"))?;
-    let checked = Checked::new(args.store.place(), &state);
+    let state = migrations.check().await.with_context(|| failure(&store, "read"))?;
+    let checked = Checked::new(store.place(), &state);
     output.print(&checked)?;
     Ok(if checked.advice.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Without a schema, what can be wrong with an outbox shows when it is opened.
-async fn open(store: &StoreArgs) -> anyhow::Result<()> {
+async fn open(store: &StoreSpec) -> anyhow::Result<()> {
     connect::with_admin(store, async |_| Ok(())).await
 }
 
@@ -98,7 +98,7 @@ impl<R: Report> Report for WithoutSchema<R> {
     }
 }
 
-fn failure(store: &StoreArgs, what: &str) -> String {
+fn failure(store: &StoreSpec, what: &str) -> String {
     format!("the outbox table {} in {} cannot be {what}", store.place(), store.url)
 }
 

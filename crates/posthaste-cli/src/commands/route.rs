@@ -8,10 +8,11 @@ use posthaste::StoreError;
 use posthaste::admin::Admin;
 use serde::Serialize;
 
-use crate::args::{ActorArgs, StoreArgs};
+use crate::args::ActorArgs;
 use crate::connect;
 use crate::escape;
 use crate::output::{Output, Report};
+use crate::store_args::StoreArgs;
 
 /// Stop the deliveries of a route, on every engine
 ///
@@ -73,7 +74,7 @@ async fn run(action: Action, args: RouteArgs, output: Output) -> anyhow::Result<
     let work = async |admin: &dyn Admin| {
         action.take(admin, &route, &actor).await.context("the route was not changed")
     };
-    let changed = connect::with_admin(&args.store, work).await?;
+    let changed = connect::with_admin(&args.store.spec()?, work).await?;
     output.print(&Answer { action, route, changed })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -12,9 +12,10 @@ use super::environment::Environment;
 use super::overrides::is_override;
 use super::texts::{Origin, Span, Text, Texts};
 use super::tree;
-use crate::args::{StoreArgs, parse_layout};
 use crate::failure::Usage;
 use crate::redact::TypedUrl;
+use crate::store_args::{NO_STORE, parse_layout, typed_or_in_environment};
+use crate::store_spec::StoreSpec;
 
 /// Where the configuration is: in a file, or in the options.
 #[derive(Clone, Debug, Args)]
@@ -80,19 +81,15 @@ pub(crate) struct OutboxFlags {
 
 impl OutboxFlags {
     /// The store alone, which the environment may name.
-    pub(crate) fn store(&self) -> Result<StoreArgs, Usage> {
-        let named = std::env::var("POSTHASTE_STORE").ok().map(TypedUrl::new);
-        let url = self.store.clone().or(named);
-        let url = url.ok_or_else(|| Usage::new(NO_STORE))?;
+    pub(crate) fn store(&self) -> Result<StoreSpec, Usage> {
+        let url = typed_or_in_environment(self.store.clone())?;
         let schema = self.schema.as_deref().map(str::parse).transpose();
         let schema = schema.map_err(|error| Usage::new(format!("--schema: {error}")))?;
         let layout = self.layout.as_deref().map(parse_layout).transpose();
         let layout = layout.map_err(|error| Usage::new(format!("--layout: {error}")))?;
-        Ok(StoreArgs::new(url, self.table.clone(), schema, self.pgbouncer, layout))
+        Ok(StoreSpec { url, table: self.table.clone(), schema, layout, pgbouncer: self.pgbouncer })
     }
 }
-
-const NO_STORE: &str = "the store is missing: write --store URL, or set POSTHASTE_STORE";
 
 impl ConfigArgs {
     /// What to read, now and when it is to be read again.

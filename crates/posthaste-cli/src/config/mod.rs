@@ -36,8 +36,8 @@ pub(crate) use show::shown;
 pub(crate) use target::Target;
 pub(crate) use webhook::WebhookConfig;
 
-use crate::args::StoreArgs;
 use crate::secret::Secret;
+use crate::store_spec::StoreSpec;
 
 pub(crate) use crate::logging::LogFormat;
 
@@ -94,7 +94,7 @@ pub(crate) struct LogConfig {
 /// One outbox: where it is, how it runs, where its events go.
 #[derive(Clone, Debug)]
 pub(crate) struct OutboxConfig {
-    pub(crate) store: StoreArgs,
+    pub(crate) store: StoreSpec,
     /// Create or upgrade the table before the first claim. Default: no.
     pub(crate) migrate: bool,
     /// Its `name` is the name of the outbox. What the file leaves out is as in [`Config::relay`].

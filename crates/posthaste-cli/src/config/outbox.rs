@@ -15,8 +15,8 @@ use super::route;
 use super::section::{Section, unknown};
 use super::texts::Span;
 use super::tree;
-use crate::args::StoreArgs;
 use crate::redact::TypedUrl;
+use crate::store_spec::StoreSpec;
 use crate::store_url::{KNOWN, StoreUrl, has_known_scheme};
 
 /// What is not of the engine.
@@ -66,7 +66,7 @@ fn migrate(section: &mut Section<'_, '_>, layout: Option<&Layout>) -> bool {
     migrate
 }
 
-fn store(section: &mut Section<'_, '_>, layout: Option<&Layout>) -> Option<StoreArgs> {
+fn store(section: &mut Section<'_, '_>, layout: Option<&Layout>) -> Option<StoreSpec> {
     let url = section.text("store");
     let table = section.text("table");
     let schema = section.text("schema");
@@ -103,7 +103,7 @@ fn store(section: &mut Section<'_, '_>, layout: Option<&Layout>) -> Option<Store
     let schema = schema.and_then(|(schema, _)| schema.parse::<SchemaName>().ok());
     let url: TypedUrl = text.parse().ok()?;
     let (table, pgbouncer) = (table.map(|(name, _)| name), pgbouncer.is_some_and(|(yes, _)| yes));
-    Some(StoreArgs::new(url, table, schema, pgbouncer, layout.cloned()))
+    Some(StoreSpec { url, table, schema, layout: layout.cloned(), pgbouncer })
 }
 
 fn check_names(

@@ -4,6 +4,8 @@
 
 mod bench;
 mod binary;
+#[cfg(feature = "relay")]
+mod by_file;
 mod change;
 mod config;
 mod crash;

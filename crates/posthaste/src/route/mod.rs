@@ -210,13 +210,13 @@ impl Route {
         self
     }
 
-    /// At most so many deliveries of this route at once. Default: as many as there are workers.
+    /// At most so many deliveries of this route at once, in this process. Default: as many as there are workers.
     pub fn concurrency(mut self, deliveries: usize) -> Self {
         self.concurrency = Some(deliveries);
         self
     }
 
-    /// At most so many events per second. Default: no limit.
+    /// At most so many events per second, in this process: two of them send twice as many. Default: no limit.
     pub fn rate(mut self, events_per_second: f64) -> Self {
         self.rate = Some(events_per_second);
         self

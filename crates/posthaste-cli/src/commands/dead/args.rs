@@ -3,7 +3,8 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use crate::args::{Consent, StoreArgs, Which, parse_limit};
+use crate::args::{Consent, Which, parse_limit};
+use crate::store_args::StoreArgs;
 
 /// Send DEAD events out again, as if they were new
 ///

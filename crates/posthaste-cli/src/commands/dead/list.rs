@@ -6,10 +6,11 @@ use posthaste::admin::{Admin, DeadGroup, Filter, Page, PageRequest};
 use posthaste::{EventRow, StoreError};
 use serde::Serialize;
 
-use crate::args::{FilterArgs, PageArgs, StoreArgs};
+use crate::args::{FilterArgs, PageArgs};
 use crate::commands::listing::{self, REASON_CHARS, aggregate};
 use crate::connect;
 use crate::output::{self, Output, Report, cut, events, moment, or_dash};
+use crate::store_args::StoreArgs;
 use crate::views::{GroupView, RowView};
 
 /// The largest groups are what an operator can act on.
@@ -35,7 +36,7 @@ pub(crate) struct ListArgs {
 pub(super) async fn run(args: ListArgs, output: Output) -> anyhow::Result<ExitCode> {
     let (filter, page) = (args.filter.dead(), args.page.request());
     let listed =
-        connect::with_admin(&args.store, async |admin| Ok(look(admin, &filter, page).await?)).await?;
+        connect::with_admin(&args.store.spec()?, async |admin| Ok(look(admin, &filter, page).await?)).await?;
     output.print(&listed.view())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -38,7 +38,8 @@ pub(crate) async fn run(command: DeadCommand, output: Output) -> anyhow::Result<
 
 async fn show(args: ShowArgs, output: Output) -> anyhow::Result<ExitCode> {
     let id = args.id.into();
-    let detail = connect::with_admin(&args.store, async |admin| event::find(admin, &id).await).await?;
+    let detail =
+        connect::with_admin(&args.store.spec()?, async |admin| event::find(admin, &id).await).await?;
     let status = detail.row.status;
     if status != Status::Dead {
         bail!("the event {} is not DEAD but {status}: look at it with `posthaste event show`", detail.row.id);

@@ -13,11 +13,11 @@ use std::time::Duration;
 
 use posthaste::admin::Tolerance;
 
-#[cfg(not(feature = "relay"))]
-use crate::args::StoreArgs;
 #[cfg(feature = "relay")]
 use crate::config::{ConfigArgs, Flags, OutboxFlags};
 use crate::output::Output;
+#[cfg(not(feature = "relay"))]
+use crate::store_args::StoreArgs;
 use outbox::Outbox;
 use report::Diagnosis;
 
@@ -133,6 +133,6 @@ impl DoctorArgs {
 
     #[cfg(not(feature = "relay"))]
     fn outboxes(self) -> anyhow::Result<Vec<Outbox>> {
-        Ok(vec![Outbox::alone(self.store)])
+        Ok(vec![Outbox::alone(self.store.spec()?)])
     }
 }

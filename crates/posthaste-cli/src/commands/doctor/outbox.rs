@@ -9,23 +9,23 @@ use super::report::Examined;
 use super::report::Seen;
 #[cfg(feature = "relay")]
 use super::{destinations, routes};
-use crate::args::StoreArgs;
 #[cfg(feature = "relay")]
 use crate::config::{OutboxConfig, RouteConfig};
 use crate::connect::{self, Purpose};
 use crate::failure::Usage;
+use crate::store_spec::StoreSpec;
 
 /// An outbox, and what a relay would do with its events, where that is known.
 pub(super) struct Outbox {
     name: Option<String>,
-    store: StoreArgs,
+    store: StoreSpec,
     #[cfg(feature = "relay")]
     routes: Vec<RouteConfig>,
 }
 
 impl Outbox {
     /// Nobody said where its events go.
-    pub(super) fn alone(store: StoreArgs) -> Self {
+    pub(super) fn alone(store: StoreSpec) -> Self {
         Self {
             name: None,
             store,

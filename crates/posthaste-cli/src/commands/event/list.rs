@@ -8,10 +8,11 @@ use posthaste::admin::{Filter, Page};
 use posthaste::{EventRow, Status};
 use serde::Serialize;
 
-use crate::args::{FilterArgs, PageArgs, StoreArgs};
+use crate::args::{FilterArgs, PageArgs};
 use crate::commands::listing::{self, REASON_CHARS, aggregate};
 use crate::connect;
 use crate::output::{self, Output, Report, cut, moment, or_dash};
+use crate::store_args::StoreArgs;
 use crate::views::RowView;
 
 /// Events of any status, oldest first, page by page
@@ -67,7 +68,7 @@ impl From<StatusName> for Status {
 
 pub(super) async fn run(args: ListArgs, output: Output) -> anyhow::Result<ExitCode> {
     let (filter, request) = (args.filter(), args.page.request());
-    let page = connect::with_admin(&args.store, async |admin| {
+    let page = connect::with_admin(&args.store.spec()?, async |admin| {
         listing::full_page(admin, &filter, request).await.context("the events cannot be listed")
     })
     .await?;

@@ -7,12 +7,12 @@ use posthaste::admin::Admin;
 use posthaste::{Event, EventDetail, EventId, EventRow, Headers};
 use serde::Serialize;
 
-use crate::args::StoreArgs;
 use crate::commands::listing::aggregate;
 use crate::connect;
 use crate::escape;
 use crate::json_text;
 use crate::output::{self, Output, Report, or_dash};
+use crate::store_args::StoreArgs;
 use crate::views::{EventView, Payload, RowView};
 
 /// All that the row of an event knows, with its headers and its payload
@@ -33,7 +33,7 @@ pub(crate) struct ShowArgs {
 
 pub(super) async fn run(args: ShowArgs, output: Output) -> anyhow::Result<ExitCode> {
     let id = args.id.into();
-    let detail = connect::with_admin(&args.store, async |admin| find(admin, &id).await).await?;
+    let detail = connect::with_admin(&args.store.spec()?, async |admin| find(admin, &id).await).await?;
     output.print(&Shown::from(&detail))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -11,11 +11,12 @@ use posthaste::StoreError;
 use posthaste::admin::{Admin, BacklogBy, Finding, Stats, Tolerance};
 use serde::Serialize;
 
-use crate::args::StoreArgs;
 use crate::connect;
 use crate::escape;
 use crate::output::{self, Output, Report};
 use crate::place::Place;
+use crate::store_args::StoreArgs;
+use crate::store_spec::StoreSpec;
 use crate::views::{BacklogView, PendingView, StatsView, severity, worst_first};
 use watch::WatchArgs;
 
@@ -48,17 +49,18 @@ pub(crate) struct StatusArgs {
 }
 
 pub(crate) async fn run(args: StatusArgs, output: Output) -> anyhow::Result<ExitCode> {
-    connect::with_admin(&args.store, async |admin| {
+    let store = args.store.spec()?;
+    connect::with_admin(&store, async |admin| {
         if args.watch.watch {
-            return watch::run(admin, &args, output).await;
+            return watch::run(admin, &args.watch, &store, output).await;
         }
-        output.print(&look(admin, &args.store).await?)?;
+        output.print(&look(admin, &store).await?)?;
         Ok(ExitCode::SUCCESS)
     })
     .await
 }
 
-async fn look(admin: &dyn Admin, store: &StoreArgs) -> anyhow::Result<Status> {
+async fn look(admin: &dyn Admin, store: &StoreSpec) -> anyhow::Result<Status> {
     let status = Status::of(admin, store.url.to_string(), store.place());
     status.await.context("the outbox cannot be looked at")
 }

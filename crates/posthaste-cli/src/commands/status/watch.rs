@@ -8,11 +8,12 @@ use posthaste::admin::{Admin, Stats};
 use serde::Serialize;
 use tokio::time::Instant;
 
+use super::Status;
 use super::rates::Rates;
-use super::{Status, StatusArgs};
 use crate::failure;
 use crate::output::{Output, Report, moment};
 use crate::stop::Stop;
+use crate::store_spec::StoreSpec;
 use crate::views::Time;
 
 /// The shortest pause between two looks: a look is not free.
@@ -42,14 +43,19 @@ pub(in crate::commands) fn parse_interval(text: &str) -> Result<Duration, String
 }
 
 /// The exit code says whether the last look succeeded.
-pub(super) async fn run(admin: &dyn Admin, args: &StatusArgs, output: Output) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(
+    admin: &dyn Admin,
+    args: &WatchArgs,
+    store: &StoreSpec,
+    output: Output,
+) -> anyhow::Result<ExitCode> {
     let stop = Stop::on_ctrl_c();
     let (mut before, mut code) = (None, ExitCode::SUCCESS);
     for number in 1.. {
         let looked = tokio::select! {
             biased;
             () = stop.asked() => break,
-            looked = super::look(admin, &args.store) => looked,
+            looked = super::look(admin, store) => looked,
         };
         code = match looked {
             Ok(status) => {
@@ -63,8 +69,8 @@ pub(super) async fn run(admin: &dyn Admin, args: &StatusArgs, output: Output) ->
                 ExitCode::FAILURE
             }
         };
-        let last = args.watch.count == Some(number);
-        if last || !stop.rest_until(Instant::now() + args.watch.interval).await {
+        let last = args.count == Some(number);
+        if last || !stop.rest_until(Instant::now() + args.interval).await {
             break;
         }
     }

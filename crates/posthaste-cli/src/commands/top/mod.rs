@@ -35,12 +35,15 @@ use self::relay::RelaySource;
 use self::source::Source;
 use self::store::StoreSource;
 use super::status::watch::parse_interval;
-use crate::args::{ActorArgs, StoreArgs, parse_layout};
+use crate::args::ActorArgs;
 use crate::client::{self, Client};
+use crate::config;
 use crate::connect;
 use crate::failure::Usage;
 use crate::output::Output;
 use crate::redact::TypedUrl;
+use crate::store_args::parse_layout;
+use crate::store_spec::StoreSpec;
 
 /// Watch stores and relays on one screen: rates, lag, routes, dead groups, and replay them
 ///
@@ -56,11 +59,16 @@ use crate::redact::TypedUrl;
 Examples:
   posthaste top
   posthaste top --store postgres://shop@db.example/shop --store sqlite:bills.db
+  posthaste top --config posthaste.toml
   posthaste top --relay http://127.0.0.1:9911 --relay https://relay.example:9911 --token-file ~/.posthaste-token")]
 pub(crate) struct TopArgs {
     /// A store; may be given several times [default: the variable POSTHASTE_STORE]
     #[arg(long = "store", value_name = "URL")]
     stores: Vec<TypedUrl>,
+
+    /// The configuration file of a relay: all its outboxes are looked at, in their stores
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
 
     /// The admin listener of a relay; may be given several times [default: the variable POSTHASTE_RELAY]
     #[arg(long = "relay", value_name = "URL")]
@@ -107,15 +115,18 @@ pub(crate) async fn run(args: TopArgs, output: Output) -> anyhow::Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-fn sources(args: &TopArgs) -> Result<Vec<Source>, Usage> {
+fn sources(args: &TopArgs) -> anyhow::Result<Vec<Source>> {
     let (stores, relays) = named(args);
-    if stores.is_empty() && relays.is_empty() {
-        return Err(Usage::new(
-            "nothing to look at: name a store with --store URL or POSTHASTE_STORE, or a relay with --relay URL, \
-             such as --relay http://127.0.0.1:9911",
-        ));
+    let mut specs = configured(args)?;
+    for url in stores {
+        specs.push(typed(args, url)?);
     }
-    let stores = stores.into_iter().map(|url| store(args, url));
+    if specs.is_empty() && relays.is_empty() {
+        let text = "nothing to look at: name a store with --store URL or POSTHASTE_STORE, the file of a relay with \
+                    --config FILE, or a running relay with --relay URL, such as --relay http://127.0.0.1:9911";
+        return Err(Usage::new(text).into());
+    }
+    let stores = specs.into_iter().map(|spec| Ok(Source::Store(StoreSource::new(spec, args.actor.name()))));
     let token = client::token(args.token_file.as_deref())?;
     let relays = relays.into_iter().map(|url| {
         let client = Client::new(url.secret(), token.clone())?;
@@ -126,16 +137,23 @@ fn sources(args: &TopArgs) -> Result<Vec<Source>, Usage> {
 
 /// What was typed; if nothing was, what the environment names.
 fn named(args: &TopArgs) -> (Vec<TypedUrl>, Vec<TypedUrl>) {
-    if !args.stores.is_empty() || !args.relays.is_empty() {
+    if !args.stores.is_empty() || !args.relays.is_empty() || args.config.is_some() {
         return (args.stores.clone(), args.relays.clone());
     }
     let variable = |name| std::env::var(name).ok().map(TypedUrl::new).into_iter().collect();
     (variable("POSTHASTE_STORE"), variable("POSTHASTE_RELAY"))
 }
 
-fn store(args: &TopArgs, url: TypedUrl) -> Result<Source, Usage> {
-    let (table, schema) = (args.table.clone(), args.schema.clone());
-    let store = StoreArgs::new(url, table, schema, args.pgbouncer, args.layout.clone());
-    connect::check(&store)?;
-    Ok(Source::Store(StoreSource::new(store, args.actor.name())))
+/// All outboxes of the file.
+fn configured(args: &TopArgs) -> anyhow::Result<Vec<StoreSpec>> {
+    let Some(file) = &args.config else { return Ok(Vec::new()) };
+    let config = config::Source::File(file.clone()).load()?;
+    Ok(config.outboxes.into_iter().map(|outbox| outbox.store).collect())
+}
+
+fn typed(args: &TopArgs, url: TypedUrl) -> Result<StoreSpec, Usage> {
+    let (table, schema, layout) = (args.table.clone(), args.schema.clone(), args.layout.clone());
+    let spec = StoreSpec { url, table, schema, layout, pgbouncer: args.pgbouncer };
+    connect::check(&spec)?;
+    Ok(spec)
 }

@@ -2,6 +2,7 @@
 
 mod kafka;
 mod kill;
+mod own;
 mod statuses;
 mod usage;
 
@@ -31,6 +32,35 @@ impl Db {
         Self::MySql(Box::new(MySqlShop::bare()))
     }
 
+    pub(crate) fn sql(&self, statements: &str) {
+        match self {
+            Self::Postgres(shop) => shop.sql(statements),
+            Self::MySql(shop) => shop.sql(statements),
+        }
+    }
+
+    pub(crate) fn query(&self, query: &str) -> String {
+        match self {
+            Self::Postgres(shop) => shop.query(query),
+            Self::MySql(shop) => shop.query(query),
+        }
+    }
+
+    /// Where it is, as the file of a relay has it.
+    pub(crate) fn settings(&self) -> String {
+        match self {
+            Self::Postgres(shop) => format!("store = \"{}\"\nschema = \"{}\"", shop.url(), shop.schema()),
+            Self::MySql(shop) => format!("store = \"{}\"", shop.url()),
+        }
+    }
+
+    pub(crate) fn end(self) {
+        match self {
+            Self::Postgres(shop) => shop.end(),
+            Self::MySql(shop) => shop.end(),
+        }
+    }
+
     /// The DDL of a preset's table, which the tests of the stores have too.
     fn ddl(&self, preset: &str) -> &'static str {
         macro_rules! ddl {
@@ -55,6 +85,14 @@ impl Db {
     }
 }
 
+/// `posthaste` with these words, and options behind them that may have spaces in them.
+fn posthaste(words: &str, options: &[String]) -> Said {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_posthaste"));
+    command.args(words.split_whitespace()).args(options);
+    command.env_remove("RUST_LOG").env_remove("POSTHASTE_STORE").env("USER", "ann");
+    Said::of(command.output().expect("the binary starts"))
+}
+
 /// The id of the n-th event.
 pub(crate) fn uuid(n: usize) -> String {
     format!("00000000-0000-7000-8000-{n:012}")
@@ -63,7 +101,7 @@ pub(crate) fn uuid(n: usize) -> String {
 impl Foreign {
     pub(crate) fn new(db: Db, preset: &'static str) -> Self {
         let foreign = Self { preset, db };
-        foreign.sql(foreign.db.ddl(preset));
+        foreign.db.sql(foreign.db.ddl(preset));
         foreign
     }
 
@@ -72,20 +110,6 @@ impl Foreign {
             "order-service" => "outbox",
             "outbox-record" => "outbox_record",
             _ => "outboxevent",
-        }
-    }
-
-    pub(crate) fn sql(&self, statements: &str) {
-        match &self.db {
-            Db::Postgres(shop) => shop.sql(statements),
-            Db::MySql(shop) => shop.sql(statements),
-        }
-    }
-
-    fn query(&self, query: &str) -> String {
-        match &self.db {
-            Db::Postgres(shop) => shop.query(query),
-            Db::MySql(shop) => shop.query(query),
         }
     }
 
@@ -114,12 +138,12 @@ impl Foreign {
             _ => "id, aggregatetype, aggregateid, type, payload",
         };
         let rows: Vec<String> = rows.collect();
-        self.sql(&format!("INSERT INTO {} ({columns}) VALUES {}", self.table(), rows.join(", ")));
+        self.db.sql(&format!("INSERT INTO {} ({columns}) VALUES {}", self.table(), rows.join(", ")));
     }
 
     /// The status of every row, in the order in which they were written.
     pub(crate) fn statuses(&self) -> String {
-        self.query(&format!("SELECT status FROM {} ORDER BY created_at", self.table()))
+        self.db.query(&format!("SELECT status FROM {} ORDER BY created_at", self.table()))
     }
 
     /// How many rows wait.
@@ -134,7 +158,7 @@ impl Foreign {
             Db::MySql(_) => "CHAR",
         };
         let count =
-            self.query(&format!("SELECT CAST(count(*) AS {text}) FROM {} WHERE {waits}", self.table()));
+            self.db.query(&format!("SELECT CAST(count(*) AS {text}) FROM {} WHERE {waits}", self.table()));
         count.parse().expect("a number")
     }
 
@@ -149,8 +173,9 @@ impl Foreign {
             Db::Postgres(_) => "text",
             Db::MySql(_) => "CHAR",
         };
-        let ids =
-            self.query(&format!("SELECT CAST({id} AS {text}) FROM {} WHERE status = 'SENT'", self.table()));
+        let ids = self
+            .db
+            .query(&format!("SELECT CAST({id} AS {text}) FROM {} WHERE status = 'SENT'", self.table()));
         ids.split_whitespace().map(str::to_owned).collect()
     }
 
@@ -173,10 +198,7 @@ impl Foreign {
 
     /// `posthaste` with these words on this table.
     pub(crate) fn run(&self, words: &str) -> Said {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_posthaste"));
-        command.args(words.split_whitespace()).args(self.options());
-        command.env_remove("RUST_LOG").env_remove("POSTHASTE_STORE").env("USER", "ann");
-        Said::of(command.output().expect("the binary starts"))
+        posthaste(words, &self.options())
     }
 
     pub(crate) fn json(&self, words: &str) -> serde_json::Value {
@@ -185,9 +207,6 @@ impl Foreign {
     }
 
     pub(crate) fn end(self) {
-        match self.db {
-            Db::Postgres(shop) => shop.end(),
-            Db::MySql(shop) => shop.end(),
-        }
+        self.db.end();
     }
 }

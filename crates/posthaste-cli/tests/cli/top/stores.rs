@@ -218,3 +218,21 @@ fn is_looked_at_and_replayed(command: std::process::Command, run: &dyn Fn(&str) 
     assert!(audit.contains("cli:ann  replay  2"), "{audit}");
     assert!(run("dead list").stdout.contains("1 of 1 shown"));
 }
+
+#[test]
+fn file_of_a_relay_stands_for_all_its_outboxes() {
+    let shop = Shop::seeded();
+    let said = shop.run("migrate apply --store sqlite:bills.db --table bill_event");
+    assert_eq!(said.code, 0, "{said}");
+    let file = r#"
+        outbox.shop = { store = "sqlite:shop.db", route = [{ publish = "stdout:" }] }
+        outbox.bills = { store = "sqlite:bills.db", table = "bill_event", route = [{ publish = "stdout:" }] }
+    "#;
+    std::fs::write(shop.path("relay.toml"), file).expect("the file can be written");
+    let screen = top(&shop, "--config relay.toml", 120, 24);
+    screen.until("both", |text| {
+        ["2 outboxes", "sqlite:shop.db", "sqlite:bills.db --table bill_event"]
+            .iter()
+            .all(|part| text.contains(part))
+    });
+}

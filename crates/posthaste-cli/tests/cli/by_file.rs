@@ -1,0 +1,93 @@
+//! Operators who name the file of a relay instead of a store: every command finds the outbox there.
+
+use insta::assert_snapshot;
+
+use crate::kit::Shop;
+
+const ONE: &str = r#"
+[outbox.shop]
+store = "sqlite:shop.db"
+route = [{ publish = "stdout:" }]
+"#;
+
+const TWO: &str = r#"
+[outbox.shop]
+store = "sqlite:shop.db"
+route = [{ publish = "stdout:" }]
+
+[outbox.bills]
+store = "sqlite:bills.db"
+table = "bill_event"
+route = [{ publish = "stdout:" }]
+"#;
+
+fn with_file(shop: Shop, text: &str) -> Shop {
+    std::fs::write(shop.path("relay.toml"), text).expect("the file can be written");
+    shop
+}
+
+fn refused(shop: &Shop, words: &str) -> String {
+    let said = shop.run(words);
+    assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{words}: {said}");
+    said.stderr
+}
+
+#[test]
+fn only_outbox_of_a_file_needs_no_name() {
+    let shop = with_file(Shop::seeded(), ONE);
+    for words in [
+        "status",
+        "event list",
+        "event show d-1",
+        "dead list",
+        "dead show d-1",
+        "dead replay d-1",
+        "dead discard d-2 --yes",
+        "pause mail",
+        "resume mail",
+        "purge --done --older-than 1h --yes",
+        "audit",
+        "migrate check",
+        "migrate print",
+        "migrate apply",
+    ] {
+        let args: Vec<&str> = words.split(' ').chain(["--config", "relay.toml"]).collect();
+        // A variable for the commands without options is no contradiction.
+        let said = shop.command(&args).env("POSTHASTE_STORE", "sqlite:nowhere.db").output().unwrap();
+        assert_eq!(said.status.code(), Some(0), "{words}: {}", String::from_utf8_lossy(&said.stderr));
+    }
+    assert_eq!(shop.json("status --config relay.toml")["store"], "sqlite:shop.db");
+}
+
+#[test]
+fn several_outboxes_are_told_apart_by_name() {
+    let shop = with_file(Shop::seeded(), TWO);
+    assert_snapshot!(refused(&shop, "status --config relay.toml"), @"error: relay.toml has several outboxes: write --outbox with one of shop, bills");
+    assert_snapshot!(refused(&shop, "status --config relay.toml --outbox bill"), @r#"error: relay.toml has no outbox "bill": write --outbox with one of shop, bills"#);
+    assert_eq!(shop.json("status --config relay.toml --outbox shop")["dead"], 3);
+    let said = shop.run("migrate apply --config relay.toml --outbox bills");
+    assert_eq!(said.code, 0, "{said}");
+    assert_eq!(shop.json("status --config relay.toml --outbox bills")["table"], "bill_event");
+}
+
+#[test]
+fn file_and_store_exclude_each_other() {
+    let shop = with_file(Shop::seeded(), ONE);
+    for option in ["--store sqlite:shop.db", "--table x", "--schema x", "--layout debezium", "--pgbouncer"] {
+        let said = refused(&shop, &format!("status --config relay.toml {option}"));
+        assert!(said.contains("cannot be used with"), "{said}");
+    }
+    refused(&shop, "status --outbox shop");
+}
+
+#[test]
+fn every_problem_of_the_file_is_told() {
+    let shop = with_file(Shop::seeded(), "[outbox.shop]\nstroe = \"sqlite:shop.db\"\nworkers = 0\n");
+    let said = shop.run("status --config relay.toml");
+    assert_eq!(said.code, 2, "{said}");
+    for part in ["relay.toml:2:1", "did you mean `store`?", "workers"] {
+        assert!(said.stderr.contains(part), "{part}: {said}");
+    }
+    let said = shop.run("status --config missing.toml");
+    assert!(said.stderr.contains("is not there"), "{said}");
+}

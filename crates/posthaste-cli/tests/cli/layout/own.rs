@@ -1,0 +1,117 @@
+//! A table that no preset knows: the file of its relay describes it, and operators name that file.
+
+use tempfile::TempDir;
+
+use super::{Db, posthaste};
+use crate::kit::Said;
+use crate::relay::process::{Relay, until};
+use crate::relay::sink::Sink;
+
+const TABLE: &str = "
+CREATE TABLE messages (
+  message_id VARCHAR(64) PRIMARY KEY, kind VARCHAR(100) NOT NULL, order_id VARCHAR(64), body TEXT NOT NULL,
+  created_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP, state VARCHAR(20) NOT NULL,
+  tries INT NOT NULL DEFAULT 0, last_error VARCHAR(500));
+CREATE INDEX messages_state ON messages (state, created_at);
+INSERT INTO messages (message_id, kind, order_id, body, state, tries, last_error) VALUES
+  ('m-1', 'OrderPlaced', 'o-1', '{}', 'waiting', 0, NULL),
+  ('m-2', 'OrderPlaced', 'o-2', '{}', 'broken', 10, 'no such customer'),
+  ('m-3', 'OrderPaid', 'o-2', '{}', 'broken', 10, 'connection refused'),
+  ('m-4', 'OrderPaid', 'o-1', '{}', 'published', 0, NULL);
+";
+
+const LAYOUT: &str = r#"
+[outbox.orders.layout]
+id = "message_id"
+event_type = "kind"
+aggregate_id = "order_id"
+payload = "body"
+created_at = "created_at"
+status = "state"
+pending = "waiting"
+sent = "published"
+failed = "broken"
+attempts = "tries"
+error = "last_error"
+"#;
+
+struct Service {
+    db: Db,
+    folder: TempDir,
+}
+
+impl Service {
+    fn new(db: Db, sink: &Sink) -> Self {
+        db.sql(TABLE);
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = format!(
+            "[admin]\nlisten = \"127.0.0.1:0\"\n[outbox.orders]\n{}\ntable = \"messages\"\n{LAYOUT}\n\
+             [[outbox.orders.route]]\npublish = \"{}\"\n",
+            db.settings(),
+            sink.url("out")
+        );
+        std::fs::write(folder.path().join("posthaste.toml"), file).expect("the file can be written");
+        Self { db, folder }
+    }
+
+    fn config(&self) -> Vec<String> {
+        let file = self.folder.path().join("posthaste.toml");
+        vec!["--config".to_owned(), file.display().to_string()]
+    }
+
+    fn run(&self, words: &str) -> Said {
+        posthaste(words, &self.config())
+    }
+
+    fn json(&self, words: &str) -> serde_json::Value {
+        let said = self.run(&format!("{words} --output json"));
+        serde_json::from_str(&said.stdout).unwrap_or_else(|_| panic!("{words}: {said}"))
+    }
+
+    fn states(&self) -> String {
+        self.db.query("SELECT state FROM messages ORDER BY message_id")
+    }
+}
+
+fn operators_name_the_file(db: Db) {
+    let sink = Sink::new();
+    let service = Service::new(db, &sink);
+    let relay = Relay::start(&service.config());
+    sink.wait_for_each_once(&["out"], &["m-1".to_owned()]);
+    until("it is written down", || match service.states() {
+        states if states == "published broken broken published" => Ok(()),
+        states => Err(states),
+    });
+
+    let status = service.json("status");
+    assert_eq!((status["table"].as_str(), status["dead"].as_u64()), (Some("messages"), Some(2)), "{status}");
+    let dead = service.json("dead list --error refused");
+    assert_eq!(dead["events"][0]["id"], "m-3", "{dead}");
+    assert_eq!(service.json("event show m-2")["last_error"], "no such customer");
+    let said = service.run("dead discard m-2 --yes");
+    assert_eq!(said.code, 0, "{said}");
+    let said = service.run("dead replay --all --yes --outbox orders");
+    assert_eq!(said.code, 0, "{said}");
+    sink.wait_for_each_once(&["out"], &["m-1".to_owned(), "m-3".to_owned()]);
+    until("it is written down", || match service.states() {
+        states if states == "published published published" => Ok(()),
+        states => Err(states),
+    });
+    let said = service.run("migrate apply");
+    assert_eq!(said.code, 2, "{said}");
+    assert!(said.stderr.contains("theirs to migrate"), "{said}");
+    relay.stop();
+    service.db.end();
+}
+
+#[test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+fn operators_of_an_own_table_name_the_file_on_postgres() {
+    operators_name_the_file(Db::postgres());
+}
+
+#[test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+fn operators_of_an_own_table_name_the_file_on_mysql() {
+    operators_name_the_file(Db::mysql());
+}
