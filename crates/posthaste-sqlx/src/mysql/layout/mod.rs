@@ -1,6 +1,8 @@
 //! A foreign table in MySQL or MariaDB. The lock of the table is a user lock of the one session that claims.
 
 mod columns;
+#[cfg(test)]
+mod lock;
 mod texts;
 
 use std::collections::{HashMap, HashSet};
@@ -11,7 +13,7 @@ use posthaste::store::{Claim, OnDone};
 use posthaste::{EventId, StoreError, Timestamp};
 use posthaste_sql::Place;
 use sqlx::mysql::MySqlRow;
-use sqlx::{ConnectOptions as _, Connection as _, Executor as _, MySql, MySqlConnection, Row as _};
+use sqlx::{ConnectOptions as _, Connection as _, MySql, MySqlConnection, Row as _};
 
 use super::connection::{BEGIN, Login, SETTINGS, explain, is_contention, server};
 use super::value::{MOST_KEYS, MySqlQuery, limit, places};
@@ -39,6 +41,10 @@ const HELD: &str =
     "SELECT IS_USED_LOCK(CONCAT('posthaste:', SHA1(CONCAT(DATABASE(), '.', ?)))) <=> CONNECTION_ID()";
 
 const READ_ONLY: &str = "SELECT CAST(@@read_only AS SIGNED)";
+
+/// A session keeps its lock until the server ends it, by default after eight silent hours. A machine that vanished is
+/// noticed within a minute; one that is there gives signs of life much more often.
+const SIGNS_OF_LIFE: &str = "SET SESSION wait_timeout = 60";
 
 /// A table of a layout, and the statements about it.
 #[derive(Debug)]
@@ -78,7 +84,7 @@ impl LayoutTable {
         }
         let _ = connection.close().await;
         Ok(Self {
-            session: Session::new(options.clone()),
+            session: Session::new(options.clone(), &[SETTINGS, SIGNS_OF_LIFE]),
             few: Few::new(options, 4).with_settings(SETTINGS).unharmed_by(is_contention),
             texts: Texts::new(&words, &place.text("`{table}`")),
             words,
@@ -117,7 +123,6 @@ impl LayoutTable {
     ) -> Result<Option<Vec<(Key, Found)>>, sqlx::Error> {
         let (connection, newly) = (&mut open.connection, !open.leads);
         if newly {
-            connection.execute(SETTINGS).await?;
             let locked = sqlx::query_scalar::<_, Option<i64>>(LOCK).bind(&self.lock);
             open.leads = locked.fetch_one(&mut *connection).await? == Some(1);
         }

@@ -1,6 +1,8 @@
 //! A foreign table in PostgreSQL. The lock of the table is an advisory lock of the one session that claims.
 
 mod columns;
+#[cfg(test)]
+mod lock;
 mod texts;
 
 use std::collections::{HashMap, HashSet};
@@ -46,6 +48,15 @@ const RIGHTS: &str = "SELECT pg_is_in_recovery() OR current_setting('transaction
   has_any_column_privilege(to_regclass($1), 'UPDATE') OR has_table_privilege(to_regclass($1), 'DELETE')";
 
 const SETTINGS: [(&str, &str); 2] = [("jit", "off"), ("statement_timeout", "30s")];
+
+/// A session keeps its lock for as long as the server believes that somebody is there. By default it asks after two
+/// hours; here a machine that vanished is noticed within half a minute. Where there is no TCP these are ignored.
+const SIGNS_OF_LIFE: [(&str, &str); 4] = [
+    ("tcp_keepalives_idle", "10"),
+    ("tcp_keepalives_interval", "5"),
+    ("tcp_keepalives_count", "3"),
+    ("tcp_user_timeout", "25s"),
+];
 
 /// A table of a layout, and the statements about it.
 #[derive(Debug)]
@@ -98,7 +109,7 @@ impl LayoutTable {
             let _ = sqlx::Connection::close(connection).await;
         }
         Ok(Self {
-            session: Session::new(options.clone()),
+            session: Session::new(options.clone().options(SIGNS_OF_LIFE), &[]),
             few: Few::new(options, 4),
             texts: Texts::new(&words, &table),
             words,

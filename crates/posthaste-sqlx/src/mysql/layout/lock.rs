@@ -1,0 +1,102 @@
+//! Tests: the server finds out that whoever had the lock of a table has vanished, and who is there keeps it.
+
+use std::time::Duration;
+
+use posthaste::store::{Claim, ClaimOrder, LeaseToken, Owner};
+use sqlx::mysql::MySqlConnectOptions;
+use sqlx::{AssertSqlSafe, ConnectOptions as _, MySql, MySqlConnection};
+use tokio::time::{interval, timeout};
+
+use super::LayoutTable;
+use crate::layout::Layout;
+use crate::layout::session::{InUse, Session};
+use crate::layout::table::Table as _;
+use crate::mysql::Login;
+
+#[path = "../../../tests/postgres/support/silence.rs"]
+#[allow(dead_code, unreachable_pub, reason = "it is shared with other tests")]
+mod silence;
+
+const TABLE: &str = "CREATE TABLE outboxevent (id CHAR(36) PRIMARY KEY, aggregatetype VARCHAR(255) NOT NULL,
+  aggregateid VARCHAR(255) NOT NULL, type VARCHAR(255) NOT NULL, payload JSON)";
+
+/// A database of its own with a table, and its owner.
+async fn database(test: &str) -> (MySqlConnectOptions, MySqlConnection, String) {
+    let url = std::env::var("POSTHASTE_TEST_MYSQL_URL").expect("run `cargo xtask test`");
+    let options: MySqlConnectOptions = url.parse().expect("a good URL");
+    let mut owner = options.connect().await.expect("a connection");
+    let name = format!("{test}_{}", std::process::id());
+    run(&mut owner, &format!("CREATE DATABASE {name}; USE {name}; {TABLE}")).await;
+    (options.database(&name), owner, name)
+}
+
+async fn run(connection: &mut MySqlConnection, text: &str) {
+    sqlx::raw_sql(AssertSqlSafe(text)).execute(connection).await.expect("the server does it");
+}
+
+async fn open(options: &MySqlConnectOptions) -> LayoutTable {
+    let layout = Layout::debezium();
+    let place = posthaste_sql::Place::new(layout.table_name().clone());
+    LayoutTable::open(&Login(options.clone()), &place, &layout, false).await.expect("the table opens")
+}
+
+/// Whether a claim finds that the lock is this table's.
+async fn leads(table: &LayoutTable) -> bool {
+    let (owner, token, lease) = (Owner::from("tester"), LeaseToken::random(), Duration::from_secs(30));
+    let order = ClaimOrder::Due;
+    let claim =
+        Claim { owner: &owner, token, lease, limit: 1, order, skip_recent: Duration::ZERO, now: None };
+    table.claim(&claim, 1, &|_, keys| keys).await.expect("a claim").is_some()
+}
+
+async fn number(session: &mut InUse<'_, MySql>, text: &'static str) -> i64 {
+    sqlx::query_scalar(text).fetch_one(&mut session.open.connection).await.expect("a number")
+}
+
+#[tokio::test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+async fn lock_of_a_leader_that_fell_silent_is_free_again() {
+    let (options, mut owner, name) = database("layout_lock").await;
+    let proxy = silence::Proxy::start(options.get_port()).await;
+    let first = open(&options.clone().host("127.0.0.1").port(proxy.port())).await;
+    let second = open(&options).await;
+    assert!(leads(&first).await && !leads(&second).await);
+    let mut session = first.session.take().await.expect("a session");
+    let patience = number(&mut session, "SELECT CAST(@@SESSION.wait_timeout AS SIGNED)").await;
+    assert_eq!(patience, 60, "the server's own would be eight hours");
+    // The same sooner: nobody waits a minute for a test.
+    run(&mut session.open.connection, "SET SESSION wait_timeout = 1").await;
+    session.give_back();
+
+    proxy.swallow();
+    let took_over = async {
+        let mut look = interval(Duration::from_millis(50));
+        while !leads(&second).await {
+            look.tick().await;
+        }
+    };
+    timeout(Duration::from_secs(20), took_over).await.expect("the second one takes over");
+    second.close().await;
+    run(&mut owner, &format!("DROP DATABASE {name}")).await;
+}
+
+#[tokio::test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+async fn leader_that_polls_seldom_keeps_its_session() {
+    let (options, mut owner, name) = database("layout_pulse").await;
+    let session = Session::<MySql>::new(options, &["SET SESSION wait_timeout = 2"]);
+    let session = session.with_pulse(Duration::from_millis(500));
+    let mut used = session.take().await.expect("a session");
+    let before = number(&mut used, "SELECT CAST(CONNECTION_ID() AS SIGNED)").await;
+    used.give_back();
+    // Twice as long as the server waits for somebody who is silent.
+    let mut seconds = interval(Duration::from_secs(1));
+    for _ in 0..5 {
+        seconds.tick().await;
+    }
+    let mut used = session.take().await.expect("a session");
+    assert_eq!(number(&mut used, "SELECT CAST(CONNECTION_ID() AS SIGNED)").await, before);
+    used.give_back();
+    session.close().await;
+    run(&mut owner, &format!("DROP DATABASE {name}")).await;
+}
