@@ -3,7 +3,7 @@
 //! It is the memory of the one process that delivers. It may be lost at any time: then everything that is pending
 //! is due, and attempts that the table does not count begin anew.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use posthaste::EventId;
@@ -30,6 +30,8 @@ struct Row {
     /// The end of its lease, its next attempt, or the end of its park.
     due: Instant,
     token: Option<LeaseToken>,
+    /// Leases, lapsed ones too, whose outcome nobody has told yet. What is told of others is not of this row.
+    under_way: VecDeque<LeaseToken>,
     attempts: u32,
     progress: BTreeSet<String>,
     parked: Option<String>,
@@ -54,8 +56,10 @@ impl Kept {
     /// The first `limit` of these keys that are due.
     pub(super) fn free(&self, keys: Vec<Key>, limit: usize, now: Instant) -> Vec<Key> {
         let mut ids = BTreeSet::new();
-        let is_due = |key: &Key| self.rows.get(&key.id).is_none_or(|row| row.due <= now);
-        // Two rows may have one id where the key has more columns: one after the other.
+        // Two rows may have one id where the key has more columns: one after the other, and the second not before it
+        // is known what became of the first, or its outcome could be taken for that of the second.
+        let is_free = |row: &Row, key: &Key| row.due <= now && (row.key == *key || row.under_way.is_empty());
+        let is_due = |key: &Key| self.rows.get(&key.id).is_none_or(|row| is_free(row, key));
         keys.into_iter().filter(|key| is_due(key) && ids.insert(key.id.clone())).take(limit).collect()
     }
 
@@ -67,6 +71,7 @@ impl Kept {
             *row = Row::new(key, self.seen, until);
         }
         (row.token, row.due, row.parked) = (Some(token), until, None);
+        row.begin(token);
     }
 
     /// What is remembered of a row that was leased.
@@ -86,12 +91,14 @@ impl Kept {
     pub(super) fn release_all(&mut self, token: LeaseToken, now: Instant) {
         for row in self.rows.values_mut().filter(|row| row.token == Some(token)) {
             (row.token, row.due) = (None, now);
+            row.end(token);
         }
     }
 
-    /// The key of a row that was claimed, whoever holds it now.
-    pub(super) fn key(&self, id: &EventId) -> Option<&Key> {
-        self.rows.get(id).map(|row| &row.key)
+    /// The key of the row that was claimed with this lease, whoever holds it now.
+    pub(super) fn key(&self, lease: &Lease) -> Option<&Key> {
+        let row = self.rows.get(&lease.id)?;
+        row.under_way.contains(&lease.token).then_some(&row.key)
     }
 
     pub(super) fn holds(&self, lease: &Lease) -> bool {
@@ -122,6 +129,7 @@ impl Kept {
     /// Gives a row back that is due later; false if it was not held.
     pub(super) fn put_off(&mut self, lease: &Lease, due: Instant, parked: Option<&str>) -> bool {
         let Some(row) = self.held(lease) else { return false };
+        row.end(lease.token);
         (row.token, row.due, row.parked) = (None, due, parked.map(str::to_owned));
         true
     }
@@ -144,8 +152,8 @@ impl Kept {
     }
 
     /// Destinations that have the event already.
-    pub(super) fn add_progress(&mut self, id: &EventId, names: &[String]) {
-        if let Some(row) = self.rows.get_mut(id) {
+    pub(super) fn add_progress(&mut self, lease: &Lease, names: &[String]) {
+        if let Some(row) = self.rows.get_mut(&lease.id).filter(|row| row.under_way.contains(&lease.token)) {
             row.progress.extend(names.iter().cloned());
         }
     }
@@ -153,6 +161,13 @@ impl Kept {
     /// The row has ended.
     pub(super) fn forget(&mut self, id: &EventId) {
         self.rows.remove(id);
+    }
+
+    /// The row with this key has ended; another one with its id has not.
+    pub(super) fn forget_row(&mut self, key: &Key) {
+        if self.rows.get(&key.id).is_some_and(|row| row.key == *key) {
+            self.rows.remove(&key.id);
+        }
     }
 
     /// The lock of the table was lost: another process may have had it meanwhile, so no lease counts any more.
@@ -179,7 +194,19 @@ impl Kept {
 
 impl Row {
     fn new(key: Key, order: u64, due: Instant) -> Self {
-        Self { key, order, due, token: None, attempts: 0, progress: BTreeSet::new(), parked: None }
+        let (under_way, progress) = (VecDeque::new(), BTreeSet::new());
+        Self { key, order, due, token: None, under_way, attempts: 0, progress, parked: None }
+    }
+
+    /// Of leases that lapse again and again the last ones are remembered.
+    fn begin(&mut self, token: LeaseToken) {
+        const MOST: usize = 16;
+        self.under_way.truncate(MOST - 1);
+        self.under_way.push_front(token);
+    }
+
+    fn end(&mut self, token: LeaseToken) {
+        self.under_way.retain(|other| *other != token);
     }
 }
 
@@ -240,7 +267,7 @@ mod tests {
         kept.release_all(8.into(), now);
         assert_eq!(ids(&kept.free(vec![key("a"), key("d")], 9, now)), ["d"]);
         kept.forget_but(7.into(), &["a".into(), "b".into()].into());
-        assert!(kept.key(&"c".into()).is_none() && kept.key(&"d".into()).is_some());
+        assert!(!kept.rows.contains_key(&"c".into()) && kept.rows.contains_key(&"d".into()));
     }
 
     #[test]
@@ -269,25 +296,43 @@ mod tests {
         let now = Instant::now();
         let mut kept = three(now);
         kept.set_attempts(&"a".into(), 3);
-        kept.add_progress(&"a".into(), &["mail".to_owned()]);
+        kept.add_progress(&lease("a", 7), &["mail".to_owned()]);
         kept.forget_leases(now);
         assert!(!kept.holds(&lease("a", 7)));
         assert_eq!(kept.aside(now), 0);
-        assert!(kept.key(&"a".into()).is_some(), "what was delivered can still be written down");
+        assert!(kept.key(&lease("a", 7)).is_some(), "what was delivered can still be written down");
         kept.lease(key("a"), 9.into(), now + SECOND);
         let memory = kept.memory(&"a".into());
         assert_eq!((memory.attempts, memory.progress.len()), (3, 1));
+    }
+
+    /// Two rows with one id, where the key has two columns.
+    fn twins() -> Vec<Key> {
+        ["x", "y"].map(|part| Key { id: "a".into(), parts: vec![part.to_owned(), "a".to_owned()] }).to_vec()
+    }
+
+    #[test]
+    fn outcome_of_a_row_is_never_that_of_another_with_its_id() {
+        let now = Instant::now();
+        let mut kept = Kept::default();
+        let [x, y] = [twins()[0].clone(), twins()[1].clone()];
+        kept.lease(x.clone(), 7.into(), now);
+        assert!(kept.free(vec![y.clone()], 9, now).is_empty(), "nobody knows yet what became of the first");
+        assert_eq!(kept.free(twins(), 9, now), [x.clone()], "that one may be tried again");
+        kept.lease(x, 8.into(), now + SECOND);
+        assert!(kept.put_off(&lease("a", 8), now, None));
+        assert!(kept.free(vec![y.clone()], 9, now).is_empty(), "nor of its first lease");
+        kept.forget(&"a".into());
+        kept.lease(y.clone(), 9.into(), now + SECOND);
+        assert!(kept.key(&lease("a", 7)).is_none(), "what is told late is not of the second");
+        kept.add_progress(&lease("a", 7), &["mail".to_owned()]);
+        assert_eq!((kept.key(&lease("a", 9)), kept.memory(&"a".into()).progress.len()), (Some(&y), 0));
     }
 
     #[test]
     fn rows_with_one_id_and_two_keys_go_one_after_the_other() {
         let now = Instant::now();
         let mut kept = Kept::default();
-        let twins = || {
-            ["x", "y"]
-                .map(|part| Key { id: "a".into(), parts: vec![part.to_owned(), "a".to_owned()] })
-                .to_vec()
-        };
         let first = kept.free(twins(), 9, now);
         assert_eq!(first, twins()[..1]);
         kept.lease(first[0].clone(), 7.into(), now + SECOND);

@@ -17,6 +17,7 @@ pub struct LayoutStoreBuilder {
     layout: Layout,
     schema: SchemaName,
     read_only: bool,
+    purge: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -44,7 +45,7 @@ impl LayoutStore {
 
 impl LayoutStoreBuilder {
     fn new(login: Login, layout: Layout) -> Self {
-        Self { login, layout, schema: SchemaName::default(), read_only: false }
+        Self { login, layout, schema: SchemaName::default(), read_only: false, purge: false }
     }
 
     /// The schema that the table stands in, on PostgreSQL. Default: `public`.
@@ -57,6 +58,14 @@ impl LayoutStoreBuilder {
     /// such a database is refused at once.
     pub fn read_only(mut self) -> Self {
         self.read_only = true;
+        self
+    }
+
+    /// Lets the engine delete or archive old rows as its configuration says (`Config::purge`), which by itself deletes
+    /// what was delivered a week ago. Default: it leaves them, because the table is another's; operators can purge
+    /// it either way.
+    pub fn purge(mut self) -> Self {
+        self.purge = true;
         self
     }
 
@@ -76,13 +85,13 @@ impl LayoutStoreBuilder {
                 let place = place.in_schema(self.schema);
                 let table =
                     crate::postgres::LayoutTable::open(&login, &place, &self.layout, self.read_only).await?;
-                Ok(LayoutStore::new(table))
+                Ok(LayoutStore::new(table, self.purge))
             }
             #[cfg(feature = "mysql")]
             Login::MySql(login) => {
                 let table =
                     crate::mysql::LayoutTable::open(&login, &place, &self.layout, self.read_only).await?;
-                Ok(LayoutStore::new(table))
+                Ok(LayoutStore::new(table, self.purge))
             }
         }
     }

@@ -32,11 +32,14 @@ struct Inner {
     kept: Mutex<Kept>,
     /// Whether this process delivered when it last looked, to say when that changes.
     leads: Mutex<Option<bool>>,
+    /// Whether the engine may purge.
+    purges: bool,
 }
 
 impl LayoutStore {
-    pub(super) fn new(table: impl Table + 'static) -> Self {
-        Self(Arc::new(Inner { table: Box::new(table), kept: Mutex::default(), leads: Mutex::default() }))
+    pub(super) fn new(table: impl Table + 'static, purges: bool) -> Self {
+        let (kept, leads) = (Mutex::default(), Mutex::default());
+        Self(Arc::new(Inner { table: Box::new(table), kept, leads, purges }))
     }
 
     /// The layout that it was opened with.
@@ -101,35 +104,29 @@ impl LayoutStore {
         claimed
     }
 
-    /// The key of an event that was delivered. One that was claimed before this process lost its memory is known
-    /// by its id where that is the whole key.
-    fn key_of(&self, id: &EventId) -> Option<Key> {
-        let known = self.kept().key(id).cloned();
-        let alone = || Key { id: id.clone(), parts: vec![id.to_string()] };
+    /// The key of the row that was claimed with a lease. Of one that was claimed before this process lost its memory
+    /// it is the id, where that is the whole key.
+    fn key_of(&self, lease: &Lease) -> Option<Key> {
+        let known = self.kept().key(lease).cloned();
+        let alone = || Key { id: lease.id.clone(), parts: vec![lease.id.to_string()] };
         known.or_else(|| (self.layout().key_columns().len() == 1).then(alone))
     }
 
     /// Writes down what was delivered; the first to go, because nothing may keep it from being written.
     async fn settle_delivered(&self, settle: &Settle<'_>, answers: &mut [Settled]) -> Result<(), StoreError> {
-        let done = |settlement: &Settlement| settlement.verdict == Verdict::Done;
-        let keys: Vec<Key> = settle
-            .settlements
-            .iter()
-            .filter(|settlement| done(settlement))
-            .filter_map(|settlement| self.key_of(&settlement.lease.id))
-            .collect();
+        let is_done = |settlement: &Settlement| settlement.verdict == Verdict::Done;
+        let done = settle.settlements.iter().enumerate().filter(|(_, settlement)| is_done(settlement));
+        let (places, keys): (Vec<usize>, Vec<Key>) =
+            done.filter_map(|(place, settlement)| Some((place, self.key_of(&settlement.lease)?))).unzip();
         if keys.is_empty() {
             return Ok(());
         }
         let written = self.table().delivered(&keys, settle.on_done).await?;
-        for (settlement, answer) in settle.settlements.iter().zip(answers) {
-            let id = &settlement.lease.id;
-            if done(settlement) && written.contains(id) {
-                *answer = Settled::Done;
+        for (place, key) in places.into_iter().zip(keys) {
+            if written.contains(&key.id) {
+                answers[place] = Settled::Done;
             }
-            if done(settlement) {
-                self.kept().forget(id);
-            }
+            self.kept().forget_row(&key);
         }
         Ok(())
     }
@@ -151,7 +148,7 @@ impl LayoutStore {
             .iter()
             .filter_map(|(_, lease, error, backoff)| {
                 let (error, max_attempts) = (self.table().words().cut_error(error), backoff.max_attempts);
-                Some(Failure { key: self.key_of(&lease.id)?, error, max_attempts })
+                Some(Failure { key: self.key_of(lease)?, error, max_attempts })
             })
             .collect();
         if told.is_empty() {
@@ -191,7 +188,7 @@ impl LayoutStore {
                 Some(delay) => delay,
                 None if self.layout().can_fail() => {
                     answers[place] = Settled::Dead { attempts };
-                    spent.extend(kept.key(&lease.id).map(|key| (place, key.clone(), error.to_owned())));
+                    spent.extend(kept.key(lease).map(|key| (place, key.clone(), error.to_owned())));
                     continue;
                 }
                 None => {
@@ -219,7 +216,7 @@ impl LayoutStore {
             }
             if self.layout().can_fail() {
                 answers[place] = Settled::Dead { attempts: kept.attempts(&lease.id) };
-                rejected.extend(kept.key(&lease.id).map(|key| (place, key.clone(), reason.clone())));
+                rejected.extend(kept.key(lease).map(|key| (place, key.clone(), reason.clone())));
             } else {
                 self.cannot_give_up(&lease.id, reason);
                 kept.put_off(lease, Instant::now() + FOR_EVER, None);
@@ -263,7 +260,7 @@ impl LayoutStore {
     fn settle_waiting(&self, settle: &Settle<'_>, answers: &mut [Settled]) {
         let (now, mut kept) = (Instant::now(), self.kept());
         for (settlement, answer) in settle.settlements.iter().zip(answers) {
-            kept.add_progress(&settlement.lease.id, &settlement.delivered);
+            kept.add_progress(&settlement.lease, &settlement.delivered);
             let (delay, park) = match &settlement.verdict {
                 Verdict::Deferred { delay } => (*delay, None),
                 Verdict::Unreachable { delay, park, .. } => (*delay, park.as_deref()),
@@ -351,7 +348,11 @@ impl Store for LayoutStore {
         Ok(self.kept().unpark(unpark.route, unpark.limit, Instant::now()))
     }
 
+    /// Nothing unless it was opened to be purged: every engine has a retention, whether somebody thought of it or not.
     async fn purge(&self, purge: &Purge) -> Result<u64, StoreError> {
+        if !self.0.purges {
+            return Ok(0);
+        }
         operator::purge(self.table(), purge).await
     }
 

@@ -52,7 +52,7 @@ macro_rules! layout_tests {
     };
 }
 
-const LEASE: Duration = Duration::from_secs(30);
+pub(crate) const LEASE: Duration = Duration::from_secs(30);
 
 pub(crate) fn uuid(n: u32) -> String {
     format!("00000000-0000-7000-8000-{n:012}")
@@ -66,12 +66,12 @@ pub(crate) fn described(table: &str, columns: &[(Field, &str)], values: &[(State
     values.iter().fold(layout, |layout, (state, value)| layout.value(*state, value.parse().unwrap()))
 }
 
-async fn open(db: &Db, layout: Layout) -> LayoutStore {
+pub(crate) async fn open(db: &Db, layout: Layout) -> LayoutStore {
     builder(db, layout).connect().await.expect("the table opens")
 }
 
 /// Rows `from..to` of the order service, a second apart.
-async fn write_orders(db: &Db, from: u32, to: u32) {
+pub(crate) async fn write_orders(db: &Db, from: u32, to: u32) {
     let rows = (from..to).map(|n| {
         let (id, second) = (uuid(n), n % 60);
         format!("('{id}', 'Order', '{}', 'OrderCreated', '{{\"n\": {n}}}', 'NEW', '2026-01-01 00:00:{second:02}')", uuid(7))
@@ -84,7 +84,7 @@ async fn write_orders(db: &Db, from: u32, to: u32) {
     .await;
 }
 
-async fn write_records(db: &Db, count: u32) {
+pub(crate) async fn write_records(db: &Db, count: u32) {
     for n in 0..count {
         db.execute(&format!(
             "INSERT INTO outbox_record (aggregate_id, event_id, status, topic, payload, schema_version, retries, \
@@ -96,14 +96,14 @@ async fn write_records(db: &Db, count: u32) {
     }
 }
 
-async fn orders() -> (Db, LayoutStore) {
+pub(crate) async fn orders() -> (Db, LayoutStore) {
     let db = Db::new().await;
     db.execute(ORDER_SERVICE).await;
     let store = open(&db, Layout::order_service()).await;
     (db, store)
 }
 
-async fn records() -> (Db, LayoutStore) {
+pub(crate) async fn records() -> (Db, LayoutStore) {
     let db = Db::new().await;
     db.execute(OUTBOX_RECORD).await;
     let store = open(&db, Layout::outbox_record()).await;
@@ -111,25 +111,25 @@ async fn records() -> (Db, LayoutStore) {
 }
 
 /// What a row of a table says, columns with a space between.
-async fn row(db: &Db, table: &str, columns: &str, condition: &str) -> String {
+pub(crate) async fn row(db: &Db, table: &str, columns: &str, condition: &str) -> String {
     db.text(&format!("SELECT concat_ws(' ', {columns}) FROM {table} WHERE {condition}"))
         .await
         .unwrap_or_default()
 }
 
-async fn order(db: &Db, n: u32) -> String {
+pub(crate) async fn order(db: &Db, n: u32) -> String {
     let columns =
         "status, coalesce(error_message, '-'), CASE WHEN sent_at IS NULL THEN 'unsent' ELSE 'stamped' END";
     row(db, "outbox", columns, &format!("id = '{}'", uuid(n))).await
 }
 
-async fn record(db: &Db, n: u32) -> String {
+pub(crate) async fn record(db: &Db, n: u32) -> String {
     let columns = "status, retries, coalesce(last_error, '-')";
     row(db, "outbox_record", columns, &format!("event_id = '{}'", uuid(n))).await
 }
 
 /// An engine with five attempts as document 004 has them.
-fn engine(store: &LayoutStore, destination: impl posthaste::Destination) -> Outbox {
+pub(crate) fn engine(store: &LayoutStore, destination: impl posthaste::Destination) -> Outbox {
     let retry = RetryPolicy {
         max_attempts: 5,
         base_delay: Duration::from_millis(100),
@@ -146,7 +146,7 @@ pub(crate) async fn claim(store: &LayoutStore, limit: usize) -> Claimed {
     try_claim(store, limit, ClaimOrder::Due).await.expect("a claim")
 }
 
-async fn try_claim(
+pub(crate) async fn try_claim(
     store: &LayoutStore,
     limit: usize,
     order: ClaimOrder,
@@ -157,7 +157,7 @@ async fn try_claim(
     store.claim(&claim).await
 }
 
-async fn settle(store: &LayoutStore, claimed: &Claimed, verdict: Verdict) -> Vec<Settled> {
+pub(crate) async fn settle(store: &LayoutStore, claimed: &Claimed, verdict: Verdict) -> Vec<Settled> {
     let settlement = |event: &posthaste::store::Leased| Settlement {
         lease: event.lease.clone(),
         verdict: verdict.clone(),
@@ -169,14 +169,14 @@ async fn settle(store: &LayoutStore, claimed: &Claimed, verdict: Verdict) -> Vec
     store.settle(&settle).await.expect("a settlement")
 }
 
-fn failed(max_attempts: u32, delay: Duration) -> Verdict {
+pub(crate) fn failed(max_attempts: u32, delay: Duration) -> Verdict {
     Verdict::Failed {
         error: "broker said no".to_owned(),
         backoff: Backoff { max_attempts, delays: [delay].into() },
     }
 }
 
-fn ids_of(claimed: &Claimed) -> Vec<String> {
+pub(crate) fn ids_of(claimed: &Claimed) -> Vec<String> {
     claimed.events.iter().map(|event| event.event.id().to_string()).collect()
 }
 
@@ -280,10 +280,10 @@ pub(crate) async fn outbox_record_is_archived_by_its_status() {
     let claimed = claim(&store, 1).await;
     settle(&store, &claimed, Verdict::Done).await;
     let purge = |what, archive| Purge { what, older_than: Duration::ZERO, archive, limit: 10, now: None };
-    assert_eq!(posthaste::Store::purge(&store, &purge(Purgeable::Done, true)).await.unwrap(), 1);
+    assert_eq!(posthaste::Admin::purge(&store, &purge(Purgeable::Done, true), "ann").await.unwrap(), 1);
     assert_eq!(record(&db, 0).await, "ARCHIVED 0 -");
     assert_eq!(store.stats().await.unwrap().archived, 1);
-    assert_eq!(posthaste::Store::purge(&store, &purge(Purgeable::Archived, false)).await.unwrap(), 1);
+    assert_eq!(posthaste::Admin::purge(&store, &purge(Purgeable::Archived, false), "ann").await.unwrap(), 1);
     assert_eq!(db.int("SELECT count(*) FROM outbox_record").await, 0);
     store.close().await;
     db.close().await;
@@ -569,8 +569,8 @@ pub(crate) async fn what_the_table_has_no_place_for_is_refused() {
     refused(store.resume("mail", "ann").await.unwrap_err());
     refused(store.audit(&PageRequest::first(1)).await.unwrap_err());
     let purge = |what, archive| Purge { what, older_than: Duration::ZERO, archive, limit: 10, now: None };
-    refused(posthaste::Store::purge(&store, &purge(Purgeable::Done, true)).await.unwrap_err());
-    refused(posthaste::Store::purge(&store, &purge(Purgeable::Any, false)).await.unwrap_err());
+    refused(posthaste::Admin::purge(&store, &purge(Purgeable::Done, true), "ann").await.unwrap_err());
+    refused(posthaste::Admin::purge(&store, &purge(Purgeable::Any, false), "ann").await.unwrap_err());
     refused(try_claim(&store, 1, ClaimOrder::Seq).await.unwrap_err());
     store.close().await;
     db.close().await;

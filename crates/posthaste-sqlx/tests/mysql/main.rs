@@ -7,6 +7,7 @@ mod conformance;
 mod diagnose;
 mod grants;
 mod layout;
+mod layout_engine;
 mod open;
 mod payloads;
 mod rows;

@@ -6,7 +6,7 @@ use crate::support::*;
 
 #[macro_use]
 #[path = "../cases/layout.rs"]
-mod cases;
+pub(crate) mod cases;
 
 layout_tests!("needs PostgreSQL: cargo xtask test");
 

@@ -9,6 +9,8 @@
 mod steps;
 
 pub mod server;
+#[path = "../../postgres/support/silence.rs"]
+pub mod silence;
 
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,0 +1,77 @@
+//! What an engine may do with outbox tables of others, and what becomes of answers that are lost.
+
+#![allow(clippy::unwrap_used, reason = "all of it is tests")]
+
+use std::time::Duration;
+
+use posthaste::Admin as _;
+use posthaste::store::{
+    Claim, ClaimOrder, LeaseToken, Owner, Purge, Purgeable, Settled, Store as _, Verdict,
+};
+use posthaste_sqlx::layout::Layout;
+
+use crate::layout::cases::*;
+use crate::layout::{ORDER_SERVICE, builder};
+use crate::support::*;
+
+/// The tests of this file.
+macro_rules! layout_engine_tests {
+    ($ignored:literal) => {
+        crate::server_tests!(
+            $ignored,
+            (),
+            engine_purges_nothing_unless_it_was_told_to,
+            late_outcome_of_a_row_is_not_that_of_another_with_its_id,
+        );
+    };
+}
+
+pub(crate) async fn engine_purges_nothing_unless_it_was_told_to() {
+    let db = Db::new().await;
+    db.execute(ORDER_SERVICE).await;
+    write_orders(&db, 0, 2).await;
+    db.execute("UPDATE outbox SET status = 'SENT', sent_at = created_at").await;
+    let purge =
+        Purge { what: Purgeable::Done, older_than: Duration::ZERO, archive: false, limit: 1, now: None };
+    let store = open(&db, Layout::order_service()).await;
+    assert_eq!(posthaste::Store::purge(&store, &purge).await.unwrap(), 0, "the rows are another's");
+    assert_eq!(posthaste::Admin::purge(&store, &purge, "ann").await.unwrap(), 1, "an operator may");
+    store.close().await;
+    let store = builder(&db, Layout::order_service()).purge().connect().await.unwrap();
+    assert_eq!(posthaste::Store::purge(&store, &purge).await.unwrap(), 1, "and who was told to");
+    assert_eq!(store.stats().await.unwrap().done, 0);
+    store.close().await;
+    db.close().await;
+}
+
+/// The first row is delivered, and its UPDATE commits, but the answer is lost. So the outcome is told again.
+pub(crate) async fn late_outcome_of_a_row_is_not_that_of_another_with_its_id() {
+    let (db, store) = records().await;
+    write_records(&db, 1).await;
+    db.execute(&format!(
+        "INSERT INTO outbox_record (aggregate_id, event_id, status, topic, payload, schema_version, retries, \
+         created_at) VALUES ('{}', '{}', 'PENDING', 'orders', '{{}}', 3, 0, '2026-01-01 00:00:30')",
+        uuid(8),
+        uuid(0)
+    ))
+    .await;
+    let status = async |aggregate: u32| {
+        row(&db, "outbox_record", "status", &format!("aggregate_id = '{}'", uuid(aggregate))).await
+    };
+    let owner = Owner::from("tester");
+    let (token, lease, skip_recent) = (LeaseToken::random(), Duration::ZERO, Duration::ZERO);
+    let order = ClaimOrder::Due;
+    let lapses = Claim { owner: &owner, token, lease, limit: 9, order, skip_recent, now: None };
+    let first = store.claim(&lapses).await.unwrap();
+    assert_eq!(ids_of(&first), [uuid(0)], "one after the other");
+    db.execute(&format!("UPDATE outbox_record SET status = 'SENT' WHERE aggregate_id = '{}'", uuid(7))).await;
+
+    assert_eq!(claim(&store, 9).await.events.len(), 0, "nobody has told what became of the first");
+    assert_eq!(settle(&store, &first, Verdict::Done).await, [Settled::Stale]);
+    assert_eq!(status(8).await, "PENDING", "the second was not delivered");
+    let second = claim(&store, 9).await;
+    assert_eq!(settle(&store, &second, Verdict::Done).await, [Settled::Done]);
+    assert_eq!((status(7).await, status(8).await), ("SENT".to_owned(), "SENT".to_owned()));
+    store.close().await;
+    db.close().await;
+}
