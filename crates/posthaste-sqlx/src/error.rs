@@ -213,6 +213,22 @@ pub enum OpenError {
         why: String,
     },
 
+    /// The user may not write back into a foreign table.
+    #[error(
+        "the database user may not write into the table {table} on {server} what becomes of its events: let an \
+         administrator run `{grant}`, or open the store with `read_only()`"
+    )]
+    NotGranted {
+        /// The table.
+        table: TableName,
+        /// Which database.
+        server: String,
+        /// The statement that gives the user what is missing.
+        grant: String,
+        /// What the server said.
+        source: sqlx::Error,
+    },
+
     /// The database keeps its text in another encoding.
     #[error("the database keeps text as {0}: only UTF-8 is supported; create it anew with that encoding")]
     Encoding(String),

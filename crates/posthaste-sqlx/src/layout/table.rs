@@ -65,6 +65,9 @@ pub(crate) trait Table: fmt::Debug + Send + Sync {
     /// These were delivered. Answers those whose rows say so now; anybody may call it.
     async fn delivered(&self, keys: &[Key], on_done: OnDone) -> Result<HashSet<EventId>, StoreError>;
 
+    /// Writes nothing, as if something had been delivered: whether the server can be reached, and takes it.
+    async fn write_nothing(&self) -> Result<(), StoreError>;
+
     /// Counts failed attempts and decides, on the table's own count, which rows are given up.
     async fn failed(&self, failures: &[Failure]) -> Result<Option<HashMap<EventId, Counted>>, StoreError>;
 

@@ -279,6 +279,29 @@ impl Words {
         set.join(", ")
     }
 
+    /// What is written back into a row that was delivered or given up, into none: a server that refuses this would
+    /// refuse it after a delivery.
+    pub(crate) fn write_nothing(&self, table: &str) -> String {
+        let written = [Field::Status, Field::SentAt, Field::Error, Field::Attempts];
+        let set: Vec<String> = written
+            .into_iter()
+            .filter_map(|field| self.bare(field))
+            .map(|(column, _)| format!("{column} = {column}"))
+            .collect();
+        match self.layout.ending() {
+            Ending::Deleted => format!("DELETE FROM {table} WHERE FALSE"),
+            _ => format!("UPDATE {table} AS t SET {} WHERE FALSE", set.join(", ")),
+        }
+    }
+
+    /// The right that this needs beside SELECT.
+    pub(crate) fn right(&self) -> &'static str {
+        match self.layout.ending() {
+            Ending::Deleted => "DELETE",
+            _ => "UPDATE",
+        }
+    }
+
     /// The database's clock as this type of column has it.
     pub(crate) fn clock(&self, kind: Kind) -> &'static str {
         (self.dialect.clock)(kind)

@@ -4,14 +4,16 @@
 
 use std::time::Duration;
 
-use posthaste::Admin as _;
 use posthaste::store::{
-    Claim, ClaimOrder, LeaseToken, Owner, Purge, Purgeable, Settled, Store as _, Verdict,
+    Claim, ClaimOrder, Lease, LeaseToken, OnDone, Owner, Purge, Purgeable, Settle, Settled, Settlement,
+    Store as _, Verdict,
 };
+use posthaste::{Admin as _, EventId};
 use posthaste_sqlx::layout::Layout;
 
 use crate::layout::cases::*;
-use crate::layout::{ORDER_SERVICE, builder};
+use crate::layout::{ORDER_SERVICE, builder, builder_at};
+use crate::support::silence::Proxy;
 use crate::support::*;
 
 /// The tests of this file.
@@ -22,6 +24,7 @@ macro_rules! layout_engine_tests {
             (),
             engine_purges_nothing_unless_it_was_told_to,
             late_outcome_of_a_row_is_not_that_of_another_with_its_id,
+            store_without_its_server_settles_nothing,
         );
     };
 }
@@ -72,6 +75,24 @@ pub(crate) async fn late_outcome_of_a_row_is_not_that_of_another_with_its_id() {
     let second = claim(&store, 9).await;
     assert_eq!(settle(&store, &second, Verdict::Done).await, [Settled::Done]);
     assert_eq!((status(7).await, status(8).await), ("SENT".to_owned(), "SENT".to_owned()));
+    store.close().await;
+    db.close().await;
+}
+
+/// An engine asks so whether the store refuses one outcome, or is away: then what was delivered is told later.
+pub(crate) async fn store_without_its_server_settles_nothing() {
+    let db = Db::new().await;
+    db.execute(ORDER_SERVICE).await;
+    let proxy = Proxy::start(server().get_port()).await;
+    let store = open(&db, Layout::order_service()).await;
+    let cut_off = builder_at(&db, Layout::order_service(), proxy.port()).connect().await.unwrap();
+    drop(proxy);
+    let lease = Lease { id: EventId::uuid_v7(), seq: -1, token: LeaseToken::random() };
+    let verdict = Verdict::Deferred { delay: Duration::ZERO };
+    let (owner, probe) = (Owner::from("tester"), [Settlement { lease, verdict, delivered: Vec::new() }]);
+    let settle = Settle { owner: &owner, settlements: &probe, on_done: OnDone::Keep, now: None };
+    assert_eq!(store.settle(&settle).await.unwrap(), [Settled::Stale]);
+    assert!(cut_off.settle(&settle).await.is_err(), "nobody can say that the store works");
     store.close().await;
     db.close().await;
 }

@@ -23,6 +23,11 @@ pub(crate) fn builder(db: &Db, layout: Layout) -> LayoutStoreBuilder {
     LayoutStore::mysql(&db.options, layout)
 }
 
+/// The same by way of another port of this host.
+pub(crate) fn builder_at(db: &Db, layout: Layout, port: u16) -> LayoutStoreBuilder {
+    LayoutStore::mysql(&db.options.clone().host("127.0.0.1").port(port), layout)
+}
+
 /// Ends the sessions of the stores of this test, and those of its own pool.
 pub(crate) async fn end_sessions(db: &Db) {
     let ids = "SELECT GROUP_CONCAT(id) FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()";

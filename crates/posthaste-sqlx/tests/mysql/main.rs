@@ -8,6 +8,7 @@ mod diagnose;
 mod grants;
 mod layout;
 mod layout_engine;
+mod layout_open;
 mod open;
 mod payloads;
 mod rows;

@@ -24,6 +24,11 @@ pub(crate) fn builder(db: &Db, layout: Layout) -> LayoutStoreBuilder {
     LayoutStore::postgres(&options, layout).schema(db.schema.clone())
 }
 
+/// The same by way of another port of this host.
+pub(crate) fn builder_at(db: &Db, layout: Layout, port: u16) -> LayoutStoreBuilder {
+    LayoutStore::postgres(&server().host("127.0.0.1").port(port), layout).schema(db.schema.clone())
+}
+
 /// Ends the sessions of the stores of this test.
 pub(crate) async fn end_sessions(db: &Db) {
     assert!(terminate(&format!("application_name = '{}: posthaste layout'", db.schema)).await > 0);

@@ -40,6 +40,10 @@ FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name =
 const HELD: &str =
     "SELECT IS_USED_LOCK(CONCAT('posthaste:', SHA1(CONCAT(DATABASE(), '.', ?)))) <=> CONNECTION_ID()";
 
+/// The user as a GRANT names it.
+const USER: &str = "SELECT CONCAT(QUOTE(SUBSTRING_INDEX(CURRENT_USER(), '@', 1)), '@', \
+  QUOTE(SUBSTRING_INDEX(CURRENT_USER(), '@', -1)))";
+
 const READ_ONLY: &str = "SELECT CAST(@@read_only AS SIGNED)";
 
 /// A session keeps its lock until the server ends it, by default after eight silent hours. A machine that vanished is
@@ -77,16 +81,15 @@ impl LayoutTable {
             return Err(OpenError::NoForeignTable { table, server: server.to_string() });
         }
         let words = Words::new(layout, &columns::DIALECT, &columns)?;
-        let only_reads: i64 =
-            sqlx::query_scalar(READ_ONLY).fetch_one(&mut connection).await.map_err(failed)?;
-        if only_reads != 0 && !read_only {
-            return Err(OpenError::ReadOnlyServer { server: server.to_string() });
+        let texts = Texts::new(&words, &place.text("`{table}`"));
+        if !read_only {
+            check_rights(&mut connection, &words, &texts, &server).await?;
         }
         let _ = connection.close().await;
         Ok(Self {
             session: Session::new(options.clone(), &[SETTINGS, SIGNS_OF_LIFE]),
             few: Few::new(options, 4).with_settings(SETTINGS).unharmed_by(is_contention),
-            texts: Texts::new(&words, &place.text("`{table}`")),
+            texts,
             words,
             lock: name,
             server,
@@ -247,6 +250,12 @@ impl Table for LayoutTable {
         Ok(done)
     }
 
+    async fn write_nothing(&self) -> Result<(), StoreError> {
+        let text = &self.texts.nothing;
+        self.anywhere(async |connection| ready::<MySql>(text).execute(connection).await).await?;
+        Ok(())
+    }
+
     async fn failed(&self, failures: &[Failure]) -> Result<Option<HashMap<EventId, Counted>>, StoreError> {
         self.as_leader(async |connection| {
             let mut all = HashMap::new();
@@ -319,6 +328,29 @@ async fn together<T>(
             Err(error)
         }
     }
+}
+
+/// Whether this user may write back what becomes of events.
+async fn check_rights(
+    connection: &mut MySqlConnection,
+    words: &Words,
+    texts: &Texts,
+    server: &str,
+) -> Result<(), OpenError> {
+    let failed = |error| explain(error, server);
+    let only_reads: i64 = sqlx::query_scalar(READ_ONLY).fetch_one(&mut *connection).await.map_err(failed)?;
+    if only_reads != 0 {
+        return Err(OpenError::ReadOnlyServer { server: server.to_owned() });
+    }
+    let Err(error) = ready::<MySql>(&texts.nothing).execute(&mut *connection).await else { return Ok(()) };
+    let source = match explain(error, server) {
+        OpenError::NotAllowed { source, .. } => source,
+        other => return Err(other),
+    };
+    let user: String = sqlx::query_scalar(USER).fetch_one(connection).await.map_err(failed)?;
+    let (server, right) = (server.to_owned(), words.right());
+    let grant = format!("GRANT SELECT, {right} ON {} TO {user}", texts.table);
+    Err(OpenError::NotGranted { table: words.layout.table_name().clone(), server, grant, source })
 }
 
 fn column_of(row: &MySqlRow) -> Result<Column, sqlx::Error> {

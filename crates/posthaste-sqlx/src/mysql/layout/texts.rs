@@ -1,6 +1,8 @@
 //! The statements of the engine about a foreign table, put together once when it is opened. A statement about a list
 //! of keys has `{keys}` in it, where their places go.
 
+use std::sync::Arc;
+
 use crate::layout::text::Words;
 use crate::layout::{Ending, Field, State};
 
@@ -20,6 +22,8 @@ pub(super) struct Texts {
     pub(super) keep: String,
     pub(super) delete: String,
     pub(super) archive: String,
+    /// As if something had been delivered.
+    pub(super) nothing: Arc<str>,
     /// Those of some keys whose rows are pending, locked until the transaction ends.
     pub(super) still_pending: String,
     /// One failed attempt: the limit and the error come before the key.
@@ -66,6 +70,7 @@ impl Texts {
                 Some(_) => ended(State::Archived),
                 None => keep.clone(),
             },
+            nothing: words.write_nothing(table).into(),
             still_pending: format!(
                 "SELECT {id}, {} FROM {table} AS t WHERE {listed} AND {pending} FOR UPDATE",
                 parts.join(", ")

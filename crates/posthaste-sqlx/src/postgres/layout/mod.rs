@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use posthaste::store::{Claim, OnDone};
 use posthaste::{EventId, StoreError};
 use posthaste_sql::Place;
+use sqlx::error::DatabaseError;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{ConnectOptions as _, PgConnection, Postgres, Row as _};
@@ -44,8 +45,10 @@ const COLUMNS: &str = "SELECT a.attname::text,
 FROM pg_attribute AS a JOIN pg_type AS y ON y.oid = a.atttypid
 WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped";
 
-const RIGHTS: &str = "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::bool,
-  has_any_column_privilege(to_regclass($1), 'UPDATE') OR has_table_privilege(to_regclass($1), 'DELETE')";
+const ONLY_READS: &str = "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::bool";
+
+/// The code of the error for a right that is missing.
+const NOT_GRANTED: &str = "42501";
 
 const SETTINGS: [(&str, &str); 2] = [("jit", "off"), ("statement_timeout", "30s")];
 
@@ -90,13 +93,7 @@ impl LayoutTable {
         }
         let words = Words::new(layout, &columns::DIALECT, &columns)?;
         if !read_only {
-            let rights = sqlx::query(RIGHTS).bind(&table).fetch_one(&mut connection).await.map_err(failed)?;
-            let server = server.to_string();
-            match (rights.try_get(0).map_err(failed)?, rights.try_get(1).map_err(failed)?) {
-                (true, _) => return Err(OpenError::ReadOnlyServer { server }),
-                (false, false) => return Err(OpenError::OnlyReads { server }),
-                (false, true) => {}
-            }
+            check_rights(&mut connection, &words, &table, &server).await?;
         }
         let mut other = options.connect().await.map_err(failed)?;
         if is_pooled(&mut connection, &mut other).await.map_err(failed)? {
@@ -232,6 +229,12 @@ impl Table for LayoutTable {
         ids(&rows.await?).map_err(|error| self.failed(error))
     }
 
+    async fn write_nothing(&self) -> Result<(), StoreError> {
+        let text = &self.texts.nothing;
+        self.anywhere(async |connection| ready::<Postgres>(text).execute(connection).await).await?;
+        Ok(())
+    }
+
     async fn failed(&self, failures: &[Failure]) -> Result<Option<HashMap<EventId, Counted>>, StoreError> {
         let keys: Vec<Key> = failures.iter().map(|failure| failure.key.clone()).collect();
         let errors: Vec<String> =
@@ -280,6 +283,29 @@ impl Table for LayoutTable {
         self.session.close().await;
         self.few.close().await;
     }
+}
+
+/// Whether this user may write back what becomes of events. A plan is enough to know, and sets off no trigger.
+async fn check_rights(
+    connection: &mut PgConnection,
+    words: &Words,
+    table: &str,
+    server: &str,
+) -> Result<(), OpenError> {
+    let failed = |error| explain(error, server);
+    if sqlx::query_scalar(ONLY_READS).fetch_one(&mut *connection).await.map_err(failed)? {
+        return Err(OpenError::ReadOnlyServer { server: server.to_owned() });
+    }
+    let text: Arc<str> = format!("EXPLAIN {}", words.write_nothing(table)).into();
+    let Err(source) = ready::<Postgres>(&text).execute(&mut *connection).await else { return Ok(()) };
+    if source.as_database_error().and_then(DatabaseError::code).as_deref() != Some(NOT_GRANTED) {
+        return Err(explain(source, server));
+    }
+    let user = sqlx::query_scalar("SELECT quote_ident(current_user)").fetch_one(connection).await;
+    let user: String = user.map_err(failed)?;
+    let (server, right) = (server.to_owned(), words.right());
+    let grant = format!("GRANT SELECT, {right} ON {table} TO {user}");
+    Err(OpenError::NotGranted { table: words.layout.table_name().clone(), server, grant, source })
 }
 
 fn column_of(row: &PgRow) -> Result<Column, sqlx::Error> {

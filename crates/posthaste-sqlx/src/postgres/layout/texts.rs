@@ -19,6 +19,8 @@ pub(super) struct Texts {
     pub(super) keep: Arc<str>,
     pub(super) delete: Arc<str>,
     pub(super) archive: Arc<str>,
+    /// As if something had been delivered.
+    pub(super) nothing: Arc<str>,
     /// Failed attempts, with their errors and limits.
     pub(super) count: Arc<str>,
     /// Rows that are given up, with their reasons.
@@ -65,6 +67,7 @@ impl Texts {
             },
             keep: keep.into(),
             delete: delete.into(),
+            nothing: words.write_nothing(table).into(),
             count: count(words, table, &pending, &id).into(),
             give_up: give_up(words, table, &pending, &id).into(),
         }

@@ -1,0 +1,36 @@
+//! What must be so before anything is delivered from an outbox table of others, on MySQL and MariaDB.
+
+use posthaste_sqlx::layout::{Layout, LayoutStore, LayoutStoreBuilder};
+
+use crate::support::*;
+
+#[macro_use]
+#[path = "../cases/layout_open.rs"]
+mod cases;
+
+layout_open_tests!("needs MariaDB: cargo xtask test");
+
+/// A user without rights.
+pub(crate) struct User {
+    pub(crate) name: String,
+}
+
+impl User {
+    pub(crate) async fn new(_: &Db) -> Self {
+        let name = format!("u{:016x}", fastrand::u64(..));
+        administrate(&format!("CREATE USER {name}@'%'")).await;
+        Self { name }
+    }
+
+    pub(crate) async fn grant(&self, db: &Db, rights: &str, table: &str) {
+        administrate(&format!("GRANT {rights} ON {}.{table} TO {}@'%'", db.name, self.name)).await;
+    }
+
+    pub(crate) async fn drop(&self, _: &Db) {
+        drop_user(&self.name).await;
+    }
+}
+
+pub(crate) fn as_user(db: &Db, user: &User, layout: Layout) -> LayoutStoreBuilder {
+    LayoutStore::mysql(&db.options.clone().username(&user.name), layout)
+}
