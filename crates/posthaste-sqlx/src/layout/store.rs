@@ -1,6 +1,7 @@
 //! The engine's door to a foreign table.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -32,14 +33,16 @@ struct Inner {
     kept: Mutex<Kept>,
     /// Whether this process delivered when it last looked, to say when that changes.
     leads: Mutex<Option<bool>>,
+    /// Whether so many rows were aside at the last look that nothing was claimed, to say when that begins.
+    is_full: AtomicBool,
     /// Whether the engine may purge.
     purges: bool,
 }
 
 impl LayoutStore {
     pub(super) fn new(table: impl Table + 'static, purges: bool) -> Self {
-        let (kept, leads) = (Mutex::default(), Mutex::default());
-        Self(Arc::new(Inner { table: Box::new(table), kept, leads, purges }))
+        let (kept, leads, is_full) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
+        Self(Arc::new(Inner { table: Box::new(table), kept, leads, is_full, purges }))
     }
 
     /// The layout that it was opened with.
@@ -75,6 +78,21 @@ impl LayoutStore {
             true => tracing::info!(%table, "this process delivers from the table: it has its lock"),
             false => tracing::info!(%table, "standing by: this process has not the lock of the table"),
         }
+    }
+
+    /// Whether no further row can be put aside. Says when that begins: from outside it looks as if nothing were due.
+    fn is_full(&self, aside: usize) -> bool {
+        let is_full = aside >= Kept::MOST;
+        let was_full = self.0.is_full.swap(is_full, Ordering::Relaxed);
+        if is_full && !was_full {
+            let table = self.layout().table_name();
+            tracing::warn!(
+                %table, waiting = aside,
+                "nothing is claimed until some of the events that wait are due: more cannot be kept aside; mend the \
+                 destination that they wait for, or take away what it never takes"
+            );
+        }
+        is_full
     }
 
     /// The lock is not ours, so nothing here is held any more: another process may have it, or have had it.
@@ -295,7 +313,7 @@ impl Store for LayoutStore {
             kept.prune(now);
             kept.aside(now)
         };
-        if claim.limit == 0 || aside >= Kept::MOST {
+        if self.is_full(aside) || claim.limit == 0 {
             return Ok(Claimed::default());
         }
         let choose = |newly: bool, keys: Vec<Key>| {

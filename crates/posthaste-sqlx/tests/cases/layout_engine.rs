@@ -5,14 +5,15 @@
 use std::time::Duration;
 
 use posthaste::store::{
-    Claim, ClaimOrder, Lease, LeaseToken, OnDone, Owner, Purge, Purgeable, Settle, Settled, Settlement,
-    Store as _, Verdict,
+    Claim, ClaimOrder, Lease, LeaseToken, OnDone, Owner, Park, Purge, Purgeable, Settle, Settled, Settlement,
+    Store as _, Unpark, Verdict,
 };
 use posthaste::{Admin as _, EventId};
 use posthaste_sqlx::layout::Layout;
 
 use crate::layout::cases::*;
 use crate::layout::{ORDER_SERVICE, builder, builder_at};
+use crate::support::log::Lines;
 use crate::support::silence::Proxy;
 use crate::support::*;
 
@@ -25,6 +26,7 @@ macro_rules! layout_engine_tests {
             engine_purges_nothing_unless_it_was_told_to,
             late_outcome_of_a_row_is_not_that_of_another_with_its_id,
             store_without_its_server_settles_nothing,
+            store_that_can_put_nothing_more_aside_says_so_once,
         );
     };
 }
@@ -93,6 +95,33 @@ pub(crate) async fn store_without_its_server_settles_nothing() {
     let settle = Settle { owner: &owner, settlements: &probe, on_done: OnDone::Keep, now: None };
     assert_eq!(store.settle(&settle).await.unwrap(), [Settled::Stale]);
     assert!(cut_off.settle(&settle).await.is_err(), "nobody can say that the store works");
+    store.close().await;
+    db.close().await;
+}
+
+pub(crate) async fn store_that_can_put_nothing_more_aside_says_so_once() {
+    let (db, store) = orders().await;
+    write_orders(&db, 0, 10_001).await;
+    let lines = Lines::keep();
+    let warnings = || lines.text().matches("nothing is claimed until").count();
+    let owner = Owner::from("tester");
+    for times in 1..=2 {
+        let claimed = claim(&store, 10_000).await;
+        assert_eq!((claimed.events.len(), warnings()), (10_000, times - 1));
+        let leases: Vec<_> = claimed.events.iter().map(|event| event.lease.clone()).collect();
+        let park = Park { owner: &owner, leases: &leases, route: "mail", duration: LEASE, now: None };
+        store.park(&park).await.unwrap();
+        for _ in 0..3 {
+            assert_eq!(
+                claim(&store, 1).await.events.len(),
+                0,
+                "one more waits, but there is no place for it"
+            );
+        }
+        assert_eq!(warnings(), times, "{}", lines.text());
+        store.unpark(&Unpark { route: "mail", limit: 10_000, now: None }).await.unwrap();
+    }
+    assert!(lines.text().contains("waiting=10000"), "{}", lines.text());
     store.close().await;
     db.close().await;
 }
