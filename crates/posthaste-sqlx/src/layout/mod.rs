@@ -20,6 +20,7 @@
 //! ```
 
 mod admin;
+pub(crate) mod catalogue;
 pub(crate) mod counts;
 pub(crate) mod filter;
 mod kept;

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use super::catalogue::{Catalogue, Column};
 use super::{Ending, Field, Layout, State};
 use crate::OpenError;
 
@@ -90,7 +91,8 @@ impl Kind {
 
     /// Whether rows can be looked up by such a column.
     fn is_key(self) -> bool {
-        matches!(self, Self::Text | Self::Uuid | Self::UuidBytes | Self::Integer)
+        let is_time = matches!(self, Self::Time | Self::ZonedTime);
+        is_time || matches!(self, Self::Text | Self::Uuid | Self::UuidBytes | Self::Integer)
     }
 
     fn what_fits(field: Field) -> &'static str {
@@ -116,30 +118,19 @@ pub(crate) struct Words {
     error_chars: Option<usize>,
 }
 
-/// A column as the catalogue has it.
-#[derive(Clone, Debug)]
-pub(crate) struct Column {
-    pub(crate) name: String,
-    /// Its type; of an enumeration `enum(` and all its values between quotes.
-    pub(crate) kind: String,
-    /// The most characters that it takes, if there is a limit.
-    pub(crate) chars: Option<usize>,
-}
-
 impl Words {
-    /// `columns` are those of the table. An error names every column that is missing or cannot be used, and every
-    /// value that the status cannot have.
+    /// An error names every column that is missing or cannot be used, every value that the status cannot have, and
+    /// what is wrong with the key.
     pub(crate) fn new(
         layout: &Layout,
         dialect: &'static Dialect,
-        columns: &[Column],
+        catalogue: &Catalogue,
     ) -> Result<Self, OpenError> {
-        let typed: HashMap<&str, &Column> = columns.iter().map(|column| (&*column.name, column)).collect();
         let mut wrong = Vec::new();
         let mut kinds = HashMap::new();
         let fields = Field::ALL.into_iter().filter_map(|field| Some((Some(field), layout.column_of(field)?)));
         for (field, column) in fields.chain(layout.key_columns().into_iter().map(|column| (None, column))) {
-            let Some(found) = typed.get(column.as_str()) else {
+            let Some(found) = catalogue.column(column.as_str()) else {
                 wrong.push(format!("there is no column {column}"));
                 continue;
             };
@@ -147,13 +138,13 @@ impl Words {
             match kind.filter(|kind| field.map_or(kind.is_key(), |field| kind.fits(field))) {
                 Some(kind) => drop(kinds.insert(column.to_string(), kind)),
                 None => {
-                    let wanted = field.map_or("text, a UUID or a whole number", Kind::what_fits);
+                    let wanted = field.map_or("text, a UUID, a whole number or a time", Kind::what_fits);
                     wrong.push(format!("the column {column} is {} and should be {wanted}", found.kind));
                 }
             }
         }
         wrong.dedup();
-        let column = |field| typed.get(layout.column_of(field)?.as_str()).copied();
+        let column = |field| catalogue.column(layout.column_of(field)?.as_str());
         if let Some(status) = column(Field::Status) {
             let values = State::ALL.into_iter().filter_map(|state| layout.value_of(state));
             let refused =
@@ -164,6 +155,7 @@ impl Words {
                 }),
             );
         }
+        wrong.extend(catalogue.doubts_about_the_key(layout));
         let error_chars = column(Field::Error).and_then(|error| error.chars);
         match wrong.is_empty() {
             true => Ok(Self { layout: layout.clone(), dialect, kinds, error_chars }),
@@ -346,13 +338,36 @@ mod tests {
         },
     };
 
-    fn columns(all: &[(&str, &str)]) -> Vec<Column> {
+    fn columns(all: &[(&str, &str)]) -> Catalogue {
         let column = |(name, kind): &(&str, &str)| Column {
             name: (*name).to_owned(),
             kind: (*kind).to_owned(),
             chars: Some(6),
+            nullable: false,
         };
-        all.iter().map(column).collect()
+        Catalogue { columns: all.iter().map(column).collect(), unique: Some(vec![vec!["id".to_owned()]]) }
+    }
+
+    #[test]
+    fn key_that_does_not_tell_rows_apart_is_refused() {
+        let found = columns(&[("id", "int"), ("type", "text"), ("payload", "text"), ("part", "int")]);
+        let layout = Layout::debezium().without(Field::AggregateType).without(Field::AggregateId);
+        let both = layout.clone().key(["part", "id"].map(|name| name.parse().unwrap()));
+        let refused = |layout: &Layout, unique: Option<&[&[&str]]>, nullable: bool| {
+            let names = |index: &&[&str]| index.iter().map(|name| (*name).to_owned()).collect();
+            let unique = unique.map(|unique| unique.iter().map(names).collect());
+            let mut found = Catalogue { unique, ..found.clone() };
+            found.columns[0].nullable = nullable;
+            Words::new(layout, &DIALECT, &found).err().map(|error| error.to_string()).unwrap_or_default()
+        };
+        assert_eq!(refused(&layout, Some(&[&["part"], &["id"]]), false), "");
+        assert_eq!(refused(&both, Some(&[&["id", "part"]]), false), "");
+        assert_eq!(refused(&both, Some(&[&["id"]]), false), "", "a part of the key is enough");
+        assert_eq!(refused(&layout, None, true), "", "nobody knows of a view");
+        let same = refused(&layout, Some(&[&["id", "part"], &["part"]]), false);
+        assert!(same.contains("the same id") && same.contains("primary key"), "{same}");
+        assert!(refused(&layout, Some(&[]), false).contains("the same id"));
+        assert!(refused(&layout, Some(&[&["id"]]), true).contains("the column id of its key can be NULL"));
     }
 
     #[test]

@@ -2,17 +2,25 @@
 
 #![allow(clippy::unwrap_used, reason = "all of it is tests")]
 
+use posthaste::store::{Settled, Verdict};
 use posthaste_sqlx::OpenError;
-use posthaste_sqlx::layout::Layout;
+use posthaste_sqlx::layout::{Field, Layout, State};
 
-use super::{User, as_user};
-use crate::layout::{DEBEZIUM, ORDER_SERVICE};
+use super::{PARTITIONED, User, as_user};
+use crate::layout::cases::*;
+use crate::layout::{DEBEZIUM, ORDER_SERVICE, builder};
 use crate::support::*;
 
 /// The tests of this file.
 macro_rules! layout_open_tests {
     ($ignored:literal) => {
-        crate::server_tests!($ignored, (), right_that_is_missing_is_noticed_before_anything_is_delivered,);
+        crate::server_tests!(
+            $ignored,
+            (),
+            right_that_is_missing_is_noticed_before_anything_is_delivered,
+            key_that_does_not_tell_rows_apart_is_refused,
+            row_of_a_partitioned_table_is_found_by_its_id_and_time,
+        );
     };
 }
 
@@ -46,5 +54,55 @@ pub(crate) async fn right_that_is_missing_is_noticed_before_anything_is_delivere
         opened(layout).await.expect("all rights");
     }
     user.drop(&db).await;
+    db.close().await;
+}
+
+/// The layout of a table with these columns only.
+fn small(table: &str) -> Layout {
+    let columns =
+        [(Field::Id, "id"), (Field::EventType, "kind"), (Field::Payload, "body"), (Field::Status, "state")];
+    described(table, &columns, &[(State::Pending, "NEW"), (State::Sent, "SENT")])
+}
+
+pub(crate) async fn key_that_does_not_tell_rows_apart_is_refused() {
+    let db = Db::new().await;
+    let rest =
+        "kind VARCHAR(9) NOT NULL, body VARCHAR(9) NOT NULL, state VARCHAR(9) NOT NULL, part INT NOT NULL";
+    for (table, id, keys) in [
+        ("bare", "NOT NULL", vec![]),
+        ("ordinary", "NOT NULL", vec!["CREATE INDEX of_ordinary ON ordinary (id)"]),
+        ("wide", "NOT NULL", vec!["ALTER TABLE wide ADD PRIMARY KEY (id, part)"]),
+        ("empty", "NULL", vec!["CREATE UNIQUE INDEX of_empty ON empty (id)"]),
+    ] {
+        db.execute(&format!("CREATE TABLE {table} (id INT {id}, {rest})")).await;
+        for statement in keys {
+            db.execute(statement).await;
+        }
+        let error = builder(&db, small(table)).connect().await.expect_err(table).to_string();
+        let expected =
+            if id == "NULL" { "id of its key can be NULL" } else { "rows from having the same id" };
+        assert!(error.contains(expected), "{table}: {error}");
+    }
+    let both = small("wide").key(["id", "part"].map(|name| name.parse().unwrap()));
+    builder(&db, both).connect().await.expect("the primary key").close().await;
+    db.execute("CREATE UNIQUE INDEX only_of_bare ON bare (id)").await;
+    builder(&db, small("bare")).connect().await.expect("a unique index").close().await;
+    db.execute("CREATE VIEW seen AS SELECT * FROM wide").await;
+    builder(&db, small("seen")).connect().await.expect("a view").close().await;
+    db.close().await;
+}
+
+/// Such a table cannot have a unique index without the column that it is partitioned by.
+pub(crate) async fn row_of_a_partitioned_table_is_found_by_its_id_and_time() {
+    let db = Db::new().await;
+    db.execute(PARTITIONED).await;
+    db.execute("INSERT INTO parted VALUES (7, '2026-01-01 00:00:00.123457', 'A', '{}', 'NEW')").await;
+    let layout = small("parted").column(Field::CreatedAt, "at".parse().unwrap());
+    let store = open(&db, layout.key(["id", "at"].map(|name| name.parse().unwrap()))).await;
+    let claimed = claim(&store, 9).await;
+    assert_eq!(ids_of(&claimed), ["7"]);
+    assert_eq!(settle(&store, &claimed, Verdict::Done).await, [Settled::Done]);
+    assert_eq!(db.int("SELECT count(*) FROM parted WHERE state = 'SENT'").await, 1);
+    store.close().await;
     db.close().await;
 }

@@ -2,6 +2,7 @@
 
 use posthaste_sqlx::layout::{Layout, LayoutStore, LayoutStoreBuilder};
 
+use crate::layout::{ORDER_SERVICE, builder};
 use crate::support::*;
 
 #[macro_use]
@@ -9,6 +10,10 @@ use crate::support::*;
 mod cases;
 
 layout_open_tests!("needs PostgreSQL: cargo xtask test");
+
+pub(crate) const PARTITIONED: &str = "CREATE TABLE parted (id BIGINT NOT NULL, at TIMESTAMPTZ NOT NULL,
+  kind TEXT NOT NULL, body TEXT NOT NULL, state TEXT NOT NULL, PRIMARY KEY (id, at)) PARTITION BY RANGE (at);
+CREATE TABLE parted_2026 PARTITION OF parted FOR VALUES FROM ('2026-01-01') TO ('2027-01-01')";
 
 /// A user without rights.
 pub(crate) struct User {
@@ -33,4 +38,23 @@ impl User {
 
 pub(crate) fn as_user(db: &Db, user: &User, layout: Layout) -> LayoutStoreBuilder {
     LayoutStore::postgres(&server().username(&user.name), layout).schema(db.schema.clone())
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn index_of_some_rows_or_of_an_expression_makes_no_key() {
+    let db = Db::new().await;
+    db.execute(ORDER_SERVICE).await;
+    db.execute(
+        "ALTER TABLE outbox DROP CONSTRAINT outbox_pkey;
+         CREATE UNIQUE INDEX ON outbox (id) WHERE status = 'NEW';
+         CREATE UNIQUE INDEX ON outbox ((id::text), id);
+         CREATE UNIQUE INDEX ON outbox (id, created_at)",
+    )
+    .await;
+    let error = builder(&db, Layout::order_service()).connect().await.expect_err("no key").to_string();
+    assert!(error.contains("rows from having the same id"), "{error}");
+    db.execute("CREATE UNIQUE INDEX ON outbox (id) INCLUDE (status)").await;
+    builder(&db, Layout::order_service()).connect().await.expect("a key").close().await;
+    db.close().await;
 }

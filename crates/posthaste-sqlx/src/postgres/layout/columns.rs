@@ -60,6 +60,8 @@ pub(super) fn key_type(kind: Kind) -> &'static str {
     match kind {
         Kind::Uuid => "uuid",
         Kind::Integer => "int8",
+        Kind::Time => "timestamp",
+        Kind::ZonedTime => "timestamptz",
         _ => "text",
     }
 }
