@@ -50,17 +50,33 @@ impl Conditions {
         this
     }
 
-    /// Rows that ended, or were written, at least so long ago.
+    /// Rows that ended, or were written, at least so long ago. None ended before it was written, and by the time of
+    /// that there is an index; a row that was given up has no other.
     pub(crate) fn older_than(&mut self, words: &Words, age: std::time::Duration) {
         const LONGEST: i64 = 1000 * 365 * 24 * 3600 * 1_000_000;
         let micros = i64::try_from(age.as_micros()).unwrap_or(LONGEST).min(LONGEST);
-        match words.ended() {
-            Some((column, kind)) => {
-                let place = self.bind(words, Value::Micros(micros));
-                self.plain(format!("{column} <= {}", (words.dialect.before)(words.clock(kind), &place)));
-            }
-            None => self.plain("FALSE".to_owned()),
+        let (created, sent) = (words.column(Field::CreatedAt), words.column(Field::SentAt));
+        let is_created = created.is_some();
+        if !is_created && sent.is_none() {
+            self.plain("FALSE".to_owned());
         }
+        if let Some((column, kind)) = created {
+            let moment = self.ago(words, kind, micros);
+            self.plain(format!("{column} <= {moment}"));
+        }
+        if let Some((column, kind)) = sent {
+            let moment = self.ago(words, kind, micros);
+            self.plain(match is_created {
+                true => format!("({column} IS NULL OR {column} <= {moment})"),
+                false => format!("{column} <= {moment}"),
+            });
+        }
+    }
+
+    /// The moment so many microseconds ago, as a column of this type has it.
+    fn ago(&mut self, words: &Words, kind: Kind, micros: i64) -> String {
+        let place = self.bind(words, Value::Micros(micros));
+        (words.dialect.before)(words.clock(kind), &place)
     }
 
     pub(crate) fn and(mut self, condition: String) -> Self {

@@ -12,6 +12,8 @@ use crate::OpenError;
 pub(crate) struct Dialect {
     /// Around names.
     pub(crate) quote: char,
+    /// Before a column that is set.
+    pub(crate) set_in: &'static str,
     /// The place of the n-th value that is bound.
     pub(crate) place: fn(usize) -> String,
     /// A column as text.
@@ -60,6 +62,8 @@ pub(crate) struct Changing {
 )]
 pub(crate) enum Kind {
     Text,
+    /// Text that is filled up with blanks, which mean nothing.
+    PaddedText,
     Json,
     Bytes,
     Uuid,
@@ -78,21 +82,21 @@ pub(crate) enum Kind {
 impl Kind {
     /// Whether a column of this type can hold this field.
     fn fits(self, field: Field) -> bool {
+        let is_text = matches!(self, Self::Text | Self::PaddedText);
         match field {
-            Field::Payload => matches!(self, Self::Text | Self::Json | Self::Bytes),
-            Field::Headers => matches!(self, Self::Text | Self::Json),
+            Field::Payload => is_text || matches!(self, Self::Json | Self::Bytes),
+            Field::Headers => is_text || self == Self::Json,
             Field::CreatedAt | Field::SentAt => matches!(self, Self::Time | Self::ZonedTime),
             Field::Attempts | Field::SchemaVersion => self == Self::Integer,
-            Field::Status => matches!(self, Self::Text | Self::Choice | Self::Integer | Self::Boolean),
-            Field::Error => self == Self::Text,
-            _ => matches!(self, Self::Text | Self::Uuid | Self::UuidBytes | Self::Integer | Self::Choice),
+            Field::Status => is_text || matches!(self, Self::Choice | Self::Integer | Self::Boolean),
+            Field::Error => is_text,
+            _ => is_text || matches!(self, Self::Uuid | Self::UuidBytes | Self::Integer | Self::Choice),
         }
     }
 
     /// Whether rows can be looked up by such a column.
     fn is_key(self) -> bool {
-        let is_time = matches!(self, Self::Time | Self::ZonedTime);
-        is_time || matches!(self, Self::Text | Self::Uuid | Self::UuidBytes | Self::Integer)
+        !matches!(self, Self::Json | Self::Bytes | Self::Boolean | Self::Choice)
     }
 
     fn what_fits(field: Field) -> &'static str {
@@ -181,10 +185,10 @@ impl Words {
         Some((self.quoted(name.as_str()), self.kind(name.as_str())))
     }
 
-    /// The same without the table before it, as it stands where a value is set.
+    /// The same as it stands where a value is set.
     pub(crate) fn bare(&self, field: Field) -> Option<(String, Kind)> {
-        let name = self.layout.column_of(field)?;
-        Some((format!("{q}{name}{q}", q = self.dialect.quote), self.kind(name.as_str())))
+        let (name, Dialect { quote, set_in, .. }) = (self.layout.column_of(field)?, self.dialect);
+        Some((format!("{set_in}{quote}{name}{quote}"), self.kind(name.as_str())))
     }
 
     /// The columns of the key in one list.
@@ -229,20 +233,6 @@ impl Words {
         match self.column(Field::CreatedAt) {
             Some((column, _)) => column,
             None => self.key_names(),
-        }
-    }
-
-    /// The time by which a row that has ended is old.
-    pub(crate) fn ended(&self) -> Option<(String, Kind)> {
-        let times = [self.column(Field::SentAt), self.column(Field::CreatedAt)];
-        let known: Vec<(String, Kind)> = times.into_iter().flatten().collect();
-        match known.as_slice() {
-            [] => None,
-            [only] => Some(only.clone()),
-            [(sent, kind), (created, other), ..] if kind == other => {
-                Some((format!("COALESCE({sent}, {created})"), *kind))
-            }
-            [sent, ..] => Some(sent.clone()),
         }
     }
 
@@ -317,6 +307,7 @@ mod tests {
 
     static DIALECT: Dialect = Dialect {
         quote: '"',
+        set_in: "",
         place: |n| format!("${n}"),
         as_text: |column, _| format!("{column}::text"),
         as_key: |_, place| place.to_owned(),

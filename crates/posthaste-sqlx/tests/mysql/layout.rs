@@ -1,5 +1,8 @@
 //! Outbox tables of others, on MySQL and MariaDB.
 
+use posthaste::Admin;
+use posthaste::admin::{Filter, Replay};
+use posthaste::store::{Purge, Purgeable};
 use posthaste_sqlx::layout::{Field, Layout, LayoutStore, LayoutStoreBuilder, State};
 
 use crate::support::*;
@@ -72,4 +75,44 @@ pub(crate) async fn odd_table(db: &Db) -> (Layout, String) {
     ];
     let values = [(State::Pending, "waiting"), (State::Sent, "gone out"), (State::Failed, "lost")];
     (cases::described("Order", &columns, &values), "0193a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b".to_owned())
+}
+
+/// How many rows of the table were read, as MariaDB counts them.
+async fn rows_read(db: &Db) -> i64 {
+    let read = "SELECT COALESCE(MAX(rows_read), 0) FROM information_schema.table_statistics
+      WHERE table_schema = DATABASE() AND table_name = 'outbox_record'";
+    db.int(read).await
+}
+
+#[tokio::test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+async fn operators_change_a_few_rows_without_a_look_at_all_of_them() {
+    if !is_mariadb().await {
+        return; // MySQL counts only for all tables together.
+    }
+    administrate("SET GLOBAL userstat = 1").await;
+    let db = Db::new().await;
+    db.execute(OUTBOX_RECORD).await;
+    db.execute(
+        "INSERT INTO outbox_record (aggregate_id, event_id, status, topic, payload, schema_version, created_at, sent_at)
+           SELECT UUID(), UUID(), IF(seq % 2, 'FAILED', 'SENT'), 'orders', '{}', 1,
+             NOW(6) - INTERVAL 3 HOUR + INTERVAL seq SECOND, IF(seq % 2, NULL, NOW(6) - INTERVAL 2 HOUR)
+           FROM seq_1_to_6000;
+         ANALYZE TABLE outbox_record",
+    )
+    .await;
+    let store = builder(&db, Layout::outbox_record()).connect().await.expect("the table opens");
+    let purge = |what, archive, older_than| Purge { what, older_than, archive, limit: 10, now: None };
+    let before = rows_read(&db).await;
+    let archived = Admin::purge(&store, &purge(Purgeable::Done, true, HOUR), "ann").await;
+    let replayed = store.replay_all(&Filter::dead(), 10, &Replay::by("ann")).await;
+    let purged = Admin::purge(&store, &purge(Purgeable::Done, false, HOUR), "ann").await;
+    let kept = Admin::purge(&store, &purge(Purgeable::Dead, false, 4 * HOUR), "ann").await;
+    assert_eq!([archived, replayed, purged, kept].map(|rows| rows.expect("a change")), [10, 10, 10, 0]);
+    // What a session has read is known when it ends.
+    store.close().await;
+    until("the server has counted", async || rows_read(&db).await > before).await;
+    let read = rows_read(&db).await - before;
+    assert!(read < 300, "{read} rows were read to change thirty of them");
+    db.close().await;
 }

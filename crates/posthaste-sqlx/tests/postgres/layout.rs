@@ -1,5 +1,8 @@
 //! Outbox tables of others, on PostgreSQL.
 
+use posthaste::admin::Filter;
+use posthaste::store::{Purge, Purgeable, Settled, Verdict};
+use posthaste::{Admin, Status};
 use posthaste_sqlx::layout::{Field, Layout, LayoutStore, LayoutStoreBuilder, State};
 
 use crate::support::*;
@@ -75,7 +78,7 @@ pub(crate) async fn odd_table(db: &Db) -> (Layout, String) {
 // S0-09, S4-03, S4-07
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn claim_reads_the_index_of_status_and_time_and_not_the_table() {
+async fn claim_and_purge_read_the_index_of_status_and_time_and_not_the_table() {
     let db = Db::new().await;
     db.execute(ORDER_SERVICE).await;
     db.execute(
@@ -87,6 +90,8 @@ async fn claim_reads_the_index_of_status_and_time_and_not_the_table() {
     let scans = "SELECT coalesce(seq_scan, 0) FROM pg_stat_user_tables WHERE relid = 'outbox'::regclass";
     let read = "SELECT coalesce(idx_tup_read, 0) FROM pg_stat_user_indexes WHERE indexrelname = 'idx_outbox_status_created'
       AND schemaname = current_schema()";
+    let uses = "SELECT coalesce(idx_scan, 0) FROM pg_stat_user_indexes WHERE indexrelname = 'idx_outbox_status_created'
+      AND schemaname = current_schema()";
     let before = db.int(scans).await;
     let store = builder(&db, Layout::order_service()).connect().await.expect("the table opens");
     let claimed = cases::claim(&store, 100).await;
@@ -96,6 +101,75 @@ async fn claim_reads_the_index_of_status_and_time_and_not_the_table() {
     until("the server has counted", async || db.int(read).await > 0).await;
     assert!(db.int(read).await < 100, "ten rows wait, and about as many were read");
     assert_eq!(db.int(scans).await, before, "the table was not read from its beginning to its end");
+
+    let store = builder(&db, Layout::order_service()).connect().await.expect("the table opens");
+    let (known, archive) = (db.int(uses).await, false);
+    for what in [Purgeable::Done, Purgeable::Dead] {
+        let purge = Purge { what, older_than: HOUR, archive, limit: 1000, now: None };
+        assert_eq!(Admin::purge(&store, &purge, "ann").await.expect("a purge"), 0, "nothing is that old");
+    }
+    store.close().await;
+    until("the server has counted", async || db.int(uses).await >= known + 2).await;
+    assert!(db.int(read).await < 100, "many rows are kept, and none of them was read");
+    assert_eq!(db.int(scans).await, before, "the table was not read from its beginning to its end");
+    db.close().await;
+}
+
+/// A time without a zone beside one with a zone.
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn rows_are_purged_by_age_where_their_times_are_of_two_types() {
+    let db = Db::new().await;
+    db.execute(ORDER_SERVICE).await;
+    db.execute(
+        "ALTER TABLE outbox ALTER COLUMN sent_at TYPE TIMESTAMPTZ;
+         INSERT INTO outbox SELECT gen_random_uuid(), 'Order', gen_random_uuid(), 'OrderCreated', '{}', status,
+           created_at, sent_at FROM (VALUES
+             ('FAILED', now() - interval '2 h', NULL), ('FAILED', now(), NULL),
+             ('SENT', now() - interval '2 h', now() - interval '2 h'), ('SENT', now() - interval '2 h', NULL),
+             ('SENT', now() - interval '2 h', now())) AS v(status, created_at, sent_at)",
+    )
+    .await;
+    let store = builder(&db, Layout::order_service()).connect().await.expect("the table opens");
+    for (what, old) in [(Purgeable::Dead, 1), (Purgeable::Done, 2)] {
+        let purge = Purge { what, older_than: HOUR, archive: false, limit: 1000, now: None };
+        assert_eq!(Admin::purge(&store, &purge, "ann").await.expect("a purge"), old, "{what:?}");
+    }
+    store.close().await;
+    db.close().await;
+}
+
+/// The server compares such a column as what it is only with its own type, and fills it up with blanks.
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn rows_with_a_key_of_fixed_length_are_found_by_its_index() {
+    let db = Db::new().await;
+    db.execute(ORDER_SERVICE).await;
+    db.execute(
+        "ALTER TABLE outbox ALTER COLUMN id TYPE CHAR(40), ALTER COLUMN aggregate_id TYPE CHAR(40);
+         INSERT INTO outbox SELECT 'm-' || n, 'Order', 'o-' || n, 'OrderCreated', '{}',
+           'NEW', now() + n * interval '1 ms' FROM generate_series(1, 20000) AS n;
+         ANALYZE outbox",
+    )
+    .await;
+    let scans = "SELECT coalesce(seq_scan, 0) FROM pg_stat_user_tables WHERE relid = 'outbox'::regclass";
+    let uses = "SELECT coalesce(idx_scan, 0) FROM pg_stat_user_indexes WHERE indexrelname = 'outbox_pkey'
+      AND schemaname = current_schema()";
+    let (before, known) = (db.int(scans).await, db.int(uses).await);
+    let store = builder(&db, Layout::order_service()).connect().await.expect("the table opens");
+    let claimed = cases::claim(&store, 1).await;
+    assert_eq!(cases::ids_of(&claimed), ["m-1"], "without the blanks");
+    assert_eq!(claimed.events[0].event.aggregate_id(), Some("o-1"));
+    assert_eq!(cases::settle(&store, &claimed, Verdict::Done).await, [Settled::Done]);
+    let detail = store.get(&"m-1".into()).await.expect("an answer").expect("the row is there");
+    assert_eq!((detail.row.id.as_str(), detail.row.status), ("m-1", Status::Done));
+    let of = Filter { aggregate_id: Some("o-1".to_owned()), ..Filter::default() };
+    store.close().await;
+    until("the server has counted", async || db.int(uses).await >= known + 3).await;
+    assert_eq!(db.int(scans).await, before, "the table was not read from its beginning to its end");
+    let store = builder(&db, Layout::order_service()).connect().await.expect("the table opens");
+    assert_eq!(store.count(&of).await.expect("an answer"), 1);
+    store.close().await;
     db.close().await;
 }
 

@@ -5,6 +5,7 @@ use crate::layout::text::{Changing, Dialect, Kind, Words};
 
 pub(super) static DIALECT: Dialect = Dialect {
     quote: '`',
+    set_in: "t.",
     place: |_| "?".to_owned(),
     as_text: |column, kind| match kind {
         Kind::Text => column.to_owned(),
@@ -45,16 +46,16 @@ fn kind(name: &str) -> Option<Kind> {
 }
 
 /// The rows are picked in a subquery of its own, because the server can neither limit a change of several tables nor
-/// look into the table that it changes. What it picked may have changed meanwhile, so the state is asked for again.
+/// look into the table that it changes. They are joined, because older servers would compare every row of the state
+/// with a list. What was picked may have changed meanwhile, so the state is asked for again.
 fn change(changing: &Changing) -> String {
     let Changing { table, set, picked, guard, keys } = changing;
-    let inner: Vec<String> = (0..keys.len()).map(|n| format!("k{n}")).collect();
-    let what = match set {
-        Some(set) => format!("UPDATE {table} AS t SET {set}"),
-        None => format!("DELETE t FROM {table} AS t"),
-    };
-    let (keys, inner) = (keys.join(", "), inner.join(", "));
-    format!("{what} WHERE ({keys}) IN (SELECT {inner} FROM ({picked}) AS picked) AND {guard}")
+    let same: Vec<String> = keys.iter().enumerate().map(|(n, key)| format!("{key} = picked.k{n}")).collect();
+    let joined = format!("{table} AS t JOIN ({picked}) AS picked ON {}", same.join(" AND "));
+    match set {
+        Some(set) => format!("UPDATE {joined} SET {set} WHERE {guard}"),
+        None => format!("DELETE t FROM {joined} WHERE {guard}"),
+    }
 }
 
 /// Sixteen bytes as people write a UUID.

@@ -5,6 +5,7 @@ use crate::layout::text::{Changing, Dialect, Kind, Words};
 
 pub(super) static DIALECT: Dialect = Dialect {
     quote: '"',
+    set_in: "",
     place: |n| format!("${n}"),
     as_text: |column, kind| match kind {
         Kind::Text => column.to_owned(),
@@ -30,7 +31,8 @@ pub(super) static DIALECT: Dialect = Dialect {
 /// enumeration.
 fn kind(name: &str) -> Option<Kind> {
     match name {
-        "text" | "character varying" | "character" => Some(Kind::Text),
+        "text" | "character varying" => Some(Kind::Text),
+        "character" => Some(Kind::PaddedText),
         "json" | "jsonb" => Some(Kind::Json),
         "bytea" => Some(Kind::Bytes),
         "uuid" => Some(Kind::Uuid),
@@ -60,6 +62,8 @@ pub(super) fn key_type(kind: Kind) -> &'static str {
     match kind {
         Kind::Uuid => "uuid",
         Kind::Integer => "int8",
+        // Compared with a text, the column would be turned into one, and its index would be of no use.
+        Kind::PaddedText => "bpchar",
         Kind::Time => "timestamp",
         Kind::ZonedTime => "timestamptz",
         _ => "text",
