@@ -1,6 +1,6 @@
 //! What the database's catalogue says about a foreign table, and whether the key of a layout tells its rows apart.
 
-use super::Layout;
+use super::{ColumnName, Layout};
 
 /// A table as the catalogue has it.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ impl Catalogue {
     /// one, and one of them would never be delivered.
     pub(super) fn doubts_about_the_key(&self, layout: &Layout) -> Vec<String> {
         let Some(unique) = &self.unique else { return Vec::new() };
-        let key: Vec<&str> = layout.key_columns().into_iter().map(|column| column.as_str()).collect();
+        let key: Vec<&str> = layout.key_columns().into_iter().map(ColumnName::as_str).collect();
         let can_be_null = |name: &&&str| self.column(name).is_some_and(|column| column.nullable);
         let mut doubts: Vec<String> = key
             .iter()

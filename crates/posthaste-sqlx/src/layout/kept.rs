@@ -267,7 +267,8 @@ mod tests {
         kept.release_all(8.into(), now);
         assert_eq!(ids(&kept.free(vec![key("a"), key("d")], 9, now)), ["d"]);
         kept.forget_but(7.into(), &["a".into(), "b".into()].into());
-        assert!(!kept.rows.contains_key(&"c".into()) && kept.rows.contains_key(&"d".into()));
+        let knows = |id: &str| kept.rows.contains_key(&EventId::from(id));
+        assert!(!knows("c") && knows("d"));
     }
 
     #[test]
@@ -318,7 +319,7 @@ mod tests {
         let [x, y] = [twins()[0].clone(), twins()[1].clone()];
         kept.lease(x.clone(), 7.into(), now);
         assert!(kept.free(vec![y.clone()], 9, now).is_empty(), "nobody knows yet what became of the first");
-        assert_eq!(kept.free(twins(), 9, now), [x.clone()], "that one may be tried again");
+        assert_eq!(kept.free(twins(), 9, now), twins()[..1], "that one may be tried again");
         kept.lease(x, 8.into(), now + SECOND);
         assert!(kept.put_off(&lease("a", 8), now, None));
         assert!(kept.free(vec![y.clone()], 9, now).is_empty(), "nor of its first lease");

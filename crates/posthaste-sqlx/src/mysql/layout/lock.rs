@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use posthaste::store::{Claim, ClaimOrder, LeaseToken, Owner};
 use sqlx::mysql::MySqlConnectOptions;
-use sqlx::{AssertSqlSafe, ConnectOptions as _, MySql, MySqlConnection};
+use sqlx::{ConnectOptions as _, MySql, MySqlConnection};
 use tokio::time::{interval, timeout};
 
 use super::LayoutTable;
@@ -12,6 +12,7 @@ use crate::layout::Layout;
 use crate::layout::session::{InUse, Session};
 use crate::layout::table::Table as _;
 use crate::mysql::Login;
+use crate::sql::ready;
 
 #[path = "../../../tests/postgres/support/silence.rs"]
 #[allow(dead_code, unreachable_pub, reason = "it is shared with other tests")]
@@ -26,12 +27,14 @@ async fn database(test: &str) -> (MySqlConnectOptions, MySqlConnection, String) 
     let options: MySqlConnectOptions = url.parse().expect("a good URL");
     let mut owner = options.connect().await.expect("a connection");
     let name = format!("{test}_{}", std::process::id());
-    run(&mut owner, &format!("CREATE DATABASE {name}; USE {name}; {TABLE}")).await;
-    (options.database(&name), owner, name)
+    run(&mut owner, &format!("CREATE DATABASE {name}")).await;
+    let options = options.database(&name);
+    run(&mut options.connect().await.expect("a connection"), TABLE).await;
+    (options, owner, name)
 }
 
 async fn run(connection: &mut MySqlConnection, text: &str) {
-    sqlx::raw_sql(AssertSqlSafe(text)).execute(connection).await.expect("the server does it");
+    ready::<MySql>(&text.into()).execute(connection).await.expect("the server does it");
 }
 
 async fn open(options: &MySqlConnectOptions) -> LayoutTable {

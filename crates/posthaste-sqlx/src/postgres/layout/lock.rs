@@ -1,11 +1,12 @@
 //! Tests: the server finds out that whoever had the lock of a table has vanished.
 
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{AssertSqlSafe, ConnectOptions as _};
+use sqlx::{ConnectOptions as _, Postgres};
 
 use super::LayoutTable;
 use crate::layout::Layout;
 use crate::postgres::Login;
+use crate::sql::ready;
 
 const TABLE: &str = "CREATE TABLE outboxevent (id UUID PRIMARY KEY, aggregatetype TEXT NOT NULL,
   aggregateid TEXT NOT NULL, type TEXT NOT NULL, payload JSONB)";
@@ -17,8 +18,9 @@ async fn server_asks_soon_whether_the_leader_is_there() {
     let options: PgConnectOptions = url.parse().expect("a good URL");
     let schema = format!("layout_lock_{}", std::process::id());
     let mut owner = options.connect().await.expect("a connection");
-    let create = format!("CREATE SCHEMA {schema}; SET search_path = {schema}; {TABLE}");
-    sqlx::raw_sql(AssertSqlSafe(create)).execute(&mut owner).await.expect("a table");
+    for text in [&*format!("CREATE SCHEMA {schema}"), &*format!("SET search_path = {schema}"), TABLE] {
+        ready::<Postgres>(&text.into()).execute(&mut owner).await.expect("a table");
+    }
 
     let layout = Layout::debezium();
     let place = posthaste_sql::Place::new(layout.table_name().clone());
@@ -36,6 +38,6 @@ async fn server_asks_soon_whether_the_leader_is_there() {
         assert_eq!(shown, expected, "{setting}");
     }
     drop(session);
-    let remove = format!("DROP SCHEMA {schema} CASCADE");
-    sqlx::raw_sql(AssertSqlSafe(remove)).execute(&mut owner).await.expect("the schema goes");
+    let remove = format!("DROP SCHEMA {schema} CASCADE").into();
+    ready::<Postgres>(&remove).execute(&mut owner).await.expect("the schema goes");
 }
