@@ -128,8 +128,10 @@ impl Kept {
 
     /// Gives a row back that is due later; false if it was not held.
     pub(super) fn put_off(&mut self, lease: &Lease, due: Instant, parked: Option<&str>) -> bool {
+        if let Some(row) = self.rows.get_mut(&lease.id) {
+            row.end(lease.token);
+        }
         let Some(row) = self.held(lease) else { return false };
-        row.end(lease.token);
         (row.token, row.due, row.parked) = (None, due, parked.map(str::to_owned));
         true
     }

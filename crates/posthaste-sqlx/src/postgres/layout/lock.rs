@@ -1,31 +1,62 @@
 //! Tests: the server finds out that whoever had the lock of a table has vanished.
 
+use std::time::Duration;
+
+use posthaste::store::{Claim, ClaimOrder, LeaseToken, Owner};
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{ConnectOptions as _, Postgres};
+use sqlx::{ConnectOptions as _, PgConnection, Postgres};
+use tokio::time::{interval, timeout};
 
 use super::LayoutTable;
 use crate::layout::Layout;
+use crate::layout::table::Table as _;
 use crate::postgres::Login;
 use crate::sql::ready;
+
+#[path = "../../../tests/postgres/support/silence.rs"]
+#[allow(dead_code, unreachable_pub, reason = "it is shared with other tests")]
+mod silence;
 
 const TABLE: &str = "CREATE TABLE outboxevent (id UUID PRIMARY KEY, aggregatetype TEXT NOT NULL,
   aggregateid TEXT NOT NULL, type TEXT NOT NULL, payload JSONB)";
 
-#[tokio::test]
-#[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn server_asks_soon_whether_the_leader_is_there() {
+/// A schema of its own with a table, and its owner.
+async fn schema(test: &str) -> (PgConnectOptions, PgConnection, String) {
     let url = std::env::var("POSTHASTE_TEST_POSTGRES_URL").expect("run `cargo xtask test`");
     let options: PgConnectOptions = url.parse().expect("a good URL");
-    let schema = format!("layout_lock_{}", std::process::id());
     let mut owner = options.connect().await.expect("a connection");
-    for text in [&*format!("CREATE SCHEMA {schema}"), &*format!("SET search_path = {schema}"), TABLE] {
-        ready::<Postgres>(&text.into()).execute(&mut owner).await.expect("a table");
+    let name = format!("{test}_{}", std::process::id());
+    for text in [&*format!("CREATE SCHEMA {name}"), &*format!("SET search_path = {name}"), TABLE] {
+        run(&mut owner, text).await;
     }
+    (options, owner, name)
+}
 
+async fn run(connection: &mut PgConnection, text: &str) {
+    ready::<Postgres>(&text.into()).execute(connection).await.expect("the server does it");
+}
+
+async fn open(options: &PgConnectOptions, schema: &str) -> LayoutTable {
     let layout = Layout::debezium();
     let place = posthaste_sql::Place::new(layout.table_name().clone());
     let place = place.in_schema(schema.parse().expect("a good name"));
-    let table = LayoutTable::open(&Login(options), &place, &layout, false).await.expect("the table opens");
+    LayoutTable::open(&Login(options.clone()), &place, &layout, false).await.expect("the table opens")
+}
+
+/// Whether a claim finds that the lock is this table's.
+async fn leads(table: &LayoutTable) -> bool {
+    let (owner, token, lease) = (Owner::from("tester"), LeaseToken::random(), Duration::from_secs(30));
+    let order = ClaimOrder::Due;
+    let claim =
+        Claim { owner: &owner, token, lease, limit: 1, order, skip_recent: Duration::ZERO, now: None };
+    table.claim(&claim, 1, &|_, keys| keys).await.expect("a claim").is_some()
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn server_asks_soon_whether_the_leader_is_there() {
+    let (options, mut owner, name) = schema("layout_signs").await;
+    let table = open(&options, &name).await;
     let mut session = table.session.take().await.expect("a session");
     for (setting, expected) in [
         ("tcp_keepalives_idle", "10"),
@@ -38,6 +69,36 @@ async fn server_asks_soon_whether_the_leader_is_there() {
         assert_eq!(shown, expected, "{setting}");
     }
     drop(session);
-    let remove = format!("DROP SCHEMA {schema} CASCADE").into();
-    ready::<Postgres>(&remove).execute(&mut owner).await.expect("the schema goes");
+    run(&mut owner, &format!("DROP SCHEMA {name} CASCADE")).await;
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn lock_of_a_leader_that_fell_silent_is_free_again() {
+    let (options, mut owner, name) = schema("layout_lock").await;
+    let shown = "SELECT current_setting('idle_session_timeout', true)";
+    let known: Option<String> = sqlx::query_scalar(shown).fetch_one(&mut owner).await.expect("an answer");
+    let proxy = silence::Proxy::start(options.get_port()).await;
+    let first = open(&options.clone().host("127.0.0.1").port(proxy.port()), &name).await;
+    let second = open(&options, &name).await;
+    assert!(leads(&first).await && !leads(&second).await);
+    if known.is_some() {
+        let mut session = first.session.take().await.expect("a session");
+        let set: String =
+            sqlx::query_scalar(shown).fetch_one(&mut session.open.connection).await.expect("a setting");
+        assert_eq!(set, "1min");
+        // The same sooner: nobody waits a minute for a test.
+        run(&mut session.open.connection, "SET idle_session_timeout = '1s'").await;
+        session.give_back();
+        proxy.swallow();
+        let took_over = async {
+            let mut look = interval(Duration::from_millis(50));
+            while !leads(&second).await {
+                look.tick().await;
+            }
+        };
+        timeout(Duration::from_secs(20), took_over).await.expect("the second one takes over");
+    }
+    second.close().await;
+    run(&mut owner, &format!("DROP SCHEMA {name} CASCADE")).await;
 }

@@ -71,6 +71,11 @@ const SIGNS_OF_LIFE: [(&str, &str); 4] = [
     ("tcp_user_timeout", "25s"),
 ];
 
+/// Whatever stands between, a load balancer for example, may answer for a machine that is gone. It does not give its
+/// signs of life. PostgreSQL 13 has no such setting.
+const SILENCE: &str = "SELECT set_config('idle_session_timeout', '60s', false)
+  WHERE current_setting('server_version_num')::int4 >= 140000";
+
 /// A table of a layout, and the statements about it.
 #[derive(Debug)]
 pub(crate) struct LayoutTable {
@@ -114,7 +119,7 @@ impl LayoutTable {
             let _ = sqlx::Connection::close(connection).await;
         }
         Ok(Self {
-            session: Session::new(options.clone().options(SIGNS_OF_LIFE), &[]),
+            session: Session::new(options.clone().options(SIGNS_OF_LIFE), &[SILENCE]),
             few: Few::new(options, 4),
             texts: Texts::new(&words, &table),
             words,
