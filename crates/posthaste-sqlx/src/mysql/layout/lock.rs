@@ -10,13 +10,10 @@ use tokio::time::{interval, timeout};
 use super::LayoutTable;
 use crate::layout::Layout;
 use crate::layout::session::{InUse, Session};
+use crate::layout::silence::Proxy;
 use crate::layout::table::Table as _;
 use crate::mysql::Login;
 use crate::sql::ready;
-
-#[path = "../../../tests/postgres/support/silence.rs"]
-#[allow(dead_code, unreachable_pub, reason = "it is shared with other tests")]
-mod silence;
 
 const TABLE: &str = "CREATE TABLE outboxevent (id CHAR(36) PRIMARY KEY, aggregatetype VARCHAR(255) NOT NULL,
   aggregateid VARCHAR(255) NOT NULL, type VARCHAR(255) NOT NULL, payload JSON)";
@@ -60,7 +57,7 @@ async fn number(session: &mut InUse<'_, MySql>, text: &'static str) -> i64 {
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn lock_of_a_leader_that_fell_silent_is_free_again() {
     let (options, mut owner, name) = database("layout_lock").await;
-    let proxy = silence::Proxy::start(options.get_port()).await;
+    let proxy = Proxy::start(options.get_port()).await;
     let first = open(&options.clone().host("127.0.0.1").port(proxy.port())).await;
     let second = open(&options).await;
     assert!(leads(&first).await && !leads(&second).await);

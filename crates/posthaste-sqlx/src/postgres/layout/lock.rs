@@ -9,13 +9,10 @@ use tokio::time::{interval, timeout};
 
 use super::LayoutTable;
 use crate::layout::Layout;
+use crate::layout::silence::Proxy;
 use crate::layout::table::Table as _;
 use crate::postgres::Login;
 use crate::sql::ready;
-
-#[path = "../../../tests/postgres/support/silence.rs"]
-#[allow(dead_code, unreachable_pub, reason = "it is shared with other tests")]
-mod silence;
 
 const TABLE: &str = "CREATE TABLE outboxevent (id UUID PRIMARY KEY, aggregatetype TEXT NOT NULL,
   aggregateid TEXT NOT NULL, type TEXT NOT NULL, payload JSONB)";
@@ -78,7 +75,7 @@ async fn lock_of_a_leader_that_fell_silent_is_free_again() {
     let (options, mut owner, name) = schema("layout_lock").await;
     let shown = "SELECT current_setting('idle_session_timeout', true)";
     let known: Option<String> = sqlx::query_scalar(shown).fetch_one(&mut owner).await.expect("an answer");
-    let proxy = silence::Proxy::start(options.get_port()).await;
+    let proxy = Proxy::start(options.get_port()).await;
     let first = open(&options.clone().host("127.0.0.1").port(proxy.port()), &name).await;
     let second = open(&options, &name).await;
     assert!(leads(&first).await && !leads(&second).await);
