@@ -1,8 +1,10 @@
 //! A foreign table in MySQL or MariaDB. The lock of the table is a user lock of the one session that claims.
 
+mod catalogue;
 mod columns;
 #[cfg(test)]
 mod lock;
+mod rights;
 mod texts;
 
 use std::collections::{HashMap, HashSet};
@@ -20,7 +22,6 @@ use super::value::{MOST_KEYS, MySqlQuery, limit, places};
 use crate::OpenError;
 use crate::few::Few;
 use crate::layout::Layout;
-use crate::layout::catalogue::{Catalogue, Column};
 use crate::layout::filter::Value;
 use crate::layout::session::{Open, Session};
 use crate::layout::table::{Answer, Choose, Counted, Failure, Found, Key, Question, Table};
@@ -32,28 +33,9 @@ use texts::Texts;
 /// The names of locks are those of the whole server, and short.
 const LOCK: &str = "SELECT GET_LOCK(CONCAT('posthaste:', SHA1(CONCAT(DATABASE(), '.', ?))), 0)";
 
-const COLUMNS: &str = "SELECT CONVERT(column_name USING utf8mb4),
-  CONVERT(IF(column_type = 'binary(16)' OR data_type = 'enum', column_type, data_type) USING utf8mb4),
-  CAST(character_maximum_length AS SIGNED), CAST(is_nullable = 'YES' AS SIGNED)
-FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = ?";
-
-/// The columns of unique indexes; a part of one that is an expression has no column.
-const UNIQUE: &str = "SELECT CONVERT(index_name USING utf8mb4), CONVERT(column_name USING utf8mb4)
-FROM information_schema.statistics WHERE table_schema = DATABASE() AND table_name = ? AND non_unique = 0";
-
-/// A view has no indexes.
-const HAS_INDEXES: &str = "SELECT COUNT(*) FROM information_schema.tables
-WHERE table_schema = DATABASE() AND table_name = ? AND table_type = 'BASE TABLE'";
-
 /// Whether this session has the lock.
 const HELD: &str =
     "SELECT IS_USED_LOCK(CONCAT('posthaste:', SHA1(CONCAT(DATABASE(), '.', ?)))) <=> CONNECTION_ID()";
-
-/// The user as a GRANT names it.
-const USER: &str = "SELECT CONCAT(QUOTE(SUBSTRING_INDEX(CURRENT_USER(), '@', 1)), '@', \
-  QUOTE(SUBSTRING_INDEX(CURRENT_USER(), '@', -1)))";
-
-const READ_ONLY: &str = "SELECT CAST(@@read_only AS SIGNED)";
 
 /// A session keeps its lock until the server ends it, by default after eight silent hours. A machine that vanished is
 /// noticed within a minute; one that is there gives signs of life much more often.
@@ -83,14 +65,14 @@ impl LayoutTable {
         let failed = |error| explain(error, &server);
         let mut connection = options.connect().await.map_err(failed)?;
         let name = layout.table_name().to_string();
-        let Some(catalogue) = look_up(&mut connection, &name).await.map_err(failed)? else {
+        let Some(catalogue) = catalogue::look_up(&mut connection, &name).await.map_err(failed)? else {
             let table = layout.table_name().clone();
             return Err(OpenError::NoForeignTable { table, server: server.to_string() });
         };
         let words = Words::new(layout, &columns::DIALECT, &catalogue)?;
         let texts = Texts::new(&words, &place.text("`{table}`"));
         if !read_only {
-            check_rights(&mut connection, &words, &texts, &server).await?;
+            rights::check(&mut connection, &words, &texts, &server).await?;
         }
         let _ = connection.close().await;
         Ok(Self {
@@ -335,53 +317,6 @@ async fn together<T>(
             Err(error)
         }
     }
-}
-
-/// What the catalogue says of a table; none if there is none.
-async fn look_up(connection: &mut MySqlConnection, table: &str) -> Result<Option<Catalogue>, sqlx::Error> {
-    let columns = sqlx::query(COLUMNS).bind(table).fetch_all(&mut *connection).await?;
-    let columns = columns.iter().map(column_of).collect::<Result<Vec<_>, _>>()?;
-    if columns.is_empty() {
-        return Ok(None);
-    }
-    let has_indexes: i64 = sqlx::query_scalar(HAS_INDEXES).bind(table).fetch_one(&mut *connection).await?;
-    let mut unique: HashMap<String, Vec<String>> = HashMap::new();
-    for row in sqlx::query(UNIQUE).bind(table).fetch_all(connection).await? {
-        let (index, column): (String, Option<String>) = (row.try_get(0)?, row.try_get(1)?);
-        unique.entry(index).or_default().push(column.unwrap_or_default());
-    }
-    let unique = (has_indexes > 0).then(|| unique.into_values().collect());
-    Ok(Some(Catalogue { columns, unique }))
-}
-
-/// Whether this user may write back what becomes of events.
-async fn check_rights(
-    connection: &mut MySqlConnection,
-    words: &Words,
-    texts: &Texts,
-    server: &str,
-) -> Result<(), OpenError> {
-    let failed = |error| explain(error, server);
-    let only_reads: i64 = sqlx::query_scalar(READ_ONLY).fetch_one(&mut *connection).await.map_err(failed)?;
-    if only_reads != 0 {
-        return Err(OpenError::ReadOnlyServer { server: server.to_owned() });
-    }
-    let Err(error) = ready::<MySql>(&texts.nothing).execute(&mut *connection).await else { return Ok(()) };
-    let source = match explain(error, server) {
-        OpenError::NotAllowed { source, .. } => source,
-        other => return Err(other),
-    };
-    let user: String = sqlx::query_scalar(USER).fetch_one(connection).await.map_err(failed)?;
-    let (server, right) = (server.to_owned(), words.right());
-    let grant = format!("GRANT SELECT, {right} ON {} TO {user}", texts.table);
-    Err(OpenError::NotGranted { table: words.layout.table_name().clone(), server, grant, source })
-}
-
-fn column_of(row: &MySqlRow) -> Result<Column, sqlx::Error> {
-    let chars: Option<i64> = row.try_get(2)?;
-    let chars = chars.and_then(|chars| usize::try_from(chars).ok());
-    let nullable: i64 = row.try_get(3)?;
-    Ok(Column { name: row.try_get(0)?, kind: row.try_get(1)?, chars, nullable: nullable != 0 })
 }
 
 fn bind_key(query: MySqlQuery, key: &Key) -> MySqlQuery {

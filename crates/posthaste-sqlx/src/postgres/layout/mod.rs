@@ -1,8 +1,10 @@
 //! A foreign table in PostgreSQL. The lock of the table is an advisory lock of the one session that claims.
 
+mod catalogue;
 mod columns;
 #[cfg(test)]
 mod lock;
+mod rights;
 mod texts;
 
 use std::collections::{HashMap, HashSet};
@@ -12,7 +14,6 @@ use async_trait::async_trait;
 use posthaste::store::{Claim, OnDone};
 use posthaste::{EventId, StoreError};
 use posthaste_sql::Place;
-use sqlx::error::DatabaseError;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{ConnectOptions as _, PgConnection, Postgres, Row as _};
@@ -23,7 +24,6 @@ use super::value::{self, Time};
 use crate::OpenError;
 use crate::few::Few;
 use crate::layout::Layout;
-use crate::layout::catalogue::{Catalogue, Column};
 use crate::layout::filter::Value;
 use crate::layout::session::{Open, Session};
 use crate::layout::table::{Answer, Choose, Counted, Failure, Found, Key, Question, Table};
@@ -37,28 +37,6 @@ const LOCK: &str = "SELECT pg_try_advisory_lock(hashtextextended($1, 0))";
 /// Whether this session has the lock, which the server has in two halves.
 const HELD: &str = "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted
   AND pid = pg_backend_pid() AND (classid::int8 << 32 | objid::int8) = hashtextextended($1, 0))";
-
-const COLUMNS: &str = "SELECT a.attname::text,
-  CASE WHEN y.typtype = 'e' THEN 'enum(' || (
-      SELECT string_agg(quote_literal(e.enumlabel), ',') FROM pg_enum AS e WHERE e.enumtypid = y.oid) || ')'
-    ELSE format_type(a.atttypid, NULL) END,
-  CASE WHEN y.typname IN ('varchar', 'bpchar') AND a.atttypmod > 4 THEN (a.atttypmod - 4)::int8 END, NOT a.attnotnull
-FROM pg_attribute AS a JOIN pg_type AS y ON y.oid = a.atttypid
-WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped";
-
-/// Indexes of some rows only, or of expressions, do not tell all rows apart by their columns.
-const UNIQUE: &str = "SELECT ARRAY(SELECT a.attname::text FROM pg_attribute AS a
-  WHERE a.attrelid = i.indrelid AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1]))
-FROM pg_index AS i WHERE i.indrelid = to_regclass($1) AND i.indisunique AND i.indisvalid
-  AND i.indpred IS NULL AND i.indexprs IS NULL";
-
-/// A view, or a table on another server, has no indexes.
-const HAS_INDEXES: &str = "SELECT relkind IN ('r', 'p') FROM pg_class WHERE oid = to_regclass($1)";
-
-const ONLY_READS: &str = "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::bool";
-
-/// The code of the error for a right that is missing.
-const NOT_GRANTED: &str = "42501";
 
 const SETTINGS: [(&str, &str); 2] = [("jit", "off"), ("statement_timeout", "30s")];
 
@@ -100,13 +78,13 @@ impl LayoutTable {
         let table = place.text(r#""{table}""#);
         let failed = |error| explain(error, &server);
         let mut connection = options.connect().await.map_err(failed)?;
-        let Some(catalogue) = look_up(&mut connection, &table).await.map_err(failed)? else {
+        let Some(catalogue) = catalogue::look_up(&mut connection, &table).await.map_err(failed)? else {
             let table = layout.table_name().clone();
             return Err(OpenError::NoForeignTable { table, server: server.to_string() });
         };
         let words = Words::new(layout, &columns::DIALECT, &catalogue)?;
         if !read_only {
-            check_rights(&mut connection, &words, &table, &server).await?;
+            rights::check(&mut connection, &words, &table, &server).await?;
         }
         let mut other = options.connect().await.map_err(failed)?;
         if is_pooled(&mut connection, &mut other).await.map_err(failed)? {
@@ -296,47 +274,6 @@ impl Table for LayoutTable {
         self.session.close().await;
         self.few.close().await;
     }
-}
-
-/// What the catalogue says of a table; none if there is none.
-async fn look_up(connection: &mut PgConnection, table: &str) -> Result<Option<Catalogue>, sqlx::Error> {
-    let columns = sqlx::query(COLUMNS).bind(table).fetch_all(&mut *connection).await?;
-    let columns = columns.iter().map(column_of).collect::<Result<Vec<_>, _>>()?;
-    if columns.is_empty() {
-        return Ok(None);
-    }
-    let has_indexes: bool = sqlx::query_scalar(HAS_INDEXES).bind(table).fetch_one(&mut *connection).await?;
-    let unique = sqlx::query_scalar(UNIQUE).bind(table).fetch_all(connection).await?;
-    Ok(Some(Catalogue { columns, unique: has_indexes.then_some(unique) }))
-}
-
-/// Whether this user may write back what becomes of events. A plan is enough to know, and sets off no trigger.
-async fn check_rights(
-    connection: &mut PgConnection,
-    words: &Words,
-    table: &str,
-    server: &str,
-) -> Result<(), OpenError> {
-    let failed = |error| explain(error, server);
-    if sqlx::query_scalar(ONLY_READS).fetch_one(&mut *connection).await.map_err(failed)? {
-        return Err(OpenError::ReadOnlyServer { server: server.to_owned() });
-    }
-    let text: Arc<str> = format!("EXPLAIN {}", words.write_nothing(table)).into();
-    let Err(source) = ready::<Postgres>(&text).execute(&mut *connection).await else { return Ok(()) };
-    if source.as_database_error().and_then(DatabaseError::code).as_deref() != Some(NOT_GRANTED) {
-        return Err(explain(source, server));
-    }
-    let user = sqlx::query_scalar("SELECT quote_ident(current_user)").fetch_one(connection).await;
-    let user: String = user.map_err(failed)?;
-    let (server, right) = (server.to_owned(), words.right());
-    let grant = format!("GRANT SELECT, {right} ON {table} TO {user}");
-    Err(OpenError::NotGranted { table: words.layout.table_name().clone(), server, grant, source })
-}
-
-fn column_of(row: &PgRow) -> Result<Column, sqlx::Error> {
-    let chars: Option<i64> = row.try_get(2)?;
-    let chars = chars.and_then(|chars| usize::try_from(chars).ok());
-    Ok(Column { name: row.try_get(0)?, kind: row.try_get(1)?, chars, nullable: row.try_get(3)? })
 }
 
 /// The id first, then the columns of the key.
