@@ -268,7 +268,8 @@ async fn foreign_table(
             return Err(Usage::new(text).into());
         }
     };
-    let builder = if look { builder.read_only() } else { builder };
+    // What a relay purges stands in its configuration, whose default for such a table is to keep everything.
+    let builder = if look { builder.read_only() } else { builder.purge() };
     builder.connect().await.with_context(|| cannot_be_opened(spec))
 }
 

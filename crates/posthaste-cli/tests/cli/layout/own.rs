@@ -42,10 +42,15 @@ struct Service {
 
 impl Service {
     fn new(db: Db, sink: &Sink) -> Self {
+        Self::with(db, sink, "")
+    }
+
+    /// With these settings of the outbox.
+    fn with(db: Db, sink: &Sink, more: &str) -> Self {
         db.sql(TABLE);
         let folder = tempfile::tempdir().expect("a folder");
         let file = format!(
-            "[admin]\nlisten = \"127.0.0.1:0\"\n[outbox.orders]\n{}\ntable = \"messages\"\n{LAYOUT}\n\
+            "[admin]\nlisten = \"127.0.0.1:0\"\n[outbox.orders]\n{}\ntable = \"messages\"\n{more}\n{LAYOUT}\n\
              [[outbox.orders.route]]\npublish = \"{}\"\n",
             db.settings(),
             sink.url("out")
@@ -114,4 +119,30 @@ fn operators_of_an_own_table_name_the_file_on_postgres() {
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn operators_of_an_own_table_name_the_file_on_mysql() {
     operators_name_the_file(Db::mysql());
+}
+
+/// Only then: without these settings nothing is deleted.
+fn relay_deletes_what_its_file_says(db: Db) {
+    let sink = Sink::new();
+    let done = r#"purge = { done = { action = "delete", after = "0s" }, interval = "1s" }"#;
+    let service = Service::with(db, &sink, done);
+    let relay = Relay::start(&service.config());
+    until("all that were published are gone", || match service.states() {
+        states if states == "broken broken" => Ok(()),
+        states => Err(states),
+    });
+    relay.stop();
+    service.db.end();
+}
+
+#[test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+fn relay_deletes_what_its_file_says_on_postgres() {
+    relay_deletes_what_its_file_says(Db::postgres());
+}
+
+#[test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+fn relay_deletes_what_its_file_says_on_mysql() {
+    relay_deletes_what_its_file_says(Db::mysql());
 }
