@@ -11,6 +11,7 @@ use posthaste::admin::{
 };
 use posthaste::store::{Claim, Claimed, Park, Purge, Release, Renew, Settle, Settled, Unpark, Wake};
 use posthaste::{Admin, EventDetail, EventId, EventRow, Store, StoreError, Timestamp};
+use tokio::time::timeout;
 
 use super::kit::Kit;
 
@@ -47,7 +48,7 @@ impl Stub {
         match self.trouble {
             Trouble::Silent => pending().await,
             Trouble::Late => {
-                tokio::time::sleep(Duration::from_secs(30)).await;
+                let _ = timeout(Duration::from_secs(30), pending::<()>()).await;
                 self.asked.fetch_add(1, Ordering::SeqCst);
                 Err(StoreError::backend("test", DRIVER))
             }
