@@ -40,6 +40,9 @@ const HELD: &str = "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'adviso
 
 const SETTINGS: [(&str, &str); 2] = [("jit", "off"), ("statement_timeout", "30s")];
 
+/// An outcome that a crash of the server takes back means one more delivery, so nobody waits for its disk.
+const OF_ENGINE: [(&str, &str); 1] = [("synchronous_commit", "off")];
+
 /// A session keeps its lock for as long as the server believes that somebody is there. By default it asks after two
 /// hours; here a machine that vanished is noticed within half a minute. Where there is no TCP these are ignored.
 const SIGNS_OF_LIFE: [(&str, &str); 4] = [
@@ -58,7 +61,9 @@ const SILENCE: &str = "SELECT set_config('idle_session_timeout', '60s', false)
 #[derive(Debug)]
 pub(crate) struct LayoutTable {
     session: Session<Postgres>,
-    few: Few<Postgres>,
+    engine: Few<Postgres>,
+    /// With durable commits, for operators and purges.
+    operator: Few<Postgres>,
     words: Words,
     texts: Texts,
     /// What the lock is called.
@@ -97,8 +102,9 @@ impl LayoutTable {
             let _ = sqlx::Connection::close(connection).await;
         }
         Ok(Self {
-            session: Session::new(options.clone().options(SIGNS_OF_LIFE), &[SILENCE]),
-            few: Few::new(options, 4),
+            session: Session::new(options.clone().options(OF_ENGINE).options(SIGNS_OF_LIFE), &[SILENCE]),
+            engine: Few::new(options.clone().options(OF_ENGINE), 2),
+            operator: Few::new(options, 2),
             texts: Texts::new(&words, &table),
             words,
             lock: format!("posthaste {table}"),
@@ -127,12 +133,19 @@ impl LayoutTable {
         session.end(answer).map(Some).map_err(|error| self.failed(error))
     }
 
-    /// Runs work on any connection.
-    async fn anywhere<T>(
+    /// Runs work of the engine that needs no lock.
+    async fn engine<T>(
         &self,
         work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
     ) -> Result<T, StoreError> {
-        self.few.with(work).await.map_err(|error| self.failed(error))
+        self.engine.with(work).await.map_err(|error| self.failed(error))
+    }
+
+    async fn operator<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
+    ) -> Result<T, StoreError> {
+        self.operator.with(work).await.map_err(|error| self.failed(error))
     }
 
     async fn claim_in(
@@ -216,13 +229,13 @@ impl Table for LayoutTable {
             OnDone::Delete => &self.texts.delete,
             OnDone::Archive => &self.texts.archive,
         };
-        let rows = self.anywhere(async |connection| self.with_keys(text, keys).fetch_all(connection).await);
+        let rows = self.engine(async |connection| self.with_keys(text, keys).fetch_all(connection).await);
         ids(&rows.await?).map_err(|error| self.failed(error))
     }
 
     async fn write_nothing(&self) -> Result<(), StoreError> {
         let text = &self.texts.nothing;
-        self.anywhere(async |connection| ready::<Postgres>(text).execute(connection).await).await?;
+        self.engine(async |connection| ready::<Postgres>(text).execute(connection).await).await?;
         Ok(())
     }
 
@@ -249,12 +262,12 @@ impl Table for LayoutTable {
     }
 
     async fn ask(&self, question: Question) -> Result<Vec<Box<Answer>>, StoreError> {
-        let rows = self.anywhere(async |connection| bound(question).fetch_all(connection).await).await?;
+        let rows = self.operator(async |connection| bound(question).fetch_all(connection).await).await?;
         Ok(rows.into_iter().map(|row| Box::new(row) as Box<Answer>).collect())
     }
 
     async fn change(&self, question: Question) -> Result<u64, StoreError> {
-        let changed = self.anywhere(async |connection| bound(question).execute(connection).await);
+        let changed = self.operator(async |connection| bound(question).execute(connection).await);
         Ok(changed.await?.rows_affected())
     }
 
@@ -272,7 +285,8 @@ impl Table for LayoutTable {
 
     async fn close(&self) {
         self.session.close().await;
-        self.few.close().await;
+        self.engine.close().await;
+        self.operator.close().await;
     }
 }
 
