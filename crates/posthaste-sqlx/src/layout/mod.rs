@@ -21,6 +21,7 @@
 
 mod admin;
 pub(crate) mod catalogue;
+mod claim;
 pub(crate) mod counts;
 pub(crate) mod filter;
 mod kept;

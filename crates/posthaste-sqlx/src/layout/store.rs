@@ -1,6 +1,5 @@
 //! The engine's door to a foreign table.
 
-use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,7 +13,7 @@ use posthaste::{EventId, StoreError, Timestamp};
 use tokio::time::Instant;
 
 use super::kept::Kept;
-use super::table::{Failure, Found, Key, Table};
+use super::table::{Failure, Key, Table};
 use super::{Layout, operator};
 
 /// How long an event that can neither be delivered nor given up waits for the next attempt.
@@ -59,7 +58,7 @@ impl LayoutStore {
         &*self.0.table
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    pub(super) fn kept(&self) -> MutexGuard<'_, Kept> {
         self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -68,7 +67,7 @@ impl LayoutStore {
     }
 
     /// Says when this process begins to deliver, or to stand by.
-    fn tell(&self, leads: bool) {
+    pub(super) fn tell(&self, leads: bool) {
         let mut before = self.0.leads.lock().unwrap_or_else(PoisonError::into_inner);
         if before.replace(leads) == Some(leads) {
             return;
@@ -81,7 +80,7 @@ impl LayoutStore {
     }
 
     /// Whether no further row can be put aside. Says when that begins: from outside it looks as if nothing were due.
-    fn is_full(&self, aside: usize) -> bool {
+    pub(super) fn is_full(&self, aside: usize) -> bool {
         let is_full = aside >= Kept::MOST;
         let was_full = self.0.is_full.swap(is_full, Ordering::Relaxed);
         if is_full && !was_full {
@@ -96,30 +95,9 @@ impl LayoutStore {
     }
 
     /// The lock is not ours, so nothing here is held any more: another process may have it, or have had it.
-    fn lost(&self) {
+    pub(super) fn lost(&self) {
         self.tell(false);
         self.kept().forget_leases(Instant::now());
-    }
-
-    /// Rows that were leased and read, with what is remembered of them. Those that are gone from the table are
-    /// forgotten.
-    fn take(&self, claim: &Claim<'_>, rows: Vec<(Key, Found)>) -> Claimed {
-        let mut claimed = Claimed::default();
-        let mut kept = self.kept();
-        let found: HashSet<EventId> = rows.iter().map(|(key, _)| key.id.clone()).collect();
-        kept.forget_but(claim.token, &found);
-        for (key, found) in rows {
-            let memory = kept.memory(&key.id);
-            match found {
-                Ok(mut leased) => {
-                    leased.attempts = leased.attempts.max(memory.attempts);
-                    leased.progress = memory.progress;
-                    claimed.events.push(leased);
-                }
-                Err(malformed) => claimed.malformed.push(malformed),
-            }
-        }
-        claimed
     }
 
     /// The key of the row that was claimed with a lease. Of one that was claimed before this process lost its memory
@@ -307,39 +285,7 @@ impl Store for LayoutStore {
         if claim.order == ClaimOrder::Seq {
             return Err(self.unsupported("claim in the order of insertion: its table has no number for that"));
         }
-        let now = Instant::now();
-        let aside = {
-            let mut kept = self.kept();
-            kept.prune(now);
-            kept.aside(now)
-        };
-        if self.is_full(aside) || claim.limit == 0 {
-            return Ok(Claimed::default());
-        }
-        let choose = |newly: bool, keys: Vec<Key>| {
-            let mut kept = self.kept();
-            if newly {
-                kept.forget_leases(now);
-            }
-            // Leased before anybody else can look: two engines of one process may share this store for a while.
-            let free = kept.free(keys, claim.limit, now);
-            free.iter().for_each(|key| kept.lease(key.clone(), claim.token, now + claim.lease));
-            free
-        };
-        match self.table().claim(claim, claim.limit + aside, &choose).await {
-            Ok(Some(rows)) => {
-                self.tell(true);
-                Ok(self.take(claim, rows))
-            }
-            Ok(None) => {
-                self.lost();
-                Ok(Claimed::default())
-            }
-            Err(error) => {
-                self.kept().release_all(claim.token, Instant::now());
-                Err(error)
-            }
-        }
+        self.claim_rows(claim).await
     }
 
     async fn settle(&self, settle: &Settle<'_>) -> Result<Vec<Settled>, StoreError> {

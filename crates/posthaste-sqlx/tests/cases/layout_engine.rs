@@ -24,6 +24,7 @@ macro_rules! layout_engine_tests {
             $ignored,
             (),
             engine_purges_nothing_unless_it_was_told_to,
+            claim_is_full_while_more_rows_wait,
             late_outcome_of_a_row_is_not_that_of_another_with_its_id,
             store_without_its_server_settles_nothing,
             store_that_can_put_nothing_more_aside_says_so_once,
@@ -45,6 +46,20 @@ pub(crate) async fn engine_purges_nothing_unless_it_was_told_to() {
     let store = builder(&db, Layout::order_service()).purge().connect().await.unwrap();
     assert_eq!(posthaste::Store::purge(&store, &purge).await.unwrap(), 1, "and who was told to");
     assert_eq!(store.stats().await.unwrap().done, 0);
+    store.close().await;
+    db.close().await;
+}
+
+/// An engine takes a claim with gaps for the last one, and pauses. Here rows end while others are claimed.
+pub(crate) async fn claim_is_full_while_more_rows_wait() {
+    let (db, store) = orders().await;
+    write_orders(&db, 0, 4_000).await;
+    let mut held = claim(&store, 50).await;
+    for n in 1..80 {
+        let (settled, next) = tokio::join!(settle(&store, &held, Verdict::Done), claim(&store, 50));
+        assert_eq!((settled, next.events.len()), (vec![Settled::Done; 50], 50), "{n}");
+        held = next;
+    }
     store.close().await;
     db.close().await;
 }

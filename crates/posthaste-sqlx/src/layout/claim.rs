@@ -1,0 +1,104 @@
+//! A claim: the oldest rows of a foreign table that are due, leased in memory.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use posthaste::store::{Claim, Claimed};
+use posthaste::{EventId, StoreError};
+use tokio::time::Instant;
+
+use super::LayoutStore;
+use super::table::{Found, Key};
+
+/// Looks at the table in one claim. A row that ends between the look at its key and the look at itself leaves a gap,
+/// and an engine takes a claim with a gap for the last one.
+const LOOKS: usize = 3;
+
+/// What a look at the table came to.
+enum Looked {
+    /// So many rows were chosen, and these are still there.
+    At { chosen: usize, found: Vec<(Key, Found)> },
+    /// So many rows are aside that there is no room for others.
+    Full,
+    /// Another process has the lock.
+    StandingBy,
+}
+
+impl LayoutStore {
+    /// The events of one claim; none while another process has the lock.
+    pub(super) async fn claim_rows(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
+        let mut rows = Vec::new();
+        for _ in 0..LOOKS {
+            match self.look(claim, claim.limit - rows.len()).await {
+                Ok(Looked::At { found, chosen }) => {
+                    let is_all = found.len() == chosen;
+                    rows.extend(found);
+                    if is_all {
+                        break;
+                    }
+                }
+                Ok(Looked::Full) => break,
+                Ok(Looked::StandingBy) => {
+                    self.lost();
+                    return Ok(Claimed::default());
+                }
+                Err(error) => {
+                    self.kept().release_all(claim.token, Instant::now());
+                    return Err(error);
+                }
+            }
+        }
+        Ok(self.take(claim, rows))
+    }
+
+    /// Leases and reads the oldest rows that are due, at most so many.
+    async fn look(&self, claim: &Claim<'_>, limit: usize) -> Result<Looked, StoreError> {
+        let now = Instant::now();
+        let aside = {
+            let mut kept = self.kept();
+            kept.prune(now);
+            kept.aside(now)
+        };
+        if self.is_full(aside) || limit == 0 {
+            return Ok(Looked::Full);
+        }
+        let chosen = AtomicUsize::new(0);
+        let choose = |newly: bool, keys: Vec<Key>| {
+            let mut kept = self.kept();
+            if newly {
+                kept.forget_leases(now);
+            }
+            // Leased before anybody else can look: two engines of one process may share this store for a while.
+            let free = kept.free(keys, limit, now);
+            free.iter().for_each(|key| kept.lease(key.clone(), claim.token, now + claim.lease));
+            chosen.store(free.len(), Ordering::Relaxed);
+            free
+        };
+        let Some(found) = self.table().claim(claim, limit + aside, &choose).await? else {
+            return Ok(Looked::StandingBy);
+        };
+        self.tell(true);
+        Ok(Looked::At { chosen: chosen.into_inner(), found })
+    }
+
+    /// Rows that were leased and read, with what is remembered of them. Those that are gone from the table are
+    /// forgotten.
+    fn take(&self, claim: &Claim<'_>, rows: Vec<(Key, Found)>) -> Claimed {
+        let mut claimed = Claimed::default();
+        let mut kept = self.kept();
+        let found: HashSet<EventId> = rows.iter().map(|(key, _)| key.id.clone()).collect();
+        kept.forget_but(claim.token, &found);
+        for (key, found) in rows {
+            let memory = kept.memory(&key.id);
+            match found {
+                Ok(mut leased) => {
+                    leased.attempts = leased.attempts.max(memory.attempts);
+                    leased.progress = memory.progress;
+                    claimed.events.push(leased);
+                }
+                Err(malformed) => claimed.malformed.push(malformed),
+            }
+        }
+        claimed
+    }
+}
