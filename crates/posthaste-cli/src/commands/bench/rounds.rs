@@ -101,6 +101,20 @@ pub(super) async fn measure<B: BenchStore>(
     })
 }
 
+/// Measures two things in a round. Who goes first changes from round to round: the second may find the machine in
+/// another state.
+pub(super) async fn in_turns(
+    round: u64,
+    one: impl AsyncFnOnce() -> anyhow::Result<f64>,
+    other: impl AsyncFnOnce() -> anyhow::Result<f64>,
+) -> anyhow::Result<(f64, f64)> {
+    if round.is_multiple_of(2) {
+        return Ok((one().await?, other().await?));
+    }
+    let other = other().await?;
+    Ok((one().await?, other))
+}
+
 /// Empty tables, and nothing else in the way.
 pub(super) async fn fresh<B: BenchStore>(bench: &B) -> anyhow::Result<B::Tables> {
     bench.clear().await?;

@@ -15,6 +15,13 @@ use crate::output;
 /// A figure and what it means.
 type Row = (String, String);
 
+/// Figures below each other, each with its sentence.
+pub(super) fn write_rows(text: &mut String, rows: impl IntoIterator<Item = Row>) {
+    for (figure, sentence) in rows {
+        let _ = writeln!(text, "  {figure:>14}  {sentence}");
+    }
+}
+
 impl output::Report for Report {
     fn text(&self) -> String {
         let mut text = format!(
@@ -28,9 +35,7 @@ impl output::Report for Report {
         );
         for (title, rows) in self.sections() {
             let _ = writeln!(text, "\n{title}");
-            for (figure, sentence) in rows {
-                let _ = writeln!(text, "  {figure:>14}  {sentence}");
-            }
+            write_rows(&mut text, rows);
         }
         text
     }

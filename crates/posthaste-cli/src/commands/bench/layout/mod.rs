@@ -13,7 +13,7 @@ pub(super) use self::table::{Dialect, Foreign};
 use super::engine::Counting;
 use super::load::Load;
 use super::progress::Progress;
-use super::rounds::{backlog, fresh, per_second};
+use super::rounds::{backlog, fresh, in_turns, per_second};
 use super::target::BenchStore;
 use super::{BenchArgs, Output};
 use crate::failure::Usage;
@@ -37,7 +37,6 @@ pub(super) async fn measure<B: BenchStore>(
     Ok(LayoutReport::new(bench.name(), args, preset, &rounds))
 }
 
-/// Who goes first changes from round to round: the second may find the machine in another state.
 async fn round<B: BenchStore>(
     bench: &B,
     preset: Foreign,
@@ -53,13 +52,7 @@ async fn round<B: BenchStore>(
         progress.begin("drained from a table of somebody else");
         drain(bench, preset, load).await
     };
-    let (own, foreign) = match number % 2 {
-        0 => (own().await?, foreign().await?),
-        _ => {
-            let foreign = foreign().await?;
-            (own().await?, foreign)
-        }
-    };
+    let (own, foreign) = in_turns(number, own, foreign).await?;
     Ok(Round { own, foreign })
 }
 

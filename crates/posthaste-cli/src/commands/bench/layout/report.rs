@@ -1,13 +1,11 @@
 //! What draining a foreign table came to: for programs as JSON, for people as a table.
 
-use std::fmt::Write as _;
-
 use serde::Serialize;
 
 use super::Foreign;
 use crate::commands::bench::BenchArgs;
 use crate::commands::bench::ratio::{Ratio, median};
-use crate::commands::bench::text::counted;
+use crate::commands::bench::text::{counted, write_rows};
 use crate::commands::figures::count;
 use crate::output;
 
@@ -65,9 +63,7 @@ impl output::Report for LayoutReport {
             rate(self.layout_events_per_s, "drained from the table of the layout"),
         ];
         rows.extend(self.layout_to_own.as_ref().map(|ratio| ratio.row("of a table of Posthaste's own")));
-        for (figure, sentence) in rows {
-            let _ = writeln!(text, "  {figure:>14}  {sentence}");
-        }
+        write_rows(&mut text, rows);
         text
     }
 }

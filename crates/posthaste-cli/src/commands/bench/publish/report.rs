@@ -1,12 +1,10 @@
 //! What publishing came to: for programs as JSON, for people as a table.
 
-use std::fmt::Write as _;
-
 use serde::Serialize;
 
 use crate::commands::bench::BenchArgs;
 use crate::commands::bench::ratio::{Ratio, median};
-use crate::commands::bench::text::counted;
+use crate::commands::bench::text::{counted, write_rows};
 use crate::commands::figures::count;
 use crate::output;
 use crate::redact::TypedUrl;
@@ -102,9 +100,7 @@ impl output::Report for PublishReport {
             count(self.payload_bytes as u64),
             counted(self.workers as u64, "worker"),
         );
-        for (figure, sentence) in self.rows() {
-            let _ = writeln!(text, "  {figure:>14}  {sentence}");
-        }
+        write_rows(&mut text, self.rows());
         text
     }
 }

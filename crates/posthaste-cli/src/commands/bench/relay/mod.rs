@@ -19,6 +19,7 @@ use self::sink::Sink;
 use self::usage::Usage;
 use super::load::Load;
 use super::progress::Progress;
+use super::rounds::in_turns;
 use super::target::{BenchStore, Tables, Writer};
 use super::{BenchArgs, Output};
 
@@ -43,7 +44,6 @@ pub(super) async fn measure<B: BenchStore>(
     RelayReport::new(bench.name(), args, &rounds)
 }
 
-/// Who goes first changes from round to round: the second may find the machine in another state.
 async fn round<B: BenchStore>(
     bench: &B,
     args: &BenchArgs,
@@ -60,13 +60,7 @@ async fn round<B: BenchStore>(
         progress.begin("drained by a relay");
         drain::by_relay(bench, &args.store, load).await
     };
-    let (library, relay) = match number % 2 {
-        0 => (library().await?, relay().await?),
-        _ => {
-            let relay = relay().await?;
-            (library().await?, relay)
-        }
-    };
+    let (library, relay) = in_turns(number, library, relay).await?;
     Ok(Round { start, idle, library, relay })
 }
 

@@ -1,6 +1,5 @@
 //! What the process of a relay came to: for programs as JSON, for people as a table.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -8,7 +7,7 @@ use serde::Serialize;
 use super::usage::Usage;
 use crate::commands::bench::BenchArgs;
 use crate::commands::bench::ratio::{Ratio, Spread, median};
-use crate::commands::bench::text::counted;
+use crate::commands::bench::text::{counted, write_rows};
 use crate::commands::figures::count;
 use crate::output;
 
@@ -105,9 +104,7 @@ impl output::Report for RelayReport {
             count(self.payload_bytes as u64),
             counted(self.idle.seconds, "second"),
         );
-        for (figure, sentence) in self.rows() {
-            let _ = writeln!(text, "  {figure:>14}  {sentence}");
-        }
+        write_rows(&mut text, self.rows());
         text
     }
 }
