@@ -65,8 +65,8 @@ async fn accept(listener: &TcpListener, router: &Router, connections: &GracefulS
             Ok((stream, peer)) => {
                 // Otherwise it is closed at once.
                 if let Some(seat) = peers.seat(peer.ip()) {
-                    let connection = connection(stream, router.clone(), connections.watcher(), idle);
-                    tokio::spawn(seated(connection, (place, seat)));
+                    let taken = (place, seat);
+                    tokio::spawn(connection(stream, router.clone(), connections.watcher(), idle, taken));
                 }
             }
             Err(error) => {
@@ -77,12 +77,14 @@ async fn accept(listener: &TcpListener, router: &Router, connections: &GracefulS
     }
 }
 
-/// What was taken is free again when the connection has ended.
-async fn seated(connection: impl Future<Output = ()>, _taken: (OwnedSemaphorePermit, Seat)) {
-    connection.await;
-}
-
-async fn connection(stream: TcpStream, router: Router, watcher: Watcher, idle: Duration) {
+/// What it has taken is free again when it has ended.
+async fn connection(
+    stream: TcpStream,
+    router: Router,
+    watcher: Watcher,
+    idle: Duration,
+    _taken: (OwnedSemaphorePermit, Seat),
+) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(idle);
     let mut stream = TimeoutStream::new(stream);
