@@ -107,3 +107,34 @@ impl Question {
 
 /// A row of an answer, whatever the database.
 pub(crate) type Answer = dyn Columns + Send + Sync;
+
+/// What tests of both databases ask of a table.
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::time::Duration;
+
+    use posthaste::store::{ClaimOrder, LeaseToken, Owner};
+    use tokio::time::{interval, timeout};
+
+    use super::*;
+
+    /// Whether a claim finds that the lock is this table's.
+    pub(crate) async fn leads(table: &dyn Table) -> bool {
+        let (owner, token, lease) = (Owner::from("tester"), LeaseToken::random(), Duration::from_secs(30));
+        let order = ClaimOrder::Due;
+        let claim =
+            Claim { owner: &owner, token, lease, limit: 1, order, skip_recent: Duration::ZERO, now: None };
+        table.claim(&claim, 1, &|_, keys| keys).await.expect("a claim").is_some()
+    }
+
+    /// Waits until the lock is this table's.
+    pub(crate) async fn takes_over(table: &dyn Table) {
+        let took_over = async {
+            let mut look = interval(Duration::from_millis(50));
+            while !leads(table).await {
+                look.tick().await;
+            }
+        };
+        timeout(Duration::from_secs(20), took_over).await.expect("it takes over");
+    }
+}

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use posthaste::store::{Claim, ClaimOrder, LeaseToken, Owner};
 use sqlx::mysql::MySqlConnectOptions;
 use sqlx::{ConnectOptions as _, MySql, MySqlConnection};
-use tokio::time::{interval, timeout};
+use tokio::time::interval;
 
 use super::LayoutTable;
 use crate::layout::Layout;
 use crate::layout::session::{InUse, Session};
 use crate::layout::silence::Proxy;
 use crate::layout::table::Table as _;
+use crate::layout::table::tests::{leads, takes_over};
 use crate::mysql::Login;
 use crate::sql::ready;
 
@@ -40,15 +40,6 @@ async fn open(options: &MySqlConnectOptions) -> LayoutTable {
     LayoutTable::open(&Login(options.clone()), &place, &layout, false).await.expect("the table opens")
 }
 
-/// Whether a claim finds that the lock is this table's.
-async fn leads(table: &LayoutTable) -> bool {
-    let (owner, token, lease) = (Owner::from("tester"), LeaseToken::random(), Duration::from_secs(30));
-    let order = ClaimOrder::Due;
-    let claim =
-        Claim { owner: &owner, token, lease, limit: 1, order, skip_recent: Duration::ZERO, now: None };
-    table.claim(&claim, 1, &|_, keys| keys).await.expect("a claim").is_some()
-}
-
 async fn number(session: &mut InUse<'_, MySql>, text: &'static str) -> i64 {
     sqlx::query_scalar(text).fetch_one(&mut session.open.connection).await.expect("a number")
 }
@@ -69,13 +60,7 @@ async fn lock_of_a_leader_that_fell_silent_is_free_again() {
     session.give_back();
 
     proxy.swallow();
-    let took_over = async {
-        let mut look = interval(Duration::from_millis(50));
-        while !leads(&second).await {
-            look.tick().await;
-        }
-    };
-    timeout(Duration::from_secs(20), took_over).await.expect("the second one takes over");
+    takes_over(&second).await;
     second.close().await;
     run(&mut owner, &format!("DROP DATABASE {name}")).await;
 }

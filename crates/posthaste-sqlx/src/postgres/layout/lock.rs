@@ -1,16 +1,13 @@
 //! Tests: the server finds out that whoever had the lock of a table has vanished.
 
-use std::time::Duration;
-
-use posthaste::store::{Claim, ClaimOrder, LeaseToken, Owner};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions as _, PgConnection, Postgres};
-use tokio::time::{interval, timeout};
 
 use super::LayoutTable;
 use crate::layout::Layout;
 use crate::layout::silence::Proxy;
 use crate::layout::table::Table as _;
+use crate::layout::table::tests::{leads, takes_over};
 use crate::postgres::Login;
 use crate::sql::ready;
 
@@ -38,15 +35,6 @@ async fn open(options: &PgConnectOptions, schema: &str) -> LayoutTable {
     let place = posthaste_sql::Place::new(layout.table_name().clone());
     let place = place.in_schema(schema.parse().expect("a good name"));
     LayoutTable::open(&Login(options.clone()), &place, &layout, false).await.expect("the table opens")
-}
-
-/// Whether a claim finds that the lock is this table's.
-async fn leads(table: &LayoutTable) -> bool {
-    let (owner, token, lease) = (Owner::from("tester"), LeaseToken::random(), Duration::from_secs(30));
-    let order = ClaimOrder::Due;
-    let claim =
-        Claim { owner: &owner, token, lease, limit: 1, order, skip_recent: Duration::ZERO, now: None };
-    table.claim(&claim, 1, &|_, keys| keys).await.expect("a claim").is_some()
 }
 
 #[tokio::test]
@@ -88,13 +76,7 @@ async fn lock_of_a_leader_that_fell_silent_is_free_again() {
         run(&mut session.open.connection, "SET idle_session_timeout = '1s'").await;
         session.give_back();
         proxy.swallow();
-        let took_over = async {
-            let mut look = interval(Duration::from_millis(50));
-            while !leads(&second).await {
-                look.tick().await;
-            }
-        };
-        timeout(Duration::from_secs(20), took_over).await.expect("the second one takes over");
+        takes_over(&second).await;
     }
     second.close().await;
     run(&mut owner, &format!("DROP SCHEMA {name} CASCADE")).await;
