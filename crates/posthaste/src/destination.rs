@@ -124,8 +124,15 @@ pub enum Outcome {
     RetryAfter(Duration, BoxError),
     /// Can never succeed: DEAD at once, with this reason. No attempt is counted.
     Dead(String),
+    /// Can never be sent, and the destination was not asked: DEAD at once, with this reason. Unlike
+    /// [`Dead`](Self::Dead) it says nothing about the destination.
+    Unsendable(String),
     /// The destination is not there. Spends no attempt, and may open the route's breaker.
     Unreachable(Unreachable),
+    /// The destination is there and asks for less: its queue is full, its rate limit is reached.
+    /// Spends no attempt and slows the route down. What ends it is time: an event that has met
+    /// nothing else for the configuration's `busy_grace` is DEAD.
+    Busy(Busy),
 }
 
 impl Outcome {
@@ -139,10 +146,29 @@ impl Outcome {
         Self::Unreachable(Unreachable { error: error.into(), connection_failed: true })
     }
 
+    /// The destination has more than it can take and did not say for how long.
+    pub fn busy(error: impl Into<BoxError>) -> Self {
+        Self::Busy(Busy { error: error.into(), retry_after: None })
+    }
+
+    /// The destination has more than it can take and wants to be left alone for so long.
+    pub fn busy_for(retry_after: Duration, error: impl Into<BoxError>) -> Self {
+        Self::Busy(Busy { error: error.into(), retry_after: Some(retry_after) })
+    }
+
     /// The destination did not answer: opens the route's breaker when it happens to three events.
     pub fn no_answer(error: impl Into<BoxError>) -> Self {
         Self::Unreachable(Unreachable { error: error.into(), connection_failed: false })
     }
+}
+
+/// How a destination asked for less.
+#[derive(Debug)]
+pub struct Busy {
+    /// What it said.
+    pub error: BoxError,
+    /// How long it wants to be left alone; none if it did not say.
+    pub retry_after: Option<Duration>,
 }
 
 /// Why a destination could not be reached.

@@ -43,7 +43,7 @@ pub use admin::Admin;
 pub use builder::{Builder, Configured, Delivers, MultiNode, Ordered, Retries, SingleNode, WriterOnly};
 pub use config::{Config, ConfigError, Mode};
 pub use destination::{
-    Delivery, Destination, HandlerResult, IntoOutcome, OnTimeout, Outcome, Profile, RetryAfter, Source,
+    Busy, Delivery, Destination, HandlerResult, IntoOutcome, OnTimeout, Outcome, Profile, RetryAfter, Source,
     Unreachable, Unrecoverable,
 };
 pub use error::{BoxError, CommitError, LAST_ERROR_MAX_LENGTH, StartError, StoreError, WriteError};

@@ -13,7 +13,11 @@ use crate::error::StoreError;
 use crate::event::{Event, EventId};
 use crate::time::Timestamp;
 
-/// After so many lapsed leases a row is DEAD: whatever kills its owners would go on for ever.
+/// An event with so many lost leases is a *suspect*: it may be what kills its owners. Claims raise the count no
+/// further; from here on only deliveries that were begun count ([`Renew::start`]).
+pub const SUSPECT_AFTER: u32 = 10;
+
+/// With so many lost leases an event is given up: the engine that claims it settles it as DEAD.
 pub const MAX_LOST_LEASES: u32 = 20;
 
 /// Where committed events wait until they are settled.
@@ -28,6 +32,9 @@ pub const MAX_LOST_LEASES: u32 = 20;
 /// until a settlement, a release or a park consumes the token, or another claim replaces it.
 /// A lease that has lapsed but that nobody took over is still held. A call that names a lease
 /// which is not held changes nothing and says so; that is never an error.
+///
+/// **A lease names its row by id and `seq` together.** Either alone can repeat: numbers are given
+/// twice after a failover or a restore, and an id can be written again after its row was deleted.
 ///
 /// **Terminal rows** (DONE, DEAD) are changed by no call here but [`purge`](Store::purge).
 ///
@@ -47,11 +54,13 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ///
     /// Each row claimed has `locked_by`, `locked_at` and the token set, `parked` cleared, and
     /// becomes due again when the lease ends. No row is leased to two claims at once. A row
-    /// whose previous lease lapsed in the hands of *another* owner has `lost_leases` raised, and at
-    /// [`MAX_LOST_LEASES`] becomes DEAD instead; an owner that takes over its own lapsed lease lost
-    /// only an answer. A row that cannot be decoded is leased as well and answered in
-    /// [`Claimed::malformed`]; it never hides the others. `limit: 0` claims nothing and still
-    /// answers [`Claimed::paused`].
+    /// whose previous lease lapsed in the hands of *another* owner has `lost_leases` raised, up to
+    /// [`SUSPECT_AFTER`]; an owner that takes over its own lapsed lease lost only an answer. A row
+    /// that cannot be decoded is leased as well and answered in [`Claimed::malformed`]; it never
+    /// hides the others. `limit: 0` claims nothing and still answers [`Claimed::paused`].
+    ///
+    /// The claim ends before the first row that does not fit into [`Claim::max_bytes`], and no
+    /// payload is read that is not answered.
     async fn claim(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError>;
 
     /// Writes outcomes back, and answers what became of each: exactly one answer per settlement, in
@@ -65,7 +74,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Moves the end of leases to `now + lease` and answers those that are still held.
     ///
     /// The engine also asks this to learn which rows of an unproven commit exist.
-    async fn renew(&self, renew: &Renew<'_>) -> Result<Vec<EventId>, StoreError>;
+    async fn renew(&self, renew: &Renew<'_>) -> Result<Vec<Lease>, StoreError>;
 
     /// Gives held rows back, due at once, as if they had not been claimed; answers how many.
     async fn release(&self, release: &Release<'_>) -> Result<u64, StoreError>;
@@ -104,7 +113,7 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         (**self).settle(settle).await
     }
 
-    async fn renew(&self, renew: &Renew<'_>) -> Result<Vec<EventId>, StoreError> {
+    async fn renew(&self, renew: &Renew<'_>) -> Result<Vec<Lease>, StoreError> {
         (**self).renew(renew).await
     }
 
@@ -195,7 +204,7 @@ impl From<i64> for LeaseToken {
 }
 
 /// Names one held row. `seq` is the store's own key and may be faster to look up than the id.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Lease {
     /// The event.
     pub id: EventId,
@@ -217,6 +226,9 @@ pub struct Claim<'a> {
     /// At most so many rows. The engine asks for whole batches or powers of two, so that a store may
     /// write the number into its statement.
     pub limit: usize,
+    /// The payloads and headers of all rows together, as they are stored, have at most so many
+    /// bytes. The first row is claimed whatever its size.
+    pub max_bytes: usize,
     /// Which of the due rows come first.
     pub order: ClaimOrder,
     /// Rows inserted less than this ago are left out.
@@ -246,10 +258,16 @@ pub struct Claimed {
     pub events: Vec<Leased>,
     /// Rows leased to the owner that no engine can read; they have to be settled as dead.
     pub malformed: Vec<Malformed>,
-    /// Rows this claim found abandoned too often, and made DEAD.
-    pub died: Vec<EventId>,
     /// Routes that an operator has paused. May be up to a second old.
     pub paused: BTreeSet<String>,
+    /// What rows are parked for, as it stands in `parked`: the first
+    /// [`MAX_PARKED_NAMES`](Self::MAX_PARKED_NAMES) names. May be up to a second old.
+    pub parked: BTreeSet<String>,
+}
+
+impl Claimed {
+    /// The most names in [`parked`](Self::parked).
+    pub const MAX_PARKED_NAMES: usize = 1000;
 }
 
 /// An event on lease.
@@ -261,6 +279,8 @@ pub struct Leased {
     pub event: Event,
     /// How many attempts have failed so far.
     pub attempts: u32,
+    /// How often its owner died, this claim's finding included.
+    pub lost_leases: u32,
     /// How often an operator has replayed it.
     pub replays: u32,
     /// How long ago it was inserted, by the store's clock.
@@ -303,6 +323,8 @@ pub struct Settlement {
 }
 
 /// What to do with a row after an attempt to deliver it.
+///
+/// Its owner lived to say so: whatever the verdict, a row that stays pending has its `lost_leases` set to zero.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// Delivered: DONE, `done_at` set, `last_error` cleared.
@@ -333,6 +355,10 @@ pub enum Verdict {
         delay: Duration,
         /// The route to park the row for, so that `unpark` brings it back earlier.
         park: Option<String>,
+        /// If it has been put off in this way for so long, the row is DEAD instead. The time
+        /// counts, by the store's clock, from the first such settlement that no other verdict
+        /// followed; releases, parks and claims do not interrupt it. None: it may go on for ever.
+        give_up_after: Option<Duration>,
     },
 }
 
@@ -431,6 +457,9 @@ pub struct Renew<'a> {
     pub leases: &'a [Lease],
     /// How long from now they shall last.
     pub lease: Duration,
+    /// Their delivery is about to begin: raises `lost_leases`, so that it counts if the owner dies
+    /// of it. The engine asks this for suspects only.
+    pub start: bool,
     /// Replaces the store's clock in tests.
     pub now: Option<Timestamp>,
 }

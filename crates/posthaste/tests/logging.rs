@@ -422,6 +422,7 @@ async fn kill(store: &MemoryStore, id: &EventId) {
         token: LeaseToken::random(),
         lease: secs(30),
         limit: 1,
+        max_bytes: usize::MAX,
         order: ClaimOrder::Due,
         skip_recent: Duration::ZERO,
         now: Some(store.now() + secs(3600)),

@@ -341,9 +341,9 @@ pub async fn dead_groups_are_counted_largest_first(h: &dyn Harness) {
 async fn battered(k: &Kit<'_>) -> EventId {
     let id = k.one().await;
     let mut t = k.now().await;
-    k.take_as_a_stranger(t).await;
-    t = t + LEASE;
     for verdict in [failed(10, &[1]), super::kit::deferred(MINUTE), died("broken")] {
+        k.take_as_a_stranger(t).await;
+        t = t + LEASE;
         let lease = k.take(t).await;
         let settlement = Settlement { delivered: vec!["mail".to_owned()], ..outcome(&lease, verdict) };
         assert_ne!(k.settle_all(Some(t), &[settlement], OnDone::Keep).await, [Settled::Stale]);

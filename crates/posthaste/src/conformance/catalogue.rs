@@ -52,8 +52,15 @@ macro_rules! store_conformance {
                 terminal_rows_are_not_claimed
                 lapsed_lease_of_another_owner_is_counted
                 own_lapsed_lease_is_not_counted
-                twentieth_lapsed_lease_is_death
-                dead_owners_do_not_hide_other_rows
+                lapsed_leases_count_no_further_than_suspicion
+                started_suspects_count_beyond_suspicion
+                suspects_do_not_hide_other_rows
+                claim_ends_before_the_row_that_does_not_fit
+                first_row_is_claimed_whatever_its_size
+                large_row_is_not_overtaken_by_small_ones
+                bytes_bound_ordered_claims_too
+                claimed_event_is_delayed_no_more
+                names_that_rows_are_parked_for_are_answered
                 attempts_replays_and_progress_come_with_the_row
                 claim_clears_parked
                 bad_headers_are_malformed
@@ -105,6 +112,12 @@ macro_rules! store_conformance {
                 thousand_outcomes_in_one_call
                 settling_nothing_answers_nothing
                 concurrent_settlements_count_once
+                position_given_twice_settles_the_row_that_is_meant
+                id_written_twice_settles_the_row_that_is_meant
+                settled_row_that_stays_pending_has_lost_no_lease
+                putting_off_ends_after_its_time
+                time_of_putting_off_survives_claims_parks_and_releases
+                any_other_outcome_ends_putting_off
             }
             renew {
                 renewing_moves_the_end

@@ -140,8 +140,15 @@ impl<'h> Kit<'h> {
         settled
     }
 
-    pub(super) async fn renew(&self, at: Timestamp, leases: &[Lease]) -> Vec<EventId> {
-        let renew = Renew { owner: &self.owner, leases, lease: LEASE, now: Some(at) };
+    pub(super) async fn renew(&self, at: Timestamp, leases: &[Lease]) -> Vec<Lease> {
+        let renew = Renew { owner: &self.owner, leases, lease: LEASE, start: false, now: Some(at) };
+        self.store.renew(&renew).await.expect("the renewal works")
+    }
+
+    /// Tells the store that the delivery of a suspect is about to begin.
+    pub(super) async fn start(&self, at: Timestamp, lease: &Lease) -> Vec<Lease> {
+        let leases = std::slice::from_ref(lease);
+        let renew = Renew { owner: &self.owner, leases, lease: LEASE, start: true, now: Some(at) };
         self.store.renew(&renew).await.expect("the renewal works")
     }
 
@@ -189,6 +196,7 @@ pub(super) fn claim_by(owner: &Owner, at: Timestamp, limit: usize) -> Claim<'_> 
         token: LeaseToken::random(),
         lease: LEASE,
         limit,
+        max_bytes: usize::MAX,
         order: ClaimOrder::Due,
         skip_recent: Duration::ZERO,
         now: Some(at),
@@ -231,7 +239,14 @@ pub(super) fn died(reason: &str) -> Verdict {
 }
 
 pub(super) fn unreachable(delay: Duration, park: Option<&str>) -> Verdict {
-    Verdict::Unreachable { error: "nobody there".to_owned(), delay, park: park.map(str::to_owned) }
+    let park = park.map(str::to_owned);
+    Verdict::Unreachable { error: "nobody there".to_owned(), delay, park, give_up_after: None }
+}
+
+/// Put off for a second, for not longer than `limit` in all.
+pub(super) fn put_off(limit: Duration) -> Verdict {
+    let error = "too busy".to_owned();
+    Verdict::Unreachable { error, delay: SECOND, park: None, give_up_after: Some(limit) }
 }
 
 pub(super) fn ids(claimed: &Claimed) -> Vec<EventId> {

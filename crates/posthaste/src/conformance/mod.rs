@@ -71,6 +71,10 @@ pub trait Harness: Send + Sync {
     /// store refuses such a row.
     async fn insert_raw(&self, defect: Defect) -> Option<EventId>;
 
+    /// Deletes the row with this number and makes the store give the number to its next row, as a
+    /// database does that lost the end of its log. False if no number is ever given twice here.
+    async fn give_again(&self, seq: i64) -> bool;
+
     /// What this store can do.
     fn capabilities(&self) -> Capabilities;
 

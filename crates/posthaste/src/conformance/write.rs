@@ -195,12 +195,11 @@ pub async fn delay_counts_from_the_stores_clock(h: &dyn Harness) {
     let k = Kit::new(h);
     let event = Event::builder("Delayed")
         .occurred_at(Timestamp::from_micros(1_000_000_000_000_000))
-        .deliver_after(MINUTE)
         .json_text("1")
         .build()
         .expect("a good event");
     let before = h.now().await;
-    k.insert(&[row(event.clone())]).await;
+    k.insert(&[NewRow { delay: Some(MINUTE), ..row(event.clone()) }]).await;
     let after = h.now().await;
     let row = k.row(event.id()).await;
     assert!((before + MINUTE..=after + MINUTE).contains(&row.available_at), "{}", row.available_at);

@@ -1,6 +1,6 @@
 //! What became of one event in one delivery, joined over the destinations of a fan-out.
 
-use crate::destination::{Outcome, Unreachable};
+use crate::destination::{Busy, Outcome, Unreachable};
 use crate::error::{cut_error, error_text};
 
 #[derive(Debug, Default)]
@@ -53,10 +53,12 @@ impl Attempt {
 fn rank(outcome: &Outcome) -> u8 {
     match outcome {
         Outcome::Done => 0,
-        Outcome::Dead(_) => 1,
-        Outcome::Defer(_) => 2,
-        Outcome::Unreachable(_) => 3,
-        Outcome::Retry(_) | Outcome::RetryAfter(..) => 4,
+        Outcome::Unsendable(_) => 1,
+        Outcome::Dead(_) => 2,
+        Outcome::Defer(_) => 3,
+        Outcome::Busy(_) => 4,
+        Outcome::Unreachable(_) => 5,
+        Outcome::Retry(_) | Outcome::RetryAfter(..) => 6,
     }
 }
 
@@ -65,6 +67,7 @@ fn named(name: &str, outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Done | Outcome::Defer(_) => outcome,
         Outcome::Dead(reason) => Outcome::Dead(cut_error(with_name(&reason))),
+        Outcome::Unsendable(reason) => Outcome::Unsendable(cut_error(with_name(&reason))),
         Outcome::Retry(error) => Outcome::retry(with_name(&error_text(error.as_ref()))),
         Outcome::RetryAfter(delay, error) => {
             Outcome::RetryAfter(delay, with_name(&error_text(error.as_ref())).into())
@@ -72,6 +75,10 @@ fn named(name: &str, outcome: Outcome) -> Outcome {
         Outcome::Unreachable(Unreachable { error, connection_failed }) => {
             let error = with_name(&error_text(error.as_ref())).into();
             Outcome::Unreachable(Unreachable { error, connection_failed })
+        }
+        Outcome::Busy(Busy { error, retry_after }) => {
+            let error = with_name(&error_text(error.as_ref())).into();
+            Outcome::Busy(Busy { error, retry_after })
         }
     }
 }

@@ -44,9 +44,9 @@ impl Intake {
         let until = asked_at + hot;
         let in_time = until.saturating_duration_since(now) >= hot / 3;
         let mut wake = false;
-        for Written { event, lease, .. } in written {
+        for Written { event, delay, lease, .. } in written {
             match lease {
-                None if event.is_delayed() => shared.metrics.hot_skipped_delayed.increment(1),
+                None if delay.is_some() => shared.metrics.hot_skipped_delayed.increment(1),
                 None => wake = true,
                 Some(lease) if !in_time => shared.outgoing.release(vec![lease], now),
                 Some(lease) => match proof {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::Shared;
-use crate::event::EventId;
 use crate::store::{Lease, Renew};
 
 /// Runs until it is cancelled.
@@ -26,22 +25,22 @@ async fn keep(shared: &Shared) {
     let duration = shared.settings.lease.duration;
     let leases = shared.inflight.ending_within(duration * 2 / 3, Instant::now());
     if let Some(held) = renew(shared, &leases).await {
-        let lost = leases.iter().filter(|lease| !held.contains(&lease.id)).count();
+        let lost = leases.iter().filter(|lease| !held.contains(*lease)).count();
         shared.metrics.lease_conflicts.increment(lost as u64);
     }
 }
 
 /// Renews these leases and answers which of them are still ours; none if the store cannot say.
-pub(super) async fn renew(shared: &Shared, leases: &[Lease]) -> Option<HashSet<EventId>> {
+pub(super) async fn renew(shared: &Shared, leases: &[Lease]) -> Option<HashSet<Lease>> {
     if leases.is_empty() {
         return None;
     }
     let asked_at = Instant::now();
     let duration = shared.settings.lease.duration;
-    let request = Renew { owner: &shared.owner, leases, lease: duration, now: None };
+    let request = Renew { owner: &shared.owner, leases, lease: duration, start: false, now: None };
     let answer = shared.call("renew", shared.store.renew(&request)).await.ok()?;
     let held: HashSet<_> = answer.into_iter().collect();
-    let (kept, lost): (Vec<&Lease>, Vec<&Lease>) = leases.iter().partition(|lease| held.contains(&lease.id));
+    let (kept, lost): (Vec<&Lease>, Vec<&Lease>) = leases.iter().partition(|lease| held.contains(*lease));
     shared.inflight.renewed(kept, asked_at + duration);
     shared.inflight.lost(lost, Instant::now());
     Some(held)

@@ -16,10 +16,6 @@ use crate::store::{Claimed, Lease, Leased, Malformed, Settlement, Verdict};
 /// only leaves leases to lapse.
 pub(super) async fn place(shared: &Shared, claimed: Claimed, until: Instant) -> bool {
     shared.set_paused(&claimed.paused);
-    for id in &claimed.died {
-        shared.metrics.dead.increment(1);
-        tracing::error!(outbox = %shared.settings.name, event_id = %id, "event is DEAD: its owner died too often");
-    }
     let mut placement = Placement::default();
     for leased in claimed.events {
         placement.add(shared, leased, until);

@@ -108,12 +108,13 @@ pub(crate) async fn poll(shared: &Shared) -> Result<Polled, StoreError> {
         token: LeaseToken::random(),
         lease: shared.settings.lease.duration,
         limit,
+        max_bytes: usize::MAX,
         order: shared.settings.order,
         skip_recent: shared.settings.poller.skip_recent,
         now: None,
     };
     let claimed = shared.call("claim", shared.store.claim(&claim)).await?;
-    let count = claimed.events.len() + claimed.malformed.len() + claimed.died.len();
+    let count = claimed.events.len() + claimed.malformed.len();
     let placed = place(shared, claimed, asked_at + shared.settings.lease.duration).await;
     let full_batch = limit > 0 && count >= limit;
     let unparked = unpark(shared).await?;

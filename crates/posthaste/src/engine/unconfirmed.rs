@@ -115,7 +115,7 @@ async fn confirm(shared: &Shared, waiting: Vec<(Event, Lease, Instant)>) {
     };
     let until = now + shared.settings.lease.duration;
     for (event, lease) in in_time {
-        if held.contains(&lease.id) {
+        if held.contains(&lease) {
             intake::offer(shared, event, &lease, until, now);
         }
     }

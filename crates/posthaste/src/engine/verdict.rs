@@ -36,7 +36,8 @@ pub(super) fn of(shared: &Shared, item: &Item, lease: Lease, mut attempt: Attemp
             backoff: shared.settings.retry.backoff_of(bounded(delay)),
         },
         Outcome::Dead(_) if item.route == shared.routes.unroutable() && !refused => no_route(shared, item),
-        Outcome::Dead(reason) => Verdict::Dead { reason: cut_error(reason) },
+        Outcome::Dead(reason) | Outcome::Unsendable(reason) => Verdict::Dead { reason: cut_error(reason) },
+        Outcome::Busy(busy) => Verdict::Deferred { delay: busy.retry_after.unwrap_or_default() },
         Outcome::Unreachable(unreachable) => not_there(shared, item, &unreachable),
     };
     log_failure(shared, item, &verdict);
@@ -82,11 +83,11 @@ fn not_there(shared: &Shared, item: &Item, unreachable: &Unreachable) -> Verdict
         shared.breaker(item.route, |breaker| breaker.open(Instant::now()));
         shared.halt();
         shared.note_breaker(item.route);
-        return Verdict::Unreachable { error, delay: Duration::ZERO, park: None };
+        return Verdict::Unreachable { error, delay: Duration::ZERO, park: None, give_up_after: None };
     }
     if shared.is_stopping() {
         // Whoever comes after this engine sees for itself. Parked, the event would wait for one that is gone.
-        return Verdict::Unreachable { error, delay: Duration::ZERO, park: None };
+        return Verdict::Unreachable { error, delay: Duration::ZERO, park: None, give_up_after: None };
     }
     let failed = Failed { connection: unreachable.connection_failed, probe: item.probe };
     let advice = shared.breaker(item.route, |breaker| breaker.unreachable(item.id(), failed, Instant::now()));
@@ -97,15 +98,19 @@ fn not_there(shared: &Shared, item: &Item, unreachable: &Unreachable) -> Verdict
             error,
             delay: Settings::PARK,
             park: Some(shared.route_name(item.route).to_owned()),
+            give_up_after: None,
         },
         Some(Advice::ParkApart) => Verdict::Unreachable {
             error,
             delay: AFTER_PROBE,
             park: Some(probed(shared.route_name(item.route))),
+            give_up_after: None,
         },
-        Some(Advice::StandAside) => Verdict::Unreachable { error, delay: AFTER_PROBE, park: None },
+        Some(Advice::StandAside) => {
+            Verdict::Unreachable { error, delay: AFTER_PROBE, park: None, give_up_after: None }
+        }
         Some(Advice::Postpone(times)) => {
-            Verdict::Unreachable { error, delay: retry.delay(times), park: None }
+            Verdict::Unreachable { error, delay: retry.delay(times), park: None, give_up_after: None }
         }
         Some(Advice::Spend) | None => Verdict::Failed { error, backoff: retry.backoff() },
     }
@@ -126,7 +131,7 @@ fn no_route(shared: &Shared, item: &Item) -> Verdict {
     let delay = step.mul_f64(0.5 + fastrand::f64()).min(grace);
     let error = cut_error(format!("no route for {what} on this node: waiting for a node that has one"));
     // Parked, so that this node does not come back for it to the millisecond, before all others.
-    Verdict::Unreachable { error, delay, park: Some(NO_ROUTE.to_owned()) }
+    Verdict::Unreachable { error, delay, park: Some(NO_ROUTE.to_owned()), give_up_after: None }
 }
 
 /// A handler may ask for any delay; a row can wait for a year.

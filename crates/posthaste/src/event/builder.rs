@@ -171,8 +171,8 @@ impl EventBuilder {
     }
 
     /// Holds the delivery back by this long; longer than zero. `available_at` becomes
-    /// `occurred_at` plus the delay, and the store counts the delay from the INSERT by its own
-    /// clock, so that a producer's wrong clock delays nothing.
+    /// `occurred_at` plus the delay; what is left of it when the event is written counts by the
+    /// store's own clock, so that a producer's wrong clock delays nothing.
     /// Excludes [`available_at`](Self::available_at).
     pub fn deliver_after(mut self, delay: Duration) -> Self {
         self.deliver_after = Some(delay);

@@ -184,21 +184,31 @@ impl Event {
         self.0.occurred_at
     }
 
-    /// When it may be delivered first; none means at once.
+    /// When it may be delivered first; none means at once, and none when it is delivered: the wait
+    /// is over.
     pub fn available_at(&self) -> Option<Timestamp> {
         self.0.available_at
     }
 
-    /// How long its delivery is held back, none if it is due at once. This is what crosses to
-    /// the store, which adds it to its own clock: a producer's wrong clock delays nothing.
+    /// How long from now its delivery is held back, by this host's clock; none if it is due at once.
+    /// This is what crosses to the store when it is written, and the store adds it to its own
+    /// clock: a producer's wrong clock delays nothing.
     pub fn delay(&self) -> Option<Duration> {
-        let delay = self.0.available_at?.since(self.0.occurred_at);
+        let delay = self.0.available_at?.since(Timestamp::now());
         (!delay.is_zero()).then_some(delay)
     }
 
-    /// Whether it is held back: `available_at` is set and after `occurred_at`.
+    /// Whether it was made to be held back: `available_at` is set and after `occurred_at`.
     pub fn is_delayed(&self) -> bool {
-        self.delay().is_some()
+        self.0.available_at.is_some_and(|at| at > self.0.occurred_at)
+    }
+
+    /// The event as a destination gets it: it waits no more.
+    pub(crate) fn delivered(&self) -> Event {
+        match self.0.available_at {
+            None => self.clone(),
+            Some(_) => Event::from_parts(EventParts { available_at: None, ..self.to_parts() }),
+        }
     }
 
     /// The headers, to be changed before the event is written.
@@ -206,11 +216,16 @@ impl Event {
         &mut Arc::make_mut(&mut self.0).headers
     }
 
+    /// The bytes of its payload and headers.
+    pub(crate) fn size(&self) -> usize {
+        let headers: usize = self.0.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+        headers + self.0.payload.len()
+    }
+
     /// What it costs to keep this event in a queue, in bytes.
     pub(crate) fn weight(&self) -> usize {
         const FIXED: usize = 256;
-        let headers: usize = self.0.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
-        FIXED + headers + self.0.payload.len()
+        FIXED + self.size()
     }
 }
 

@@ -91,6 +91,12 @@ impl MemoryStore {
         table.add(Row::from_raw(seq, raw, now)).then_some(seq)
     }
 
+    /// Loses the rows from this number on and numbers the next ones from there, as a database does
+    /// that lost the end of its log. For tests.
+    pub fn lose_from(&self, seq: i64) {
+        self.table().lose_from(seq);
+    }
+
     /// How often the row was written after its insert; zero for a row that is not here. For tests.
     pub fn writes(&self, id: &EventId) -> u64 {
         self.table().find(id).map_or(0, |row| row.writes)

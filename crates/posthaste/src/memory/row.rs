@@ -31,6 +31,8 @@ pub(super) struct Row {
     pub(super) inserted_at: Timestamp,
     pub(super) done_at: Option<Timestamp>,
     pub(super) last_error: Option<String>,
+    /// Since when it has been put off for a limited time.
+    pub(super) put_off_since: Option<Timestamp>,
     pub(super) hold: Option<Hold>,
     /// How often the row was written after its insert.
     pub(super) writes: u64,
@@ -66,6 +68,7 @@ impl Row {
             inserted_at: now,
             done_at: None,
             last_error: None,
+            put_off_since: None,
             hold,
             writes: 0,
         }
@@ -146,6 +149,11 @@ impl Row {
         self.parked = None;
     }
 
+    /// How long it has been put off for a limited time; that begins now if it has not begun.
+    pub(super) fn put_off(&mut self, now: Timestamp) -> Duration {
+        now.since(*self.put_off_since.get_or_insert(now))
+    }
+
     /// What is wrong with the row, without a word of its payload or headers.
     pub(super) fn defect(&self) -> Option<String> {
         if Status::from_code(self.status).is_none() {
@@ -164,8 +172,9 @@ impl Row {
     pub(super) fn leased(&self, token: LeaseToken, now: Timestamp) -> Leased {
         Leased {
             lease: self.lease(token),
-            event: self.event.clone(),
+            event: self.event.delivered(),
             attempts: self.attempts(),
+            lost_leases: self.lost_leases,
             replays: self.replays,
             age: now.since(self.inserted_at),
             progress: self.progress.clone(),

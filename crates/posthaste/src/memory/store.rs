@@ -1,5 +1,6 @@
 //! The engine's door.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,11 +10,10 @@ use super::MemoryStore;
 use super::row::{Hold, Row};
 use super::table::Table;
 use crate::error::StoreError;
-use crate::event::EventId;
 use crate::row::Status;
 use crate::store::{
-    Backoff, Claim, ClaimOrder, Claimed, Leased, MAX_LOST_LEASES, Malformed, OnDone, Park, Purge, Purgeable,
-    Release, Renew, Settle, Settled, Settlement, Store, Unpark, Verdict, Wake,
+    Backoff, Claim, ClaimOrder, Claimed, Lease, Leased, Malformed, OnDone, Park, Purge, Purgeable, Release,
+    Renew, SUSPECT_AFTER, Settle, Settled, Settlement, Store, Unpark, Verdict, Wake,
 };
 use crate::time::Timestamp;
 
@@ -22,12 +22,12 @@ impl Store for MemoryStore {
     async fn claim(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
         let now = claim.now.unwrap_or_else(|| self.now());
         let mut table = self.table();
-        let mut claimed = Claimed { paused: table.paused.clone(), ..Claimed::default() };
-        for seq in find_claimable(&table, claim, now) {
+        let mut claimed =
+            Claimed { paused: table.paused.clone(), parked: parked(&table), ..Claimed::default() };
+        for seq in within(&table, claim.max_bytes, find_claimable(&table, claim, now)) {
             match table.change(seq, |row| take(row, claim, now)) {
                 Some(Taken::Event(leased)) => claimed.events.push(leased),
                 Some(Taken::Malformed(malformed)) => claimed.malformed.push(malformed),
-                Some(Taken::Died(id)) => claimed.died.push(id),
                 None => {}
             }
         }
@@ -50,14 +50,15 @@ impl Store for MemoryStore {
         Ok(settled.collect())
     }
 
-    async fn renew(&self, renew: &Renew<'_>) -> Result<Vec<EventId>, StoreError> {
+    async fn renew(&self, renew: &Renew<'_>) -> Result<Vec<Lease>, StoreError> {
         let end = renew.now.unwrap_or_else(|| self.now()) + renew.lease;
         let mut table = self.table();
         let held = renew.leases.iter().filter_map(|lease| {
             table.update_leased(lease, |row| {
                 row.is_held_by(renew.owner, lease.token).then(|| {
                     row.available_at = end;
-                    lease.id.clone()
+                    row.lost_leases = row.lost_leases.saturating_add(renew.start.into());
+                    lease.clone()
                 })
             })
         });
@@ -172,21 +173,31 @@ fn find_claimable(table: &Table, claim: &Claim<'_>, now: Timestamp) -> Vec<i64> 
     }
 }
 
+/// The rows, of these and in their order, that fit; always the first.
+fn within(table: &Table, max_bytes: usize, mut seqs: Vec<i64>) -> Vec<i64> {
+    let sizes = seqs.iter().filter_map(|seq| table.rows.get(seq)).scan(0, |sum: &mut usize, row| {
+        *sum = sum.saturating_add(row.event.size());
+        Some(*sum)
+    });
+    let fitting = sizes.take_while(|sum| *sum <= max_bytes).count();
+    seqs.truncate(fitting.max(1));
+    seqs
+}
+
+fn parked(table: &Table) -> BTreeSet<String> {
+    table.index.parked.keys().take(Claimed::MAX_PARKED_NAMES).map(|route| route.to_string()).collect()
+}
+
 enum Taken {
     Event(Leased),
     Malformed(Malformed),
-    Died(EventId),
 }
 
 /// Leases one due row. A hold of another owner that is still there was never given back: that
 /// owner died. One's own was lost on the way, with the answer to an earlier claim.
 fn take(row: &mut Row, claim: &Claim<'_>, now: Timestamp) -> Taken {
     if row.hold.as_ref().is_some_and(|hold| hold.owner != *claim.owner) {
-        row.lost_leases = row.lost_leases.saturating_add(1);
-    }
-    if row.lost_leases >= MAX_LOST_LEASES {
-        row.finish(Status::Dead, Some(format!("its owner died {} times", row.lost_leases)), now);
-        return Taken::Died(row.event.id().clone());
+        row.lost_leases = (row.lost_leases + 1).min(SUSPECT_AFTER).max(row.lost_leases);
     }
     row.let_go(now + claim.lease);
     row.hold = Some(Hold { owner: claim.owner.clone(), token: claim.token, since: now });
@@ -210,7 +221,14 @@ fn apply_if_allowed(
         return None;
     }
     row.progress.extend(settlement.delivered.iter().cloned());
-    Some(apply(row, &settlement.verdict, now))
+    if !matches!(settlement.verdict, Verdict::Unreachable { give_up_after: Some(_), .. }) {
+        row.put_off_since = None;
+    }
+    let settled = apply(row, &settlement.verdict, now);
+    if row.is_pending() {
+        row.lost_leases = 0;
+    }
+    Some(settled)
 }
 
 fn apply(row: &mut Row, verdict: &Verdict, now: Timestamp) -> Settled {
@@ -230,7 +248,11 @@ fn apply(row: &mut Row, verdict: &Verdict, now: Timestamp) -> Settled {
             row.finish(Status::Dead, Some(reason.clone()), now);
             Settled::Dead { attempts: row.attempts() }
         }
-        Verdict::Unreachable { error, delay, park } => {
+        Verdict::Unreachable { error, give_up_after: Some(limit), .. } if row.put_off(now) >= *limit => {
+            row.finish(Status::Dead, Some(error.clone()), now);
+            Settled::Dead { attempts: row.attempts() }
+        }
+        Verdict::Unreachable { error, delay, park, .. } => {
             row.let_go(now + *delay);
             row.parked = park.as_deref().map(Into::into);
             row.last_error = Some(error.clone());

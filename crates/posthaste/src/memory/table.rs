@@ -34,6 +34,13 @@ impl Table {
         self.last_seq
     }
 
+    /// Loses the end of the table; its numbers are given again.
+    pub(super) fn lose_from(&mut self, seq: i64) {
+        let lost: Vec<i64> = self.rows.range(seq..).map(|(seq, _)| *seq).collect();
+        lost.into_iter().for_each(|seq| self.remove(seq, false));
+        self.last_seq = self.last_seq.min(seq - 1);
+    }
+
     pub(super) fn contains(&self, id: &EventId) -> bool {
         self.ids.contains_key(id)
     }

@@ -154,7 +154,7 @@ impl Prepared {
                 Some(seq) => {
                     let lease =
                         row.lease.map(|lease| Lease { id: row.event.id().clone(), seq, token: lease.token });
-                    written.push(Written { event: row.event, seq, lease });
+                    written.push(Written { event: row.event, seq, delay: row.delay, lease });
                 }
             }
         }

@@ -1,5 +1,7 @@
 //! The proof of a write, and food for the hot queue.
 
+use std::time::Duration;
+
 use tokio::time::Instant;
 
 use super::core::WriterCore;
@@ -23,6 +25,8 @@ pub struct Receipt {
 pub(crate) struct Written {
     pub(crate) event: Event,
     pub(crate) seq: i64,
+    /// What its delivery is held back by; none if it was due at once.
+    pub(crate) delay: Option<Duration>,
     pub(crate) lease: Option<Lease>,
 }
 
@@ -88,7 +92,7 @@ impl Receipt {
         if !self.core.shared.hooks.is_empty() {
             self.core.shared.hooks.after_commit(&events(&kept));
         }
-        let is_free = |written: &Written| written.lease.is_none() && written.event.delay().is_none();
+        let is_free = |written: &Written| written.lease.is_none() && written.delay.is_none();
         if let (Some(bell), true) = (&self.core.bell, kept.iter().any(is_free)) {
             bell.ring();
         }

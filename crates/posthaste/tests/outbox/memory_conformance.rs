@@ -58,6 +58,11 @@ impl Harness for Memory {
         self.0.insert_raw(row).map(|_| id)
     }
 
+    async fn give_again(&self, seq: i64) -> bool {
+        self.0.lose_from(seq);
+        true
+    }
+
     fn capabilities(&self) -> Capabilities {
         Capabilities::ALL
     }

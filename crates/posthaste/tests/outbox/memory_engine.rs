@@ -126,6 +126,7 @@ async fn writes_are_counted_per_row() {
         token: LeaseToken::random(),
         lease: Duration::from_secs(30),
         limit: 10,
+        max_bytes: usize::MAX,
         order: ClaimOrder::Due,
         skip_recent: Duration::ZERO,
         now: None,

@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use fastrand::Rng;
-use posthaste::store::{Claim, Claimed, Park, Purge, Release, Renew, Settle, Settled, Store, Unpark, Wake};
-use posthaste::{EventId, MemoryStore, StoreError, Timestamp};
+use posthaste::store::{
+    Claim, Claimed, Lease, Park, Purge, Release, Renew, Settle, Settled, Store, Unpark, Wake,
+};
+use posthaste::{MemoryStore, StoreError, Timestamp};
 
 /// Random choices of faults, until the world heals.
 #[derive(Clone, Debug)]
@@ -120,7 +122,7 @@ impl Store for SimStore {
         self.with_fault(self.inner.settle(settle)).await
     }
 
-    async fn renew(&self, renew: &Renew<'_>) -> Result<Vec<EventId>, StoreError> {
+    async fn renew(&self, renew: &Renew<'_>) -> Result<Vec<Lease>, StoreError> {
         self.with_fault(self.inner.renew(renew)).await
     }
 

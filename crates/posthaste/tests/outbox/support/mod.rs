@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use posthaste::memory::RawRow;
 use posthaste::store::{
-    Claim, Claimed, Park, Purge, Release, Renew, Settle, Settled, Settlement, Unpark, Verdict, Wake,
+    Claim, Claimed, Lease, Park, Purge, Release, Renew, Settle, Settled, Settlement, Unpark, Verdict, Wake,
 };
 use posthaste::{
     Delivery, Event, EventId, EventRow, MemoryStore, Outbox, Outcome, Recorder, RetryPolicy, Status, Store,
@@ -246,7 +246,7 @@ impl Store for FaultyStore {
         self.around(Call::Settle, self.memory.settle(settle)).await
     }
 
-    async fn renew(&self, renew: &Renew<'_>) -> Result<Vec<EventId>, StoreError> {
+    async fn renew(&self, renew: &Renew<'_>) -> Result<Vec<Lease>, StoreError> {
         self.around(Call::Renew, self.memory.renew(renew)).await
     }
 
