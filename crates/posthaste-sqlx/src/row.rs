@@ -153,6 +153,7 @@ impl<'r, R: Columns + ?Sized> Reader<'r, R> {
         let leased = Leased {
             lease,
             attempts: self.count("attempts"),
+            lost_leases: self.count("lost_leases"),
             replays: self.count("replays"),
             age: now.since(self.time("inserted_at").unwrap_or(now)),
             progress: self.progress(),
