@@ -258,6 +258,8 @@ pub struct Claimed {
     pub events: Vec<Leased>,
     /// Rows leased to the owner that no engine can read; they have to be settled as dead.
     pub malformed: Vec<Malformed>,
+    /// [`Claim::max_bytes`] ended the claim: the next row was due and did not fit.
+    pub cut: bool,
     /// Routes that an operator has paused. May be up to a second old.
     pub paused: BTreeSet<String>,
     /// What rows are parked for, as it stands in `parked`: the first

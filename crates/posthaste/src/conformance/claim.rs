@@ -300,33 +300,39 @@ async fn of_sizes(k: &Kit<'_>, sizes: &[usize]) -> Vec<EventId> {
     written
 }
 
-async fn claim_bytes(k: &Kit<'_>, at: Timestamp, max_bytes: usize) -> Vec<EventId> {
-    ids(&k.claim_with(Claim { max_bytes, ..k.request(at, 10) }).await)
+/// What a claim of so many bytes brings, and whether it says that there was more.
+async fn claim_bytes(k: &Kit<'_>, at: Timestamp, max_bytes: usize) -> (Vec<EventId>, bool) {
+    let claimed = k.claim_with(Claim { max_bytes, ..k.request(at, 10) }).await;
+    (ids(&claimed), claimed.cut)
 }
 
 pub async fn claim_ends_before_the_row_that_does_not_fit(h: &dyn Harness) {
     let k = Kit::new(h);
     let written = of_sizes(&k, &[100_000, 100_000, 100_000, 100_000]).await;
     let t = k.now().await;
-    assert_eq!(claim_bytes(&k, t, 320_000).await, written[..3]);
-    assert_eq!(claim_bytes(&k, t, 320_000).await, written[3..], "the rest is due as before");
+    assert_eq!(claim_bytes(&k, t, 320_000).await, (written[..3].to_vec(), true));
+    assert_eq!(
+        claim_bytes(&k, t, 320_000).await,
+        (written[3..].to_vec(), false),
+        "the rest is due as before"
+    );
 }
 
 pub async fn first_row_is_claimed_whatever_its_size(h: &dyn Harness) {
     let k = Kit::new(h);
     let written = of_sizes(&k, &[300_000, 1_000]).await;
     let t = k.now().await;
-    assert_eq!(claim_bytes(&k, t, 0).await, written[..1]);
-    assert_eq!(claim_bytes(&k, t, 50_000).await, written[1..]);
+    assert_eq!(claim_bytes(&k, t, 0).await, (written[..1].to_vec(), true));
+    assert_eq!(claim_bytes(&k, t, 50_000).await, (written[1..].to_vec(), false));
 }
 
 pub async fn large_row_is_not_overtaken_by_small_ones(h: &dyn Harness) {
     let k = Kit::new(h);
     let written = of_sizes(&k, &[1_000, 300_000, 1_000]).await;
     let t = k.now().await;
-    assert_eq!(claim_bytes(&k, t, 50_000).await, written[..1]);
-    assert_eq!(claim_bytes(&k, t, 50_000).await, written[1..2]);
-    assert_eq!(claim_bytes(&k, t, 50_000).await, written[2..]);
+    assert_eq!(claim_bytes(&k, t, 50_000).await, (written[..1].to_vec(), true));
+    assert_eq!(claim_bytes(&k, t, 50_000).await, (written[1..2].to_vec(), true));
+    assert_eq!(claim_bytes(&k, t, 50_000).await, (written[2..].to_vec(), false));
 }
 
 pub async fn bytes_bound_ordered_claims_too(h: &dyn Harness) {
@@ -338,7 +344,7 @@ pub async fn bytes_bound_ordered_claims_too(h: &dyn Harness) {
     let t = k.now().await;
     let ordered = Claim { order: ClaimOrder::Seq, max_bytes: 50_000, ..k.request(t, 10) };
     let claimed = k.claim_with(ordered).await;
-    assert_eq!(ids(&claimed), written[..1]);
+    assert_eq!((ids(&claimed), claimed.cut), (written[..1].to_vec(), true));
     let leases: Vec<Lease> = claimed.events.into_iter().map(|leased| leased.lease).collect();
     assert_eq!(k.release(t, &leases).await, 1);
     let ordered = Claim { order: ClaimOrder::Seq, max_bytes: 400_000, ..k.request(t, 10) };

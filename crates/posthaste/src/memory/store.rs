@@ -24,7 +24,10 @@ impl Store for MemoryStore {
         let mut table = self.table();
         let mut claimed =
             Claimed { paused: table.paused.clone(), parked: parked(&table), ..Claimed::default() };
-        for seq in within(&table, claim.max_bytes, find_claimable(&table, claim, now)) {
+        let due = find_claimable(&table, claim, now);
+        let fitting = fitting(&table, claim.max_bytes, &due);
+        claimed.cut = fitting < due.len();
+        for &seq in &due[..fitting] {
             match table.change(seq, |row| take(row, claim, now)) {
                 Some(Taken::Event(leased)) => claimed.events.push(leased),
                 Some(Taken::Malformed(malformed)) => claimed.malformed.push(malformed),
@@ -173,15 +176,13 @@ fn find_claimable(table: &Table, claim: &Claim<'_>, now: Timestamp) -> Vec<i64> 
     }
 }
 
-/// The rows, of these and in their order, that fit; always the first.
-fn within(table: &Table, max_bytes: usize, mut seqs: Vec<i64>) -> Vec<i64> {
-    let sizes = seqs.iter().filter_map(|seq| table.rows.get(seq)).scan(0, |sum: &mut usize, row| {
+/// How many of these rows, in their order, fit; always the first.
+fn fitting(table: &Table, max_bytes: usize, seqs: &[i64]) -> usize {
+    let sums = seqs.iter().filter_map(|seq| table.rows.get(seq)).scan(0, |sum: &mut usize, row| {
         *sum = sum.saturating_add(row.event.size());
         Some(*sum)
     });
-    let fitting = sizes.take_while(|sum| *sum <= max_bytes).count();
-    seqs.truncate(fitting.max(1));
-    seqs
+    sums.take_while(|sum| *sum <= max_bytes).count().max(1).min(seqs.len())
 }
 
 fn parked(table: &Table) -> BTreeSet<String> {
