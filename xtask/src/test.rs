@@ -118,9 +118,15 @@ fn steps(scope: Scope) -> Vec<Step> {
             "command line without publishers",
             Work::Cargo(Cargo::new("check --locked -p posthaste-cli --no-default-features")),
         ),
+        // The benchmark beside other crates is a workspace of its own, which nothing here builds. A dependency that is
+        // new to one of our crates would leave it with a lock file with which it cannot be built.
+        step("lock file of the peers", Work::Cargo(Cargo::new(PEERS_LOCK))),
         tidy,
     ]
 }
+
+/// Resolves the workspace against its lock file, in a second; builds nothing.
+const PEERS_LOCK: &str = "update --workspace --locked --manifest-path bench/peers/Cargo.toml";
 
 /// Goes on after a failing test binary, so that the counts are of all of them.
 fn test_all(targets: &str) -> Cargo {
@@ -253,6 +259,12 @@ mod tests {
             let exempt = matches!(step.name, "format" | "tidy");
             assert_eq!(command.contains("--locked"), !exempt, "{command}");
         }
+    }
+
+    #[test]
+    fn lock_file_of_a_benchmark_cannot_fall_behind_unseen() {
+        let steps = steps(Scope::Full);
+        assert!(steps.iter().any(|step| step.work.to_string().ends_with("bench/peers/Cargo.toml")));
     }
 
     #[test]
