@@ -19,6 +19,8 @@ pub(crate) struct Seen {
     pub(crate) now: Timestamp,
     /// The routes that an operator has paused.
     pub(crate) paused: BTreeSet<String>,
+    /// What rows are parked for.
+    pub(crate) parked: BTreeSet<String>,
 }
 
 impl Glance {
@@ -31,7 +33,7 @@ impl Glance {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = seen;
     }
 
-    /// Something was paused or resumed.
+    /// An operator changed something.
     pub(crate) fn forget(&self) {
         self.set(None);
     }

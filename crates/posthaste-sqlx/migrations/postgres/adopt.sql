@@ -27,6 +27,7 @@ ALTER TABLE "{table}"
   ADD COLUMN replays        integer     NOT NULL DEFAULT 0,
   ADD COLUMN parked         text,
   ADD COLUMN progress       text[],
+  ADD COLUMN put_off_since  timestamptz,
   ADD COLUMN inserted_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
   ADD COLUMN lease_token    bigint      NOT NULL DEFAULT 0;
 

@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use posthaste::store::{Claim, Claimed};
+use posthaste::store::{Claim, Claimed, Lease};
 use posthaste::{EventId, StoreError};
 use tokio::time::Instant;
 
 use super::LayoutStore;
-use super::table::{Found, Key};
+use super::table::{Found, Key, Read, Room};
 
 /// Looks at the table in one claim. A row that ends between the look at its key and the look at itself leaves a gap,
 /// and an engine takes a claim with a gap for the last one.
@@ -17,7 +17,7 @@ const LOOKS: usize = 3;
 /// What a look at the table came to.
 enum Looked {
     /// So many rows were chosen, and these are still there.
-    At { chosen: usize, found: Vec<(Key, Found)> },
+    At { chosen: usize, read: Read },
     /// So many rows are aside that there is no room for others.
     Full,
     /// Another process has the lock.
@@ -27,13 +27,16 @@ enum Looked {
 impl LayoutStore {
     /// The events of one claim; none while another process has the lock.
     pub(super) async fn claim_rows(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
-        let mut rows = Vec::new();
+        let (mut rows, mut room, mut cut) = (Vec::new(), Room::new(claim.max_bytes), false);
         for _ in 0..LOOKS {
-            match self.look(claim, claim.limit - rows.len()).await {
-                Ok(Looked::At { found, chosen }) => {
-                    let is_all = found.len() == chosen;
-                    rows.extend(found);
-                    if is_all {
+            match self.look(claim, claim.limit - rows.len(), room).await {
+                Ok(Looked::At { read, chosen }) => {
+                    room = room.after(&read);
+                    let is_all = read.rows.len() == chosen;
+                    rows.extend(read.rows);
+                    cut = !read.left.is_empty();
+                    self.leave(claim, read.left);
+                    if is_all || cut {
                         break;
                     }
                 }
@@ -48,11 +51,11 @@ impl LayoutStore {
                 }
             }
         }
-        Ok(self.take(claim, rows))
+        Ok(Claimed { cut, ..self.take(claim, rows) })
     }
 
     /// Leases and reads the oldest rows that are due, at most so many.
-    async fn look(&self, claim: &Claim<'_>, limit: usize) -> Result<Looked, StoreError> {
+    async fn look(&self, claim: &Claim<'_>, limit: usize, room: Room) -> Result<Looked, StoreError> {
         let now = Instant::now();
         let aside = {
             let mut kept = self.kept();
@@ -74,18 +77,25 @@ impl LayoutStore {
             chosen.store(free.len(), Ordering::Relaxed);
             free
         };
-        let Some(found) = self.table().claim(claim, limit + aside, &choose).await? else {
+        let Some(read) = self.table().claim(claim, limit + aside, room, &choose).await? else {
             return Ok(Looked::StandingBy);
         };
         self.tell(true);
-        Ok(Looked::At { chosen: chosen.into_inner(), found })
+        Ok(Looked::At { chosen: chosen.into_inner(), read })
+    }
+
+    /// Rows that did not fit are due as before.
+    fn leave(&self, claim: &Claim<'_>, keys: Vec<Key>) {
+        let lease = |key: Key| Lease { id: key.id, seq: 0, token: claim.token };
+        let leases: Vec<Lease> = keys.into_iter().map(lease).collect();
+        self.kept().release(&leases, Instant::now());
     }
 
     /// Rows that were leased and read, with what is remembered of them. Those that are gone from the table are
     /// forgotten.
     fn take(&self, claim: &Claim<'_>, rows: Vec<(Key, Found)>) -> Claimed {
-        let mut claimed = Claimed::default();
         let mut kept = self.kept();
+        let mut claimed = Claimed { parked: kept.parked(), ..Claimed::default() };
         let found: HashSet<EventId> = rows.iter().map(|(key, _)| key.id.clone()).collect();
         kept.forget_but(claim.token, &found);
         for (key, found) in rows {

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use posthaste::EventId;
-use posthaste::store::{Lease, LeaseToken};
+use posthaste::store::{Claimed, Lease, LeaseToken};
 use tokio::time::Instant;
 
 use super::table::Key;
@@ -35,6 +35,8 @@ struct Row {
     attempts: u32,
     progress: BTreeSet<String>,
     parked: Option<String>,
+    /// Since when it has been put off for a limited time.
+    put_off_since: Option<Instant>,
 }
 
 /// What is remembered of a row that is claimed.
@@ -110,12 +112,12 @@ impl Kept {
     }
 
     /// Those of these leases that are held now last until then.
-    pub(super) fn renew(&mut self, leases: &[Lease], until: Instant) -> Vec<EventId> {
+    pub(super) fn renew(&mut self, leases: &[Lease], until: Instant) -> Vec<Lease> {
         let mut renewed = Vec::new();
         for lease in leases {
             if let Some(row) = self.held(lease) {
                 row.due = until;
-                renewed.push(lease.id.clone());
+                renewed.push(lease.clone());
             }
         }
         renewed
@@ -134,6 +136,24 @@ impl Kept {
         let Some(row) = self.held(lease) else { return false };
         (row.token, row.due, row.parked) = (None, due, parked.map(str::to_owned));
         true
+    }
+
+    /// How long a held row has been put off for a limited time, which begins now if it has not begun.
+    pub(super) fn putting_off(&mut self, lease: &Lease, now: Instant) -> Duration {
+        self.held(lease).map_or(Duration::ZERO, |row| now - *row.put_off_since.get_or_insert(now))
+    }
+
+    /// The outcome is another one than to be put off for a limited time.
+    pub(super) fn end_putting_off(&mut self, lease: &Lease) {
+        if let Some(row) = self.held(lease) {
+            row.put_off_since = None;
+        }
+    }
+
+    /// What rows are parked for.
+    pub(super) fn parked(&self) -> BTreeSet<String> {
+        let names: BTreeSet<&String> = self.rows.values().filter_map(|row| row.parked.as_ref()).collect();
+        names.into_iter().take(Claimed::MAX_PARKED_NAMES).cloned().collect()
     }
 
     /// Makes up to `limit` rows due that were parked for this route, oldest first; answers how many.
@@ -197,7 +217,17 @@ impl Kept {
 impl Row {
     fn new(key: Key, order: u64, due: Instant) -> Self {
         let (under_way, progress) = (VecDeque::new(), BTreeSet::new());
-        Self { key, order, due, token: None, under_way, attempts: 0, progress, parked: None }
+        Self {
+            key,
+            order,
+            due,
+            token: None,
+            under_way,
+            attempts: 0,
+            progress,
+            parked: None,
+            put_off_since: None,
+        }
     }
 
     /// Of leases that lapse again and again the last ones are remembered.
@@ -256,7 +286,7 @@ mod tests {
         assert!(kept.renew(&[lease("a", 8)], now + 9 * SECOND).is_empty());
         assert_eq!(kept.release(&[lease("a", 8), lease("no", 7)], now), 0);
         assert!(!kept.put_off(&lease("a", 8), now, None));
-        assert_eq!(kept.renew(&[lease("a", 7)], now + 9 * SECOND), [EventId::from("a")]);
+        assert_eq!(kept.renew(&[lease("a", 7)], now + 9 * SECOND), [lease("a", 7)]);
         assert_eq!(kept.release(&[lease("a", 7)], now), 1);
         assert!(!kept.holds(&lease("a", 7)), "a release consumes the token");
     }

@@ -198,7 +198,7 @@ impl LayoutStore {
                     continue;
                 }
                 None => {
-                    self.cannot_give_up(&lease.id, error);
+                    self.cannot_give_up(&lease.id);
                     backoff.delays.last().copied().unwrap_or_default().max(FOR_EVER)
                 }
             };
@@ -209,32 +209,44 @@ impl LayoutStore {
         spent
     }
 
-    /// Events that can never be delivered, where the table can say so; others wait.
+    /// Events that can never be delivered, or were put off for too long, where the table can say so; others wait.
     fn rejected(&self, settle: &Settle<'_>, answers: &mut [Settled]) -> Vec<(usize, Key, String)> {
-        let mut kept = self.kept();
+        let (now, mut kept) = (Instant::now(), self.kept());
         let mut rejected = Vec::new();
         for (place, settlement) in settle.settlements.iter().enumerate() {
-            let (Verdict::Dead { reason }, lease) = (&settlement.verdict, &settlement.lease) else {
-                continue;
-            };
+            let lease = &settlement.lease;
             if !kept.holds(lease) {
                 continue;
             }
+            let reason = match &settlement.verdict {
+                Verdict::Dead { reason } => reason,
+                Verdict::Unreachable { error, give_up_after: Some(limit), .. }
+                    if kept.putting_off(lease, now) >= *limit =>
+                {
+                    error
+                }
+                _ => continue,
+            };
             if self.layout().can_fail() {
                 answers[place] = Settled::Dead { attempts: kept.attempts(&lease.id) };
                 rejected.extend(kept.key(lease).map(|key| (place, key.clone(), reason.clone())));
             } else {
-                self.cannot_give_up(&lease.id, reason);
-                kept.put_off(lease, Instant::now() + FOR_EVER, None);
+                self.cannot_give_up(&lease.id);
+                kept.put_off(lease, now + FOR_EVER, None);
                 answers[place] = Settled::Waiting { delay: FOR_EVER };
             }
         }
         rejected
     }
 
-    fn cannot_give_up(&self, id: &EventId, error: &str) {
+    /// Without the error's own words, which may quote the payload.
+    fn cannot_give_up(&self, id: &EventId) {
         let table = self.layout().table_name();
-        tracing::warn!(%table, %id, error, "cannot be delivered, and the table has no status for that: trying on");
+        tracing::warn!(
+            %table, %id,
+            "cannot be delivered, and the table has no status for that: trying on; mend the destination, or delete \
+             the row"
+        );
     }
 
     async fn give_up(
@@ -260,6 +272,15 @@ impl LayoutStore {
             self.kept().forget(&key.id);
         }
         Ok(())
+    }
+
+    /// Every outcome but one ends the time for which an event was put off.
+    fn end_putting_off(&self, settle: &Settle<'_>) {
+        let goes_on =
+            |verdict: &Verdict| matches!(verdict, Verdict::Unreachable { give_up_after: Some(_), .. });
+        let mut kept = self.kept();
+        let ended = settle.settlements.iter().filter(|settlement| !goes_on(&settlement.verdict));
+        ended.for_each(|settlement| kept.end_putting_off(&settlement.lease));
     }
 
     /// What only has to be remembered.
@@ -294,6 +315,7 @@ impl Store for LayoutStore {
             self.table().write_nothing().await?;
         }
         self.settle_delivered(settle, &mut answers).await?;
+        self.end_putting_off(settle);
         let mut given_up = self.rejected(settle, &mut answers);
         match self.layout().counts() {
             true => self.settle_counted(settle, &mut answers).await?,
@@ -304,7 +326,8 @@ impl Store for LayoutStore {
         Ok(answers)
     }
 
-    async fn renew(&self, renew: &Renew<'_>) -> Result<Vec<EventId>, StoreError> {
+    /// A start is not counted: what this process knows ends with it.
+    async fn renew(&self, renew: &Renew<'_>) -> Result<Vec<Lease>, StoreError> {
         if !self.table().leads().await? {
             self.lost();
         }

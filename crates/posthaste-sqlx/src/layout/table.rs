@@ -25,6 +25,62 @@ pub(crate) type Found = Result<Leased, Malformed>;
 /// Which of the pending keys to read. It is told first whether the lock of the table was taken just now.
 pub(crate) type Choose<'a> = dyn Fn(bool, Vec<Key>) -> Vec<Key> + Send + Sync + 'a;
 
+/// How much a claim may still read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    bytes: usize,
+    /// Nothing was read yet, and the first row is read whatever its size.
+    is_untouched: bool,
+}
+
+impl Room {
+    pub(crate) fn new(bytes: usize) -> Self {
+        Self { bytes, is_untouched: true }
+    }
+
+    /// Divides rows, in their order, into those that fit and those that are left. Rows without a size are gone.
+    pub(crate) fn divide(self, keys: Vec<Key>, sizes: &HashMap<EventId, usize>) -> Parts {
+        let mut parts = Parts::default();
+        for key in keys {
+            let Some(size) = sizes.get(&key.id) else { continue };
+            let bytes = parts.bytes.saturating_add(*size);
+            let is_first = self.is_untouched && parts.fitting.is_empty();
+            if parts.left.is_empty() && (is_first || bytes <= self.bytes) {
+                parts.bytes = bytes;
+                parts.fitting.push(key);
+            } else {
+                parts.left.push(key);
+            }
+        }
+        parts
+    }
+
+    /// What is left of it after this.
+    pub(crate) fn after(self, read: &Read) -> Self {
+        let is_untouched = self.is_untouched && read.rows.is_empty();
+        Self { bytes: self.bytes.saturating_sub(read.bytes), is_untouched }
+    }
+}
+
+/// The rows of a claim, by what there is room for.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    pub(crate) fitting: Vec<Key>,
+    /// The size of those that fit.
+    pub(crate) bytes: usize,
+    pub(crate) left: Vec<Key>,
+}
+
+/// What a claim has read of the rows that it chose.
+#[derive(Debug, Default)]
+pub(crate) struct Read {
+    pub(crate) rows: Vec<(Key, Found)>,
+    /// The size of them all.
+    pub(crate) bytes: usize,
+    /// Those that did not fit; the others are gone.
+    pub(crate) left: Vec<Key>,
+}
+
 /// A failed attempt, for a table that counts them.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
@@ -51,13 +107,14 @@ pub(crate) struct Counted {
 #[async_trait]
 pub(crate) trait Table: fmt::Debug + Send + Sync {
     /// Takes the lock if it is free, reads up to `look` pending keys, oldest first, and the rows of those that
-    /// are chosen. None while another process has the lock.
+    /// are chosen, as far as there is room. None while another process has the lock.
     async fn claim(
         &self,
         claim: &Claim<'_>,
         look: usize,
+        room: Room,
         choose: &Choose<'_>,
-    ) -> Result<Option<Vec<(Key, Found)>>, StoreError>;
+    ) -> Result<Option<Read>, StoreError>;
 
     /// Whether the lock is still ours.
     async fn leads(&self) -> Result<bool, StoreError>;
@@ -122,9 +179,9 @@ pub(crate) mod tests {
     pub(crate) async fn leads(table: &dyn Table) -> bool {
         let (owner, token, lease) = (Owner::from("tester"), LeaseToken::random(), Duration::from_secs(30));
         let order = ClaimOrder::Due;
-        let claim =
-            Claim { owner: &owner, token, lease, limit: 1, order, skip_recent: Duration::ZERO, now: None };
-        table.claim(&claim, 1, &|_, keys| keys).await.expect("a claim").is_some()
+        let (max_bytes, skip_recent) = (usize::MAX, Duration::ZERO);
+        let claim = Claim { owner: &owner, token, lease, limit: 1, max_bytes, order, skip_recent, now: None };
+        table.claim(&claim, 1, Room::new(max_bytes), &|_, keys| keys).await.expect("a claim").is_some()
     }
 
     /// Waits until the lock is this table's.

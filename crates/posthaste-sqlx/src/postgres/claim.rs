@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use posthaste::store::{Claim, ClaimOrder, Claimed, MAX_LOST_LEASES};
+use futures_util::TryStreamExt as _;
+use posthaste::store::{Claim, ClaimOrder, Claimed, Leased, Malformed, SUSPECT_AFTER};
 use posthaste::{StoreError, Timestamp};
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
@@ -20,45 +21,73 @@ use crate::row::Reader;
 /// this; what does is left to the sweeps.
 const LATE: Duration = Duration::from_secs(1);
 
-const GLANCE: &str =
-    r#"SELECT statement_timestamp(), coalesce((SELECT array_agg(route) FROM "{table}_control"), '{}')"#;
+/// The clock, the routes that are paused, and what rows are parked for. From one name the index leads to the
+/// next, however many rows are parked for it.
+pub(super) const GLANCE: &str = r#"WITH RECURSIVE names AS (
+  (SELECT parked FROM "{table}" WHERE parked IS NOT NULL AND status NOT IN (1, 3) ORDER BY parked LIMIT 1)
+  UNION ALL
+  SELECT (SELECT parked FROM "{table}" WHERE parked > names.parked AND status NOT IN (1, 3) ORDER BY parked LIMIT 1)
+  FROM names WHERE names.parked IS NOT NULL)
+SELECT statement_timestamp(), ARRAY(SELECT route FROM "{table}_control"),
+  ARRAY(SELECT parked FROM (SELECT parked FROM names LIMIT 1000) AS first WHERE parked IS NOT NULL)"#;
 
-/// Leases the rows that `picked` names. What RETURNING answers has no order and knows no old due time, so
-/// one of the rows brings the order of all, and each the last due time.
+// The two numbers that stand in the statements.
+const _: () = assert!(Claimed::MAX_PARKED_NAMES == 1000 && SUSPECT_AFTER == 10);
+
+/// What is summed up to the claim's bound. The length of a value that is stored apart is known without reading it.
+macro_rules! sizes {
+    () => {
+        "coalesce(octet_length(payload), octet_length(payload_bytes), 0) AS payload, \
+         coalesce(octet_length(headers), 0) AS headers"
+    };
+}
+
+/// Leases of the rows that `due` names, in its order, those that fit. What RETURNING returns has no order and
+/// knows no old due time, so one of the rows brings the order of all that are due, and each the last due time.
+///
+/// A window without an order of its own goes through the rows as they come, and so needs no sort.
 ///
 /// `= ANY (ARRAY(…))` and not a join: for a plan that was made while the table was empty, PostgreSQL may
 /// read all of it once for every row of a join.
 macro_rules! lease {
     ($order:literal) => {
         concat!(
-            r#"
+            r#",
+picked AS MATERIALIZED (
+  SELECT seq, available_at FROM (
+    SELECT seq, available_at, row_number() OVER each AS place, sum(payload) OVER each + sum(headers) OVER each AS bytes
+    FROM due WINDOW each AS (ROWS UNBOUNDED PRECEDING)) AS summed
+  WHERE place = 1 OR bytes <= $6)
 UPDATE "{table}" AS o SET
   locked_by = $2, locked_at = coalesce($1, statement_timestamp()), lease_token = $3,
   available_at = coalesce($1, statement_timestamp()) + $4, parked = NULL,
-  lost_leases = least(o.lost_leases, 2147483646) + (o.locked_by IS NOT NULL AND o.locked_by <> $2)::int
+  lost_leases = o.lost_leases
+    + (o.lost_leases < 10 AND o.locked_by IS NOT NULL AND o.locked_by <> $2)::int
 WHERE o.seq = ANY (ARRAY(SELECT seq FROM picked))
 RETURNING (SELECT max(available_at) FROM picked) AS last_due,
   CASE WHEN o.seq = (SELECT max(seq) FROM picked)
     THEN (SELECT array_agg(seq ORDER BY "#,
             $order,
-            ") FROM picked) END AS in_order, o.locked_at, o.lost_leases, ",
+            ") FROM due) END AS in_order, o.locked_at, o.lost_leases, ",
             event_columns!()
         )
     };
 }
 
 pub(super) const BY_DUE: &str = concat!(
-    r#"WITH picked AS MATERIALIZED (
-  SELECT seq, available_at FROM "{table}"
+    r#"WITH due AS MATERIALIZED (
+  SELECT seq, available_at, "#,
+    sizes!(),
+    r#" FROM "{table}"
   WHERE status IN (0, 2) AND available_at <= coalesce($1, statement_timestamp())
-    AND (available_at, seq) > ($6, $7)
+    AND (available_at, seq) > ($7, $8)
     AND ($5 = interval '0' OR inserted_at <= coalesce($1, statement_timestamp()) - $5)
   ORDER BY available_at, seq LIMIT {limit} FOR UPDATE SKIP LOCKED)"#,
     lease!("available_at, seq")
 );
 
 /// Rows that wait for their time are stepped over; the first one on lease ends the search. Nobody looks
-/// for one behind the last row that fits. A row that somebody is changing is waited for: what it
+/// for one behind the last row that fits. A row that another transaction is changing is waited for: what it
 /// becomes decides what may be claimed.
 pub(super) const BY_SEQ: &str = concat!(
     r#"WITH fitting AS MATERIALIZED (
@@ -66,8 +95,10 @@ pub(super) const BY_SEQ: &str = concat!(
   WHERE status IN (0, 2) AND available_at <= coalesce($1, statement_timestamp())
     AND ($5 = interval '0' OR inserted_at <= coalesce($1, statement_timestamp()) - $5)
   ORDER BY seq LIMIT {limit}),
-picked AS MATERIALIZED (
-  SELECT seq, available_at FROM "{table}"
+due AS MATERIALIZED (
+  SELECT seq, available_at, "#,
+    sizes!(),
+    r#" FROM "{table}"
   WHERE status IN (0, 2) AND available_at <= coalesce($1, statement_timestamp())
     AND ($5 = interval '0' OR inserted_at <= coalesce($1, statement_timestamp()) - $5)
     AND seq < coalesce((SELECT seq FROM "{table}"
@@ -81,24 +112,25 @@ picked AS MATERIALIZED (
 /// Ordered claims are serialised. A lock of the transaction's: the next one may be another session's.
 const IN_TURN: &str = "SELECT pg_advisory_xact_lock(hashtextextended('posthaste {schema}.{name} order', 0))";
 
-pub(super) const GIVE_UP: &str = r#"UPDATE "{table}" SET
-  status = 3, done_at = coalesce($1, statement_timestamp()),
-  last_error = 'its owner died ' || lost_leases || ' times',
-  locked_by = NULL, locked_at = NULL, lease_token = 0, parked = NULL
-WHERE seq = ANY ($2) AND lease_token = $3 AND status NOT IN (1, 3)"#;
-
 impl PgStore {
     pub(super) async fn claim_rows(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
         let seen = self.glance().await?;
-        let claimed = Claimed { paused: seen.paused.clone(), ..Claimed::default() };
+        let mut claimed = Claimed { paused: seen.paused, parked: seen.parked, ..Claimed::default() };
         if claim.limit == 0 {
             return Ok(claimed);
         }
-        let rows = match claim.order {
+        let taken = match claim.order {
             ClaimOrder::Seq => self.take_by_seq(claim).await?,
             ClaimOrder::Due => self.take_by_due(claim, seen.now).await?,
         };
-        self.sort_out(claim, rows, claimed).await
+        claimed.cut = taken.is_cut();
+        for row in taken.rows {
+            match row {
+                Ok(leased) => claimed.events.push(leased),
+                Err(malformed) => claimed.malformed.push(malformed),
+            }
+        }
+        Ok(claimed)
     }
 
     async fn glance(&self) -> Result<Seen, StoreError> {
@@ -107,37 +139,39 @@ impl PgStore {
         }
         let seen = self.connections().engine(async |connection| {
             let row = self.sql().query::<Postgres>(GLANCE).fetch_one(connection).await?;
-            let paused: Vec<String> = row.try_get(1)?;
+            let names = |column: usize| row.try_get::<Vec<String>, _>(column);
+            let (paused, parked) = (names(1)?.into_iter().collect(), names(2)?.into_iter().collect());
             let now: Time = row.try_get(0)?;
-            Ok(Seen { at: Instant::now(), now: now.0, paused: paused.into_iter().collect() })
+            Ok(Seen { at: Instant::now(), now: now.0, paused, parked })
         });
         let seen = seen.await?;
         self.0.glance.set(Some(seen.clone()));
         Ok(seen)
     }
 
-    async fn take_by_seq(&self, claim: &Claim<'_>) -> Result<Vec<PgRow>, StoreError> {
+    async fn take_by_seq(&self, claim: &Claim<'_>) -> Result<Taken, StoreError> {
         let taken = self.connections().engine_together(async |connection| {
             self.sql().query::<Postgres>(IN_TURN).execute(&mut *connection).await?;
             let query = self.sql().limited::<Postgres>(&[BY_SEQ], claim.limit).persistent(false);
-            bind(query, claim).fetch_all(connection).await
+            read(bind(query, claim), connection, claim).await
         });
-        in_order(taken.await?).map(|taken| taken.rows).map_err(|error| self.connections().failed(error))
+        taken.await
     }
 
     /// `seen_at` is a time of the server's clock before this claim.
-    async fn take_by_due(&self, claim: &Claim<'_>, seen_at: Timestamp) -> Result<Vec<PgRow>, StoreError> {
+    async fn take_by_due(&self, claim: &Claim<'_>, seen_at: Timestamp) -> Result<Taken, StoreError> {
         // A clock of the caller's own, or rows that are left for later, tell nothing about the next claim.
         let plain = claim.now.is_none() && claim.skip_recent.is_zero();
         let from = if plain { self.0.floor.begin() } else { Place::BOTTOM };
         let started = Instant::now();
         let taken = self.connections().engine(async |connection| {
             let query = self.sql().limited::<Postgres>(&[BY_DUE], claim.limit);
-            bind(query, claim).bind(Time(from.due)).bind(from.seq).fetch_all(connection).await
+            let query = bind(query, claim).bind(Time(from.due)).bind(from.seq);
+            read(query, connection, claim).await
         });
-        let taken = in_order(taken.await?).map_err(|error| self.connections().failed(error))?;
+        let taken = taken.await?;
         if plain {
-            let full = taken.rows.len() == claim.limit;
+            let full = taken.due == claim.limit || taken.is_cut();
             // A batch that is not full has seen all that is due.
             let seen = taken.last.filter(|_| full).unwrap_or(Place { due: seen_at - LATE, seq: 0 });
             self.0.floor.end(from, seen, started.elapsed());
@@ -145,7 +179,7 @@ impl PgStore {
                 self.ring_for_sweep();
             }
         }
-        Ok(taken.rows)
+        Ok(taken)
     }
 
     /// A commit rings once. If its row lies below the floor, the claim that follows does not see it.
@@ -155,38 +189,6 @@ impl PgStore {
             tokio::time::sleep_until(at.into()).await;
             wake.ring();
         });
-    }
-
-    async fn sort_out(
-        &self,
-        claim: &Claim<'_>,
-        rows: Vec<PgRow>,
-        mut claimed: Claimed,
-    ) -> Result<Claimed, StoreError> {
-        let mut dead = Vec::new();
-        for row in &rows {
-            let mut reader = Reader::new(row);
-            let seq = reader.seq();
-            if reader.count("lost_leases") >= MAX_LOST_LEASES {
-                dead.push(seq);
-                claimed.died.push(reader.id());
-                continue;
-            }
-            let now = reader.time("locked_at").unwrap_or_default();
-            match reader.leased(claim, now) {
-                Ok(leased) => claimed.events.push(leased),
-                Err(malformed) => claimed.malformed.push(malformed),
-            }
-        }
-        if !dead.is_empty() {
-            // A caller that goes away here leaves rows on lease that the next claim gives up.
-            let work = async |connection: &mut PgConnection| {
-                let query = self.sql().query::<Postgres>(GIVE_UP).bind(value::now(claim.now)).bind(dead);
-                query.bind(claim.token.as_i64()).execute(connection).await
-            };
-            self.connections().engine(work).await?;
-        }
-        Ok(claimed)
     }
 }
 
@@ -199,22 +201,56 @@ fn bind(query: PgQuery, claim: &Claim<'_>) -> PgQuery {
         .bind(claim.token.as_i64())
         .bind(interval(claim.lease))
         .bind(interval(claim.skip_recent))
+        .bind(value::limit(claim.max_bytes))
 }
 
-/// Rows that were just leased, in the claim's order, and where the last one of them had stood.
+/// A row that was just leased, or why it cannot be read.
+type Row = Result<Leased, Malformed>;
+
+/// Rows that were just leased, in the claim's order.
 struct Taken {
-    rows: Vec<PgRow>,
+    rows: Vec<Row>,
+    /// How many rows were looked at: those that did not fit are due as before.
+    due: usize,
+    /// Where the last one that was leased had stood.
     last: Option<Place>,
 }
 
-fn in_order(mut rows: Vec<PgRow>) -> Result<Taken, sqlx::Error> {
-    let mut order: Vec<i64> = Vec::new();
-    for row in &rows {
-        order.extend(row.try_get::<Option<Vec<i64>>, _>("in_order")?.unwrap_or_default());
+impl Taken {
+    /// Whether the bytes and not the rows have ended it.
+    fn is_cut(&self) -> bool {
+        self.rows.len() < self.due
     }
-    let Some(&seq) = order.last() else { return Ok(Taken { rows, last: None }) };
-    let positions: HashMap<i64, usize> = order.iter().enumerate().map(|(at, seq)| (*seq, at)).collect();
-    rows.sort_by_cached_key(|row| positions.get(&Reader::new(row).seq()).copied());
-    let due: Time = rows[0].try_get("last_due")?;
-    Ok(Taken { rows, last: Some(Place { due: due.0, seq }) })
+}
+
+/// Reads one row after the other: what the driver has of a row is gone before the next one comes.
+async fn read(
+    query: PgQuery,
+    connection: &mut PgConnection,
+    claim: &Claim<'_>,
+) -> Result<Taken, sqlx::Error> {
+    let (mut rows, mut order, mut last_due) = (Vec::new(), Vec::new(), None);
+    let mut answer = query.fetch(connection);
+    while let Some(row) = answer.try_next().await? {
+        order.extend(row.try_get::<Option<Vec<i64>>, _>("in_order")?.unwrap_or_default());
+        last_due = Some(row.try_get::<Time, _>("last_due")?.0);
+        rows.push(leased(&row, claim));
+    }
+    let places: HashMap<i64, usize> = order.iter().enumerate().map(|(at, seq)| (*seq, at)).collect();
+    rows.sort_by_cached_key(|row| places.get(&seq(row)).copied());
+    let last = rows.last().zip(last_due).map(|(row, due)| Place { due, seq: seq(row) });
+    Ok(Taken { rows, due: order.len(), last })
+}
+
+fn leased(row: &PgRow, claim: &Claim<'_>) -> Row {
+    let mut reader = Reader::new(row);
+    let now = reader.time("locked_at").unwrap_or_default();
+    reader.leased(claim, now)
+}
+
+fn seq(row: &Row) -> i64 {
+    match row {
+        Ok(leased) => leased.lease.seq,
+        Err(malformed) => malformed.lease.seq,
+    }
 }

@@ -1,9 +1,8 @@
 //! What happens to leases between claim and settlement: renew, release, park, and the way back.
 
-use std::collections::HashSet;
-
-use posthaste::store::{Park, Release, Renew, Unpark};
+use posthaste::store::{Lease, Park, Release, Renew, Unpark};
 use posthaste::{EventId, StoreError};
+use sqlx::postgres::PgRow;
 use sqlx::{Postgres, Row as _};
 
 use super::PgStore;
@@ -12,25 +11,26 @@ use super::value::{interval, leases, now};
 /// The rows that these leases hold.
 macro_rules! held {
     () => {
-        r#" FROM unnest($1::int8[], $2::int8[]) AS v (seq, token)
-WHERE o.seq = v.seq AND o.lease_token = v.token AND o.locked_by = $3 AND o.status IN (0, 2)"#
+        r#" FROM unnest($1::int8[], $2::text[], $3::int8[]) AS v (seq, id, token)
+WHERE o.seq = v.seq AND o.event_id = v.id AND o.lease_token = v.token AND o.locked_by = $4 AND o.status IN (0, 2)"#
     };
 }
 
 pub(super) const RENEW: &str = concat!(
-    r#"UPDATE "{table}" AS o SET available_at = coalesce($4, statement_timestamp()) + $5"#,
+    r#"UPDATE "{table}" AS o SET available_at = coalesce($5, statement_timestamp()) + $6,
+  lost_leases = least(o.lost_leases, 2147483646) + $7"#,
     held!(),
-    " RETURNING o.seq"
+    " RETURNING o.event_id, o.seq, o.lease_token"
 );
 
 pub(super) const RELEASE: &str = concat!(
-    r#"UPDATE "{table}" AS o SET available_at = coalesce($4, statement_timestamp()), parked = NULL,
+    r#"UPDATE "{table}" AS o SET available_at = coalesce($5, statement_timestamp()), parked = NULL,
   locked_by = NULL, locked_at = NULL, lease_token = 0"#,
     held!()
 );
 
 pub(super) const PARK: &str = concat!(
-    r#"UPDATE "{table}" AS o SET available_at = coalesce($4, statement_timestamp()) + $5, parked = $6,
+    r#"UPDATE "{table}" AS o SET available_at = coalesce($5, statement_timestamp()) + $6, parked = $7,
   locked_by = NULL, locked_at = NULL, lease_token = 0"#,
     held!()
 );
@@ -41,23 +41,20 @@ WHERE seq = ANY (ARRAY(SELECT seq FROM "{table}"
   WHERE parked = $1 AND status NOT IN (1, 3) ORDER BY seq LIMIT {limit} FOR UPDATE SKIP LOCKED))"#;
 
 impl PgStore {
-    pub(super) async fn renew_leases(&self, renew: &Renew<'_>) -> Result<Vec<EventId>, StoreError> {
-        let (seqs, tokens) = leases(renew.leases);
+    pub(super) async fn renew_leases(&self, renew: &Renew<'_>) -> Result<Vec<Lease>, StoreError> {
+        let (seqs, ids, tokens) = leases(renew.leases);
         let held = self.connections().engine(async |connection| {
-            let query = self.sql().fresh::<Postgres>(RENEW).bind(seqs).bind(tokens);
+            let query = self.sql().fresh::<Postgres>(RENEW).bind(seqs).bind(ids).bind(tokens);
             let query = query.bind(renew.owner.as_str()).bind(now(renew.now)).bind(interval(renew.lease));
-            let rows = query.fetch_all(connection).await?;
-            rows.iter().map(|row| row.try_get(0)).collect::<Result<HashSet<i64>, _>>()
+            query.bind(i32::from(renew.start)).fetch_all(connection).await?.iter().map(held).collect()
         });
-        let held = held.await?;
-        let ids = renew.leases.iter().filter(|lease| held.contains(&lease.seq));
-        Ok(ids.map(|lease| lease.id.clone()).collect())
+        held.await
     }
 
     pub(super) async fn release_leases(&self, release: &Release<'_>) -> Result<u64, StoreError> {
-        let (seqs, tokens) = leases(release.leases);
+        let (seqs, ids, tokens) = leases(release.leases);
         let released = self.connections().engine(async |connection| {
-            let query = self.sql().fresh::<Postgres>(RELEASE).bind(seqs).bind(tokens);
+            let query = self.sql().fresh::<Postgres>(RELEASE).bind(seqs).bind(ids).bind(tokens);
             let query = query.bind(release.owner.as_str()).bind(now(release.now));
             Ok(query.execute(connection).await?.rows_affected())
         });
@@ -65,9 +62,9 @@ impl PgStore {
     }
 
     pub(super) async fn park_rows(&self, park: &Park<'_>) -> Result<u64, StoreError> {
-        let (seqs, tokens) = leases(park.leases);
+        let (seqs, ids, tokens) = leases(park.leases);
         let parked = self.connections().engine(async |connection| {
-            let query = self.sql().fresh::<Postgres>(PARK).bind(seqs).bind(tokens);
+            let query = self.sql().fresh::<Postgres>(PARK).bind(seqs).bind(ids).bind(tokens);
             let query = query.bind(park.owner.as_str()).bind(now(park.now)).bind(interval(park.duration));
             Ok(query.bind(park.route).execute(connection).await?.rows_affected())
         });
@@ -86,4 +83,9 @@ impl PgStore {
         }
         Ok(unparked)
     }
+}
+
+fn held(row: &PgRow) -> Result<Lease, sqlx::Error> {
+    let (id, seq, token): (&str, i64, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+    Ok(Lease { id: EventId::from(id), seq, token: token.into() })
 }

@@ -1,15 +1,15 @@
 //! Settlements: a lean statement for what was delivered, a general one that decides between retry and
 //! dead from the row's own count.
 //!
-//! Rows are found by `seq` alone: a sequence never gives the number of a committed row to another, so it
-//! stands for the id. In the lean statements `NOT IN (1, 3)` instead of `IN (0, 2)` keeps PostgreSQL from
+//! Rows are found by `seq` and are meant only if they have the id too: after a failover or a restore a sequence
+//! gives a number again. In the lean statements `NOT IN (1, 3)` instead of `IN (0, 2)` keeps PostgreSQL from
 //! looking for them in the indexes of what is pending: a plan that was made while the table was empty would
 //! read all of those.
 
 use std::collections::HashMap;
 
 use posthaste::store::{OnDone, Settle, Settled, Settlement, Verdict};
-use posthaste::{Status, StoreError, Timestamp};
+use posthaste::{EventId, Status, StoreError, Timestamp};
 use sqlx::postgres::PgRow;
 use sqlx::postgres::types::PgInterval;
 use sqlx::{PgConnection, Postgres, Row as _};
@@ -17,24 +17,47 @@ use sqlx::{PgConnection, Postgres, Row as _};
 use super::value::{self, Time, interval};
 use super::{PgStore, purge};
 
-pub(super) const DONE: &str = r#"UPDATE "{table}" SET status = 1, done_at = coalesce($2, statement_timestamp()),
-  last_error = NULL, parked = NULL, locked_by = NULL, locked_at = NULL, lease_token = 0
-WHERE seq = ANY ($1) AND status NOT IN (1, 3) RETURNING seq"#;
+/// The pending rows with these numbers and ids. `IS TRUE` keeps PostgreSQL from making a join of it, for which it
+/// might read the whole table; the pairs go into a hash table instead.
+macro_rules! meant {
+    () => {
+        r#"
+WHERE seq = ANY ($1) AND status NOT IN (1, 3)
+  AND ((seq, event_id) IN (SELECT * FROM unnest($1::int8[], $2::text[]))) IS TRUE RETURNING event_id, seq"#
+    };
+}
 
-pub(super) const DELETE: &str =
-    r#"DELETE FROM "{table}" WHERE seq = ANY ($1) AND status NOT IN (1, 3) RETURNING seq"#;
+pub(super) const DONE: &str = concat!(
+    r#"UPDATE "{table}" SET status = 1, done_at = coalesce($3, statement_timestamp()), last_error = NULL,
+  put_off_since = NULL, parked = NULL, locked_by = NULL, locked_at = NULL, lease_token = 0"#,
+    meant!()
+);
+
+pub(super) const DELETE: &str = concat!(r#"DELETE FROM "{table}""#, meant!());
+
+/// Whether the row dies: it is told to, or this was its last attempt, or it has been put off for too long.
+macro_rules! dies {
+    () => {
+        "(v.verdict = 'dead'
+      OR (v.verdict = 'failed' AND least(greatest(o.attempts, 0), 2147483646) + 1 >= v.max_attempts)
+      OR coalesce($2, statement_timestamp())
+        >= coalesce(o.put_off_since, $2, statement_timestamp()) + v.give_up_after) IS TRUE"
+    };
+}
 
 /// Every right-hand side sees the row as it was. Counts stop growing where their column ends.
-pub(super) const GENERAL: &str = r#"UPDATE "{table}" AS o SET
-  status = CASE v.verdict
-    WHEN 'done' THEN 1 WHEN 'dead' THEN 3 WHEN 'deferred' THEN 0
-    WHEN 'failed' THEN CASE WHEN least(greatest(o.attempts, 0), 2147483646) + 1 >= v.max_attempts THEN 3 ELSE 2 END
-    ELSE o.status END,
-  done_at = CASE
-    WHEN v.verdict IN ('done', 'dead') THEN coalesce($2, statement_timestamp())
-    WHEN v.verdict = 'failed' AND least(greatest(o.attempts, 0), 2147483646) + 1 >= v.max_attempts
-      THEN coalesce($2, statement_timestamp())
-    ELSE o.done_at END,
+pub(super) const GENERAL: &str = concat!(
+    r#"UPDATE "{table}" AS o SET
+  status = CASE WHEN v.verdict = 'done' THEN 1 WHEN "#,
+    dies!(),
+    r#" THEN 3
+    WHEN v.verdict = 'deferred' THEN 0 WHEN v.verdict = 'failed' THEN 2 ELSE o.status END,
+  done_at = CASE WHEN v.verdict = 'done' OR "#,
+    dies!(),
+    r#" THEN coalesce($2, statement_timestamp()) ELSE o.done_at END,
+  lost_leases = CASE WHEN v.verdict = 'done' OR "#,
+    dies!(),
+    r#" THEN o.lost_leases ELSE 0 END,
   available_at = CASE
     WHEN v.verdict = 'failed' THEN coalesce($2, statement_timestamp())
       + coalesce(($3::interval[])[least(v.first_delay + greatest(o.attempts, 0)::int8, v.last_delay)::int4], interval '0')
@@ -43,16 +66,22 @@ pub(super) const GENERAL: &str = r#"UPDATE "{table}" AS o SET
   attempts = CASE WHEN v.verdict = 'failed' THEN least(greatest(o.attempts, 0), 2147483646) + 1 ELSE o.attempts END,
   deferrals = CASE WHEN v.verdict = 'deferred' THEN least(o.deferrals, 2147483646) + 1 ELSE o.deferrals END,
   last_error = CASE v.verdict WHEN 'done' THEN NULL WHEN 'deferred' THEN o.last_error ELSE v.error END,
-  parked = CASE WHEN v.verdict = 'unreachable' THEN v.park END,
+  put_off_since = CASE WHEN v.give_up_after IS NOT NULL
+    THEN coalesce(o.put_off_since, $2, statement_timestamp()) END,
+  parked = CASE WHEN v.verdict = 'unreachable' AND NOT "#,
+    dies!(),
+    r#" THEN v.park END,
   progress = CASE WHEN v.last_name < v.first_name THEN o.progress ELSE (
     SELECT array_agg(DISTINCT name) FROM unnest(o.progress || ($4::text[])[v.first_name:v.last_name]) AS name) END,
   locked_by = NULL, locked_at = NULL, lease_token = 0
-FROM unnest($5::int8[], $6::int8[], $7::text[], $8::text[], $9::interval[], $10::text[], $11::int8[],
-    $12::int8[], $13::int8[], $14::int4[], $15::int4[])
-  AS v (seq, token, verdict, error, delay, park, max_attempts, first_delay, last_delay, first_name, last_name)
-WHERE o.seq = v.seq AND o.status IN (0, 2)
+FROM unnest($5::int8[], $6::text[], $7::int8[], $8::text[], $9::text[], $10::interval[], $11::interval[],
+    $12::text[], $13::int8[], $14::int8[], $15::int8[], $16::int4[], $17::int4[])
+  AS v (seq, id, token, verdict, error, delay, give_up_after, park, max_attempts, first_delay, last_delay,
+    first_name, last_name)
+WHERE o.seq = v.seq AND o.event_id = v.id AND o.status IN (0, 2)
   AND (v.verdict = 'done' OR (o.locked_by = $1 AND o.lease_token = v.token))
-RETURNING o.seq, o.status, o.attempts, o.available_at, coalesce($2, statement_timestamp()) AS now"#;
+RETURNING o.event_id, o.seq, o.status, o.attempts, o.available_at, coalesce($2, statement_timestamp()) AS now"#
+);
 
 impl PgStore {
     pub(super) async fn settle_rows(&self, settle: &Settle<'_>) -> Result<Vec<Settled>, StoreError> {
@@ -91,17 +120,14 @@ impl PgStore {
         connection: &mut PgConnection,
         settle: &Settle<'_>,
     ) -> Result<Changed, sqlx::Error> {
-        let mut seqs: Vec<i64> = settle.settlements.iter().map(|settlement| settlement.lease.seq).collect();
-        // See `value::leases` for the order.
-        seqs.sort_unstable();
+        let (seqs, ids, _) = value::leases(settle.settlements.iter().map(|settlement| &settlement.lease));
+        let query = |text| self.sql().query::<Postgres>(text).bind(seqs).bind(ids);
         let query = match settle.on_done {
-            OnDone::Delete => self.sql().query::<Postgres>(DELETE).bind(seqs),
-            OnDone::Keep | OnDone::Archive => {
-                self.sql().query::<Postgres>(DONE).bind(seqs).bind(value::now(settle.now))
-            }
+            OnDone::Delete => query(DELETE),
+            OnDone::Keep | OnDone::Archive => query(DONE).bind(value::now(settle.now)),
         };
         let rows = query.fetch_all(connection).await?;
-        rows.iter().map(|row| Ok((row.try_get(0)?, Row::DONE))).collect()
+        rows.iter().map(|row| Ok((id(row)?, Row::done(row.try_get(1)?)))).collect()
     }
 
     async fn settle_general(
@@ -118,10 +144,12 @@ impl PgStore {
             .bind(columns.delays)
             .bind(columns.names)
             .bind(columns.seq)
+            .bind(columns.id)
             .bind(columns.token)
             .bind(columns.verdict)
             .bind(columns.error)
             .bind(columns.delay)
+            .bind(columns.give_up_after)
             .bind(columns.park)
             .bind(columns.max_attempts)
             .bind(columns.first_delay)
@@ -130,7 +158,7 @@ impl PgStore {
             .bind(columns.last_name)
             .fetch_all(connection)
             .await?;
-        rows.iter().map(Row::read).collect()
+        rows.iter().map(|row| Ok((id(row)?, Row::read(row)?))).collect()
     }
 
     /// Marks, and then deletes or archives what is DONE.
@@ -140,8 +168,9 @@ impl PgStore {
         settle: &Settle<'_>,
     ) -> Result<Changed, sqlx::Error> {
         let changed = self.settle_general(connection, settle).await?;
-        let is_done = |(seq, row): (&i64, &Row)| (row.status == Status::Done).then_some(*seq);
-        let done: Vec<i64> = changed.iter().filter_map(is_done).collect();
+        // This transaction holds them, so that nothing else can have their numbers.
+        let is_done = |row: &Row| (row.status == Status::Done).then_some(row.seq);
+        let done: Vec<i64> = changed.values().filter_map(is_done).collect();
         match settle.on_done {
             OnDone::Keep => {}
             OnDone::Delete => purge::delete(self.sql(), connection, &done).await?,
@@ -156,11 +185,12 @@ fn is_lean(settlement: &Settlement) -> bool {
     settlement.verdict == Verdict::Done && settlement.delivered.is_empty()
 }
 
-/// The rows that a statement changed, by `seq`.
-type Changed = HashMap<i64, Row>;
+/// The rows that a statement changed.
+type Changed = HashMap<EventId, Row>;
 
 #[derive(Clone, Copy)]
 struct Row {
+    seq: i64,
     status: Status,
     attempts: u32,
     available_at: Timestamp,
@@ -168,31 +198,33 @@ struct Row {
 }
 
 impl Row {
-    const DONE: Self = Self {
-        status: Status::Done,
-        attempts: 0,
-        available_at: Timestamp::from_micros(0),
-        now: Timestamp::from_micros(0),
-    };
+    fn done(seq: i64) -> Self {
+        let (status, time) = (Status::Done, Timestamp::from_micros(0));
+        Self { seq, status, attempts: 0, available_at: time, now: time }
+    }
 
-    fn read(row: &PgRow) -> Result<(i64, Self), sqlx::Error> {
-        let status: i16 = row.try_get(1)?;
-        let attempts: i32 = row.try_get(2)?;
-        let (available_at, now): (Time, Time) = (row.try_get(3)?, row.try_get(4)?);
-        let changed = Self {
+    fn read(row: &PgRow) -> Result<Self, sqlx::Error> {
+        let status: i16 = row.try_get(2)?;
+        let attempts: i32 = row.try_get(3)?;
+        let (available_at, now): (Time, Time) = (row.try_get(4)?, row.try_get(5)?);
+        Ok(Self {
+            seq: row.try_get(1)?,
             status: Status::from_code(status.into()).unwrap_or(Status::New),
             attempts: u32::try_from(attempts).unwrap_or(0),
             available_at: available_at.0,
             now: now.0,
-        };
-        Ok((row.try_get(0)?, changed))
+        })
     }
 }
 
+fn id(row: &PgRow) -> Result<EventId, sqlx::Error> {
+    row.try_get::<&str, _>(0).map(EventId::from)
+}
+
 fn answers(settle: &Settle<'_>, changed: &Changed) -> Vec<Settled> {
-    let answer = |settlement: &Settlement| match changed.get(&settlement.lease.seq) {
-        None => Settled::Stale,
-        Some(row) => answer(settlement, row),
+    let answer = |settlement: &Settlement| {
+        let row = changed.get(&settlement.lease.id).filter(|row| row.seq == settlement.lease.seq);
+        row.map_or(Settled::Stale, |row| answer(settlement, row))
     };
     settle.settlements.iter().map(answer).collect()
 }
@@ -213,10 +245,12 @@ fn answer(settlement: &Settlement, row: &Row) -> Settled {
 #[derive(Default)]
 struct Columns<'a> {
     seq: Vec<i64>,
+    id: Vec<&'a str>,
     token: Vec<i64>,
     verdict: Vec<&'static str>,
     error: Vec<Option<&'a str>>,
     delay: Vec<Option<PgInterval>>,
+    give_up_after: Vec<Option<PgInterval>>,
     park: Vec<Option<&'a str>>,
     max_attempts: Vec<Option<i64>>,
     first_delay: Vec<i64>,
@@ -239,16 +273,20 @@ impl<'a> Columns<'a> {
 
     fn add(&mut self, settlement: &'a Settlement) {
         let delay = |delay: &std::time::Duration| Some(interval(*delay));
+        let mut give_up_after = None;
         let (verdict, error, delay, park, backoff) = match &settlement.verdict {
             Verdict::Done => ("done", None, None, None, None),
             Verdict::Failed { error, backoff } => ("failed", Some(error), None, None, Some(backoff)),
             Verdict::Deferred { delay: after } => ("deferred", None, delay(after), None, None),
             Verdict::Dead { reason } => ("dead", Some(reason), None, None, None),
-            Verdict::Unreachable { error, delay: after, park } => {
+            Verdict::Unreachable { error, delay: after, park, give_up_after: limit } => {
+                give_up_after = limit.map(interval);
                 ("unreachable", Some(error), delay(after), park.as_deref(), None)
             }
         };
         self.seq.push(settlement.lease.seq);
+        self.id.push(settlement.lease.id.as_str());
+        self.give_up_after.push(give_up_after);
         self.token.push(settlement.lease.token.as_i64());
         self.verdict.push(verdict);
         self.error.push(error.map(String::as_str));

@@ -78,12 +78,14 @@ pub(super) fn interval(delay: Duration) -> PgInterval {
     PgInterval { months: 0, days: 0, microseconds }
 }
 
-/// Leases as two lists of the same length, in the order of `seq`: those who change the same rows meet
+/// Leases as three lists of the same length, in the order of `seq`: those who change the same rows meet
 /// them in the same order, and so never wait for each other in a circle.
-pub(super) fn leases(leases: &[Lease]) -> (Vec<i64>, Vec<i64>) {
-    let mut pairs: Vec<(i64, i64)> = leases.iter().map(|lease| (lease.seq, lease.token.as_i64())).collect();
-    pairs.sort_unstable();
-    pairs.into_iter().unzip()
+pub(super) fn leases<'a>(leases: impl IntoIterator<Item = &'a Lease>) -> (Vec<i64>, Vec<&'a str>, Vec<i64>) {
+    let mut sorted: Vec<&Lease> = leases.into_iter().collect();
+    sorted.sort_unstable_by_key(|lease| lease.seq);
+    let seqs = sorted.iter().map(|lease| lease.seq).collect();
+    let ids = sorted.iter().map(|lease| lease.id.as_str()).collect();
+    (seqs, ids, sorted.iter().map(|lease| lease.token.as_i64()).collect())
 }
 
 /// A limit that SQL can count to.

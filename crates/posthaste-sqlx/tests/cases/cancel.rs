@@ -336,6 +336,7 @@ async fn call(store: &Store, n: usize, leases: &mut Vec<Lease>, owner: &Owner) -
         token: LeaseToken::random(),
         lease: Duration::from_millis(1),
         limit: 5,
+        max_bytes: usize::MAX,
         order,
         skip_recent: Duration::ZERO,
         now,
@@ -354,7 +355,10 @@ async fn call(store: &Store, n: usize, leases: &mut Vec<Lease>, owner: &Owner) -
         2 => drop(settle(OnDone::Keep, 0).await?),
         3 => drop(settle(OnDone::Archive, 1).await?),
         4 => drop(settle(OnDone::Delete, 2).await?),
-        5 => drop(store.renew(&Renew { owner, leases: &held, lease: Duration::from_millis(1), now }).await?),
+        5 => {
+            let lease = Duration::from_millis(1);
+            drop(store.renew(&Renew { owner, leases: &held, lease, start: false, now }).await?);
+        }
         6 => drop(store.release(&Release { owner, leases: &held, now }).await?),
         7 => drop(
             store

@@ -142,6 +142,13 @@ pub(crate) fn engine(store: &LayoutStore, destination: impl posthaste::Destinati
     outbox.start().expect("a good configuration")
 }
 
+/// A claim without a bound.
+pub(crate) fn request(owner: &Owner) -> Claim<'_> {
+    let (token, max_bytes, order) = (LeaseToken::random(), usize::MAX, ClaimOrder::Due);
+    let skip_recent = Duration::ZERO;
+    Claim { owner, token, lease: LEASE, limit: 9, max_bytes, order, skip_recent, now: None }
+}
+
 pub(crate) async fn claim(store: &LayoutStore, limit: usize) -> Claimed {
     try_claim(store, limit, ClaimOrder::Due).await.expect("a claim")
 }
@@ -151,10 +158,8 @@ pub(crate) async fn try_claim(
     limit: usize,
     order: ClaimOrder,
 ) -> Result<Claimed, posthaste::StoreError> {
-    let (owner, token) = (Owner::from("tester"), LeaseToken::random());
-    let claim =
-        Claim { owner: &owner, token, lease: LEASE, limit, order, skip_recent: Duration::ZERO, now: None };
-    store.claim(&claim).await
+    let owner = Owner::from("tester");
+    store.claim(&Claim { limit, order, ..request(&owner) }).await
 }
 
 pub(crate) async fn settle(store: &LayoutStore, claimed: &Claimed, verdict: Verdict) -> Vec<Settled> {
@@ -395,7 +400,7 @@ pub(crate) async fn lost_session_voids_leases_and_keeps_deliveries() {
 
     let owner = Owner::from("tester");
     let leases: Vec<_> = claimed.events.iter().map(|event| event.lease.clone()).collect();
-    let renew = Renew { owner: &owner, leases: &leases, lease: LEASE, now: None };
+    let renew = Renew { owner: &owner, leases: &leases, lease: LEASE, start: false, now: None };
     // The first answer may be that its connection is gone.
     let renewed = match first.renew(&renew).await {
         Ok(renewed) => renewed,

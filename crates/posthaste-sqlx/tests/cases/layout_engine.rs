@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use posthaste::store::{
-    Claim, ClaimOrder, Lease, LeaseToken, OnDone, Owner, Park, Purge, Purgeable, Settle, Settled, Settlement,
+    Claim, Lease, LeaseToken, OnDone, Owner, Park, Purge, Purgeable, Settle, Settled, Settlement,
     Store as _, Unpark, Verdict,
 };
 use posthaste::{Admin as _, EventId};
@@ -79,9 +79,7 @@ pub(crate) async fn late_outcome_of_a_row_is_not_that_of_another_with_its_id() {
         row(&db, "outbox_record", "status", &format!("aggregate_id = '{}'", uuid(aggregate))).await
     };
     let owner = Owner::from("tester");
-    let (token, lease, skip_recent) = (LeaseToken::random(), Duration::ZERO, Duration::ZERO);
-    let order = ClaimOrder::Due;
-    let lapses = Claim { owner: &owner, token, lease, limit: 9, order, skip_recent, now: None };
+    let lapses = Claim { lease: Duration::ZERO, ..request(&owner) };
     let first = store.claim(&lapses).await.unwrap();
     assert_eq!(ids_of(&first), [uuid(0)], "one after the other");
     db.execute(&format!("UPDATE outbox_record SET status = 'SENT' WHERE aggregate_id = '{}'", uuid(7))).await;

@@ -104,6 +104,16 @@ impl Harness for Postgres {
         inserted.is_ok().then_some(id)
     }
 
+    async fn give_again(&self, seq: i64) -> bool {
+        let table = format!(r#""{}"."{}""#, self.schema, self.table);
+        let sql = format!(
+            "DELETE FROM {table} WHERE seq = {seq}; \
+             SELECT setval(pg_get_serial_sequence('{table}', 'seq'), {seq}, false)"
+        );
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&self.pool).await.expect("the number is free");
+        true
+    }
+
     fn capabilities(&self) -> Capabilities {
         Capabilities::ALL
     }

@@ -95,20 +95,26 @@ pub(super) fn of_event(words: &Words) -> String {
 
 /// What an operator sees of a row.
 pub(super) fn of_row(words: &Words) -> String {
-    let size = words
-        .column(Field::Payload)
-        .map_or_else(|| "0".to_owned(), |(column, _)| format!("LENGTH({column})"));
     let columns = [
-        format!("CAST(COALESCE({size}, 0) AS SIGNED) AS payload_size"),
+        format!("CAST({} AS SIGNED) AS payload_size", length(words, Field::Payload)),
         format!("CAST({} AS SIGNED) AS status", words.status_code()),
-        "CAST(0 AS SIGNED) AS deferrals, CAST(0 AS SIGNED) AS lost_leases, CAST(NULL AS CHAR) AS parked"
-            .to_owned(),
+        "CAST(0 AS SIGNED) AS deferrals, CAST(NULL AS CHAR) AS parked".to_owned(),
         format!("{} AS available_at", time(words, Field::CreatedAt)),
         format!("{} AS done_at", time(words, Field::SentAt)),
         format!("{} AS last_error", text(words, Field::Error)),
         "CAST(NULL AS CHAR) AS locked_by, CAST(NULL AS SIGNED) AS locked_at".to_owned(),
     ];
     format!("{}, {}", of_both(words), columns.join(", "))
+}
+
+/// How large a row is.
+pub(super) fn size(words: &Words) -> String {
+    format!("CAST({} + {} AS SIGNED)", length(words, Field::Payload), length(words, Field::Headers))
+}
+
+fn length(words: &Words, field: Field) -> String {
+    let length = words.column(field).map(|(column, _)| format!("COALESCE(LENGTH({column}), 0)"));
+    length.unwrap_or_else(|| "0".to_owned())
 }
 
 fn of_both(words: &Words) -> String {
@@ -123,7 +129,7 @@ fn of_both(words: &Words) -> String {
         format!("{} AS headers", text(words, Field::Headers)),
         format!("{created_at} AS created_at, {created_at} AS inserted_at"),
         format!("{} AS attempts", number(words, Field::Attempts, "0")),
-        "CAST(0 AS SIGNED) AS replays, CAST(NULL AS CHAR) AS progress".to_owned(),
+        "CAST(0 AS SIGNED) AS lost_leases, CAST(0 AS SIGNED) AS replays, CAST(NULL AS CHAR) AS progress".to_owned(),
     ];
     columns.join(", ")
 }

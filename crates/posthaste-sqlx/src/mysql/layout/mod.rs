@@ -11,6 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures_util::TryStreamExt as _;
 use posthaste::store::{Claim, OnDone};
 use posthaste::{EventId, StoreError, Timestamp};
 use posthaste_sql::Place;
@@ -24,7 +25,7 @@ use crate::few::Few;
 use crate::layout::Layout;
 use crate::layout::filter::Value;
 use crate::layout::session::{Open, Session};
-use crate::layout::table::{Answer, Choose, Counted, Failure, Found, Key, Question, Table};
+use crate::layout::table::{Answer, Choose, Counted, Failure, Key, Parts, Question, Read, Room, Table};
 use crate::layout::text::Words;
 use crate::row::Reader;
 use crate::sql::ready;
@@ -111,8 +112,9 @@ impl LayoutTable {
         open: &mut Open<MySql>,
         claim: &Claim<'_>,
         look: usize,
+        room: Room,
         choose: &Choose<'_>,
-    ) -> Result<Option<Vec<(Key, Found)>>, sqlx::Error> {
+    ) -> Result<Option<Read>, sqlx::Error> {
         let (connection, newly) = (&mut open.connection, !open.leads);
         if newly {
             let locked = sqlx::query_scalar::<_, Option<i64>>(LOCK).bind(&self.lock);
@@ -123,8 +125,8 @@ impl LayoutTable {
         }
         let chosen = choose(newly, self.pending(connection, look).await?);
         match chosen.is_empty() {
-            true => Ok(Some(Vec::new())),
-            false => self.read(connection, claim, chosen).await.map(Some),
+            true => Ok(Some(Read::default())),
+            false => self.read(connection, claim, room, chosen).await.map(Some),
         }
     }
 
@@ -150,22 +152,44 @@ impl LayoutTable {
         rows.iter().map(key_of).collect()
     }
 
-    /// The rows of these keys, in their order; those that are gone are left out.
+    /// The rows of these keys, in their order and as far as there is room; those that are gone are left out. One row
+    /// is read after the other, so that it is not in memory twice.
     async fn read(
         &self,
         connection: &mut MySqlConnection,
         claim: &Claim<'_>,
+        room: Room,
         keys: Vec<Key>,
-    ) -> Result<Vec<(Key, Found)>, sqlx::Error> {
+    ) -> Result<Read, sqlx::Error> {
+        let sizes = self.sizes(connection, &keys).await?;
+        let Parts { fitting, bytes, left } = room.divide(keys, &sizes);
         let mut found = HashMap::new();
-        for some in keys.chunks(MOST_KEYS) {
-            for row in &self.with_keys(&self.texts.read, some).fetch_all(&mut *connection).await? {
-                let now = Timestamp::from_micros(row.try_get("store_now")?);
-                let id: String = row.try_get("event_id")?;
-                found.insert(EventId::from(id), Reader::new(row).leased(claim, now));
+        for some in fitting.chunks(MOST_KEYS) {
+            let mut rows = self.with_keys(&self.texts.read, some).fetch(&mut *connection);
+            while let Some(row) = rows.try_next().await? {
+                let (now, id): (i64, &str) = (row.try_get("store_now")?, row.try_get("event_id")?);
+                let now = Timestamp::from_micros(now);
+                found.insert(EventId::from(id), Reader::new(&row).leased(claim, now));
             }
         }
-        Ok(keys.into_iter().filter_map(|key| Some((key.clone(), found.remove(&key.id)?))).collect())
+        let rows = fitting.into_iter().filter_map(|key| Some((key.clone(), found.remove(&key.id)?)));
+        Ok(Read { rows: rows.collect(), bytes, left })
+    }
+
+    /// How large the rows of these keys are that are still there.
+    async fn sizes(
+        &self,
+        connection: &mut MySqlConnection,
+        keys: &[Key],
+    ) -> Result<HashMap<EventId, usize>, sqlx::Error> {
+        let mut sizes = HashMap::new();
+        for some in keys.chunks(MOST_KEYS) {
+            for row in &self.with_keys(&self.texts.sizes, some).fetch_all(&mut *connection).await? {
+                let (id, size): (&str, i64) = (row.try_get(0)?, row.try_get(1)?);
+                sizes.insert(EventId::from(id), usize::try_from(size).unwrap_or(0));
+            }
+        }
+        Ok(sizes)
     }
 
     /// Ends those rows that are pending, and answers which were: an UPDATE only counts them.
@@ -211,10 +235,11 @@ impl Table for LayoutTable {
         &self,
         claim: &Claim<'_>,
         look: usize,
+        room: Room,
         choose: &Choose<'_>,
-    ) -> Result<Option<Vec<(Key, Found)>>, StoreError> {
+    ) -> Result<Option<Read>, StoreError> {
         let mut session = self.session.take().await.map_err(|error| self.failed(error))?;
-        let rows = self.claim_in(&mut session.open, claim, look, choose).await;
+        let rows = self.claim_in(&mut session.open, claim, look, room, choose).await;
         session.end(rows).map_err(|error| self.failed(error))
     }
 

@@ -16,6 +16,8 @@ pub(super) struct Texts {
     pub(super) key: String,
     /// Keys of pending rows, oldest first; a LIMIT follows.
     pub(super) pending: String,
+    /// The sizes of the rows of some keys.
+    pub(super) sizes: String,
     /// The rows of some keys.
     pub(super) read: String,
     /// Delivered rows by what becomes of them.
@@ -59,6 +61,10 @@ impl Texts {
                 "SELECT {id}, {} FROM {table} AS t WHERE {pending} ORDER BY {}",
                 parts.join(", "),
                 words.order()
+            ),
+            sizes: format!(
+                "SELECT {id}, {} FROM {table} AS t WHERE {listed} AND {pending}",
+                columns::size(words)
             ),
             read: format!(
                 "SELECT {}, {} AS store_now FROM {table} AS t WHERE {listed} AND {pending}",

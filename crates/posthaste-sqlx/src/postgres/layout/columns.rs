@@ -88,21 +88,31 @@ pub(super) fn of_event(words: &Words) -> String {
 
 /// What an operator sees of a row.
 pub(super) fn of_row(words: &Words) -> String {
-    let size = match words.column(Field::Payload) {
-        Some((column, Kind::Bytes)) => format!("octet_length({column})"),
-        Some((column, _)) => format!("octet_length({column}::text)"),
-        None => "0".to_owned(),
-    };
     let columns = [
-        format!("coalesce({size}, 0)::int8 AS payload_size"),
+        format!("{} AS payload_size", length(words, Field::Payload)),
         format!("({})::int2 AS status", words.status_code()),
-        "0::int4 AS deferrals, 0::int4 AS lost_leases, NULL::text AS parked".to_owned(),
+        "0::int4 AS deferrals, NULL::text AS parked".to_owned(),
         format!("{} AS available_at", time(words, Field::CreatedAt)),
         format!("{} AS done_at", time(words, Field::SentAt)),
         format!("{} AS last_error", text(words, Field::Error)),
         "NULL::text AS locked_by, NULL::timestamptz AS locked_at".to_owned(),
     ];
     format!("{}, {}", of_both(words), columns.join(", "))
+}
+
+/// How large a row is.
+pub(super) fn size(words: &Words) -> String {
+    format!("{} + {}", length(words, Field::Payload), length(words, Field::Headers))
+}
+
+/// How many bytes an event has of a column. Of bytes and of text that are stored apart PostgreSQL knows it without
+/// reading them.
+fn length(words: &Words, field: Field) -> String {
+    match words.column(field) {
+        Some((column, Kind::Bytes | Kind::Text)) => format!("coalesce(octet_length({column}), 0)::int8"),
+        Some((column, _)) => format!("coalesce(octet_length({column}::text), 0)::int8"),
+        None => "0::int8".to_owned(),
+    }
 }
 
 fn of_both(words: &Words) -> String {
@@ -121,7 +131,9 @@ fn of_both(words: &Words) -> String {
         text(Field::Tenant, "tenant_id"),
         text(Field::Headers, "headers"),
         format!("{created_at} AS created_at, {created_at} AS inserted_at"),
-        format!("{attempts} AS attempts, 0::int4 AS replays, NULL::text[] AS progress"),
+        format!(
+            "{attempts} AS attempts, 0::int4 AS lost_leases, 0::int4 AS replays, NULL::text[] AS progress"
+        ),
     ];
     columns.join(", ")
 }

@@ -11,6 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures_util::TryStreamExt as _;
 use posthaste::store::{Claim, OnDone};
 use posthaste::{EventId, StoreError};
 use posthaste_sql::Place;
@@ -26,7 +27,7 @@ use crate::few::Few;
 use crate::layout::Layout;
 use crate::layout::filter::Value;
 use crate::layout::session::{Open, Session};
-use crate::layout::table::{Answer, Choose, Counted, Failure, Found, Key, Question, Table};
+use crate::layout::table::{Answer, Choose, Counted, Failure, Key, Parts, Question, Read, Room, Table};
 use crate::layout::text::Words;
 use crate::row::Reader;
 use crate::sql::ready;
@@ -153,8 +154,9 @@ impl LayoutTable {
         open: &mut Open<Postgres>,
         claim: &Claim<'_>,
         look: usize,
+        room: Room,
         choose: &Choose<'_>,
-    ) -> Result<Option<Vec<(Key, Found)>>, sqlx::Error> {
+    ) -> Result<Option<Read>, sqlx::Error> {
         let (connection, newly) = (&mut open.connection, !open.leads);
         if newly {
             open.leads = sqlx::query_scalar(LOCK).bind(&self.lock).fetch_one(&mut *connection).await?;
@@ -164,8 +166,8 @@ impl LayoutTable {
         }
         let chosen = choose(newly, self.pending(connection, look).await?);
         match chosen.is_empty() {
-            true => Ok(Some(Vec::new())),
-            false => self.read(connection, claim, chosen).await.map(Some),
+            true => Ok(Some(Read::default())),
+            false => self.read(connection, claim, room, chosen).await.map(Some),
         }
     }
 
@@ -176,21 +178,35 @@ impl LayoutTable {
         rows.iter().map(key_of).collect()
     }
 
-    /// The rows of these keys, in their order; those that are gone are left out.
+    /// The rows of these keys, in their order and as far as there is room; those that are gone are left out. One row
+    /// is read after the other, so that it is not in memory twice.
     async fn read(
         &self,
         connection: &mut PgConnection,
         claim: &Claim<'_>,
+        room: Room,
         keys: Vec<Key>,
-    ) -> Result<Vec<(Key, Found)>, sqlx::Error> {
-        let rows = self.with_keys(&self.texts.read, &keys).fetch_all(connection).await?;
+    ) -> Result<Read, sqlx::Error> {
+        let sizes = self.sizes(connection, &keys).await?;
+        let Parts { fitting, bytes, left } = room.divide(keys, &sizes);
         let mut found = HashMap::new();
-        for row in &rows {
-            let now: Time = row.try_get("store_now")?;
-            let id: String = row.try_get("event_id")?;
-            found.insert(EventId::from(id), Reader::new(row).leased(claim, now.0));
+        let mut rows = self.with_keys(&self.texts.read, &fitting).fetch(connection);
+        while let Some(row) = rows.try_next().await? {
+            let (now, id): (Time, &str) = (row.try_get("store_now")?, row.try_get("event_id")?);
+            found.insert(EventId::from(id), Reader::new(&row).leased(claim, now.0));
         }
-        Ok(keys.into_iter().filter_map(|key| Some((key.clone(), found.remove(&key.id)?))).collect())
+        let rows = fitting.into_iter().filter_map(|key| Some((key.clone(), found.remove(&key.id)?)));
+        Ok(Read { rows: rows.collect(), bytes, left })
+    }
+
+    /// How large the rows of these keys are that are still there.
+    async fn sizes(
+        &self,
+        connection: &mut PgConnection,
+        keys: &[Key],
+    ) -> Result<HashMap<EventId, usize>, sqlx::Error> {
+        let rows = self.with_keys(&self.texts.sizes, keys).fetch_all(connection).await?;
+        rows.iter().map(size).collect()
     }
 
     /// A statement about these keys: a list for each column.
@@ -209,10 +225,11 @@ impl Table for LayoutTable {
         &self,
         claim: &Claim<'_>,
         look: usize,
+        room: Room,
         choose: &Choose<'_>,
-    ) -> Result<Option<Vec<(Key, Found)>>, StoreError> {
+    ) -> Result<Option<Read>, StoreError> {
         let mut session = self.session.take().await.map_err(|error| self.failed(error))?;
-        let rows = self.claim_in(&mut session.open, claim, look, choose).await;
+        let rows = self.claim_in(&mut session.open, claim, look, room, choose).await;
         session.end(rows).map_err(|error| self.failed(error))
     }
 
@@ -295,6 +312,11 @@ fn key_of(row: &PgRow) -> Result<Key, sqlx::Error> {
     let id: String = row.try_get(0)?;
     let parts = (1..row.len()).map(|column| row.try_get(column)).collect::<Result<_, _>>()?;
     Ok(Key { id: id.into(), parts })
+}
+
+fn size(row: &PgRow) -> Result<(EventId, usize), sqlx::Error> {
+    let (id, size): (&str, i64) = (row.try_get(0)?, row.try_get(1)?);
+    Ok((EventId::from(id), usize::try_from(size).unwrap_or(0)))
 }
 
 fn ids(rows: &[PgRow]) -> Result<HashSet<EventId>, sqlx::Error> {

@@ -13,6 +13,8 @@ pub(super) struct Texts {
     pub(super) key_columns: usize,
     /// Keys of pending rows, oldest first; a LIMIT follows.
     pub(super) pending: String,
+    /// The sizes of the rows of keys that are bound.
+    pub(super) sizes: Arc<str>,
     /// The rows of keys that are bound.
     pub(super) read: Arc<str>,
     /// Delivered rows by what becomes of them.
@@ -55,6 +57,11 @@ impl Texts {
                 listed.join(", "),
                 words.order()
             ),
+            sizes: format!(
+                "SELECT {id}::text, {} FROM {table} AS t JOIN {from} ON {joined} WHERE {pending}",
+                columns::size(words)
+            )
+            .into(),
             read: format!(
                 "SELECT {}, statement_timestamp() AS store_now FROM {table} AS t JOIN {from} ON {joined} WHERE {pending}",
                 columns::of_event(words)
