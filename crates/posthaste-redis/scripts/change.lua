@@ -18,7 +18,7 @@ for i, id in ipairs(ids) do
     else
       -- Everything that would kill the event again at its first error is reset.
       row.status, row.attempts, row.deferrals, row.lost = '0', '0', '0', '0'
-      row.done_at, row.error, row.replays = '', '', int(tonumber(row.replays) + 1)
+      row.done_at, row.error, row.replays = '', '', more(row.replays)
       if forget_progress then row.progress = '' end
       out.state(id, state_text(row))
       out.due(id, NOW)

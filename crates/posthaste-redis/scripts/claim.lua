@@ -1,18 +1,42 @@
 -- Leases due rows to one owner.
--- ARGV: now, owner, token, lease, limit, skip_recent, order (due | seq), max_lost_leases.
--- Answers: now; id, due time, state and body of each row, one after another; the ids that died; how many
--- orphans were skipped; the routes that are paused; 1 if the answer was cut because it grew too large.
+-- ARGV: now, owner, token, lease, limit, skip_recent, order (due | seq), suspect_after, max_bytes, whatever (1 if
+-- the first row is wanted whatever its size, or 0), look (1 to look at routes, or 0), max_parked_names.
+-- Answers: now; id, due time, state and body of each row, one after another; how many orphans were skipped; how
+-- large the first row is for which there was no room, or 0; the routes that are paused; those that rows are parked
+-- for.
 
 local owner, token, lease, limit = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
-local skip_recent, order, max_lost = tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[8])
+local skip_recent, order, suspect_after = tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[8])
+local max_bytes, is_whatever, is_look = tonumber(ARGV[9]), ARGV[10] == '1', ARGV[11] == '1'
+local max_parked_names = tonumber(ARGV[12])
 local LOOK = 10000
 -- Of what has just arrived at least so many are looked at, because some may have a delay.
 local LOOK_AHEAD = 20
 -- An answer much larger than this would keep others waiting, and its reader too.
 local MOST_BYTES, BODIES = 8 * 1024 * 1024, 50
 
-local reply, died, orphans, paused = {}, {}, 0, redis.call('SMEMBERS', CONTROL)
-if limit == 0 then return { NOW, reply, died, orphans, paused, 0 } end
+-- One step into the index for each name, however many rows are parked for it.
+local function parked_names()
+  local names, start = {}, '-'
+  while #names < max_parked_names do
+    local key = redis.call('ZRANGEBYLEX', PARKED, start, '+', 'LIMIT', 0, 1)[1]
+    if not key then break end
+    local name = string.match(key, '^[^\t]*')
+    names[#names + 1], start = name, '(' .. name .. '\n'
+  end
+  return names
+end
+
+local paused, parked = {}, {}
+if is_look then
+  -- Nothing has this id. A server that only reads refuses the command all the same, and would otherwise answer
+  -- that nothing is due for as long as it does not hear of anything new.
+  redis.call('XDEL', ARRIVALS, '0-0')
+  paused, parked = redis.call('SMEMBERS', CONTROL), parked_names()
+end
+
+local reply, orphans = {}, 0
+if limit == 0 then return { NOW, reply, orphans, 0, paused, parked } end
 
 local LEASE, LEASE_END = lease_text(token, owner, NOW), int(now + lease)
 local newest_ms = math.floor((now - skip_recent) / 1000)
@@ -163,11 +187,7 @@ local function lease_waiting(i, id, body)
     state = status .. '\t' .. place .. '\t' .. LEASE .. '\t' .. rest
   else
     local row = read_state(states[i])
-    if is_lost then row.lost = int(tonumber(row.lost) + 1) end
-    if tonumber(row.lost) >= max_lost then
-      died[#died + 1] = id
-      return finish(out, id, row, '3', 'its owner died ' .. row.lost .. ' times')
-    end
+    if is_lost and (tonumber(row.lost) or 0) < suspect_after then row.lost = more(row.lost) end
     out.unpark(id, row)
     row.lease = LEASE
     state = state_text(row)
@@ -202,6 +222,7 @@ for _, i in ipairs(turns()) do
     leave_arrival(i - n)
   end
 end
+
 local function lease_row(i, id, body)
   if not body then
     -- Nothing to deliver. The repair worker removes it; until then it is out of the claims' way.
@@ -214,20 +235,29 @@ local function lease_row(i, id, body)
   end
 end
 
-local at, bytes = 0, 0
-while at < #chosen and bytes < MOST_BYTES do
-  local last = math.min(at + BODIES, #chosen)
-  local bodies = redis.call('HMGET', ENTRIES, unpack(wanted, at + 1, last))
-  for k = 1, last - at do
-    lease_row(chosen[at + k], wanted[at + k], bodies[k])
-    bytes = bytes + (bodies[k] and #bodies[k] or 0)
+-- How many of the rows there is room for, and how large the next one is. No body is read for that.
+local function fitting()
+  local bytes = 0
+  for k, id in ipairs(wanted) do
+    local size = redis.call('HSTRLEN', ENTRIES, id)
+    bytes = bytes + size
+    local is_first = k == 1
+    local fits = bytes <= max_bytes and (is_first or bytes <= MOST_BYTES)
+    if not fits and not (is_first and is_whatever) then return k - 1, size end
   end
-  at = last
+  return #wanted, 0
 end
-for k = at + 1, #chosen do
+
+local count, too_large = fitting()
+for at = 0, count - 1, BODIES do
+  local last = math.min(at + BODIES, count)
+  local bodies = redis.call('HMGET', ENTRIES, unpack(wanted, at + 1, last))
+  for k = 1, last - at do lease_row(chosen[at + k], wanted[at + k], bodies[k]) end
+end
+for k = count + 1, #chosen do
   if chosen[k] > n then leave_arrival(chosen[k] - n) end
 end
 
 out.write()
 if forget then forget() end
-return { NOW, reply, died, orphans, paused, at < #chosen and 1 or 0 }
+return { NOW, reply, orphans, too_large, paused, parked }

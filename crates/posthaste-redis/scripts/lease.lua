@@ -1,6 +1,7 @@
--- Renews, releases or parks rows that are held.
--- ARGV: now, owner, what (renew | release | park), microseconds (lease or park), route, then for each: id,
--- place, token. Answers the ids that were held.
+-- Renews, starts, releases or parks rows that are held. To start is to renew, and to count the lease as lost
+-- until the row is settled.
+-- ARGV: now, owner, what (renew | start | release | park), microseconds (lease or park), route, then for each: id,
+-- place, token. Answers which of them were held, counted from one.
 
 local owner, what, wait, route = ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
 
@@ -13,14 +14,15 @@ for i, id in ipairs(ids) do
   local place, token = ARGV[3 * i + 4], ARGV[3 * i + 5]
   local text, is_arrival = state_of(id, place, states[i])
   local row = text and read_state(text)
-  if row and is_held(row, owner, token) then
+  if row and is_held(row, place, owner, token) then
     if is_arrival then
       out.forget_arrival(place)
       out.wait(id, place)
     end
-    if what == 'renew' then
+    if what == 'renew' or what == 'start' then
       out.due(id, int(now + wait))
-      if is_arrival then out.state(id, text) end
+      if what == 'start' then row.lost = more(row.lost) end
+      if is_arrival or what == 'start' then out.state(id, state_text(row)) end
     else
       let_go(out, id, row, now + wait)
       if what == 'park' then
@@ -29,7 +31,7 @@ for i, id in ipairs(ids) do
       end
       out.state(id, state_text(row))
     end
-    held[#held + 1] = id
+    held[#held + 1] = i
   end
 end
 

@@ -31,6 +31,13 @@ end
 
 local NOW = int(now)
 
+-- No count grows beyond what its readers can hold.
+local MAX_COUNT = 4294967295
+
+local function more(count)
+  return int(math.min((tonumber(count) or 0) + 1, MAX_COUNT))
+end
+
 -- Lua's stack holds a few thousand values, so lists are handed to a command in pieces.
 local CHUNK = 1000
 
@@ -63,9 +70,9 @@ end
 -- insertion: the stream id of its arrival, with the length of the second number before it, so that texts
 -- sort as the numbers do. The lease is token, owner and time, or nothing. Most rows never see more than
 -- that: their rest is this one.
-local UNTOUCHED = '0\t0\t0\t0\t\t\t\t'
+local UNTOUCHED = '0\t0\t0\t0\t\t\t\t\t'
 local STATE = '^([^\t]*)\t([^\t]*)\t([^\t]*)\t(.*)$'
-local REST = '^([^\t]*)' .. string.rep('\t([^\t]*)', 6) .. '\t(.*)$'
+local REST = '^([^\t]*)' .. string.rep('\t([^\t]*)', 7) .. '\t(.*)$'
 
 local function split_state(text)
   local status, place, lease, rest = string.match(text, STATE)
@@ -76,18 +83,18 @@ end
 
 local function read_state(text)
   local status, place, lease, rest = split_state(text)
-  local attempts, deferrals, lost, replays, done_at, parked, progress, error = string.match(rest, REST)
+  local attempts, deferrals, lost, replays, done_at, put_off, parked, progress, error = string.match(rest, REST)
   if not attempts then return read_state('?\t' .. place .. '\t\t' .. UNTOUCHED) end
   return {
     status = status, place = place, lease = lease, attempts = attempts, deferrals = deferrals, lost = lost,
-    replays = replays, done_at = done_at, parked = parked, progress = progress, error = error,
+    replays = replays, done_at = done_at, put_off = put_off, parked = parked, progress = progress, error = error,
   }
 end
 
 local function state_text(row)
   return table.concat({
     row.status, row.place, row.lease, row.attempts, row.deferrals, row.lost, row.replays, row.done_at,
-    row.parked, row.progress, row.error,
+    row.put_off, row.parked, row.progress, row.error,
   }, '\t')
 end
 
@@ -103,11 +110,6 @@ local function lease_text(token, owner, at)
   return token .. ' ' .. owner .. ' ' .. at
 end
 
-local function is_held(row, owner, token)
-  local prefix = lease_text(token, owner, '')
-  return not ends(row.status) and string.sub(row.lease, 1, #prefix) == prefix
-end
-
 local function owner_of(lease)
   return string.match(lease, '^[^ ]* ([^ ]*)')
 end
@@ -116,6 +118,21 @@ local function place_of(sid)
   local dash = string.find(sid, '-', 1, true)
   local n = string.sub(sid, dash + 1)
   return string.sub(sid, 1, dash) .. #n .. n
+end
+
+-- Whether a lease that names this place means the row at `own`: an id may be written again after its row was
+-- deleted, at another place. A lease has room for 4096 rows of a millisecond; more run over into the next one. A
+-- place that nobody can read is named as the first of all.
+local function is_at(own, place)
+  if own == place then return true end
+  local ms, n = string.match(own, '^(%d+)%-.(%d+)$')
+  if not ms then return place == '0-10' end
+  return place_of(int(ms + math.floor(n / 4096)) .. '-' .. int(n % 4096)) == place
+end
+
+local function is_held(row, place, owner, token)
+  local prefix = lease_text(token, owner, '')
+  return not ends(row.status) and string.sub(row.lease, 1, #prefix) == prefix and is_at(row.place, place)
 end
 
 local function sid_of(place)
@@ -291,10 +308,10 @@ local function batch()
   return self
 end
 
--- Ends a row's way: terminal, with nothing left of its lease.
+-- Ends a row's way: terminal, with nothing left of its lease or of its waiting.
 local function finish(out, id, row, status, error)
   out.unpark(id, row)
-  row.status, row.error, row.done_at, row.lease = status, error, NOW, ''
+  row.status, row.error, row.done_at, row.lease, row.put_off = status, error, NOW, '', ''
   out.ended(id, row.place, ENDED[status])
   out.forget_pending(id, row.place)
   out.state(id, state_text(row))

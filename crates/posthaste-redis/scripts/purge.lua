@@ -12,21 +12,29 @@ if what == 'any' then promote(LOOK) end
 
 -- A row ends after it was inserted: what was inserted later is not old enough.
 local last = '(' .. int(math.floor(before / 1000) + 1) .. '-'
-local keys = {}
+local keys, is_known, is_meant = {}, {}, {}
 for _, index in ipairs(KINDS[what]) do
+  is_meant[index] = true
   local part = redis.call('ZRANGEBYLEX', index, after == '' and '-' or '(' .. after, last, 'LIMIT', 0, LOOK)
-  for _, key in ipairs(part) do keys[#keys + 1] = key end
+  for _, key in ipairs(part) do
+    if not is_known[key] then keys[#keys + 1], is_known[key] = key, true end
+  end
 end
 table.sort(keys)
 
 local ids = {}
 for i = 1, math.min(#keys, LOOK) do ids[i] = id_of(keys[i]) end
-local states, old = fields_of(STATES, ids), {}
+local states, old, stale = fields_of(STATES, ids), {}, {}
 for i, id in ipairs(ids) do
-  local row = read_state(states[i] or '')
-  local inserted = inserted_ms(row.place) * 1000
-  local age_from = what == 'any' and inserted or tonumber(row.done_at) or inserted
-  if age_from <= before then old[#old + 1] = { id = id, row = row, at = age_from, turn = i } end
+  local row = states[i] and read_state(states[i])
+  if row and keys[i] == seq_key(row.place, id) and is_meant[ENDED[row.status] or WAITING] then
+    local inserted = inserted_ms(row.place) * 1000
+    local age_from = what == 'any' and inserted or tonumber(row.done_at) or inserted
+    if age_from <= before then old[#old + 1] = { id = id, row = row, at = age_from, turn = i } end
+  else
+    -- What a script that failed left behind: the state says what the row is.
+    stale[#stale + 1] = keys[i]
+  end
 end
 table.sort(old, function(a, b)
   if a.at ~= b.at then return a.at < b.at end
@@ -53,6 +61,7 @@ for i = 1, count do
   end
 end
 
+for index in pairs(is_meant) do write('ZREM', index, stale) end
 out.write()
 note(ARGV[6], 'purge', ARGV[7], count)
 return { count, #ids == LOOK and keys[LOOK] or '' }

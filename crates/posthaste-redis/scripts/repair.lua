@@ -9,14 +9,19 @@ local found_bodies, found_members, found_rows = 0, 0, 0
 
 local out = batch()
 
--- A body that no state and no arrival leads to: half of an enqueue. It is due now.
+-- A body without a state and an arrival. One that is due at some time was written by a foreign program with the
+-- two commands of the document, and keeps that time. To any other nothing leads: it is half of an enqueue, and due
+-- now.
 local function find_again(id)
-  local place = place_of(redis.call('XADD', ARRIVALS, '*', 'i', id))
+  local due = redis.call('ZSCORE', PENDING, id)
+  if not due then found_bodies = found_bodies + 1 end
+  -- The arrival says it too: it is what is left if this script fails.
+  local wait = math.max(tonumber(due or NOW) - now, 0)
+  local place = place_of(redis.call('XADD', ARRIVALS, '*', 'i', id, 'd', int(wait)))
   out.state(id, new_state(place, ''))
-  out.due(id, NOW)
+  out.due(id, due or NOW)
   out.wait(id, place)
   out.forget_arrival(place)
-  found_bodies = found_bodies + 1
 end
 
 -- Whether a row stands in the indexes of its kind, and in no other.

@@ -1,18 +1,19 @@
 -- Writes outcomes back.
 -- ARGV: now, owner, on_done (keep | delete | archive), how many rows were simply delivered, id and place of
 -- each of these; then for each other row: id, place, token, verdict, the destinations that have it, text,
--- number, list. What the last three mean stands with each verdict.
+-- number, list, limit. What the last four mean stands with each verdict.
 -- Answers 1 or 0 for each delivered row, 0 where nothing changed, and one text for each other row: `stale`,
 -- `done`, `retry attempts delay`, `wait delay` or `dead attempts`.
 
 local owner, on_done, delivered_rows = ARGV[2], ARGV[3], tonumber(ARGV[4])
-local MAX_ATTEMPTS = 4294967295
+-- How many values stand for each row that was not simply delivered.
+local VALUES = 9
 
 local out = batch()
 
 local DONE_STATUS = on_done == 'archive' and '4' or '1'
 -- What is left of a row to which nothing happened but its delivery.
-local DELIVERED = '0\t0\t0\t0\t' .. NOW .. '\t\t\t'
+local DELIVERED = '0\t0\t0\t0\t' .. NOW .. '\t\t\t\t'
 
 local function done(id, text, place, rest)
   if on_done == 'delete' then
@@ -52,6 +53,12 @@ local function attempts_of(row)
   return math.max(tonumber(row.attempts) or 0, 0)
 end
 
+-- The row stays pending, due after the delay. Its owner lived to say so, so that no lease counts as lost.
+local function put_back(id, row, delay)
+  row.lost = '0'
+  let_go(out, id, row, now + tonumber(delay))
+end
+
 local verdicts = {}
 
 function verdicts.done(id, row)
@@ -63,23 +70,23 @@ end
 
 -- text: the error. number: the attempt at which the row dies. list: the delays.
 function verdicts.failed(id, row, text, number, list)
-  local attempts = math.min(attempts_of(row) + 1, MAX_ATTEMPTS)
-  row.attempts = int(attempts)
+  row.attempts = more(attempts_of(row))
+  local attempts = tonumber(row.attempts)
   if attempts >= tonumber(number) then
     finish(out, id, row, '3', text)
     return 'dead ' .. row.attempts
   end
   local delay = pick(list, attempts)
-  let_go(out, id, row, now + tonumber(delay))
-  row.status, row.error = '2', text
+  put_back(id, row, delay)
+  row.status, row.error, row.put_off = '2', text, ''
   out.state(id, state_text(row))
   return 'retry ' .. row.attempts .. ' ' .. delay
 end
 
 -- number: the delay.
 function verdicts.deferred(id, row, _, number)
-  let_go(out, id, row, now + tonumber(number))
-  row.status, row.deferrals = '0', int(math.min(tonumber(row.deferrals) + 1, MAX_ATTEMPTS))
+  put_back(id, row, number)
+  row.status, row.deferrals, row.put_off = '0', more(row.deferrals), ''
   out.state(id, state_text(row))
   return 'wait ' .. number
 end
@@ -90,16 +97,19 @@ function verdicts.dead(id, row, text)
   return 'dead ' .. int(attempts_of(row))
 end
 
--- text: the error. number: the delay. list: the route to park it for, or nothing.
-function verdicts.unreachable(id, row, text, number, list)
-  let_go(out, id, row, now + tonumber(number))
-  row.error, row.parked = text, list
+-- text: the error. number: the delay. list: the route to park it for, or nothing. limit: how long it may be put
+-- off in all, or nothing for ever.
+function verdicts.unreachable(id, row, text, number, list, limit)
+  local since = limit ~= '' and (tonumber(row.put_off) or now)
+  if since and now - since >= tonumber(limit) then return verdicts.dead(id, row, text) end
+  put_back(id, row, number)
+  row.error, row.parked, row.put_off = text, list, since and int(since) or ''
   if list ~= '' then out.park(id, row) end
   out.state(id, state_text(row))
   return 'wait ' .. number
 end
 
--- "Delivered" is a fact, whoever brings it, as long as the row is pending.
+-- "Delivered" is a fact, whoever brings it, as long as the row that is meant is pending.
 local function settle_delivered()
   local ids, answers = {}, {}
   for i = 1, delivered_rows do ids[i] = ARGV[2 * i + 3] end
@@ -108,7 +118,7 @@ local function settle_delivered()
     local place = ARGV[2 * i + 4]
     local text, is_arrival = state_of(id, place, states[i])
     local status, own_place, _, rest = split_state(text or '1\t\t\t')
-    answers[i] = ends(status) and 0 or 1
+    answers[i] = (ends(status) or not is_at(own_place, place)) and 0 or 1
     if answers[i] == 1 then
       if is_arrival then out.forget_arrival(place) end
       done(id, text, own_place, rest)
@@ -119,21 +129,22 @@ end
 
 local function settle_others()
   local first, ids, answers = 5 + 2 * delivered_rows, {}, {}
-  for i = first, #ARGV, 8 do ids[#ids + 1] = ARGV[i] end
+  for i = first, #ARGV, VALUES do ids[#ids + 1] = ARGV[i] end
   local states = fields_of(STATES, ids)
   for i, id in ipairs(ids) do
-    local at = first + 8 * (i - 1)
+    local at = first + VALUES * (i - 1)
     local place, token, verdict, delivered = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
     local text, is_arrival = state_of(id, place, states[i])
     local row, answer = text and read_state(text), 'stale'
-    if row and not ends(row.status) and (verdict == 'done' or is_held(row, owner, token)) then
+    local is_delivered = row and verdict == 'done' and not ends(row.status) and is_at(row.place, place)
+    if is_delivered or row and is_held(row, place, owner, token) then
       if is_arrival then
         out.forget_arrival(place)
         -- One that is delivered never waits, or a fault would leave it in the index without a state.
         if verdict ~= 'done' then out.wait(id, place) end
       end
       row.progress = with_progress(row.progress, delivered)
-      answer = verdicts[verdict](id, row, ARGV[at + 5], ARGV[at + 6], ARGV[at + 7])
+      answer = verdicts[verdict](id, row, unpack(ARGV, at + 5, at + 8))
     end
     answers[i] = answer
   end

@@ -31,6 +31,7 @@ mod admin;
 mod background;
 mod backlog;
 mod body;
+mod claim;
 mod connection;
 mod diagnose;
 mod error;
@@ -38,6 +39,7 @@ mod expiry;
 #[cfg(test)]
 mod faults;
 mod filter;
+mod glance;
 mod keys;
 mod metrics;
 mod open;
@@ -86,6 +88,7 @@ struct Inner {
     keys: Keys,
     scripts: Scripts,
     metrics: metrics::Metrics,
+    glance: glance::Glance,
     /// Nothing may be written: a replica, for those who only look.
     read_only: bool,
     /// How often an engine's process looks for something half done.

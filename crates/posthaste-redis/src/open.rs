@@ -11,6 +11,7 @@ use redis::{Client, ConnectionInfo, RedisError, Value};
 
 use crate::connection::Link;
 use crate::error::opening;
+use crate::glance::Glance;
 use crate::keys::{Keys, MAX_SHARDS, OutboxName, Shard};
 use crate::metrics::Metrics;
 use crate::scripts::Scripts;
@@ -121,6 +122,7 @@ impl RedisStoreBuilder {
             link,
             metrics: Metrics::new(self.name.to_string()),
             keys,
+            glance: Glance::default(),
             scripts: Scripts::default(),
             read_only: self.read_only,
             repair_every: self.repair_every,

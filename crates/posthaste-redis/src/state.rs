@@ -1,4 +1,4 @@
-//! The state of a row: one text of eleven fields, as the scripts write it.
+//! The state of a row: one text of twelve fields, as the scripts write it.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ pub(crate) struct State {
     status: Option<i64>,
     attempts: Option<i64>,
     deferrals: u32,
-    lost: u32,
+    pub(crate) lost: u32,
     pub(crate) replays: u32,
     pub(crate) sid: Sid,
     done_at: Option<Timestamp>,
@@ -28,7 +28,7 @@ pub(crate) struct State {
 impl State {
     /// What the text says; a text that somebody edited says little.
     pub(crate) fn parse(text: &str) -> Self {
-        let mut fields = text.splitn(11, '\t');
+        let mut fields = text.splitn(12, '\t');
         let mut next = || fields.next().unwrap_or_default();
         let count = |text: &str| text.parse::<u64>().map_or(0, |n| u32::try_from(n).unwrap_or(u32::MAX));
         let time = |text: &str| text.parse().ok().map(Timestamp::from_micros);
@@ -40,6 +40,8 @@ impl State {
         let attempts = next().parse().ok();
         let (deferrals, lost, replays) = (count(next()), count(next()), count(next()));
         let done_at = time(next());
+        // Since when it is put off, which only the scripts need.
+        next();
         let parked = Some(next()).filter(|route| !route.is_empty()).map(unescape);
         let progress = next().split(',').filter(|name| !name.is_empty()).map(unescape).collect();
         let error = Some(next()).filter(|error| !error.is_empty()).map(str::to_owned);
@@ -139,7 +141,7 @@ mod tests {
     #[test]
     fn state_is_read_field_by_field() {
         let state = State::parse(
-            "2\t1700000000000-17\t99 me%2C%20you 1700000000000001\t3\t1\t4\t5\t\tmail\ta,b%2Cc\tno\tway",
+            "2\t1700000000000-17\t99 me%2C%20you 1700000000000001\t3\t1\t4\t5\t\t1700000000000002\tmail\ta,b%2Cc\tno\tway",
         );
         assert_eq!((state.status(), state.attempts(), state.deferrals), (Status::Retry, 3, 1));
         assert_eq!((state.lost, state.replays), (4, 5));

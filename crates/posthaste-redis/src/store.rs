@@ -3,56 +3,23 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::future::{join_all, try_join_all};
+use futures_util::future::try_join_all;
 use posthaste::store::{
-    Claim, ClaimOrder, Claimed, Lease, Leased, MAX_LOST_LEASES, Malformed, OnDone, Park, Purge, Purgeable,
-    Release, Renew, Settle, Settled, Settlement, Store, Unpark, Verdict, Wake,
+    Claim, Claimed, Lease, OnDone, Park, Purge, Purgeable, Release, Renew, Settle, Settled, Settlement,
+    Store, Unpark, Verdict, Wake,
 };
-use posthaste::{EventId, StoreError, Timestamp};
-use redis::Value;
+use posthaste::{StoreError, Timestamp};
 
 use crate::RedisStore;
-use crate::body::{self, Extent};
 use crate::error::unexpected;
 use crate::keys::{Shard, Sid};
 use crate::scripts::Call;
-use crate::state::State;
 use crate::text::escape;
-
-/// What a claim answers: the clock; id, due time, state and body of each row, one after another; the ids that
-/// died; how many orphans it met; paused routes; whether there was more than fits into an answer.
-type ClaimAnswer = (i64, Vec<Value>, Vec<String>, u64, Vec<String>, bool);
-
-/// How many values a claim answers for each row.
-const ROW: usize = 4;
 
 #[async_trait]
 impl Store for RedisStore {
     async fn claim(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
-        if claim.order == ClaimOrder::Seq && self.keys().count() > 1 {
-            let operation = "claim in the order of insertion from several shards: open it with one shard";
-            return Err(StoreError::Unsupported { store: "Redis", operation });
-        }
-        let mut due = Vec::new();
-        let mut claimed = Claimed::default();
-        let mut shards = self.in_turn();
-        loop {
-            let missing = claim.limit.saturating_sub(due.len() + claimed.malformed.len());
-            let asked = shares(&shards, missing);
-            let answers =
-                join_all(asked.iter().map(|(shard, share)| self.claim_in(shard, claim, *share))).await;
-            let empty = self.take_answers(claim, &asked, answers, &mut claimed, &mut due)?;
-            shards.retain(|shard| !empty.contains(&shard.number));
-            if shards.is_empty() || missing == 0 || due.len() + claimed.malformed.len() >= claim.limit {
-                break;
-            }
-        }
-        match claim.order {
-            ClaimOrder::Due => due.sort_by_key(|(due, leased): &(i64, Leased)| (*due, leased.lease.seq)),
-            ClaimOrder::Seq => due.sort_by_key(|(_, leased)| leased.lease.seq),
-        }
-        claimed.events = due.into_iter().map(|(_, leased)| leased).collect();
-        Ok(claimed)
+        self.claim_due(claim).await
     }
 
     async fn settle(&self, settle: &Settle<'_>) -> Result<Vec<Settled>, StoreError> {
@@ -66,10 +33,11 @@ impl Store for RedisStore {
         Ok(settled)
     }
 
-    async fn renew(&self, renew: &Renew<'_>) -> Result<Vec<EventId>, StoreError> {
-        let request = Held { owner: renew.owner.as_str(), what: "renew", wait: renew.lease, route: "" };
+    async fn renew(&self, renew: &Renew<'_>) -> Result<Vec<Lease>, StoreError> {
+        let what = if renew.start { "start" } else { "renew" };
+        let request = Held { owner: renew.owner.as_str(), what, wait: renew.lease, route: "" };
         let held = self.held(&request, renew.leases, renew.now).await?;
-        Ok(held.into_iter().map(EventId::from).collect())
+        Ok(held.into_iter().cloned().collect())
     }
 
     async fn release(&self, release: &Release<'_>) -> Result<u64, StoreError> {
@@ -124,94 +92,6 @@ impl RedisStore {
         first.iter().chain(behind).collect()
     }
 
-    async fn claim_in(
-        &self,
-        shard: &Shard,
-        claim: &Claim<'_>,
-        limit: usize,
-    ) -> Result<ClaimAnswer, StoreError> {
-        let order = match claim.order {
-            ClaimOrder::Due => "due",
-            ClaimOrder::Seq => "seq",
-        };
-        let call = self.scripts().claim.on(shard).arg(clock(claim.now)).arg(&*escape(claim.owner.as_str()));
-        let call = call.arg(claim.token.as_i64()).arg(micros(claim.lease)).arg(limit);
-        call.arg(micros(claim.skip_recent)).arg(order).arg(MAX_LOST_LEASES).run(self.link()).await
-    }
-
-    /// Takes what the shards answered, and answers which of them have nothing more. A shard that fails does
-    /// not hide the others: what they leased would wait for its lease to end.
-    fn take_answers(
-        &self,
-        claim: &Claim<'_>,
-        asked: &[(&Shard, usize)],
-        answers: Vec<Result<ClaimAnswer, StoreError>>,
-        claimed: &mut Claimed,
-        due: &mut Vec<(i64, Leased)>,
-    ) -> Result<Vec<u16>, StoreError> {
-        let (mut empty, mut failure) = (Vec::new(), None);
-        for ((shard, share), answer) in asked.iter().zip(answers) {
-            let (now, rows, died, orphans, paused, is_cut) = match answer {
-                Ok(answer) => answer,
-                Err(error) => {
-                    failure = Some(error);
-                    empty.push(shard.number);
-                    continue;
-                }
-            };
-            if rows.len() / ROW + died.len() < *share && !is_cut {
-                empty.push(shard.number);
-            }
-            for row in rows.chunks_exact(ROW) {
-                match self.leased(claim, shard, row, Timestamp::from_micros(now)) {
-                    (at, Ok(leased)) => due.push((at, leased)),
-                    (_, Err(malformed)) => claimed.malformed.push(malformed),
-                }
-            }
-            self.count_dead(died.len());
-            claimed.died.extend(died.into_iter().map(EventId::from));
-            claimed.paused.extend(paused);
-            self.count_orphans_met(orphans);
-        }
-        match failure {
-            Some(error) if due.is_empty() && claimed.malformed.is_empty() && claimed.died.is_empty() => {
-                Err(error)
-            }
-            Some(error) => {
-                tracing::warn!(%error, "a shard of the outbox cannot be claimed from; the others are");
-                Ok(empty)
-            }
-            None => Ok(empty),
-        }
-    }
-
-    fn leased(
-        &self,
-        claim: &Claim<'_>,
-        shard: &Shard,
-        row: &[Value],
-        now: Timestamp,
-    ) -> (i64, Result<Leased, Malformed>) {
-        let [id, _, state, body] = [0, 1, 2, 3].map(|column| bytes(&row[column]));
-        let (id, state) = (String::from_utf8_lossy(id), State::parse(&String::from_utf8_lossy(state)));
-        let due = if let Value::Int(due) = row[1] { due } else { 0 };
-        let decoded = body::decode(&id, Some(body), state.inserted_at(), Extent::Whole);
-        let lease =
-            Lease { id: decoded.event.id().clone(), seq: state.sid.seq(shard.number), token: claim.token };
-        let leased = match state.defect().or(decoded.defect) {
-            Some(reason) => Err(Malformed { lease, reason }),
-            None => Ok(Leased {
-                lease,
-                event: decoded.event,
-                attempts: state.attempts(),
-                replays: state.replays,
-                age: now.since(state.inserted_at()),
-                progress: state.progress,
-            }),
-        };
-        (due, leased)
-    }
-
     /// Settles the rows of one shard; answers the place of each in the request, and what became of it.
     async fn settle_in(
         &self,
@@ -248,24 +128,26 @@ impl RedisStore {
     fn push_settlement(&self, call: &mut Call<'_>, settlement: &Settlement) {
         let delivered: Vec<_> = settlement.delivered.iter().map(|name| escape(name)).collect();
         self.push_lease(call, &settlement.lease);
-        let mut push = |verdict: &str, text: &str, number: u64, list: &str| {
+        let mut push = |verdict: &str, text: &str, number: u64, list: &str, limit: Option<Duration>| {
             call.push(verdict);
             call.push(delivered.join(","));
             call.push(text);
             call.push(number);
             call.push(list);
+            call.push(limit.map(|limit| micros(limit).to_string()).unwrap_or_default());
         };
         match &settlement.verdict {
-            Verdict::Done => push("done", "", 0, ""),
+            Verdict::Done => push("done", "", 0, "", None),
             Verdict::Failed { error, backoff } => {
                 let delays: Vec<String> =
                     backoff.delays.iter().map(|&delay| micros(delay).to_string()).collect();
-                push("failed", error, backoff.max_attempts.into(), &delays.join(","));
+                push("failed", error, backoff.max_attempts.into(), &delays.join(","), None);
             }
-            Verdict::Deferred { delay } => push("deferred", "", micros(*delay), ""),
-            Verdict::Dead { reason } => push("dead", reason, 0, ""),
-            Verdict::Unreachable { error, delay, park } => {
-                push("unreachable", error, micros(*delay), &escape(park.as_deref().unwrap_or_default()));
+            Verdict::Deferred { delay } => push("deferred", "", micros(*delay), "", None),
+            Verdict::Dead { reason } => push("dead", reason, 0, "", None),
+            Verdict::Unreachable { error, delay, park, give_up_after } => {
+                let park = escape(park.as_deref().unwrap_or_default());
+                push("unreachable", error, micros(*delay), &park, *give_up_after);
             }
         }
     }
@@ -276,21 +158,28 @@ impl RedisStore {
         call.push(lease.token.as_i64());
     }
 
-    /// Renews, releases or parks; answers the ids that were held.
-    async fn held(
+    /// Renews, releases or parks; answers the leases that were held.
+    async fn held<'l>(
         &self,
         request: &Held<'_>,
-        leases: &[Lease],
+        leases: &'l [Lease],
         now: Option<Timestamp>,
-    ) -> Result<Vec<String>, StoreError> {
+    ) -> Result<Vec<&'l Lease>, StoreError> {
         let shards = self.by_shard(leases.iter().map(|lease| lease.seq));
         let ask = |(shard, places): &(&Shard, Vec<usize>)| {
             let call = self.scripts().lease.on(shard).arg(clock(now)).arg(&*escape(request.owner));
             let mut call = call.arg(request.what).arg(micros(request.wait)).arg(&*escape(request.route));
             places.iter().for_each(|&place| self.push_lease(&mut call, &leases[place]));
-            async move { call.run::<Vec<String>>(self.link()).await }
+            async move { call.run::<Vec<usize>>(self.link()).await }
         };
-        Ok(try_join_all(shards.iter().map(ask)).await?.concat())
+        let answers = try_join_all(shards.iter().map(ask)).await?;
+        // The script counts the leases of its shard from one.
+        let lease = |places: &[usize], number: usize| Some(&leases[*places.get(number.checked_sub(1)?)?]);
+        let held = shards
+            .iter()
+            .zip(answers)
+            .flat_map(|((_, places), numbers)| numbers.into_iter().map(move |number| lease(places, number)));
+        held.collect::<Option<_>>().ok_or_else(|| unexpected("a call about leases"))
     }
 
     /// Removes old rows; an operator is named.
@@ -335,14 +224,6 @@ impl RedisStore {
     }
 }
 
-/// A text of an answer, as it came.
-fn bytes(value: &Value) -> &[u8] {
-    match value {
-        Value::BulkString(bytes) => bytes,
-        _ => &[],
-    }
-}
-
 /// Most rows are, and two values are enough to say so.
 fn is_simply_delivered(settlement: &Settlement) -> bool {
     settlement.verdict == Verdict::Done && settlement.delivered.is_empty()
@@ -356,12 +237,11 @@ struct Held<'a> {
     route: &'a str,
 }
 
-/// How many rows to ask each shard for. The first shard is always asked: it knows the paused routes.
+/// How many rows to ask each shard for.
 pub(crate) fn shares<'k>(shards: &[&'k Shard], limit: usize) -> Vec<(&'k Shard, usize)> {
     let (each, rest) = (limit / shards.len(), limit % shards.len());
     let share = |(place, shard): (usize, &&'k Shard)| (*shard, each + usize::from(place < rest));
-    let is_asked = |(shard, share): &(&Shard, usize)| *share > 0 || shard.number == 0;
-    shards.iter().enumerate().map(share).filter(is_asked).collect()
+    shards.iter().enumerate().map(share).filter(|(_, share)| *share > 0).collect()
 }
 
 /// The clock of a script: the server's own, unless a test brings another.

@@ -52,7 +52,7 @@ impl<C: redis::aio::ConnectionLike + Clone + Send + Sync> OnRedis<C> {
 
     /// A row that somebody edited.
     async fn edit(&self, id: &str, status: &str, attempts: &str) {
-        let state = format!("{status}\t1700000000000-10\t\t{attempts}\t0\t0\t0\t\t\t\t");
+        let state = format!("{status}\t1700000000000-10\t\t{attempts}\t0\t0\t0\t\t\t\t\t");
         self.run("HSETNX", "entries", &[id, GOOD]).await;
         self.run("HSET", "state", &[id, &state]).await;
         self.run("ZADD", "waiting", &["0", &format!("1700000000000-10:{id}")]).await;
@@ -97,6 +97,11 @@ impl<C: redis::aio::ConnectionLike + Clone + Send + Sync> Harness for OnRedis<C>
             Defect::FullAttempts => self.edit(id.as_str(), "0", &u32::MAX.to_string()).await,
         }
         Some(id)
+    }
+
+    async fn give_again(&self, _: i64) -> bool {
+        // A stream numbers its entries by the server's clock.
+        false
     }
 
     fn capabilities(&self) -> Capabilities {

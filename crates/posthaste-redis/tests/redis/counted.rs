@@ -67,7 +67,8 @@ async fn writes_deaths_and_repairs_are_counted() {
 
     let (owner, lease) = (Owner::from("me"), Duration::from_secs(30));
     let (token, skip_recent, order) = (LeaseToken::random(), Duration::ZERO, ClaimOrder::Due);
-    let claim = Claim { owner: &owner, token, lease, limit: 10, order, skip_recent, now: None };
+    let (limit, max_bytes) = (10, usize::MAX);
+    let claim = Claim { owner: &owner, token, lease, limit, max_bytes, order, skip_recent, now: None };
     let claimed = store.claim(&claim).await.expect("the claim works").events;
     let backoff = Backoff { max_attempts: 1, delays: Arc::new([]) };
     let verdicts = [

@@ -5,7 +5,9 @@ mod counted;
 mod crash;
 mod diagnose;
 mod expiry;
+mod places;
 mod server;
+mod shards;
 #[allow(unreachable_pub, reason = "also a module of tests that are crates of their own")]
 #[path = "../../../posthaste-sqlx/tests/postgres/support/silence.rs"]
 mod silence;

@@ -4,11 +4,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use posthaste::admin::{Admin as _, Filter, PageRequest};
-use posthaste::store::{
-    Claim, ClaimOrder, Lease, LeaseToken, OnDone, Owner, Release, Settle, Settled, Settlement, Store as _,
-    Verdict,
-};
-use posthaste::writer::{NewLease, NewRow};
+use posthaste::store::{Claim, ClaimOrder, LeaseToken, Owner, Store as _};
 use posthaste::{Event, Outbox, Status, StoreError};
 use posthaste_redis::{OpenError, RedisCommitError, RedisStore};
 use redis::AsyncCommands as _;
@@ -27,13 +23,14 @@ fn whole(error: &dyn Error) -> String {
     text
 }
 
-async fn claim(store: &RedisStore) -> Result<posthaste::store::Claimed, StoreError> {
+pub(crate) async fn claim(store: &RedisStore) -> Result<posthaste::store::Claimed, StoreError> {
     let owner = Owner::from("me");
     let claim = Claim {
         owner: &owner,
         token: LeaseToken::random(),
         lease: Duration::from_secs(30),
         limit: 10,
+        max_bytes: usize::MAX,
         order: ClaimOrder::Due,
         skip_recent: Duration::ZERO,
         now: None,
@@ -351,26 +348,6 @@ async fn age_of_a_due_event_is_seen_behind_thousands_that_wait_for_their_time() 
     support::remove(&mut support::connect(&support::server_url()).await, &name, 1).await;
 }
 
-/// The answer to the write was lost, so that nobody knows where the row stands.
-#[tokio::test]
-#[ignore = "needs Redis: cargo xtask test"]
-async fn row_whose_place_nobody_knows_is_released_and_settled_by_its_id() {
-    let (store, _) = support::store().await;
-    let mut connection = support::connect(&support::server_url()).await;
-    let owner = Owner::from("me");
-    let token = LeaseToken::random();
-    let lease = NewLease { owner: owner.clone(), token, duration: Duration::from_secs(3600) };
-    let rows = [1, 2].map(|_| NewRow { event: event("Born", "1"), delay: None, lease: Some(lease.clone()) });
-    store.insert_rows(&mut connection, &rows).await.expect("they are stored");
-    let leases = rows.map(|row| Lease { id: row.event.id().clone(), seq: 0, token });
-    let release = Release { owner: &owner, leases: &leases[..1], now: None };
-    assert_eq!(store.release(&release).await.expect("the release works"), 1);
-    let settlements =
-        [Settlement { lease: leases[1].clone(), verdict: Verdict::Done, delivered: Vec::new() }];
-    let settle = Settle { owner: &owner, settlements: &settlements, on_done: OnDone::Keep, now: None };
-    assert_eq!(store.settle(&settle).await.expect("the settlement works"), [Settled::Done]);
-}
-
 /// An answer that the server needs seconds for would be given up, with every row in it on lease.
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
@@ -387,7 +364,8 @@ async fn large_payloads_are_claimed_in_answers_that_stay_small() {
     let owner = Owner::from("me");
     let (token, order, skip_recent) = (LeaseToken::random(), ClaimOrder::Due, Duration::ZERO);
     let lease = Duration::from_secs(30);
-    let request = Claim { owner: &owner, token, lease, limit: EVENTS, order, skip_recent, now: None };
+    let (limit, max_bytes) = (EVENTS, usize::MAX);
+    let request = Claim { owner: &owner, token, lease, limit, max_bytes, order, skip_recent, now: None };
     let claimed = store.claim(&request).await.expect("the claim works");
     assert_eq!(claimed.events.len(), EVENTS);
     assert!(claimed.events.iter().all(|leased| leased.event.payload().len() == 1024 * 1024));

@@ -1,0 +1,112 @@
+//! Rows and their places: a lease means the row at its place, and an event keeps its time.
+
+use std::time::Duration;
+
+use posthaste::admin::Admin as _;
+use posthaste::store::{
+    Lease, LeaseToken, OnDone, Owner, Release, Renew, Settle, Settled, Settlement, Store as _, Verdict,
+};
+use posthaste::{EventId, Status, Timestamp};
+use posthaste_redis::{OutboxName, RedisStore};
+use redis::AsyncCommands as _;
+
+use crate::support::{self, engine, key, soon, until};
+use crate::trouble::claim;
+
+const BODY: &str = r#"{"event_type":"Foreign","payload":"{}"}"#;
+
+async fn settle(store: &RedisStore, owner: &Owner, lease: &Lease, verdict: Verdict) -> Settled {
+    let settlements = [Settlement { lease: lease.clone(), verdict, delivered: Vec::new() }];
+    let settle = Settle { owner, settlements: &settlements, on_done: OnDone::Keep, now: None };
+    store.settle(&settle).await.expect("the settlement works").remove(0)
+}
+
+/// An arrival with a number of its own choice, born leased.
+async fn arrive(name: &OutboxName, ms: i64, n: i64, token: LeaseToken, owner: &Owner) -> EventId {
+    let mut connection = support::connect(&support::server_url()).await;
+    let id = EventId::uuid_v7();
+    let _: bool = connection.hset_nx(key(name, "entries"), id.as_str(), BODY).await.expect("HSETNX");
+    let lease = format!("3600000000 {} {owner}", token.as_i64());
+    let mut add = redis::cmd("XADD");
+    add.arg(key(name, "arrivals")).arg(format!("{ms}-{n}")).arg(&["i", id.as_str(), "l", &lease]);
+    let _: String = add.query_async(&mut connection).await.expect("XADD");
+    id
+}
+
+/// A number has room for 4096 rows of a millisecond; those beyond have numbers of the next one.
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn leases_of_a_crowded_millisecond_mean_their_own_rows() {
+    let (store, name) = support::store().await;
+    let mut connection = support::connect(&support::server_url()).await;
+    let (owner, token) = (Owner::from("me"), LeaseToken::random());
+    let ms = support::now(&mut connection).await.as_micros() / 1000;
+    let mut leases = Vec::new();
+    for n in [3, 5000, 9000] {
+        let id = arrive(&name, ms, n, token, &owner).await;
+        leases.push(Lease { id, seq: ((ms << 12) + n) << 8, token });
+    }
+    let renew =
+        Renew { owner: &owner, leases: &leases, lease: Duration::from_secs(60), start: false, now: None };
+    assert_eq!(store.renew(&renew).await.expect("the renewal works"), leases);
+    let elsewhere: Vec<Lease> =
+        leases.iter().map(|lease| Lease { seq: lease.seq + (1 << 8), ..lease.clone() }).collect();
+    let release = Release { owner: &owner, leases: &elsewhere, now: None };
+    assert_eq!(store.release(&release).await.expect("the release works"), 0);
+    for (lease, elsewhere) in leases.iter().zip(&elsewhere) {
+        let failed = Verdict::Dead { reason: "no".to_owned() };
+        assert_eq!(settle(&store, &owner, elsewhere, failed).await, Settled::Stale);
+        assert_eq!(settle(&store, &owner, elsewhere, Verdict::Done).await, Settled::Stale);
+        assert_eq!(settle(&store, &owner, lease, Verdict::Done).await, Settled::Done);
+    }
+    support::remove(&mut connection, &name, 1).await;
+}
+
+/// Whoever claims such a row has to be able to end it.
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn row_whose_place_somebody_edited_is_settled_all_the_same() {
+    let (store, name) = support::store().await;
+    let mut connection = support::connect(&support::server_url()).await;
+    for (id, place) in [("a", "nowhere"), ("b", ""), ("c", "5-x7")] {
+        let state = format!("0\t{place}\t\t0\t0\t0\t0\t\t\t\t\t");
+        let _: bool = connection.hset_nx(key(&name, "entries"), id, BODY).await.expect("HSETNX");
+        let _: () = connection.hset(key(&name, "state"), id, state).await.expect("HSET");
+        let _: () = connection.zadd(key(&name, "pending"), id, 0).await.expect("ZADD");
+    }
+    let claimed = claim(&store).await.expect("the claim works").events;
+    assert_eq!(claimed.len(), 3);
+    for leased in claimed {
+        assert_eq!(settle(&store, &Owner::from("me"), &leased.lease, Verdict::Done).await, Settled::Done);
+    }
+    support::remove(&mut connection, &name, 1).await;
+}
+
+/// The repair looks at every body that has no state yet, also at those of other programs that wait for their time.
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn delayed_event_of_another_program_is_not_delivered_early() {
+    let (store, name) = support::store().await;
+    let mut connection = support::connect(&support::server_url()).await;
+    let due = support::now(&mut connection).await + Duration::from_secs(3600);
+    let mut produce = redis::pipe();
+    produce.atomic().hset_nx(key(&name, "entries"), "later", BODY);
+    produce.cmd("ZADD").arg(key(&name, "pending")).arg("NX").arg(due.as_micros()).arg("later");
+    produce.hset_nx(key(&name, "entries"), "now", BODY);
+    produce.cmd("ZADD").arg(key(&name, "pending")).arg("NX").arg(0).arg("now");
+    let _: () = produce.query_async(&mut connection).await.expect("EXEC");
+    let repaired = store.repair_worker().run_once().await.expect("the repair works");
+    assert!(repaired.is_empty(), "nothing is wrong with them: {repaired:?}");
+    let available_at = async |id: &str| -> Timestamp {
+        store.get(&EventId::from(id)).await.expect("get").expect("it is there").row.available_at
+    };
+    assert_eq!(available_at("later").await, due);
+    let (outbox, recorder) = engine(&store);
+    soon("the other is delivered", recorder.wait_for(1)).await;
+    until("it is settled", async || store.stats().await.expect("stats").done == 1).await;
+    outbox.shutdown().await;
+    assert!(recorder.ids().into_iter().eq([EventId::from("now")]));
+    let row = store.get(&EventId::from("later")).await.expect("get").expect("it is there").row;
+    assert_eq!((row.status, row.available_at), (Status::New, due));
+    support::remove(&mut connection, &name, 1).await;
+}
