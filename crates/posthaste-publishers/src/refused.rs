@@ -1,8 +1,9 @@
-//! Events that a destination can never take.
+//! Events that can never be sent.
 
 use posthaste::Outcome;
 
-/// Why an event can never be delivered. It is dead with this reason, and nothing was sent.
+/// Why an event can never be sent. It is dead with this reason, and the destination was not asked, so the
+/// reason says nothing about whether the destination is there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Refused(String);
@@ -38,13 +39,20 @@ pub(crate) fn one_line(text: impl AsRef<str>) -> String {
 
 impl From<Refused> for Outcome {
     fn from(refused: Refused) -> Self {
-        Outcome::Dead(refused.0)
+        Outcome::Unsendable(refused.0)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Nothing was sent, so it must not count as an answer of the destination.
+    #[test]
+    fn refused_event_is_unsendable() {
+        let outcome = Outcome::from(Refused::new("a blank in its topic"));
+        assert!(matches!(&outcome, Outcome::Unsendable(why) if why == "a blank in its topic"), "{outcome:?}");
+    }
 
     #[test]
     fn reason_is_one_short_line() {

@@ -149,7 +149,7 @@ fn judge(
             (Some(reason), _) => Outcome::retry(unroutable(message, reason)),
             (None, Verdict::Taken) if are_returns_known => Outcome::Done,
             (None, Verdict::Taken | Verdict::Unknown) => Outcome::no_answer(NO_ANSWER),
-            (None, Verdict::Refused) => Outcome::retry(REFUSED),
+            (None, Verdict::Refused) => Outcome::busy(REFUSED),
             (None, Verdict::Lost(why)) => Outcome::no_connection(why),
             (None, Verdict::Cut(why)) => {
                 cut.push(Cut { at, why });
@@ -171,6 +171,8 @@ enum Verdict {
     Cut(String),
 }
 
+/// A nack is about the queue and never about the message: a message that is wrong closes its channel or comes
+/// back. So it is no attempt of the event, and there is room again when a consumer has taken something.
 const REFUSED: &str = "RabbitMQ refused the message (basic.nack): a queue is full, or could not store it";
 
 /// The connection lives, and another channel will do.

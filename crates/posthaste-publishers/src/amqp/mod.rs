@@ -41,7 +41,8 @@ const BATCH: usize = 500;
 /// Publishes to an exchange of RabbitMQ: `amqp://user:password@host:5672/vhost?exchange=orders`.
 ///
 /// An event is delivered when RabbitMQ has confirmed its message, which is persistent and mandatory: one that
-/// no queue takes comes back and is a failed attempt. A broker that is not there spends no attempts.
+/// no queue takes comes back and is a failed attempt. A broker that is not there spends no attempts, and neither
+/// does a queue that is full.
 ///
 /// ```
 /// use posthaste_publishers::amqp::AmqpPublisher;

@@ -1,13 +1,15 @@
 //! What a receiver's answer means for the event.
 
 use http::{HeaderMap, StatusCode, header};
-use posthaste::Outcome;
+use posthaste::{Busy, Outcome};
 
 use super::retry_after;
 
-/// By the status alone; `now` is in seconds since 1970.
+/// By the status, and by `Retry-After` where there is one; `now` is in seconds since 1970.
 pub(super) fn outcome(status: StatusCode, headers: &HeaderMap, endpoint: &str, now: u64) -> Outcome {
+    let wait = retry_after::delay(headers.get(header::RETRY_AFTER), now);
     let answered = |advice: &str| format!("{endpoint} answered {}{advice}", status.as_u16());
+    let busy = || Outcome::Busy(Busy { error: answered(": it asks for less").into(), retry_after: wait });
     match status.as_u16() {
         200..=299 => Outcome::Done,
         300..=399 => Outcome::retry(answered(
@@ -16,12 +18,13 @@ pub(super) fn outcome(status: StatusCode, headers: &HeaderMap, endpoint: &str, n
         401 | 407 => Outcome::retry(answered(
             ": it does not know us, check the signing key, the Authorization header and the URL's user",
         )),
-        408 | 425 | 429 => {
-            let delay = retry_after::delay(headers.get(header::RETRY_AFTER), now);
-            Outcome::RetryAfter(delay, answered("").into())
-        }
+        408 | 425 => Outcome::RetryAfter(wait.unwrap_or(retry_after::DEFAULT), answered("").into()),
+        // A rate limit, or an overload that passes: it is about the receiver and not about the event.
+        429 => busy(),
+        503 if wait.is_some() => busy(),
         410 => Outcome::Dead(answered(": the endpoint is gone, replay the event when there is another")),
-        // Said by what stands in front of the receiver, or by one that is starting or overloaded.
+        // Sent by a proxy in front of the receiver, or by a receiver that is starting. 507 is not among them: a
+        // receiver may say it about one event that is too large for its quota.
         502..=504 => Outcome::no_answer(answered(": there is nobody behind it now")),
         _ => Outcome::retry(answered("")),
     }
@@ -29,6 +32,8 @@ pub(super) fn outcome(status: StatusCode, headers: &HeaderMap, endpoint: &str, n
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn class(outcome: &Outcome) -> &'static str {
@@ -37,7 +42,8 @@ mod tests {
             Outcome::Defer(_) => "defer",
             Outcome::Retry(_) => "retry",
             Outcome::RetryAfter(..) => "retry after",
-            Outcome::Dead(_) => "dead",
+            Outcome::Dead(_) | Outcome::Unsendable(_) => "dead",
+            Outcome::Busy(_) => "busy",
             Outcome::Unreachable(why) if why.connection_failed => "no connection",
             Outcome::Unreachable(_) => "no answer",
         }
@@ -48,7 +54,8 @@ mod tests {
         let expected = |code| match code {
             200..=299 => "done",
             502..=504 => "no answer",
-            408 | 425 | 429 => "retry after",
+            408 | 425 => "retry after",
+            429 => "busy",
             410 => "dead",
             _ => "retry",
         };
@@ -56,6 +63,19 @@ mod tests {
             let status = StatusCode::from_u16(code).expect("a status");
             let outcome = outcome(status, &HeaderMap::new(), "https://host", 0);
             assert_eq!(class(&outcome), expected(code), "{code}: {outcome:?}");
+        }
+    }
+
+    #[test]
+    fn receiver_that_names_a_time_is_busy_and_not_away() {
+        let headers = HeaderMap::from_iter([(header::RETRY_AFTER, "7".parse().expect("a value"))]);
+        for (code, expected) in [(429, "busy"), (503, "busy"), (502, "no answer"), (504, "no answer")] {
+            let status = StatusCode::from_u16(code).expect("a status");
+            let outcome = outcome(status, &headers, "https://host", 0);
+            assert_eq!(class(&outcome), expected, "{code}: {outcome:?}");
+            if let Outcome::Busy(busy) = outcome {
+                assert_eq!(busy.retry_after, Some(Duration::from_secs(7)), "{code}");
+            }
         }
     }
 }

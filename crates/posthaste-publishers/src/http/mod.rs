@@ -30,7 +30,7 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use http::{HeaderMap, HeaderValue, Method, header};
-use posthaste::{Delivery, Destination, Outcome, Profile, Unreachable};
+use posthaste::{Busy, Delivery, Destination, Outcome, Profile, Unreachable};
 use reqwest::{Client, Request, Response};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -260,6 +260,11 @@ fn lanes(batch: &[Delivery]) -> Vec<Vec<usize>> {
 fn held_up(before: &Outcome) -> Option<Outcome> {
     match before {
         Outcome::Defer(delay) => Some(Outcome::Defer(*delay)),
+        // The receiver asks for less, and would only say it again.
+        Outcome::Busy(busy) => Some(Outcome::Busy(Busy {
+            error: "not sent: the receiver put off an event of the same key before it".into(),
+            retry_after: busy.retry_after,
+        })),
         Outcome::Unreachable(why) => Some(Outcome::Unreachable(Unreachable {
             error: "not sent: an event of the same key before it got no answer".into(),
             connection_failed: why.connection_failed,

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use http::HeaderValue;
 
-/// For receivers that name no time, or none that can be read.
-const DEFAULT: Duration = Duration::from_secs(30);
+/// For an attempt whose receiver names no time, or none that can be read.
+pub(super) const DEFAULT: Duration = Duration::from_secs(30);
 const SHORTEST: Duration = Duration::from_secs(1);
 /// A receiver must not be able to put an event off for years.
 const LONGEST: Duration = Duration::from_secs(3_600);
 
-/// In seconds, or as a date of the form `Sun, 06 Nov 1994 08:49:37 GMT`; `now` is in seconds since 1970.
-pub(super) fn delay(header: Option<&HeaderValue>, now: u64) -> Duration {
+/// How long to wait; none if there is no time that can be read. In seconds, or as a date of the form `Sun, 06 Nov 1994 08:49:37 GMT`; `now` is in seconds since 1970.
+pub(super) fn delay(header: Option<&HeaderValue>, now: u64) -> Option<Duration> {
     let text = header.and_then(|value| value.to_str().ok()).unwrap_or_default().trim();
     let seconds = match text.parse::<u64>() {
         Ok(seconds) => Some(seconds),
@@ -19,7 +19,7 @@ pub(super) fn delay(header: Option<&HeaderValue>, now: u64) -> Duration {
         Err(_) if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) => Some(u64::MAX),
         Err(_) => date(text).map(|date| date.saturating_sub(now)),
     };
-    seconds.map_or(DEFAULT, |seconds| Duration::from_secs(seconds).clamp(SHORTEST, LONGEST))
+    seconds.map(|seconds| Duration::from_secs(seconds).clamp(SHORTEST, LONGEST))
 }
 
 /// In seconds since 1970.
@@ -60,32 +60,32 @@ mod tests {
     #[test]
     fn every_form_gives_a_sane_delay() {
         for (text, seconds) in [
-            ("120", 120),
-            (" 7 ", 7),
-            ("0", 1),
-            ("3600", 3_600),
-            ("3601", 3_600),
-            ("99999999999999999999999", 3_600),
-            ("-5", 30),
-            ("1.5", 30),
-            ("soon", 30),
-            ("", 30),
-            ("Sun, 06 Nov 1994 08:49:37 GMT", 1),
-            ("Sun, 06 Nov 1994 08:50:37 GMT", 60),
-            ("Sun, 06 Nov 1994 09:00:00 GMT", 623),
-            ("Mon, 07 Nov 1994 08:49:37 GMT", 3_600),
-            ("Sat, 05 Nov 1994 08:49:37 GMT", 1),
-            ("Sun, 06 Nov 1994 25:49:37 GMT", 30),
-            ("Sun, 99 Nov 1994 08:49:37 GMT", 30),
-            ("Sun, 06 Nov 1994", 30),
-            ("Sun, 06 Nov 1994 08:49:37:11 GMT", 30),
-            ("Sunday, 06-Nov-94 08:49:37 GMT", 30),
+            ("120", Some(120)),
+            (" 7 ", Some(7)),
+            ("0", Some(1)),
+            ("3600", Some(3_600)),
+            ("3601", Some(3_600)),
+            ("99999999999999999999999", Some(3_600)),
+            ("-5", None),
+            ("1.5", None),
+            ("soon", None),
+            ("", None),
+            ("Sun, 06 Nov 1994 08:49:37 GMT", Some(1)),
+            ("Sun, 06 Nov 1994 08:50:37 GMT", Some(60)),
+            ("Sun, 06 Nov 1994 09:00:00 GMT", Some(623)),
+            ("Mon, 07 Nov 1994 08:49:37 GMT", Some(3_600)),
+            ("Sat, 05 Nov 1994 08:49:37 GMT", Some(1)),
+            ("Sun, 06 Nov 1994 25:49:37 GMT", None),
+            ("Sun, 99 Nov 1994 08:49:37 GMT", None),
+            ("Sun, 06 Nov 1994", None),
+            ("Sun, 06 Nov 1994 08:49:37:11 GMT", None),
+            ("Sunday, 06-Nov-94 08:49:37 GMT", None),
         ] {
             let header = HeaderValue::from_str(text).expect("a value");
-            assert_eq!(delay(Some(&header), NOW), Duration::from_secs(seconds), "{text:?}");
+            assert_eq!(delay(Some(&header), NOW), seconds.map(Duration::from_secs), "{text:?}");
         }
-        assert_eq!(delay(None, NOW), DEFAULT);
-        assert_eq!(delay(Some(&HeaderValue::from_bytes(b"\xff").expect("a value")), NOW), DEFAULT);
+        assert_eq!(delay(None, NOW), None);
+        assert_eq!(delay(Some(&HeaderValue::from_bytes(b"\xff").expect("a value")), NOW), None);
     }
 
     #[test]

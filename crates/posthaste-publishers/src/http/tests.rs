@@ -136,11 +136,13 @@ fn events_of_a_key_share_a_lane() {
 }
 
 #[test]
-fn event_behind_one_without_an_answer_waits() {
+fn event_behind_one_that_comes_again_waits() {
     assert!(held_up(&Outcome::Done).is_none());
     assert!(held_up(&Outcome::retry("no")).is_none());
     assert!(held_up(&Outcome::Dead(String::new())).is_none());
     assert!(matches!(held_up(&Outcome::Defer(Duration::ZERO)), Some(Outcome::Defer(_))));
+    let busy = held_up(&Outcome::busy_for(Duration::from_secs(7), "x"));
+    assert!(matches!(busy, Some(Outcome::Busy(busy)) if busy.retry_after == Some(Duration::from_secs(7))));
     let failed = |outcome| match outcome {
         Some(Outcome::Unreachable(why)) => Some(why.connection_failed),
         _ => None,

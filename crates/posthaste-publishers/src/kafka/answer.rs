@@ -7,7 +7,7 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 
 use super::line::{ADVICE, Trouble};
 use crate::check::Unreached;
-use crate::refused::Refused;
+use crate::refused::one_line;
 
 /// What an answer may have to name.
 pub(super) struct Context<'a> {
@@ -22,11 +22,10 @@ pub(super) fn outcome(code: Option<Code>, context: &Context<'_>) -> Outcome {
     let Some(code) = code else { return silence(context) };
     let topic = context.topic;
     match code {
-        Code::MessageSizeTooLarge | Code::MessageBatchTooLarge => Refused::new(format!(
+        Code::MessageSizeTooLarge | Code::MessageBatchTooLarge => Outcome::Dead(one_line(format!(
             "too large: topic {topic} takes no message of {} bytes: raise its max.message.bytes",
             context.bytes
-        ))
-        .into(),
+        ))),
         Code::UnknownTopic | Code::UnknownTopicOrPartition | Code::UnknownPartition => {
             retry(format!("topic {topic} does not exist: create it"))
         }
@@ -37,6 +36,11 @@ pub(super) fn outcome(code: Option<Code>, context: &Context<'_>) -> Outcome {
         Code::InvalidRecord => retry(format!(
             "topic {topic} refuses the message as invalid: if the topic is compacted the event needs an aggregate id"
         )),
+        Code::ThrottlingQuotaExceeded => {
+            Outcome::busy(format!("Kafka: a quota is used up: wait, or raise it for this user: {code}"))
+        }
+        // A quota of bytes makes brokers answer late and never no, so it is seen as silence. So is our own queue
+        // when it stays full: the brokers acknowledge nothing.
         Code::PurgeQueue
         | Code::PurgeInflight
         | Code::MessageTimedOut
@@ -63,6 +67,7 @@ pub(super) fn unreached(code: Option<Code>, context: &Context<'_>) -> Unreached 
     Unreached::new(match said {
         Some(Outcome::Retry(error)) => error.to_string(),
         Some(Outcome::Unreachable(why)) => why.error.to_string(),
+        Some(Outcome::Busy(busy)) => busy.error.to_string(),
         _ => match context.trouble.no_connection() {
             Some(why) => format!("Kafka: {why}"),
             None => format!("Kafka: no broker answered within {:?}: {ADVICE}", context.timeout),
@@ -129,7 +134,6 @@ fn is_of_the_moment(code: Code) -> bool {
                 | Code::FencedLeaderEpoch
                 | Code::UnknownLeaderEpoch
                 | Code::StaleBrokerEpoch
-                | Code::ThrottlingQuotaExceeded
                 | Code::ProducerFenced
         )
 }

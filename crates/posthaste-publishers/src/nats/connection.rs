@@ -376,7 +376,12 @@ fn refused_by_the_stream(error: &async_nats::jetstream::Error, subject: &str) ->
         ErrorCode::STREAM_MESSAGE_EXCEEDS_MAXIMUM | ErrorCode::STREAM_HEADER_EXCEEDS_MAXIMUM => {
             Outcome::Dead(format!("too large, by bytes of the stream's own limit: {why}"))
         }
-        // Full, or without its servers: no event's fault.
+        // The account has used up what it may store, or the stream takes no more until its consumers have: the
+        // server is there, and takes other subjects meanwhile.
+        ErrorCode::ACCOUNT_RESOURCES_EXCEEDED => Outcome::busy(why),
+        ErrorCode::STREAM_STORE_FAILED if is_full(error) => Outcome::busy(why),
+        // The server itself has no room or cannot write, or the stream is without its servers: no stream of it
+        // takes anything.
         ErrorCode::STORAGE_RESOURCES_EXCEEDED
         | ErrorCode::MEMORY_RESOURCES_EXCEEDED
         | ErrorCode::INSUFFICIENT_RESOURCES
@@ -384,6 +389,15 @@ fn refused_by_the_stream(error: &async_nats::jetstream::Error, subject: &str) ->
         _ if error.code() == 503 => Outcome::no_answer(why),
         _ => Outcome::retry(why),
     }
+}
+
+/// Whether a stream with `discard: new` has reached its limit. The server has one code for everything that it
+/// could not store, and the reason is in the text alone.
+fn is_full(error: &async_nats::jetstream::Error) -> bool {
+    const LIMITS: [&str; 3] =
+        ["maximum messages exceeded", "maximum bytes exceeded", "maximum messages per subject exceeded"];
+    let text = error.to_string();
+    LIMITS.iter().any(|limit| text.contains(limit))
 }
 
 fn why_no_connection(error: &ConnectError, settings: &Settings) -> String {

@@ -263,7 +263,8 @@ pub async fn too_large_is_dead_not_retried(h: &dyn DestinationHarness) {
         return;
     };
     let outcomes = deliver(&*h.destination(), &[plain(), large, plain()]).await;
-    let [Outcome::Done, Outcome::Dead(reason), Outcome::Done] = outcomes.as_slice() else {
+    let [Outcome::Done, Outcome::Dead(reason) | Outcome::Unsendable(reason), Outcome::Done] = outcomes.as_slice()
+    else {
         panic!("the large one is dead, and the others are delivered: {outcomes:?}");
     };
     assert!(reason.contains("bytes"), "the reason names a size: {reason}");
@@ -280,7 +281,7 @@ pub async fn hostile_values_never_panic(h: &dyn DestinationHarness) {
         for (event, outcome) in events.iter().zip(outcomes) {
             match outcome {
                 Outcome::Done => sent.push(event.clone()),
-                Outcome::Dead(reason) => {
+                Outcome::Dead(reason) | Outcome::Unsendable(reason) => {
                     assert!(!reason.is_empty() && reason.len() < 1_000, "{event:?}: {reason}");
                     assert!(!reason.chars().any(char::is_control), "{event:?}: {reason:?}");
                 }

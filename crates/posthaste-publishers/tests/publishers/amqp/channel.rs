@@ -8,6 +8,7 @@ use posthaste_publishers::publisher;
 
 use super::queue::Queue;
 use super::{event, event_to, outcome_of, retried, shared};
+use crate::trouble::destination_is_full_for_a_while;
 
 fn is_done(outcomes: &[Outcome]) -> Vec<bool> {
     outcomes.iter().map(|outcome| matches!(outcome, Outcome::Done)).collect()
@@ -128,15 +129,30 @@ async fn exchange_that_refuses_us_is_a_failed_attempt_of_its_own_events() {
     internal.delete_exchange().await;
 }
 
+/// A queue that refuses what it has no room for.
+fn that_holds(messages: i32) -> FieldTable {
+    let mut arguments = FieldTable::default();
+    arguments.insert("x-max-length".into(), AMQPValue::LongInt(messages));
+    arguments.insert("x-overflow".into(), AMQPValue::LongString("reject-publish".into()));
+    arguments
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs RabbitMQ: cargo xtask test"]
+async fn backlog_waits_for_a_queue_that_is_full() {
+    let queue = Queue::new(&shared());
+    queue.declare_with(that_holds(1), "#").await;
+    let destination = publisher(&queue.publisher_url()).expect("a good URL");
+    destination_is_full_for_a_while(destination, async |count| drop(queue.received(count).await)).await;
+    queue.delete().await;
+}
+
 /// The broker says no by basic.nack.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs RabbitMQ: cargo xtask test"]
-async fn message_that_a_full_queue_refuses_is_a_failed_attempt() {
+async fn message_that_a_full_queue_refuses_spends_no_attempt() {
     let queue = Queue::new(&shared());
-    let mut arguments = FieldTable::default();
-    arguments.insert("x-max-length".into(), AMQPValue::LongInt(10));
-    arguments.insert("x-overflow".into(), AMQPValue::LongString("reject-publish".into()));
-    queue.declare_with(arguments, "#").await;
+    queue.declare_with(that_holds(10), "#").await;
     let destination = publisher(&queue.publisher_url()).expect("a good URL");
     let mut refused = Vec::new();
     for _ in 0..30 {
@@ -144,9 +160,14 @@ async fn message_that_a_full_queue_refuses_is_a_failed_attempt() {
     }
     let done = is_done(&refused).into_iter().filter(|done| *done).count();
     assert!((10..=11).contains(&done), "{done} of {refused:?}");
-    let text = retried(refused.last().expect("thirty"));
-    assert!(text.starts_with("RabbitMQ refused the message (basic.nack)"), "{text}");
+    for outcome in refused.iter().filter(|outcome| !matches!(outcome, Outcome::Done)) {
+        let Outcome::Busy(busy) = outcome else { panic!("not busy: {outcome:?}") };
+        let text = busy.error.to_string();
+        assert!(text.starts_with("RabbitMQ refused the message (basic.nack)"), "{text}");
+    }
     assert_eq!(queue.received(10).await.len(), done, "what was refused is not there");
+    let outcome = outcome_of(&*destination, event("Made")).await;
+    assert!(matches!(outcome, Outcome::Done), "there is room again: {outcome:?}");
     queue.delete().await;
 }
 
@@ -163,7 +184,7 @@ async fn headers_that_fit_into_no_frame_are_dead_and_the_others_arrive() {
     let batch = [event("Made"), with_headers(131_072), with_headers(129_000), event("Made")];
     let outcomes = destination.deliver(&batch).await;
     assert_eq!(is_done(&outcomes), [true, false, true, true], "{outcomes:?}");
-    assert!(matches!(&outcomes[1], Outcome::Dead(reason) if reason.contains("bytes")), "{outcomes:?}");
+    assert!(matches!(&outcomes[1], Outcome::Unsendable(reason) if reason.contains("bytes")), "{outcomes:?}");
     assert_eq!(queue.received(3).await.len(), 3);
     queue.delete().await;
 }

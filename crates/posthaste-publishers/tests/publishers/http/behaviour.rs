@@ -114,7 +114,7 @@ async fn event_that_would_command_the_request_is_dead_and_others_go_on() {
         Delivery::first(Event::from_parts(EventParts { headers, ..event(0).to_parts() }))
     };
     let batch = [event(1), with("Host", "evil.example"), with("note", "a\r\nx: y"), event(2)];
-    assert_eq!(kinds(&hooks.deliver(&batch).await), ["done", "dead", "dead", "done"]);
+    assert_eq!(kinds(&hooks.deliver(&batch).await), ["done", "unsendable", "unsendable", "done"]);
     assert_eq!(seen.lock().expect("nobody panics").len(), 2);
 }
 

@@ -54,6 +54,8 @@ fn read(outcome: &Outcome) -> (&'static str, String) {
         Outcome::Retry(error) => ("retry", error.to_string()),
         Outcome::RetryAfter(_, error) => ("retry after", error.to_string()),
         Outcome::Dead(reason) => ("dead", reason.clone()),
+        Outcome::Unsendable(reason) => ("unsendable", reason.clone()),
+        Outcome::Busy(busy) => ("busy", busy.error.to_string()),
         Outcome::Unreachable(why) if why.connection_failed => ("no connection", why.error.to_string()),
         Outcome::Unreachable(why) => ("no answer", why.error.to_string()),
     }

@@ -1,7 +1,7 @@
 //! Receivers that answer oddly or not at all.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use posthaste::Outcome;
@@ -12,6 +12,7 @@ use tokio::net::TcpStream;
 use super::wire::{self, answer, serve, served};
 use super::{deliver_one, event, local, read};
 use crate::server::{free_port, until};
+use crate::trouble::destination_is_full_for_a_while;
 
 /// Stands in every part of a URL that is nobody's business.
 const SENTINEL: &str = "s3ntinel-PW-9f";
@@ -60,7 +61,7 @@ async fn status_decides() {
         (410, "dead"),
         (413, "retry"),
         (425, "retry after"),
-        (429, "retry after"),
+        (429, "busy"),
         (500, "retry"),
         (501, "retry"),
         (502, "no answer"),
@@ -81,12 +82,39 @@ async fn status_decides() {
 
 #[tokio::test]
 async fn receiver_says_when_to_come_again() {
-    for (line, seconds) in [("Retry-After: 17", 17), ("Retry-After: 86400", 3_600), ("X-Nothing: 1", 30)] {
-        let server = serve(move |_| async move { Some(answer(429, &[line], "")) }).await;
+    for (status, line, seconds) in [
+        (429, "Retry-After: 17", Some(17)),
+        (429, "Retry-After: 86400", Some(3_600)),
+        (429, "X-Nothing: 1", None),
+        (503, "Retry-After: 17", Some(17)),
+    ] {
+        let server = serve(move |_| async move { Some(answer(status, &[line], "")) }).await;
+        let outcome = deliver_one(&hooks(&server.url), event(1)).await;
+        let Outcome::Busy(busy) = outcome else { panic!("{outcome:?}") };
+        assert_eq!(busy.retry_after, seconds.map(Duration::from_secs), "{status} {line}");
+    }
+    for (line, seconds) in [("Retry-After: 17", 17), ("X-Nothing: 1", 30)] {
+        let server = serve(move |_| async move { Some(answer(408, &[line], "")) }).await;
         let outcome = deliver_one(&hooks(&server.url), event(1)).await;
         let Outcome::RetryAfter(delay, _) = outcome else { panic!("{outcome:?}") };
         assert_eq!(delay, Duration::from_secs(seconds), "{line}");
     }
+}
+
+/// A limit of requests per second, which a backlog exceeds until it is gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn backlog_waits_for_a_receiver_that_limits_requests() {
+    let is_full = Arc::new(AtomicBool::new(true));
+    let server = {
+        let (is_full, taken) = (Arc::clone(&is_full), Arc::new(AtomicUsize::new(0)));
+        serve(move |_| {
+            let takes = !is_full.load(Ordering::SeqCst) && taken.fetch_add(1, Ordering::SeqCst) % 3 > 0;
+            async move { Some(answer(if takes { 200 } else { 429 }, &[], "")) }
+        })
+        .await
+    };
+    let room = async |_| is_full.store(false, Ordering::SeqCst);
+    destination_is_full_for_a_while(Arc::new(hooks(&server.url)), room).await;
 }
 
 // S7

@@ -169,6 +169,23 @@ async fn producer_that_failed_for_good_is_replaced() {
     assert!(outcomes.iter().all(is_done), "{outcomes:?}");
 }
 
+/// It is about the user's quota and not about the event.
+#[tokio::test(flavor = "multi_thread")]
+async fn quota_that_is_used_up_spends_no_attempt() {
+    let cluster = MockCluster::new(1).expect("a cluster");
+    cluster.create_topic("events", super::broker::PARTITIONS, 1).expect("a topic");
+    let kafka = publisher(&cluster.bootstrap_servers(), "events");
+    cluster.request_errors(
+        RDKafkaApiKey::Produce,
+        &[RDKafkaRespErr::RD_KAFKA_RESP_ERR_THROTTLING_QUOTA_EXCEEDED],
+    );
+    let outcomes = kafka.deliver(&deliveries([order("o-1")])).await;
+    let [Outcome::Busy(busy)] = &outcomes[..] else { panic!("{outcomes:?}") };
+    assert!(busy.error.to_string().starts_with("Kafka: a quota is used up: wait, or raise it"), "{busy:?}");
+    let outcomes = kafka.deliver(&deliveries([order("o-1")])).await;
+    assert!(outcomes.iter().all(is_done), "{outcomes:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn forbidden_topic_costs_an_attempt_and_says_what_to_grant() {
     let cluster = MockCluster::new(1).expect("a cluster");

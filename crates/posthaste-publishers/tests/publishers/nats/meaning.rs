@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use async_nats::jetstream::stream::DiscardPolicy;
+use async_nats::jetstream::stream::{Config, DiscardPolicy};
 use futures_util::StreamExt as _;
 use posthaste::{Delivery, Destination as _, Event, EventParts, Headers, Outcome};
 use posthaste_publishers::nats::NatsPublisher;
@@ -158,21 +158,59 @@ async fn message_larger_than_the_stream_takes_is_dead() {
 
 #[tokio::test]
 #[ignore = "needs NATS: cargo xtask test"]
-async fn stream_that_is_full_is_out_of_reach() {
-    let name = some_name();
-    let stream = Stream::new(shared(), &name);
-    stream
-        .create_with(|config| {
-            config.max_messages = 1;
-            config.discard = DiscardPolicy::New;
-        })
-        .await;
-    let publisher = built(&format!("{}/{name}.orders", shared()));
-    assert!(matches!(deliver_one(&publisher, order()).await, Outcome::Done));
-    let outcome = deliver_one(&publisher, order()).await;
-    let Outcome::Unreachable(why) = &outcome else { panic!("{outcome:?}") };
-    assert!(why.error.to_string().contains("maximum messages exceeded"), "{}", why.error);
-    stream.delete().await;
+async fn stream_that_is_full_is_busy_until_there_is_room() {
+    for (limit, text) in [
+        ((|config| config.max_messages = 1) as fn(&mut Config), "maximum messages exceeded"),
+        (|config| config.max_bytes = 400, "maximum bytes exceeded"),
+        (
+            |config| {
+                config.max_messages_per_subject = 1;
+                config.discard_new_per_subject = true;
+            },
+            "maximum messages per subject exceeded",
+        ),
+    ] {
+        let name = some_name();
+        let stream = Stream::new(shared(), &name);
+        stream
+            .create_with(|config| {
+                config.discard = DiscardPolicy::New;
+                limit(config);
+            })
+            .await;
+        let publisher = built(&format!("{}/{name}.orders", shared()));
+        assert!(matches!(deliver_one(&publisher, order()).await, Outcome::Done), "{text}");
+        let late = order();
+        let outcome = deliver_one(&publisher, late.clone()).await;
+        let Outcome::Busy(busy) = &outcome else { panic!("{text}: {outcome:?}") };
+        assert!(busy.error.to_string().contains(text), "{}", busy.error);
+        stream.purge().await;
+        let outcome = deliver_one(&publisher, late).await;
+        assert!(matches!(outcome, Outcome::Done), "{text}: {outcome:?}");
+        stream.delete().await;
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs NATS: cargo xtask test"]
+async fn account_that_has_used_up_its_storage_is_busy() {
+    let mut server = NatsServer::new(
+        "accounts { A { jetstream { max_store: 20KB }, users: [{ user: a, password: a }] } }\nno_auth_user: a",
+    );
+    server.start().await;
+    let stream = Stream::new(server.url(), "orders");
+    stream.create().await;
+    let publisher = built(&format!("{}/orders.all", server.url()));
+    let large = || Event::builder("Large").json(&"x".repeat(8_000)).build().expect("a good event");
+    for _ in 0..2 {
+        assert!(matches!(deliver_one(&publisher, large()).await, Outcome::Done));
+    }
+    let outcome = deliver_one(&publisher, large()).await;
+    let Outcome::Busy(busy) = &outcome else { panic!("{outcome:?}") };
+    assert!(busy.error.to_string().contains("resource limits exceeded for account"), "{}", busy.error);
+    stream.purge().await;
+    let outcome = deliver_one(&publisher, large()).await;
+    assert!(matches!(outcome, Outcome::Done), "there is room again: {outcome:?}");
 }
 
 #[tokio::test]
@@ -229,13 +267,13 @@ async fn what_would_command_the_server_is_dead() {
         (topic("a b"), "NATS has no such subject: there is a blank or a control character in it: a b"),
     ] {
         let outcome = deliver_one(&publisher, event).await;
-        assert!(matches!(&outcome, Outcome::Dead(why) if why == reason), "{outcome:?}");
+        assert!(matches!(&outcome, Outcome::Unsendable(why) if why == reason), "{outcome:?}");
     }
     for (event, size) in
         [(topic(&"x".repeat(2_000)), "2000 bytes"), (header("note", &"x".repeat(66_000)), "65535")]
     {
         let outcome = deliver_one(&publisher, event).await;
-        assert!(matches!(&outcome, Outcome::Dead(why) if why.contains(size)), "{outcome:?}");
+        assert!(matches!(&outcome, Outcome::Unsendable(why) if why.contains(size)), "{outcome:?}");
     }
 }
 

@@ -114,6 +114,12 @@ impl Stream {
         let _ = self.jetstream().await.delete_stream(&self.name).await;
     }
 
+    /// Makes it empty.
+    pub(super) async fn purge(&self) {
+        let stream = self.jetstream().await.get_stream(&self.name).await.expect("a stream");
+        stream.purge().await.expect("it is empty");
+    }
+
     /// Everything that is stored, once there are `n` different events.
     pub(super) async fn received(&self, n: usize) -> Vec<Received> {
         let stream = self.jetstream().await.get_stream(&self.name).await.expect("a stream");

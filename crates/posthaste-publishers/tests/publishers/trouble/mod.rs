@@ -1,5 +1,6 @@
 //! What goes wrong with brokers, once for all publishers: each brings a [`Broker`], and calls these.
 
+mod busy;
 mod check;
 mod outage;
 mod slow;
@@ -12,6 +13,7 @@ use async_trait::async_trait;
 use posthaste::{Event, EventId};
 use posthaste_publishers::Publisher;
 
+pub(crate) use busy::destination_is_full_for_a_while;
 pub(crate) use check::{broker_is_checked, is_out_of_reach, one_line_that_advises};
 pub(crate) use outage::broker_is_killed_for_half_a_minute;
 pub(crate) use slow::broker_answers_later_than_the_lease_ends;
