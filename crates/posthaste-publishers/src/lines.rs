@@ -20,11 +20,16 @@ const NAME: &str = "lines";
 /// Events per call.
 const BATCH: usize = 500;
 
+/// A batch is written in parts of about this size, so that no second copy of all its events is in memory. A
+/// part consists of whole lines: other processes may write to the file between two parts.
+const PART_BYTES: usize = 1024 * 1024;
+
 /// Writes each event as one line of JSON: `stdout:`, or `file:///var/log/events.jsonl?fsync=true`.
 ///
 /// An event is delivered when the operating system has its line, with `fsync` when the disk has it. Several
-/// processes may write to one file. A file that is moved away is made anew with the next events. Where
-/// nothing can be written, a full disk for example, the destination counts as unreachable.
+/// processes may write to one file. A file that is moved away is made anew with the next events, on Unix with
+/// the mode 0640, as its lines hold payloads; a file that exists keeps its mode. Where nothing can be written,
+/// a full disk for example, the destination counts as unreachable.
 ///
 /// ```
 /// use posthaste_publishers::lines::LinesPublisher;
@@ -107,39 +112,50 @@ impl LinesPublisher {
         Self { place, fsync: false, format: Format::Envelope, cut: Arc::default() }
     }
 
-    fn lines(&self, batch: &[Delivery]) -> Vec<u8> {
-        let mut lines = Vec::new();
-        for delivery in batch {
-            let body = self.format.message(delivery, "").body;
-            // In JSON a break is never part of a text: between two tokens a space is as good.
-            lines.extend(body.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }));
-            lines.push(b'\n');
-        }
-        lines
+    fn push_line(&self, delivery: &Delivery, text: &mut Vec<u8>) {
+        let body = self.format.message(delivery, "").body;
+        // In JSON a break is never part of a text: between two tokens a space is as good.
+        text.extend(body.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }));
+        text.push(b'\n');
     }
 
-    fn write(&self, lines: &[u8], cut: &mut bool) -> io::Result<()> {
-        let mut text = Vec::with_capacity(lines.len() + 1);
-        text.extend(cut.then_some(b'\n'));
-        text.extend_from_slice(lines);
-        *cut = true;
+    fn write(&self, batch: &[Delivery], cut: &mut bool) -> io::Result<()> {
+        let begins_after_cut = std::mem::replace(cut, true);
         match &self.place {
             Place::Stdout => {
                 let mut out = io::stdout().lock();
-                out.write_all(&text)?;
+                self.write_parts(batch, begins_after_cut, &mut out)?;
                 out.flush()?;
             }
-            Place::File(path) => self.append(path, &text)?,
+            Place::File(path) => self.append(path, batch, begins_after_cut)?,
         }
         *cut = false;
         Ok(())
     }
 
-    /// Opened each time: somebody may have moved it away.
-    fn append(&self, path: &Path, text: &[u8]) -> io::Result<()> {
+    fn write_parts(
+        &self,
+        batch: &[Delivery],
+        begins_after_cut: bool,
+        out: &mut impl io::Write,
+    ) -> io::Result<()> {
+        let mut text = Vec::new();
+        text.extend(begins_after_cut.then_some(b'\n'));
+        for delivery in batch {
+            self.push_line(delivery, &mut text);
+            if text.len() >= PART_BYTES {
+                out.write_all(&text)?;
+                text.clear();
+            }
+        }
+        out.write_all(&text)
+    }
+
+    /// Opened each time, because another process may have moved the file away.
+    fn append(&self, path: &Path, batch: &[Delivery], begins_after_cut: bool) -> io::Result<()> {
         let is_new = !path.exists();
-        let mut file = OpenOptions::new().append(true).create(true).open(path)?;
-        file.write_all(text)?;
+        let mut file = open(path)?;
+        self.write_parts(batch, begins_after_cut, &mut file)?;
         if self.fsync {
             file.sync_data()?;
             if is_new && let Some(folder) = path.parent() {
@@ -154,10 +170,10 @@ impl LinesPublisher {
 #[async_trait]
 impl Destination for LinesPublisher {
     async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
-        let lines = self.lines(batch);
-        let publisher = self.clone();
+        // An event is cheap to clone: its payload is shared.
+        let (publisher, events) = (self.clone(), batch.to_vec());
         let mut cut = Arc::clone(&self.cut).lock_owned().await;
-        let written = tokio::task::spawn_blocking(move || publisher.write(&lines, &mut cut)).await;
+        let written = tokio::task::spawn_blocking(move || publisher.write(&events, &mut cut)).await;
         let error = match written {
             Ok(Ok(())) => return batch.iter().map(|_| Outcome::Done).collect(),
             Ok(Err(error)) => error.to_string(),
@@ -189,6 +205,16 @@ impl Publisher for LinesPublisher {
     }
 }
 
+/// Payloads stand in the file: only its owner may write to it, and beside the owner only its group may read it.
+/// The umask of the process may take more away.
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.append(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o640);
+    options.open(path)
+}
+
 /// A file that is not there is not made: its folder has to be there.
 fn can_append(path: &Path) -> io::Result<()> {
     let kind = match path.metadata() {
@@ -208,20 +234,58 @@ fn can_append(path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use posthaste::Event;
+
     use super::*;
+
+    fn event(payload: String) -> Delivery {
+        Delivery::first(Event::builder("Made").json_text(payload).build().expect("a good event"))
+    }
 
     #[test]
     fn line_that_was_cut_is_ended_before_the_next_one() {
         let mut cut = false;
-        assert!(LinesPublisher::file("/dev/full").write(b"{}\n", &mut cut).is_err());
+        let batch = [event("{}".to_owned())];
+        assert!(LinesPublisher::file("/dev/full").write(&batch, &mut cut).is_err());
         assert!(cut, "nobody knows how much of it was written");
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("events.jsonl");
         let lines = LinesPublisher::file(&file);
         for _ in 0..2 {
-            lines.write(b"{}\n", &mut cut).expect("written");
+            lines.write(&batch, &mut cut).expect("written");
             assert!(!cut);
         }
-        assert_eq!(std::fs::read_to_string(file).expect("a file"), "\n{}\n{}\n");
+        let text = std::fs::read_to_string(file).expect("a file");
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(
+            matches!(lines[..], ["", first, second] if first == second && first.starts_with('{')),
+            "{text}"
+        );
+    }
+
+    /// Keeps the size of each write.
+    #[derive(Default)]
+    struct Writes(Vec<usize>);
+
+    impl io::Write for Writes {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            assert_eq!(bytes.last(), Some(&b'\n'), "a part ends with a line");
+            self.0.push(bytes.len());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn large_batch_is_never_in_memory_a_second_time() {
+        let half = format!("\"{}\"", "x".repeat(PART_BYTES / 2));
+        let batch: Vec<Delivery> = (0..10).map(|_| event(half.clone())).collect();
+        let mut writes = Writes::default();
+        LinesPublisher::stdout().write_parts(&batch, false, &mut writes).expect("written");
+        assert_eq!(writes.0.len(), 5, "{writes:?}", writes = writes.0);
+        assert!(writes.0.iter().all(|bytes| *bytes < 2 * PART_BYTES), "{:?}", writes.0);
     }
 }

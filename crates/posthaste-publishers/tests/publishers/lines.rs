@@ -98,6 +98,21 @@ async fn file_that_was_moved_away_is_made_anew() {
     assert_eq!(lines.lines()[0]["payload"], 2);
 }
 
+/// Every user of the host could read payloads there.
+#[cfg(unix)]
+#[tokio::test]
+async fn file_is_made_for_its_owner_and_group_alone_and_keeps_the_mode_that_it_has() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let lines = Lines::new();
+    let mode = || lines.path().metadata().expect("a file").permissions().mode() & 0o777;
+    let destination = LinesPublisher::file(lines.path());
+    destination.deliver(&[event("1")]).await;
+    assert_eq!(mode() & !0o640, 0, "{:o}", mode());
+    std::fs::set_permissions(lines.path(), std::fs::Permissions::from_mode(0o604)).expect("another mode");
+    destination.deliver(&[event("2")]).await;
+    assert_eq!(mode(), 0o604);
+}
+
 #[tokio::test]
 async fn place_where_nothing_can_be_written_is_out_of_reach() {
     let lines = Lines::new();
