@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use posthaste::store::Wake;
 use redis::aio::MultiplexedConnection;
 #[cfg(feature = "cluster")]
 use redis::cluster_async::ClusterConnection;
@@ -16,6 +17,9 @@ use tokio::time::Instant;
 /// How long a server may take to answer a call, and to accept a connection.
 pub(crate) const ANSWER: Duration = Duration::from_secs(2);
 const CONNECT: Duration = Duration::from_secs(2);
+
+/// How long a connection is kept to a server that refuses to write: it may do so for hours.
+const REPLACE_AFTER: Duration = Duration::from_secs(1);
 
 /// The name of a server that is the only one.
 pub(crate) const ONE_SERVER: &str = "the server";
@@ -33,11 +37,14 @@ pub(crate) enum Link {
 pub(crate) struct Server {
     client: Client,
     current: Mutex<Current>,
+    /// Rung when a connection was given up because it led to the wrong server.
+    moved: Wake,
 }
 
 #[derive(Default)]
 struct Current {
     connection: Option<MultiplexedConnection>,
+    made_at: Option<Instant>,
     /// Which connection it is, so that a late failure of the one before it does no harm.
     number: u64,
     /// When connecting failed last: who waited for that attempt does not begin another one.
@@ -46,7 +53,7 @@ struct Current {
 
 impl Link {
     pub(crate) async fn to_server(client: Client) -> RedisResult<Self> {
-        let server = Server { client, current: Mutex::default() };
+        let server = Server { client, current: Mutex::default(), moved: Wake::new() };
         server.connection().await?;
         Ok(Self::Server(Arc::new(server)))
     }
@@ -84,6 +91,16 @@ impl Link {
         }
     }
 
+    /// Waits until a connection has turned out to lead to the wrong server: others may do so as well.
+    pub(crate) async fn moved(&self) {
+        match self {
+            Self::Server(server) => server.moved.rung().await,
+            // The driver follows the roles of the nodes.
+            #[cfg(feature = "cluster")]
+            Self::Cluster(_) => std::future::pending().await,
+        }
+    }
+
     /// Whether keys in different slots cannot stand in one transaction.
     pub(crate) fn is_cluster(&self) -> bool {
         match self {
@@ -98,10 +115,10 @@ impl Server {
     async fn query<T: FromRedisValue>(&self, cmd: &Cmd) -> RedisResult<T> {
         let (mut connection, number) = self.connection().await?;
         let answer = cmd.query_async(&mut connection).await;
-        if let Err(error) = &answer
-            && is_lost(error)
-        {
-            self.forget(number).await;
+        match &answer {
+            Err(error) if is_lost(error) => _ = self.forget(number, Duration::ZERO).await,
+            Err(error) if is_misled(error) && self.forget(number, REPLACE_AFTER).await => self.moved.ring(),
+            _ => {}
         }
         answer
     }
@@ -118,6 +135,7 @@ impl Server {
         match self.connect().await {
             Ok(connection) => {
                 current.connection = Some(connection.clone());
+                current.made_at = Some(Instant::now());
                 current.number += 1;
                 Ok((connection, current.number))
             }
@@ -135,11 +153,15 @@ impl Server {
         self.client.get_multiplexed_async_connection_with_config(&config).await
     }
 
-    async fn forget(&self, number: u64) {
+    /// The next call connects anew, if this connection is at least so old; answers whether it will.
+    async fn forget(&self, number: u64, age: Duration) -> bool {
         let mut current = self.current.lock().await;
-        if current.number == number {
+        let is_old = current.made_at.is_none_or(|made_at| made_at.elapsed() >= age);
+        let is_meant = current.number == number && is_old && current.connection.is_some();
+        if is_meant {
             current.connection = None;
         }
+        is_meant
     }
 }
 
@@ -149,6 +171,15 @@ fn is_lost(error: &RedisError) -> bool {
     error.is_io_error() || error.is_unrecoverable_error()
 }
 
+/// Whether the connection leads to a server that is not, or not yet, the one that takes writes. Where the URL names
+/// something that moves, the name of a primary or an address, a new connection leads to the one that does: the old
+/// primary may keep its clients for as long as it lives.
+fn is_misled(error: &RedisError) -> bool {
+    let is_said = matches!(error.code(), Some("READONLY" | "MASTERDOWN" | "LOADING" | "UNBLOCKED"));
+    // Before Redis 7 an error inside a script is a part of another.
+    is_said || error.detail().is_some_and(|detail| detail.contains("-READONLY "))
+}
+
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -156,5 +187,32 @@ impl fmt::Debug for Link {
             #[cfg(feature = "cluster")]
             Self::Cluster(_) => "a cluster",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(error: &str) -> RedisError {
+        let value = redis::parse_redis_value(format!("-{error}\r\n").as_bytes()).expect("an answer");
+        value.extract_error().expect_err("an error")
+    }
+
+    #[test]
+    fn server_that_takes_no_writes_is_the_wrong_one() {
+        for error in [
+            "READONLY You can't write against a read only replica.",
+            "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+            "LOADING Redis is loading the dataset in memory",
+            "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
+            "ERR Error running script (call to f_1): @user_script:27: -READONLY You can't write against a read only \
+             replica.",
+        ] {
+            assert!(is_misled(&answered(error)), "{error}");
+        }
+        for error in ["OOM command not allowed", "WRONGKEY x is a string", "ERR wrong number of arguments"] {
+            assert!(!is_misled(&answered(error)), "{error}");
+        }
     }
 }

@@ -186,9 +186,13 @@ impl RedisStore {
         let wake = self.0.wake.get_or_init(|| {
             let wake = Wake::new();
             if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-                let (gone, servers, channel) =
-                    (self.0.gone.clone(), self.0.listen.clone(), self.keys().channel());
-                runtime.spawn(wake::listen_until(gone, servers, channel, wake.clone()));
+                let listener = wake::Listener {
+                    servers: self.0.listen.clone(),
+                    channel: self.keys().channel(),
+                    link: self.link().clone(),
+                    wake: wake.clone(),
+                };
+                runtime.spawn(listener.listen_until(self.0.gone.clone()));
                 if !self.0.repair_every.is_zero() {
                     runtime.spawn(repair::repair_while_used(Arc::downgrade(&self.0), self.0.repair_every));
                 }

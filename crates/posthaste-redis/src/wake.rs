@@ -13,6 +13,7 @@ use redis::aio::PubSub;
 use redis::{Client, ConnectionInfo, RedisResult};
 use tokio::time::{sleep, timeout};
 
+use crate::connection::Link;
 use crate::{Inner, RedisStore};
 
 /// All commits within this time ring once.
@@ -49,31 +50,46 @@ pub(crate) async fn ring_once(store: &RedisStore) {
     }
 }
 
-/// Rings `wake` whenever somebody rings the server's bell, and whenever nobody could know, until the
-/// store is `gone`.
-pub(crate) async fn listen_until(gone: Wake, servers: Vec<ConnectionInfo>, channel: String, wake: Wake) {
-    tokio::select! {
-        () = gone.rung() => {}
-        () = listen_for_ever(&servers, &channel, &wake) => {}
-    }
+/// Who listens for the bells of other processes.
+pub(crate) struct Listener {
+    /// Any of these.
+    pub(crate) servers: Vec<ConnectionInfo>,
+    pub(crate) channel: String,
+    /// Knows when connections lead to the wrong server: there nobody might ring any more.
+    pub(crate) link: Link,
+    pub(crate) wake: Wake,
 }
 
-async fn listen_for_ever(servers: &[ConnectionInfo], channel: &str, wake: &Wake) {
-    let mut pause = FIRST_PAUSE;
-    for server in servers.iter().cycle() {
-        match timeout(PROBE_TIMEOUT, subscribe(server, channel)).await {
-            Ok(Ok(mut connection)) => {
-                pause = FIRST_PAUSE;
-                // Somebody may have rung before we listened.
-                wake.ring();
-                listen(&mut connection, channel, wake).await;
-                tracing::debug!("the connection that listens is lost; polling goes on");
-            }
-            Ok(Err(error)) => tracing::debug!(%error, "no connection to listen on; polling goes on"),
-            Err(_silence) => tracing::debug!("no connection to listen on in time; polling goes on"),
+impl Listener {
+    /// Rings `wake` whenever somebody rings the server's bell, and whenever nobody could know, until the store is
+    /// `gone`.
+    pub(crate) async fn listen_until(self, gone: Wake) {
+        tokio::select! {
+            () = gone.rung() => {}
+            () = self.listen_for_ever() => {}
         }
-        sleep(pause).await;
-        pause = (pause * 2).min(LAST_PAUSE);
+    }
+
+    async fn listen_for_ever(&self) {
+        let mut pause = FIRST_PAUSE;
+        for server in self.servers.iter().cycle() {
+            match timeout(PROBE_TIMEOUT, subscribe(server, &self.channel)).await {
+                Ok(Ok(mut connection)) => {
+                    pause = FIRST_PAUSE;
+                    // Somebody may have rung before we listened.
+                    self.wake.ring();
+                    tokio::select! {
+                        () = listen(&mut connection, &self.channel, &self.wake) => {}
+                        () = self.link.moved() => {}
+                    }
+                    tracing::debug!("the connection that listens is lost; polling goes on");
+                }
+                Ok(Err(error)) => tracing::debug!(%error, "no connection to listen on; polling goes on"),
+                Err(_silence) => tracing::debug!("no connection to listen on in time; polling goes on"),
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(LAST_PAUSE);
+        }
     }
 }
 

@@ -5,6 +5,9 @@ mod counted;
 mod crash;
 mod diagnose;
 mod expiry;
+mod failover;
+#[allow(unreachable_pub, reason = "also a module of tests that are crates of their own")]
+mod forwarder;
 mod places;
 mod server;
 mod shards;
