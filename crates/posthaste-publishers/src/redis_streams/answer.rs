@@ -22,6 +22,8 @@ pub(super) fn outcome(answer: &Value, stream: &str) -> Outcome {
         "NOPERM" => Outcome::retry(one_line(format!(
             "the user may not add to the stream {stream}: allow XADD and the key, or use another user"
         ))),
+        // It takes nothing from anybody until there is room, so that sending less would not help, and no event is to
+        // blame: an event waits as long as it takes, and is not given up as those for a busy destination are.
         "OOM" => Outcome::no_answer("Redis is full (OOM): give it more maxmemory, or trim streams"),
         "MISCONF" => {
             Outcome::no_answer("Redis takes no writes, because it cannot write to its disk (MISCONF)")
@@ -37,13 +39,20 @@ pub(super) fn outcome(answer: &Value, stream: &str) -> Outcome {
         "MOVED" | "ASK" | "CLUSTERDOWN" | "CROSSSLOT" => Outcome::no_answer(format!(
             "this Redis is a node of a cluster ({code}), and clusters are not supported here: name a single server"
         )),
-        "MASTERDOWN" | "BUSY" | "TRYAGAIN" | "UNKILLABLE" => {
+        "MASTERDOWN" | "BUSY" | "TRYAGAIN" | "UNBLOCKED" | "UNKILLABLE" => {
             Outcome::no_answer(one_line(format!("Redis cannot answer now: {code} {details}")))
         }
         _ => Outcome::retry(one_line(format!(
             "Redis refuses an entry of the stream {stream}: {code} {details}"
         ))),
     }
+}
+
+/// Whether the server is not, or not yet, the one that takes writes. An old primary may keep its clients for as long
+/// as it lives, while new connections lead to the new one.
+pub(super) fn is_misled(answer: &Value) -> bool {
+    let Value::ServerError(error) = answer else { return false };
+    matches!(error.code(), "READONLY" | "MASTERDOWN" | "LOADING" | "UNBLOCKED")
 }
 
 /// A whole pipeline went unanswered.
@@ -106,6 +115,7 @@ mod tests {
             "CLUSTERDOWN The cluster is down",
             "MASTERDOWN Link with MASTER is down",
             "BUSY Redis is busy running a script.",
+            "UNBLOCKED force unblock from blocking operation",
         ] {
             assert!(matches!(answered(error), Outcome::Unreachable(_)), "{error}");
         }

@@ -23,9 +23,7 @@ pub(super) struct Entry {
 impl Entry {
     pub(super) fn new(delivery: &Delivery, settings: &Settings) -> Result<Self, Refused> {
         let stream = settings.stream.target(delivery)?.into_owned();
-        if stream.is_empty() {
-            return Err(Refused::new("the stream has no name: it is empty"));
-        }
+        settings.topics.check(delivery.topic(), &stream)?;
         let message = settings.format.message(delivery, "ce-");
         let bytes = stream.len() + delivery.aggregate_id().map_or(0, str::len) + message.size();
         if bytes > settings.max_message_bytes {

@@ -5,10 +5,12 @@ mod check;
 mod diagnose;
 mod entry;
 mod settings;
+mod topics;
 
 use std::fmt;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use posthaste::{Delivery, Destination, Outcome, Profile};
@@ -29,6 +31,9 @@ const BATCH: usize = 500;
 
 /// What goes out at once: more than this has to be answered within one timeout.
 const PIPELINE_BYTES: usize = 8 << 20;
+
+/// How long a connection is kept to a server that refuses to write.
+const REPLACE_AFTER: Duration = Duration::from_secs(1);
 
 /// Adds each event to a stream, by `XADD`. An event is delivered when Redis has answered with the id of its
 /// entry; what that is worth when a server dies, `appendfsync` and `min-replicas-to-write` say.
@@ -55,12 +60,17 @@ const PIPELINE_BYTES: usize = 8 << 20;
 #[derive(Clone)]
 pub struct RedisStreamPublisher {
     settings: Arc<Settings>,
-    link: Arc<Link<MultiplexedConnection>>,
+    link: Arc<Link<Connection>>,
+}
+
+struct Connection {
+    shared: MultiplexedConnection,
+    made_at: Instant,
 }
 
 impl RedisStreamPublisher {
     /// From `redis-stream://user:password@host:6379/0?stream=…`, or `rediss-stream://…` for TLS. The other
-    /// parameters are `maxlen`, `approximate`, `format`, `max_message_bytes`, `ca` (a file) and `timeout`
+    /// parameters are `topics`, `maxlen`, `approximate`, `format`, `max_message_bytes`, `ca` (a file) and `timeout`
     /// (seconds).
     pub fn from_url(url: &str) -> Result<Self, PublisherError> {
         RedisStreamBuilder::from_url(url)?.build()
@@ -75,7 +85,7 @@ impl RedisStreamPublisher {
         Self { settings: Arc::new(settings), link: Arc::default() }
     }
 
-    async fn connect(&self) -> Result<MultiplexedConnection, String> {
+    async fn connect(&self) -> Result<Connection, String> {
         let limit = self.settings.timeout;
         let config = AsyncConnectionConfig::new()
             .set_response_timeout(Some(limit))
@@ -90,7 +100,7 @@ impl RedisStreamPublisher {
             }
         };
         match timeout(limit, connect).await {
-            Ok(Ok(connection)) => Ok(connection),
+            Ok(Ok(shared)) => Ok(Connection { shared, made_at: Instant::now() }),
             Ok(Err(error)) => Err(answer::no_connection(&error, &self.settings)),
             Err(_) => Err(answer::no_connection(&too_slow(), &self.settings)),
         }
@@ -106,6 +116,9 @@ impl RedisStreamPublisher {
         };
         match self.ask(&connection, &run.pipeline, count, deadline).await {
             Ok(answers) => {
+                if answers.iter().any(answer::is_misled) {
+                    self.leave(&connection);
+                }
                 let outcomes = answers.iter().zip(&run.streams);
                 outcomes.map(|(answer, stream)| answer::outcome(answer, stream)).collect()
             }
@@ -113,16 +126,24 @@ impl RedisStreamPublisher {
         }
     }
 
+    /// The next call connects anew: where the host's name or address has moved on, that leads to the primary. Not
+    /// at once again, because a server may refuse to write for hours.
+    fn leave(&self, connection: &Arc<Connection>) {
+        if connection.made_at.elapsed() >= REPLACE_AFTER {
+            self.link.give_up(connection);
+        }
+    }
+
     /// One answer for each command, or else what went wrong, if it is known. The next call connects anew then: a
     /// connection that went silent would stay so for minutes.
     async fn ask(
         &self,
-        connection: &Arc<MultiplexedConnection>,
+        connection: &Arc<Connection>,
         pipeline: &Pipeline,
         count: usize,
         deadline: Instant,
     ) -> Result<Vec<Value>, Option<RedisError>> {
-        let mut shared = MultiplexedConnection::clone(connection);
+        let mut shared = connection.shared.clone();
         let until = deadline.min(Instant::now() + self.settings.timeout);
         let lost = match timeout_at(until, shared.req_packed_commands(pipeline, 0, count)).await {
             Ok(Ok(answers)) if answers.len() == count => return Ok(answers),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use redis::{Client, ConnectionAddr, IntoConnectionInfo as _, RedisConnectionInfo, TlsCertificates};
 
+use super::topics::{Topics, is_outbox_key};
 use super::{NAME, RedisStreamPublisher};
 use crate::address::Address;
 use crate::error::PublisherError;
@@ -30,6 +31,7 @@ pub struct RedisStreamBuilder {
     authorities: Option<Vec<u8>>,
     authorities_file: Option<PathBuf>,
     stream: Option<String>,
+    topics: Topics,
     max_length: Option<usize>,
     approximate: bool,
     format: Format,
@@ -43,6 +45,7 @@ pub(super) struct Settings {
     /// `host:port`, for operators.
     pub(super) place: String,
     pub(super) stream: Template,
+    pub(super) topics: Topics,
     pub(super) max_length: Option<usize>,
     pub(super) approximate: bool,
     pub(super) format: Format,
@@ -61,6 +64,7 @@ impl RedisStreamBuilder {
             authorities: None,
             authorities_file: None,
             stream: None,
+            topics: Topics::Any,
             max_length: None,
             approximate: true,
             format: Format::default(),
@@ -88,6 +92,7 @@ impl RedisStreamBuilder {
         builder.user = address.user.take();
         builder.password = address.password.take();
         builder.stream = address.take("stream");
+        builder.topics = address.take("topics").map_or(Topics::Any, |text| Topics::read(&text));
         builder.max_length = address.take_as("maxlen", "a number of entries")?;
         builder.approximate = address.take_as("approximate", "true or false")?.unwrap_or(true);
         builder.format = address.take_format()?.unwrap_or_default();
@@ -104,6 +109,14 @@ impl RedisStreamBuilder {
     /// but `outbox.event.{aggregate_type}` with [`Format::Debezium`].
     pub fn stream(mut self, template: impl Into<String>) -> Self {
         self.stream = Some(template.into());
+        self
+    }
+
+    /// Which topics events may name as their streams: names, and beginnings of names with a `*` behind them, such
+    /// as `shop:*`. An event with another topic is dead. Default: any but the keys of an outbox in Redis, which
+    /// nothing allows.
+    pub fn topics<T: Into<String>>(mut self, names: impl IntoIterator<Item = T>) -> Self {
+        self.topics = Topics::These(names.into_iter().map(Into::into).collect());
         self
     }
 
@@ -190,12 +203,17 @@ impl RedisStreamBuilder {
         let Some(stream) = self.stream.as_deref().or(self.format.default_target()) else {
             return Err(wrong("write the stream: redis-stream://host:6379/0?stream=…".to_owned()));
         };
-        let stream = stream.parse().map_err(|error| wrong(format!("the stream cannot be read: {error}")))?;
+        let stream: Template =
+            stream.parse().map_err(|error| wrong(format!("the stream cannot be read: {error}")))?;
+        if stream.as_text().is_some_and(is_outbox_key) {
+            return Err(wrong("the stream is a key of an outbox: write another one".to_owned()));
+        }
         let client = self.client()?;
         Ok(RedisStreamPublisher::new(Settings {
             client,
             place: self.host,
             stream,
+            topics: self.topics,
             max_length: self.max_length,
             approximate: self.approximate,
             format: self.format,
@@ -267,6 +285,7 @@ impl fmt::Debug for Settings {
         f.debug_struct("Settings")
             .field("server", &self.place)
             .field("stream", &self.stream)
+            .field("topics", &self.topics)
             .field("max_length", &self.max_length)
             .field("approximate", &self.approximate)
             .field("format", &self.format)

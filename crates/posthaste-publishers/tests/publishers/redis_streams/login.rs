@@ -152,7 +152,7 @@ fn urls_are_checked_before_anything_is_connected() {
         ),
         (
             "redis-stream://localhost?stream=x&key=y",
-            "Redis Streams: the URL has a parameter that is not known: known are stream, maxlen, approximate, format, max_message_bytes, ca, timeout",
+            "Redis Streams: the URL has a parameter that is not known: known are stream, topics, maxlen, approximate, format, max_message_bytes, ca, timeout",
         ),
     ] {
         let error = posthaste_publishers::publisher(url).expect_err(url);

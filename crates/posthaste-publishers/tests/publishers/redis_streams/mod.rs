@@ -1,9 +1,14 @@
 //! Redis Streams: the suite, the troubles of every broker, and what only Redis can get wrong.
 
 mod diagnosis;
+mod failover;
+#[allow(unreachable_pub, reason = "also a module of tests that are crates of their own")]
+#[path = "../../../../posthaste-redis/tests/redis/forwarder.rs"]
+mod forwarder;
 mod login;
 mod meaning;
 mod server;
+mod topics;
 
 use std::sync::Arc;
 

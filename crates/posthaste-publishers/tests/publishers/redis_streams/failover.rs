@@ -1,0 +1,52 @@
+//! The primary becomes a replica and keeps its clients; its address leads to the new primary.
+
+use std::time::Instant;
+
+use posthaste::Outcome;
+
+use super::forwarder::Forwarder;
+use super::server::{RedisServer, received};
+use super::{built, deliver_one, order, why_unreachable};
+use crate::server::until;
+
+async fn started() -> RedisServer {
+    let mut server = RedisServer::new(&[]);
+    server.start().await;
+    server
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn demoted_primary_is_left_for_the_new_one() {
+    let (old, new) = (started().await, started().await);
+    let address = Forwarder::to(old.port()).await;
+    let publisher = built(&format!("redis-stream://127.0.0.1:{}/0?stream=orders", address.port()));
+    assert!(matches!(deliver_one(&publisher, order()).await, Outcome::Done));
+    old.command(&["REPLICAOF", "127.0.0.1", &new.port().to_string()]).await;
+    address.lead_to(new.port());
+    let event = order();
+    until("the new primary has it", || {
+        let attempt = deliver_one(&publisher, event.clone());
+        async { matches!(attempt.await, Outcome::Done) }
+    })
+    .await;
+    assert!(received(new.port(), 1).await.iter().any(|message| message.id == *event.id()));
+}
+
+/// A server may refuse to write for hours, and every delivery would connect anew.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn server_that_stays_a_replica_is_not_connected_to_with_every_delivery() {
+    let server = started().await;
+    let address = Forwarder::to(server.port()).await;
+    let publisher = built(&format!("redis-stream://127.0.0.1:{}/0?stream=orders", address.port()));
+    assert!(matches!(deliver_one(&publisher, order()).await, Outcome::Done));
+    server.command(&["REPLICAOF", "127.0.0.1", "1"]).await;
+    let (before, since) = (address.accepted(), Instant::now());
+    for _ in 0..200 {
+        let why = why_unreachable(&deliver_one(&publisher, order()).await);
+        assert!(why.contains("replica"), "{why}");
+    }
+    let connections = address.accepted() - before;
+    assert!(connections as u64 <= since.elapsed().as_secs() + 1, "{connections} in {:?}", since.elapsed());
+}
