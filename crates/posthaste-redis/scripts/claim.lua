@@ -27,16 +27,18 @@ local function parked_names()
   return names
 end
 
-local paused, parked = {}, {}
-if is_look then
-  -- Nothing has this id. A server that only reads refuses the command all the same, and would otherwise answer
-  -- that nothing is due for as long as it does not hear of anything new.
-  redis.call('XDEL', ARRIVALS, '0-0')
-  paused, parked = redis.call('SMEMBERS', CONTROL), parked_names()
+local reply, orphans, paused, parked = {}, 0, {}, {}
+if is_look then paused, parked = redis.call('SMEMBERS', CONTROL), parked_names() end
+
+local function whole_answer(too_large)
+  -- A server that only reads would answer that nothing is due for as long as it hears of nothing new; this it
+  -- refuses, although nothing has this id. It stands last: after a first write Redis lets a script go on that has
+  -- no memory for it.
+  if is_look then redis.call('XDEL', ARRIVALS, '0-0') end
+  return { NOW, reply, orphans, too_large, paused, parked }
 end
 
-local reply, orphans = {}, 0
-if limit == 0 then return { NOW, reply, orphans, 0, paused, parked } end
+if limit == 0 then return whole_answer(0) end
 
 local LEASE, LEASE_END = lease_text(token, owner, NOW), int(now + lease)
 local newest_ms = math.floor((now - skip_recent) / 1000)
@@ -260,4 +262,4 @@ end
 
 out.write()
 if forget then forget() end
-return { NOW, reply, orphans, too_large, paused, parked }
+return whole_answer(too_large)

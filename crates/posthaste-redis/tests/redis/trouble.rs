@@ -204,6 +204,26 @@ async fn full_memory_refuses_writes_whole_and_delivers_when_there_is_room() {
     outbox.shutdown().await;
 }
 
+/// Its outcome could not be written down, and it would be delivered again and again.
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn full_memory_lets_nothing_be_claimed() {
+    let server = OwnServer::start(&["--maxmemory-policy", "noeviction"]).await;
+    let store = RedisStore::connect(&server.url()).await.expect("it opens");
+    let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+    store.writer(&outbox).write(event("A", "1")).await.expect("it is stored");
+    let mut connection = support::connect(&server.url()).await;
+    for (bytes, is_full) in [(1, true), (0, false)] {
+        let mut limit = redis::cmd("CONFIG");
+        limit.arg("SET").arg("maxmemory").arg(bytes);
+        let _: () = limit.query_async(&mut connection).await.expect("CONFIG SET");
+        match claim(&store).await {
+            Ok(claimed) => assert!(!is_full && claimed.events.len() == 1, "{claimed:?}"),
+            Err(error) => assert!(is_full && whole(&error).contains("raise maxmemory"), "{error:?}"),
+        }
+    }
+}
+
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn replica_is_refused_unless_somebody_only_looks() {
