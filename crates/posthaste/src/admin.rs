@@ -23,7 +23,7 @@ pub use self::backlog::{Backlog, BacklogBy, BacklogGroup};
 pub use self::finding::{Finding, Severity};
 pub use self::signs::{LostLeases, ParkedRoute, PausedRoute, Signs};
 pub use self::tolerance::Tolerance;
-pub use crate::route::{NO_ROUTE, matches_pattern, parked_for, probed};
+pub use crate::route::{NO_ROUTE, SUSPECTS, matches_pattern, parked_for, probed};
 
 /// Looks into a store and mends what needs a person. The command line and the dashboard speak
 /// to this trait and contain no SQL; the engine does not see it.

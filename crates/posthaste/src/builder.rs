@@ -30,11 +30,17 @@ pub enum WriterOnly {}
 #[derive(Debug)]
 pub enum Configured {}
 
+/// A mode that may deliver.
+pub trait MayDeliver: sealed::Sealed {}
 /// A mode that delivers.
-pub trait Delivers: sealed::Sealed {}
+pub trait Delivers: MayDeliver {}
 /// A mode with a hot path and retries.
 pub trait Retries: Delivers {}
 
+impl MayDeliver for SingleNode {}
+impl MayDeliver for MultiNode {}
+impl MayDeliver for Ordered {}
+impl MayDeliver for Configured {}
 impl Delivers for SingleNode {}
 impl Delivers for MultiNode {}
 impl Delivers for Ordered {}
@@ -46,7 +52,7 @@ mod sealed {
     impl Sealed for super::SingleNode {}
     impl Sealed for super::MultiNode {}
     impl Sealed for super::Ordered {}
-    impl Sealed for super::WriterOnly {}
+    impl Sealed for super::Configured {}
 }
 
 /// Builds an [`Outbox`]. A setting that makes no sense in the mode does not exist here.
@@ -77,18 +83,6 @@ impl<M> Builder<M> {
         self
     }
 
-    /// Adds an interceptor around every dispatch.
-    pub fn interceptor(mut self, interceptor: impl Interceptor) -> Self {
-        self.interceptors.push(Arc::new(interceptor));
-        self
-    }
-
-    /// Adds several interceptors.
-    pub fn interceptors(mut self, interceptors: impl IntoIterator<Item = Arc<dyn Interceptor>>) -> Self {
-        self.interceptors.extend(interceptors);
-        self
-    }
-
     /// The largest payload that may be written, in bytes. Default: 1 MiB.
     pub fn payload_bytes(self, bytes: usize) -> Self {
         self.change(|config| config.payload_bytes = bytes)
@@ -108,6 +102,20 @@ impl<M> Builder<M> {
 
     fn change(mut self, change: impl FnOnce(&mut Config)) -> Self {
         change(&mut self.config);
+        self
+    }
+}
+
+impl<M: MayDeliver> Builder<M> {
+    /// Adds an interceptor around every dispatch.
+    pub fn interceptor(mut self, interceptor: impl Interceptor) -> Self {
+        self.interceptors.push(Arc::new(interceptor));
+        self
+    }
+
+    /// Adds several interceptors.
+    pub fn interceptors(mut self, interceptors: impl IntoIterator<Item = Arc<dyn Interceptor>>) -> Self {
+        self.interceptors.extend(interceptors);
         self
     }
 }
@@ -171,7 +179,7 @@ impl<M: Retries> Builder<M> {
         self.change(|config| config.retry = Some(retry))
     }
 
-    /// The bounds of the queues. Default: 1000 hot and 1000 cold events, 64 MiB together.
+    /// The bounds of the queues. Default: 1000 hot and 1000 cold events, 32 MiB together.
     pub fn queue(self, queue: QueueConfig) -> Self {
         self.change(|config| config.queue = queue)
     }
@@ -185,6 +193,11 @@ impl<M: Retries> Builder<M> {
     /// several nodes; zero, so DEAD at once, with one.
     pub fn no_route_grace(self, grace: Duration) -> Self {
         self.change(|config| config.no_route_grace = Some(grace))
+    }
+
+    /// How long an event may be turned away by a busy destination until it is DEAD. Default: 1 day.
+    pub fn busy_grace(self, grace: Duration) -> Self {
+        self.change(|config| config.busy_grace = grace)
     }
 }
 

@@ -19,6 +19,7 @@ pub(crate) struct Metrics {
     pub(crate) dead: Counter,
     pub(crate) deferred: Counter,
     pub(crate) unreachable: Counter,
+    pub(crate) busy: Counter,
     pub(crate) parked: Counter,
     pub(crate) lease_conflicts: Counter,
     pub(crate) late_done: Counter,
@@ -53,6 +54,7 @@ impl Metrics {
             dead: name.counter("dispatch.dead"),
             deferred: name.counter("dispatch.deferred"),
             unreachable: name.counter("dispatch.unreachable"),
+            busy: name.counter("dispatch.busy"),
             parked: name.counter("parked"),
             lease_conflicts: name.counter("lease.conflicts"),
             late_done: name.counter("settle.late.done"),
@@ -63,6 +65,14 @@ impl Metrics {
             lag_ms: name.gauge("lag.oldest.ms"),
             settle_batch: name.histogram("settle.batch.size"),
             routes: routes.chain(std::iter::once("none")).map(|route| name.route(route)).collect(),
+        }
+    }
+
+    /// An engine that has stopped holds nothing and knows no lag: gauges that stayed would tell of it for as
+    /// long as the process lives.
+    pub(crate) fn close(&self) {
+        for gauge in [&self.hot_depth, &self.cold_depth, &self.held, &self.lag_ms] {
+            gauge.set(0.0);
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::builder::{Builder, Configured, MultiNode, Ordered, SingleNode, WriterOnly};
-use crate::config::{Config, ConfigError, LeaseConfig, Mode, Settings};
+use crate::config::{Config, ConfigError, LeaseConfig, Mode, Problem, Settings};
 pub use crate::engine::ShutdownReport;
 use crate::engine::{Engine, Intake, Shared};
 use crate::error::{StartError, StoreError};
@@ -114,6 +114,9 @@ impl Outbox {
         interceptors: Vec<Arc<dyn Interceptor>>,
     ) -> Result<Outbox, ConfigError> {
         let mut problems = config.validate().err().map_or_else(Vec::new, |error| error.problems);
+        if config.mode == Mode::WriterOnly && !interceptors.is_empty() {
+            problems.push(Problem::new("mode", "writer_only dispatches nothing: leave out interceptors"));
+        }
         let routes = routes.into_table().unwrap_or_else(|wrong| {
             problems.extend(wrong);
             RouteTable::default()

@@ -1,7 +1,9 @@
 //! An event as its row stands in the store, for people to look at.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+
+use serde_json::value::RawValue;
 
 use crate::event::{Event, EventId, Headers};
 use crate::time::Timestamp;
@@ -122,15 +124,17 @@ pub struct EventDetail {
     pub event: Event,
 }
 
-/// Reads the headers of a row: a JSON object of text to text. Nothing, blank text and `null` mean
-/// that there are none. The error says what is wrong without a word of the headers themselves,
-/// which may hold secrets.
+/// Reads the headers of a row: a JSON object of names to text. Nothing, blank text and `null` mean that
+/// there are none. Producers in other languages write more than text: a header that is `null` is left
+/// out, and a number, `true` or `false` becomes its text. The error says what is wrong without a word of
+/// the headers themselves, which may hold secrets.
 ///
 /// ```
 /// use posthaste::decode_headers;
 ///
 /// assert!(decode_headers(Some("null")).unwrap().is_empty());
-/// assert_eq!(decode_headers(Some(r#"{"region":"eu"}"#)).unwrap()["region"], "eu");
+/// let headers = decode_headers(Some(r#"{"region":"eu","user":null,"try":2}"#)).unwrap();
+/// assert_eq!((headers["region"].as_str(), headers["try"].as_str(), headers.len()), ("eu", "2", 2));
 /// assert!(decode_headers(Some("[1]")).is_err());
 /// ```
 pub fn decode_headers(text: Option<&str>) -> Result<Headers, String> {
@@ -138,10 +142,39 @@ pub fn decode_headers(text: Option<&str>) -> Result<Headers, String> {
     if text.is_empty() || text == "null" {
         return Ok(Headers::new());
     }
-    serde_json::from_str(text).map_err(|error| match error.is_data() {
-        true => "the headers are not a JSON object of text to text".to_owned(),
-        false => format!("the headers are not JSON (column {})", error.column()),
+    // Almost all are text to text, which is read without a detour.
+    serde_json::from_str(text).or_else(|error| match error.is_data() {
+        true => decode_values(text),
+        false => Err(format!(
+            "the headers are not JSON (column {}): set them to an object such as {{\"name\":\"text\"}}, then \
+             replay the event",
+            error.column()
+        )),
     })
+}
+
+fn decode_values(text: &str) -> Result<Headers, String> {
+    let values: BTreeMap<String, &RawValue> = serde_json::from_str(text).map_err(|_| not_headers())?;
+    let mut headers = Headers::new();
+    for (name, value) in values {
+        match value.get().as_bytes().first() {
+            Some(b'n') => {}
+            Some(b'"') => {
+                headers.insert(name, serde_json::from_str(value.get()).map_err(|_| not_headers())?);
+            }
+            Some(b'[' | b'{') | None => return Err(not_headers()),
+            Some(_) => {
+                headers.insert(name, value.get().to_owned());
+            }
+        }
+    }
+    Ok(headers)
+}
+
+fn not_headers() -> String {
+    "the headers are not a JSON object of names to text: a list or an object stands where a text should; change \
+     the headers of the row, then replay the event"
+        .to_owned()
 }
 
 #[cfg(test)]
@@ -174,9 +207,21 @@ mod tests {
         }
     }
 
+    /// What producers in Node and Python write without a thought.
     #[test]
-    fn headers_that_are_no_text_map_are_refused_without_showing_them() {
-        for text in [r#"{"a":"sEcret""#, r#"["sEcret"]"#, r#"{"sEcret":1}"#, r#"{"a":null}"#, "sEcret", "7"] {
+    fn headers_that_are_null_are_left_out_and_numbers_become_text() {
+        let text =
+            r#"{"trace":"x","user":null,"try":2,"ratio":-0.5,"big":12345678901234567890123,"on":true}"#;
+        let headers = decode_headers(Some(text)).expect("readable");
+        let read: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (&**name, &**value)).collect();
+        let big = ("big", "12345678901234567890123");
+        assert_eq!(read, [big, ("on", "true"), ("ratio", "-0.5"), ("trace", "x"), ("try", "2")]);
+    }
+
+    #[test]
+    fn headers_that_are_no_map_of_names_to_text_are_refused_without_showing_them() {
+        let nested = r#"{"a":{"sEcret":1}}"#;
+        for text in [r#"{"a":"sEcret""#, r#"["sEcret"]"#, r#"{"sEcret":[1]}"#, nested, "sEcret", "7"] {
             let defect = decode_headers(Some(text)).expect_err(text);
             assert!(!defect.contains("sEcret"), "{defect}");
         }

@@ -150,10 +150,19 @@ impl Owner {
     /// The longest name, in characters.
     pub const MAX_CHARS: usize = 128;
 
+    /// A new owner in this process, as operators meet it: name, host and process id before the random
+    /// part.
+    pub fn of_this_process(name: &str) -> Self {
+        let host = gethostname::gethostname();
+        let host: String = host.to_string_lossy().chars().take(40).collect();
+        let name: String = name.chars().take(30).collect();
+        Self::random(&format!("{name}@{host}:{}", std::process::id()))
+    }
+
     /// A new owner: `prefix` and a random part, so that a restarted process never inherits the
     /// leases of the one before it.
     pub fn random(prefix: &str) -> Self {
-        let prefix: String = prefix.chars().filter(|c| !c.is_control()).take(80).collect();
+        let prefix: String = prefix.chars().filter(|c| !c.is_control()).take(90).collect();
         Self(format!("{prefix}#{}", Uuid::new_v4().simple()).into())
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{Config, Mode};
+use super::{Config, Mode, PollerConfig, QueueConfig};
 use crate::retry::RetryPolicy;
 use crate::store::OnDone;
 
@@ -79,8 +79,13 @@ impl Problems {
         self.add_if(wrong, "name", "must be 1 to 64 characters without control characters");
         let prefix = &config.metrics.prefix;
         let good = prefix.starts_with(|c: char| c.is_ascii_alphabetic())
-            && prefix.chars().all(|c| c.is_ascii_alphanumeric() || c == '.' || c == '_');
-        self.add_if(!good, "metrics.prefix", "must be letters, digits, dots and underscores, a letter first");
+            && prefix.chars().all(|c| c.is_ascii_alphanumeric() || c == '.' || c == '_')
+            && prefix.split('.').all(|part| !part.is_empty());
+        self.add_if(
+            !good,
+            "metrics.prefix",
+            "must be letters, digits and underscores, a letter first, with single dots between them",
+        );
     }
 
     fn sizes(&mut self, config: &Config) {
@@ -134,6 +139,7 @@ impl Problems {
         );
         for (setting, value) in [
             ("no_route_grace", config.no_route_grace),
+            ("busy_grace", Some(config.busy_grace)),
             ("purge.done.after", Some(config.purge.done.after)),
             ("purge.dead.after", Some(config.purge.dead.after)),
             ("purge.age", config.purge.age),
@@ -151,6 +157,11 @@ impl Problems {
     fn retry(&mut self, config: &Config) {
         let Some(retry) = &config.retry else { return };
         self.add_if(retry.max_attempts == 0, "retry.max_attempts", "is 0: 1 means no retry");
+        self.add_if(
+            retry.base_delay.is_zero() && retry.max_attempts > 1,
+            "retry.base_delay",
+            "is zero: an event would spend all its attempts within a moment",
+        );
         self.add_if(
             retry.base_delay > retry.max_delay,
             "retry.base_delay",
@@ -195,6 +206,16 @@ impl Problems {
             "mode",
             "writer_only runs no engine: leave out workers, retry and lease",
         );
+        for (setting, is_set) in [
+            ("poller", config.poller != PollerConfig::default()),
+            ("queue", config.queue != QueueConfig::default()),
+        ] {
+            self.add_if(
+                mode == Mode::WriterOnly && is_set,
+                setting,
+                "writer_only runs no engine: leave it out",
+            );
+        }
         self.add_if(
             mode != Mode::WriterOnly && config.purge.age.is_some(),
             "purge.age",

@@ -68,6 +68,10 @@ pub struct Config {
     /// several nodes, none otherwise: it is DEAD at once.
     #[cfg_attr(feature = "serde", serde(with = "duration::option"))]
     pub no_route_grace: Option<Duration>,
+    /// How long an event may be turned away by a busy destination (a full queue, a rate limit) until it
+    /// is DEAD. Default: 1 day.
+    #[cfg_attr(feature = "serde", serde(with = "duration"))]
+    pub busy_grace: Duration,
     /// The largest payload that may be written, in bytes. Default: 1 MiB.
     pub payload_bytes: usize,
 }
@@ -99,7 +103,7 @@ pub struct QueueConfig {
     pub hot: usize,
     /// The most events waiting that were claimed. Default: 1000.
     pub cold: usize,
-    /// The most bytes in both queues together. Default: 64 MiB.
+    /// The most bytes in both queues and in deliveries together; one event may exceed it. Default: 32 MiB.
     pub bytes: usize,
     /// Which queue comes first. Default: [`Fairness::Weighted`].
     pub fairness: Fairness,
@@ -269,6 +273,7 @@ impl Default for Config {
             store_timeout: Duration::from_secs(10),
             drain: Duration::from_secs(5),
             no_route_grace: None,
+            busy_grace: Duration::from_secs(24 * 3600),
             payload_bytes: Limits::PAYLOAD_BYTES,
         }
     }
@@ -276,7 +281,7 @@ impl Default for Config {
 
 impl Default for QueueConfig {
     fn default() -> Self {
-        Self { hot: 1000, cold: 1000, bytes: 64 * 1024 * 1024, fairness: Fairness::default() }
+        Self { hot: 1000, cold: 1000, bytes: 32 * 1024 * 1024, fairness: Fairness::default() }
     }
 }
 

@@ -25,14 +25,23 @@ pub(crate) struct Settings {
     pub(crate) store_timeout: Duration,
     pub(crate) drain: Duration,
     pub(crate) no_route_grace: Duration,
+    pub(crate) busy_grace: Duration,
 }
 
 impl Settings {
     /// The most settlements per statement.
     pub(crate) const SETTLE_BATCH: usize = 1000;
 
-    /// How long a row stays parked when nobody brings it back.
-    pub(crate) const PARK: Duration = Duration::from_secs(300);
+    /// How long a row stays parked when no engine brings it back. Engines whose route is open see what is
+    /// parked within a second, so this is for rows that none of them knows. It is long and not the
+    /// same for all, so that a large backlog of a closed route does not come round in front of
+    /// healthy ones.
+    const PARK: Duration = Duration::from_secs(3600);
+
+    /// How long to park rows now.
+    pub(crate) fn park() -> Duration {
+        Self::PARK.mul_f64(0.75 + fastrand::f64() / 2.0)
+    }
 
     pub(crate) fn resolve(config: &Config) -> Self {
         let ordered = config.mode == Mode::Ordered;
@@ -58,6 +67,7 @@ impl Settings {
             store_timeout: config.store_timeout,
             drain: config.drain,
             no_route_grace: config.no_route_grace.unwrap_or(grace),
+            busy_grace: config.busy_grace,
         }
     }
 

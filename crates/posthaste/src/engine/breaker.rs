@@ -98,6 +98,13 @@ impl Breaker {
         }
     }
 
+    /// The probe told nothing: the next event may be one at once.
+    pub(crate) fn probe_again(&mut self, now: Instant) {
+        if let Some(open) = &mut self.open {
+            open.next_probe = now;
+        }
+    }
+
     /// There was no event to probe with: the next look waits as after a probe that failed.
     pub(crate) fn postpone_probe(&mut self, now: Instant) {
         if self.is_open() {
@@ -125,6 +132,21 @@ impl Breaker {
         if times > PATIENCE {
             return Advice::Spend;
         }
+        self.advise(id, failed, now, (times, tries))
+    }
+
+    /// The destination has more than it can take and wants to be left alone for `pause`. One event alone
+    /// does not close the route, as one of many queues may be full; and none spends an attempt.
+    pub(crate) fn busy(&mut self, id: &EventId, failed: Failed, pause: Duration, now: Instant) -> Advice {
+        let counts = self.count(id);
+        let advice = self.advise(id, failed, now, counts);
+        if let Some(open) = &mut self.open {
+            open.next_probe = open.next_probe.max(now + pause);
+        }
+        advice
+    }
+
+    fn advise(&mut self, id: &EventId, failed: Failed, now: Instant, (times, tries): (u32, u32)) -> Advice {
         if !self.streak.contains(id) {
             self.streak.push(id.clone());
             self.streak.truncate(STREAK);

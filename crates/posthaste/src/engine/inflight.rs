@@ -1,7 +1,8 @@
 //! Which events this engine holds, from enqueue to settlement, and until when.
 //!
-//! One table does two things: it keeps a hot and a cold copy of an event from both running, and
-//! it tells the keeper which leases to renew. Ends of leases are judged on the monotonic clock,
+//! One table does two things: it keeps a hot and a cold copy of a row from both running, and it
+//! tells the keeper which leases to renew. Two rows can have the same id, so a row is known by id
+//! and number together. Ends of leases are judged on the monotonic clock,
 //! from the instant before the statement that took them was sent.
 
 use std::collections::HashMap;
@@ -16,16 +17,18 @@ use crate::event::EventId;
 use crate::store::{Lease, LeaseToken};
 use crate::sync::lock;
 
+/// What names a row: see [`Lease`].
+type Key = (EventId, i64);
+
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
-    held: Mutex<HashMap<EventId, Held>>,
+    held: Mutex<HashMap<Key, Held>>,
     emptied: Notify,
     filled: Notify,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Held {
-    seq: i64,
     token: LeaseToken,
     until: Instant,
 }
@@ -35,9 +38,9 @@ impl InFlight {
     pub(crate) fn admit(&self, lease: &Lease, until: Instant) -> bool {
         let mut all = self.lock();
         let first = all.is_empty();
-        match all.entry(lease.id.clone()) {
+        match all.entry(key(lease)) {
             Entry::Occupied(_) => return false,
-            Entry::Vacant(entry) => entry.insert(Held { seq: lease.seq, token: lease.token, until }),
+            Entry::Vacant(entry) => entry.insert(Held { token: lease.token, until }),
         };
         if first {
             self.filled.notify_one();
@@ -48,23 +51,24 @@ impl InFlight {
     /// An event was claimed: if it is held already the new lease replaces the old one, because the
     /// store knows only that one, and the copy that is here goes on under it. Answers whether.
     pub(crate) fn adopt(&self, lease: &Lease, until: Instant) -> bool {
-        match self.lock().get_mut(&lease.id) {
+        match self.lock().get_mut(&key(lease)) {
             None => false,
             Some(held) => {
-                *held = Held { seq: lease.seq, token: lease.token, until };
+                *held = Held { token: lease.token, until };
                 true
             }
         }
     }
 
     /// The lease of an event that is about to be started; none, and forgotten, if it has lapsed.
-    pub(crate) fn start(&self, id: &EventId, now: Instant) -> Option<Lease> {
+    pub(crate) fn start(&self, id: &EventId, seq: i64, now: Instant) -> Option<Lease> {
         let mut held = self.lock();
-        let entry = *held.get(id)?;
+        let key = (id.clone(), seq);
+        let entry = *held.get(&key)?;
         if entry.until > now {
-            return Some(Lease { id: id.clone(), seq: entry.seq, token: entry.token });
+            return Some(Lease { id: key.0, seq, token: entry.token });
         }
-        held.remove(id);
+        held.remove(&key);
         self.note_if_empty(&held);
         None
     }
@@ -72,8 +76,8 @@ impl InFlight {
     /// The lease that an event is held by now. It may have lapsed and been taken again by this
     /// engine while the event ran; the store knows only the new one.
     pub(crate) fn current(&self, lease: Lease) -> Lease {
-        match self.lock().get(&lease.id) {
-            Some(held) => Lease { seq: held.seq, token: held.token, ..lease },
+        match self.lock().get(&key(&lease)) {
+            Some(held) => Lease { token: held.token, ..lease },
             None => lease,
         }
     }
@@ -84,26 +88,26 @@ impl InFlight {
         let mut held = self.lock();
         let mut newer = Vec::new();
         for lease in leases {
-            if let Some(removed) = held.remove(&lease.id).filter(|removed| removed.token != lease.token) {
-                newer.push(Lease { seq: removed.seq, token: removed.token, ..lease.clone() });
+            if let Some(removed) = held.remove(&key(lease)).filter(|removed| removed.token != lease.token) {
+                newer.push(Lease { token: removed.token, ..lease.clone() });
             }
         }
         self.note_if_empty(&held);
         newer
     }
 
-    /// Forgets an event, whatever became of it.
-    pub(crate) fn forget<'a>(&self, ids: impl IntoIterator<Item = &'a EventId>) {
+    /// Forgets these rows, whatever became of them.
+    pub(crate) fn forget<'a>(&self, rows: impl IntoIterator<Item = (&'a EventId, i64)>) {
         let mut held = self.lock();
-        for id in ids {
-            held.remove(id);
+        for (id, seq) in rows {
+            held.remove(&(id.clone(), seq));
         }
         self.note_if_empty(&held);
     }
 
     /// Whether an event is still held, by the monotonic clock.
-    pub(crate) fn holds(&self, id: &EventId, now: Instant) -> bool {
-        self.lock().get(id).is_some_and(|held| held.until > now)
+    pub(crate) fn holds(&self, lease: &Lease, now: Instant) -> bool {
+        self.lock().get(&key(lease)).is_some_and(|held| held.until > now)
     }
 
     /// Every lease that ends within `margin` and has not ended.
@@ -112,7 +116,7 @@ impl InFlight {
         let held = self.lock();
         held.iter()
             .filter(|(_, held)| held.until > now && held.until <= soon)
-            .map(|(id, held)| Lease { id: id.clone(), seq: held.seq, token: held.token })
+            .map(|((id, seq), held)| Lease { id: id.clone(), seq: *seq, token: held.token })
             .collect()
     }
 
@@ -120,7 +124,7 @@ impl InFlight {
     pub(crate) fn renewed<'a>(&self, leases: impl IntoIterator<Item = &'a Lease>, until: Instant) {
         let mut held = self.lock();
         for lease in leases {
-            if let Some(held) = held.get_mut(&lease.id).filter(|held| held.token == lease.token) {
+            if let Some(held) = held.get_mut(&key(lease)).filter(|held| held.token == lease.token) {
                 held.until = until;
             }
         }
@@ -156,13 +160,17 @@ impl InFlight {
         }
     }
 
-    fn note_if_empty(&self, held: &HashMap<EventId, Held>) {
+    fn note_if_empty(&self, held: &HashMap<Key, Held>) {
         if held.is_empty() {
             self.emptied.notify_waiters();
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<EventId, Held>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Held>> {
         lock(&self.held)
     }
+}
+
+fn key(lease: &Lease) -> Key {
+    (lease.id.clone(), lease.seq)
 }

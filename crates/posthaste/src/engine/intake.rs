@@ -92,6 +92,8 @@ pub(super) fn offer(shared: &Shared, event: Event, lease: &Lease, until: Instant
     }
     let item = Item {
         delivery: Delivery { source: Source::Hot, ..Delivery::first(event) },
+        seq: lease.seq,
+        lost_leases: 0,
         route,
         progress: BTreeSet::new(),
         probe: false,
@@ -101,7 +103,7 @@ pub(super) fn offer(shared: &Shared, event: Event, lease: &Lease, until: Instant
     match shared.queue.push(item) {
         Ok(()) => shared.metrics.hot_enqueued.increment(1),
         Err(refused) => {
-            shared.inflight.forget([refused.item.id()]);
+            shared.inflight.forget([refused.item.row()]);
             shared.outgoing.release(vec![lease.clone()], Instant::now());
             shared.metrics.hot_dropped.increment(1);
             if shared.warn_limit.allows(Instant::now()) {

@@ -24,20 +24,21 @@ pub(crate) async fn run(shared: Arc<Shared>) {
 async fn keep(shared: &Shared) {
     let duration = shared.settings.lease.duration;
     let leases = shared.inflight.ending_within(duration * 2 / 3, Instant::now());
-    if let Some(held) = renew(shared, &leases).await {
+    if let Some(held) = renew(shared, &leases, false).await {
         let lost = leases.iter().filter(|lease| !held.contains(*lease)).count();
         shared.metrics.lease_conflicts.increment(lost as u64);
     }
 }
 
-/// Renews these leases and answers which of them are still ours; none if the store cannot say.
-pub(super) async fn renew(shared: &Shared, leases: &[Lease]) -> Option<HashSet<Lease>> {
+/// Renews these leases and returns which of them are still ours; none if the store cannot say. `start`
+/// counts their deliveries as begun.
+pub(super) async fn renew(shared: &Shared, leases: &[Lease], start: bool) -> Option<HashSet<Lease>> {
     if leases.is_empty() {
         return None;
     }
     let asked_at = Instant::now();
     let duration = shared.settings.lease.duration;
-    let request = Renew { owner: &shared.owner, leases, lease: duration, start: false, now: None };
+    let request = Renew { owner: &shared.owner, leases, lease: duration, start, now: None };
     let answer = shared.call("renew", shared.store.renew(&request)).await.ok()?;
     let held: HashSet<_> = answer.into_iter().collect();
     let (kept, lost): (Vec<&Lease>, Vec<&Lease>) = leases.iter().partition(|lease| held.contains(*lease));

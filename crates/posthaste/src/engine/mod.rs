@@ -20,13 +20,13 @@ mod rate;
 mod routes;
 mod run;
 mod settler;
+mod suspect;
 mod unconfirmed;
 mod verdict;
 mod waiting;
 mod warn_limit;
 mod worker;
 
-use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -41,16 +41,11 @@ pub use run::ShutdownReport;
 
 use crate::config::Settings;
 use crate::error::{StoreError, error_text};
-use crate::event::EventId;
 use crate::interceptor::Interceptor;
 use crate::metrics::Metrics;
 use crate::route::RouteTable;
 use crate::store::{Lease, Owner, Store, Wake};
-use crate::sync::lock;
 use routes::RouteStates;
-
-/// The most events without a route whose first sight is remembered.
-const MOST_UNROUTABLE: usize = 10_000;
 
 /// What the parts of a running engine share.
 pub(crate) struct Shared {
@@ -70,7 +65,9 @@ pub(crate) struct Shared {
     poll_bell: Wake,
     /// One poll at a time.
     polling: tokio::sync::Mutex<()>,
-    unroutable: Mutex<HashMap<EventId, Instant>>,
+    others_parked: Mutex<routes::OthersParked>,
+    /// When this engine began to live.
+    started: Instant,
     warn_limit: warn_limit::WarnLimit,
     stopping: AtomicBool,
 }
@@ -84,7 +81,7 @@ impl Shared {
     ) -> Self {
         let metrics = Metrics::new(&settings, routes.entries().iter().map(|route| route.name.as_str()));
         Self {
-            owner: Owner::random(&settings.name),
+            owner: Owner::of_this_process(&settings.name),
             metrics,
             states: RouteStates::new(routes.entries().len()),
             queue: queue::Queue::new(settings.queue.clone(), &routes, settings.ordered()),
@@ -94,7 +91,8 @@ impl Shared {
             due: due::Due::default(),
             poll_bell: Wake::new(),
             polling: tokio::sync::Mutex::default(),
-            unroutable: Mutex::default(),
+            others_parked: Mutex::default(),
+            started: Instant::now(),
             warn_limit: warn_limit::WarnLimit::default(),
             stopping: AtomicBool::new(false),
             settings,
@@ -170,7 +168,7 @@ impl Shared {
 
     /// Gives back events that were claimed but not started.
     fn give_back(&self, leases: Vec<Lease>) {
-        self.inflight.forget(leases.iter().map(|lease| &lease.id));
+        self.inflight.forget(leases.iter().map(|lease| (&lease.id, lease.seq)));
         self.outgoing.release(leases, Instant::now());
     }
 
@@ -178,25 +176,10 @@ impl Shared {
     fn give_back_queued(&self, items: &[queue::Item]) -> usize {
         let now = Instant::now();
         let leases: Vec<Lease> =
-            items.iter().filter_map(|item| self.inflight.start(item.id(), now)).collect();
+            items.iter().filter_map(|item| self.inflight.start(item.id(), item.seq, now)).collect();
         let count = leases.len();
         self.give_back(leases);
         count
-    }
-
-    /// Since when this engine knows that an event has no route. When too many are remembered all
-    /// are forgotten, which gives them more time, never less.
-    fn unroutable_since(&self, id: &EventId) -> Instant {
-        let mut seen = lock(&self.unroutable);
-        if seen.len() >= MOST_UNROUTABLE && !seen.contains_key(id) {
-            seen.clear();
-        }
-        *seen.entry(id.clone()).or_insert_with(Instant::now)
-    }
-
-    /// An event without a route is DEAD: if it is replayed, it is new to us.
-    fn forget_unroutable(&self, id: &EventId) {
-        lock(&self.unroutable).remove(id);
     }
 }
 

@@ -6,29 +6,49 @@ use tokio::time::Instant;
 
 use super::Shared;
 use super::queue::Item;
+use super::suspect::proving_time;
 use crate::destination::Delivery;
 use crate::error::cut_error;
-use crate::store::{Claimed, Lease, Leased, Malformed, Settlement, Verdict};
+use crate::route::SUSPECTS;
+use crate::store::{Claimed, Lease, Leased, MAX_LOST_LEASES, Malformed, SUSPECT_AFTER, Settlement, Verdict};
 
-/// Places what a claim brought. Answers false if something went back for want of room.
+/// What became of the events of a claim.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Placed {
+    /// Something went back for want of room.
+    pub(super) full: bool,
+    /// There were events, and each was put aside: this engine can do nothing with them now.
+    pub(super) all_aside: bool,
+}
+
+/// Places what a claim brought.
 ///
 /// Whatever must not be half done is done before the first await: a poll that is dropped after it
 /// only leaves leases to lapse.
-pub(super) async fn place(shared: &Shared, claimed: Claimed, until: Instant) -> bool {
+pub(super) async fn place(shared: &Shared, claimed: Claimed, until: Instant) -> Placed {
     shared.set_paused(&claimed.paused);
+    shared.note_parked(&claimed.parked);
     let mut placement = Placement::default();
+    let count = claimed.events.len();
     for leased in claimed.events {
         placement.add(shared, leased, until);
     }
-    let all = placement.back.is_empty();
-    if !all {
+    let aside = placement.aside.values().map(Vec::len).sum::<usize>() + placement.suspects.len();
+    let placed = Placed { full: !placement.back.is_empty(), all_aside: count > 0 && aside == count };
+    if placed.full {
         shared.outgoing.release(placement.back, Instant::now());
     }
-    bury(shared, claimed.malformed).await;
+    placement.given_up.extend(claimed.malformed.into_iter().map(|row| undecodable(shared, row)));
+    if !placement.given_up.is_empty() {
+        shared.outgoing.settle(placement.given_up).await;
+    }
     for (route, leases) in placement.aside {
         shared.park(route, &leases).await;
     }
-    all
+    if !placement.suspects.is_empty() {
+        shared.park_for(SUSPECTS, &placement.suspects).await;
+    }
+    placed
 }
 
 /// What the queue did not take.
@@ -38,6 +58,12 @@ struct Placement {
     aside: BTreeMap<usize, Vec<Lease>>,
     /// To be released.
     back: Vec<Lease>,
+    /// To be parked until they can be delivered alone.
+    suspects: Vec<Lease>,
+    /// To be settled as DEAD.
+    given_up: Vec<Settlement>,
+    /// Ordered mode: a suspect is queued, and nothing may come behind it.
+    closed_by_suspect: bool,
 }
 
 impl Placement {
@@ -47,12 +73,18 @@ impl Placement {
             return;
         }
         // In ordered mode what comes behind an event that has to wait waits too.
-        if shared.settings.ordered() && !self.back.is_empty() {
+        if shared.settings.ordered() && (!self.back.is_empty() || self.closed_by_suspect) {
             self.back.push(leased.lease);
             return;
         }
+        if leased.lost_leases >= MAX_LOST_LEASES {
+            let reason = format!("its owner died {} times", leased.lost_leases);
+            self.given_up.push(dead(leased.lease, reason));
+            return;
+        }
         let route = shared.routes.find(&leased.event);
-        let probe = shared.is_closed(route) && shared.try_probe(route);
+        let may_probe = leased.lost_leases < SUSPECT_AFTER;
+        let probe = shared.is_closed(route) && may_probe && shared.try_probe(route);
         if shared.is_closed(route) && !probe {
             self.put_aside(shared, route, leased.lease);
             return;
@@ -63,11 +95,16 @@ impl Placement {
             return;
         }
         let lease = leased.lease.clone();
-        let Err(refused) = shared.queue.push(item(leased, route, probe)) else {
+        let item = item(leased, route, probe);
+        if item.is_suspect() {
+            self.add_suspect(shared, item, lease);
+            return;
+        }
+        let Err(refused) = shared.queue.push(item) else {
             shared.metrics.cold_enqueued.increment(1);
             return;
         };
-        shared.inflight.forget([refused.item.id()]);
+        shared.inflight.forget([refused.item.row()]);
         if probe {
             shared.breaker(route, |breaker| breaker.postpone_probe(Instant::now()));
         }
@@ -76,6 +113,22 @@ impl Placement {
             self.put_aside(shared, route, lease);
         } else {
             self.back.push(lease);
+        }
+    }
+
+    /// A suspect waits in a place of its own until this engine has lived long enough for it.
+    fn add_suspect(&mut self, shared: &Shared, item: Item, lease: Lease) {
+        let not_before = shared.started + proving_time(item.lost_leases, shared.settings.lease.duration);
+        match shared.queue.push_suspect(item, not_before) {
+            Ok(()) => self.closed_by_suspect = true,
+            Err(item) => {
+                shared.inflight.forget([item.row()]);
+                if shared.settings.ordered() {
+                    self.back.push(lease);
+                } else {
+                    self.suspects.push(lease);
+                }
+            }
         }
     }
 
@@ -97,6 +150,8 @@ fn item(leased: Leased, route: usize, probe: bool) -> Item {
             replays: leased.replays,
             ..Delivery::first(leased.event)
         },
+        seq: leased.lease.seq,
+        lost_leases: leased.lost_leases,
         route,
         progress: leased.progress,
         probe,
@@ -105,20 +160,17 @@ fn item(leased: Leased, route: usize, probe: bool) -> Item {
     }
 }
 
-/// Rows that nobody can read become DEAD, with the reason.
-async fn bury(shared: &Shared, malformed: Vec<Malformed>) {
-    if malformed.is_empty() {
-        return;
-    }
-    let settlements = malformed.into_iter().map(|row| {
-        tracing::error!(
-            outbox = %shared.settings.name,
-            event_id = %row.lease.id,
-            reason = %row.reason,
-            "event cannot be decoded"
-        );
-        let reason = cut_error(format!("malformed: {}", row.reason));
-        Settlement { lease: row.lease, verdict: Verdict::Dead { reason }, delivered: Vec::new() }
-    });
-    shared.outgoing.settle(settlements.collect()).await;
+/// Rows that cannot be read become DEAD, with the reason.
+fn undecodable(shared: &Shared, row: Malformed) -> Settlement {
+    tracing::error!(
+        outbox = %shared.settings.name,
+        event_id = %row.lease.id,
+        reason = %row.reason,
+        "event cannot be decoded"
+    );
+    dead(row.lease, format!("malformed: {}", row.reason))
+}
+
+fn dead(lease: Lease, reason: String) -> Settlement {
+    Settlement { lease, verdict: Verdict::Dead { reason: cut_error(reason) }, delivered: Vec::new() }
 }

@@ -9,11 +9,20 @@ use tokio_util::sync::CancellationToken;
 use super::Shared;
 use super::placement::place;
 use crate::error::StoreError;
-use crate::route::probed;
+use crate::route::{SUSPECTS, probed};
 use crate::store::{Claim, LeaseToken, Unpark, Wake};
 
 /// The most parked events that one statement brings back.
 const MOST_UNPARKED: usize = 512;
+
+/// An engine that could do nothing with what it found ignores hints for so long. What it parked another engine
+/// may bring back and deliver; if this one were woken for it, the two could hand the same events to each
+/// other without end.
+const SHY: Duration = Duration::from_millis(500);
+
+/// The most bytes of one claim, so that it comes in time over a slow line and while it is read not
+/// much more is in memory than the queues may hold.
+const MOST_CLAIMED_BYTES: usize = 16 * 1024 * 1024;
 
 /// What one poll did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,6 +33,8 @@ pub(crate) struct Polled {
     pub(crate) again: bool,
     /// There was no room: poll again when there is.
     pub(crate) full: bool,
+    /// There was something, and all of it was put aside.
+    pub(crate) all_aside: bool,
 }
 
 /// Runs until it is told to stop. A poll that has begun is finished, so that no claim is lost.
@@ -31,6 +42,7 @@ pub(crate) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let wake = shared.store.wake();
     let (busy, idle) = (shared.settings.busy_interval(), shared.settings.poller.interval);
     let mut pause = busy;
+    let mut shy_until = Instant::now();
     while !stop.is_cancelled() {
         if shared.settings.ordered() {
             // Nothing may be claimed while something older is still on its way.
@@ -45,6 +57,9 @@ pub(crate) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
             Ok(Polled { claimed: 1.., .. }) => busy,
             _ => (pause * 2).min(idle),
         };
+        if let Ok(Polled { all_aside: true, .. }) = polled {
+            shy_until = Instant::now() + out_of_step(idle.min(SHY));
+        }
         if let Ok(Polled { again: true, .. }) = polled {
             // A store that answers at once must not keep the others from running.
             tokio::task::yield_now().await;
@@ -53,7 +68,7 @@ pub(crate) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
         tokio::select! {
             biased; // so that a simulation can be repeated
             () = stop.cancelled() => return,
-            () = wait(&shared, out_of_step(pause), wake.as_ref(), polled) => {}
+            () = wait(&shared, out_of_step(pause), wake.as_ref(), polled, shy_until) => {}
         }
     }
 }
@@ -66,20 +81,29 @@ fn out_of_step(pause: Duration) -> Duration {
 }
 
 /// Waits for whatever comes first: the interval, a hint, a retry's time or a probe's time. After a
-/// poll that had no room, only the interval and room count; after one that failed, the interval
-/// alone: a store in trouble is not asked more often.
-async fn wait(shared: &Shared, pause: Duration, wake: Option<&Wake>, polled: Result<Polled, StoreError>) {
+/// poll that had no room, only the interval and room count; after one that failed, the interval alone: a
+/// store in trouble is not asked more often. Hints do not count before `shy_until`.
+async fn wait(
+    shared: &Shared,
+    pause: Duration,
+    wake: Option<&Wake>,
+    polled: Result<Polled, StoreError>,
+    shy_until: Instant,
+) {
     let interval = Instant::now() + pause;
     let Ok(Polled { full, .. }) = polled else { return tokio::time::sleep_until(interval).await };
+    let shy = shy_until > Instant::now();
+    let interval = if shy { interval.min(shy_until) } else { interval };
+    let hints = !full && !shy;
     let until =
         if full { interval } else { shared.next_probe().map_or(interval, |probe| probe.min(interval)) };
     tokio::select! {
         biased; // so that a simulation can be repeated
         () = tokio::time::sleep_until(until) => {}
         () = shared.queue.room(), if full => {}
-        () = shared.poll_bell.rung(), if !full => {}
-        () = shared.due.next(), if !full => {}
-        () = rung(wake), if !full => {}
+        () = shared.poll_bell.rung(), if hints => {}
+        () = shared.due.next(), if hints => {}
+        () = rung(wake), if hints => {}
     }
 }
 
@@ -98,28 +122,37 @@ pub(crate) async fn poll(shared: &Shared) -> Result<Polled, StoreError> {
     }
     shared.queue.admit_again();
     let room = shared.queue.cold_room();
-    if room == 0 {
+    if room.events == 0 {
         return Ok(Polled { full: true, ..Polled::default() });
     }
-    let limit = limit(shared, room);
+    let limit = limit(shared, room.events);
     let asked_at = Instant::now();
     let claim = Claim {
         owner: &shared.owner,
         token: LeaseToken::random(),
         lease: shared.settings.lease.duration,
         limit,
-        max_bytes: usize::MAX,
+        max_bytes: room.bytes.min(MOST_CLAIMED_BYTES),
         order: shared.settings.order,
         skip_recent: shared.settings.poller.skip_recent,
         now: None,
     };
     let claimed = shared.call("claim", shared.store.claim(&claim)).await?;
     let count = claimed.events.len() + claimed.malformed.len();
+    let full_batch = limit > 0 && (count >= limit || claimed.cut);
+    let suspects = claimed.parked.contains(SUSPECTS);
     let placed = place(shared, claimed, asked_at + shared.settings.lease.duration).await;
-    let full_batch = limit > 0 && count >= limit;
-    let unparked = unpark(shared).await?;
+    let mut unparked = unpark(shared).await?;
+    if suspects && shared.queue.wants_suspect() {
+        unparked += u64::from(unpark_one(shared, SUSPECTS).await?);
+    }
     let probing = !full_batch && find_probes(shared).await?;
-    Ok(Polled { claimed: count, again: placed && (full_batch || unparked > 0 || probing), full: !placed })
+    Ok(Polled {
+        claimed: count,
+        again: !placed.full && (full_batch || unparked > 0 || probing),
+        full: placed.full,
+        all_aside: placed.all_aside,
+    })
 }
 
 /// Brings back one parked event for each probe that found none. Answers whether there is one.
@@ -183,6 +216,26 @@ async fn unpark(shared: &Shared) -> Result<u64, StoreError> {
         if all {
             asking.got_all();
         }
+    }
+    Ok(total + bring_back_others(shared).await?)
+}
+
+/// Brings back what is parked under names that are no route of this engine, each name once: the route may
+/// have been renamed, or the event may have a route now.
+async fn bring_back_others(shared: &Shared) -> Result<u64, StoreError> {
+    let mut total = 0;
+    while let Some(name) = shared.other_parked() {
+        let limit = few_sizes(shared.queue.cold_room().events.min(MOST_UNPARKED), MOST_UNPARKED);
+        if limit == 0 {
+            break;
+        }
+        let unpark = Unpark { route: &name, limit, now: None };
+        let rows = shared.call("unpark", shared.store.unpark(&unpark)).await?;
+        total += rows;
+        if rows == limit as u64 {
+            break;
+        }
+        shared.brought_back(name);
     }
     Ok(total)
 }

@@ -2,7 +2,7 @@
 //!
 //! Events wait per route, and one of several routes gets at most half of the places, so that a
 //! route which is slow, limited or closed does not hold up the others. The bounds are global: a
-//! number of hot events, a number of cold events, bytes of both.
+//! number of hot events, a number of cold events, and bytes, of both and of what is being delivered.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard};
@@ -10,17 +10,22 @@ use std::sync::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::suspect::{self, Turn};
 use super::waiting::{Readiness, Waiting};
 use crate::config::{Fairness, QueueConfig};
 use crate::destination::{Delivery, Source};
 use crate::event::EventId;
 use crate::route::{Entry, RouteTable};
+use crate::store::SUSPECT_AFTER;
 use crate::sync::lock;
 
 /// An event that waits for a worker.
 #[derive(Clone, Debug)]
 pub(crate) struct Item {
     pub(crate) delivery: Delivery,
+    /// Its row's number in the store.
+    pub(crate) seq: i64,
+    pub(crate) lost_leases: u32,
     pub(crate) route: usize,
     pub(crate) progress: BTreeSet<String>,
     /// Lets it pass an open breaker, to see whether the destination is back.
@@ -36,13 +41,31 @@ impl Item {
         self.delivery.event.id()
     }
 
+    /// What names its row.
+    pub(crate) fn row(&self) -> (&EventId, i64) {
+        (self.id(), self.seq)
+    }
+
+    /// Whether it may be what kills its owners.
+    pub(crate) fn is_suspect(&self) -> bool {
+        self.lost_leases >= SUSPECT_AFTER
+    }
+
+    pub(crate) fn weight(&self) -> usize {
+        self.delivery.event.weight()
+    }
+
     fn source(&self) -> Source {
         self.delivery.source
     }
+}
 
-    fn weight(&self) -> usize {
-        self.delivery.event.weight()
-    }
+/// What more the cold queue takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Room {
+    pub(crate) events: usize,
+    /// One event may take more than is left.
+    pub(crate) bytes: usize,
 }
 
 /// An event that the queue did not take.
@@ -72,7 +95,11 @@ struct Inner {
     waiting: Vec<Waiting>,
     hot: usize,
     cold: usize,
+    /// Of what waits and of what runs.
     bytes: usize,
+    /// Deliveries under way.
+    running: usize,
+    suspect: suspect::Place,
     arrivals: u64,
     /// Counts takes, for the 2:1 of hot and cold.
     turn: u8,
@@ -117,6 +144,8 @@ impl Queue {
             hot: 0,
             cold: 0,
             bytes: 0,
+            running: 0,
+            suspect: suspect::Place::default(),
             arrivals: 0,
             turn: 0,
             first: 0,
@@ -142,10 +171,7 @@ impl Queue {
     pub(crate) fn push(&self, mut item: Item) -> Result<(), Refused> {
         let mut inner = self.lock();
         let (source, limit) = (item.source(), self.limit(item.source()));
-        // One that is larger than the whole bound goes in alone: nobody else would deliver it.
-        let too_many_bytes = inner.bytes > 0 && inner.bytes + item.weight() > self.limits.bytes;
-        let is_shut = inner.state != State::Open || inner.halted;
-        let is_full = is_shut || too_many_bytes || *inner.count(source) >= limit;
+        let is_full = self.is_shut_or_heavy(&inner) || *inner.count(source) >= limit;
         let share_is_full = inner.waiting[item.route].side(source).len() >= self.share(item.route, limit);
         if is_full || share_is_full {
             return Err(Refused { item, share_is_full: !is_full });
@@ -158,6 +184,33 @@ impl Queue {
         drop(inner);
         self.work.notify_one();
         Ok(())
+    }
+
+    /// Adds the one suspect; gives it back if there is no place for it now.
+    #[allow(clippy::result_large_err, reason = "as for `push`")]
+    pub(crate) fn push_suspect(&self, item: Item, not_before: Instant) -> Result<(), Item> {
+        let mut inner = self.lock();
+        if self.is_shut_or_heavy(&inner) || !inner.suspect.is_free(Instant::now()) {
+            return Err(item);
+        }
+        inner.bytes += item.weight();
+        inner.suspect.put(item, not_before);
+        drop(inner);
+        // Whoever waits for work has to learn when it may begin.
+        self.work.notify_waiters();
+        Ok(())
+    }
+
+    /// Whether a suspect could come in.
+    pub(crate) fn wants_suspect(&self) -> bool {
+        let inner = self.lock();
+        !self.is_shut_or_heavy(&inner) && inner.suspect.is_free(Instant::now())
+    }
+
+    /// Takes nothing in. As long as there is any room in bytes an event of any size may enter: if only
+    /// small ones could, a large one would never find its moment.
+    fn is_shut_or_heavy(&self, inner: &Inner) -> bool {
+        inner.state != State::Open || inner.halted || inner.bytes >= self.limits.bytes
     }
 
     /// The next events for a worker, all of one route; none when the worker shall stop. The route
@@ -182,30 +235,42 @@ impl Queue {
         }
     }
 
-    /// A delivery of this route ended.
-    pub(crate) fn finished(&self, route: usize) {
+    /// A delivery of this route ended, and these bytes with it. If it was the suspect's, returns when
+    /// the next suspect may come.
+    pub(crate) fn finished(&self, route: usize, bytes: usize) -> Option<Instant> {
         let mut inner = self.lock();
+        let was_heavy = inner.bytes >= self.limits.bytes;
+        inner.running -= 1;
+        inner.bytes -= bytes;
         let waiting = &mut inner.waiting[route];
         waiting.running -= 1;
         let limited = waiting.running + 1 == waiting.concurrency;
+        let next_suspect = inner.suspect.ended(Instant::now());
+        let awaited = inner.suspect.is_blocking() && inner.running == 0;
         drop(inner);
-        if limited {
-            self.work.notify_one();
+        match next_suspect {
+            Some(_) => self.work.notify_waiters(),
+            None if limited || awaited => self.work.notify_one(),
+            None => {}
         }
+        if was_heavy {
+            self.space.notify_one();
+        }
+        next_suspect
     }
 
-    /// How many more events the cold queue takes.
-    pub(crate) fn cold_room(&self) -> usize {
+    /// How much more the cold queue takes.
+    pub(crate) fn cold_room(&self) -> Room {
         let inner = self.lock();
         if inner.state != State::Open || inner.bytes >= self.limits.bytes {
-            return 0;
+            return Room::default();
         }
-        self.limits.cold.saturating_sub(inner.cold)
+        Room { events: self.limits.cold.saturating_sub(inner.cold), bytes: self.limits.bytes - inner.bytes }
     }
 
     /// How many more cold events of this route the queue takes.
     pub(crate) fn cold_room_of(&self, route: usize) -> usize {
-        let room = self.cold_room();
+        let room = self.cold_room().events;
         let waiting = self.lock().waiting[route].cold.len();
         room.min(self.share(route, self.limits.cold).saturating_sub(waiting))
     }
@@ -221,7 +286,7 @@ impl Queue {
         if self.strict || self.routes < 2 || route == self.routes { limit } else { limit.div_ceil(2) }
     }
 
-    /// Waits for the next time that a worker takes events.
+    /// Waits for the next time that a worker takes or ends events.
     pub(crate) async fn room(&self) {
         self.space.notified().await;
     }
@@ -253,9 +318,14 @@ impl Queue {
         self.work.notify_waiters();
     }
 
-    /// Takes no more events in; workers stop when it is empty.
-    pub(crate) fn drain(&self) {
+    /// Takes no more events in; workers stop when it is empty. Returns a suspect that has not begun:
+    /// this is not the time for it.
+    pub(crate) fn drain(&self) -> Vec<Item> {
         self.enter(State::Draining);
+        let mut inner = self.lock();
+        let suspect = inner.suspect.take();
+        inner.bytes -= suspect.as_ref().map_or(0, Item::weight);
+        suspect.into_iter().collect()
     }
 
     /// Workers stop at once. Answers what was still waiting.
@@ -278,6 +348,8 @@ impl Queue {
             items.extend(waiting.hot.drain(..).chain(waiting.cold.drain(..)));
         }
         inner.taken(&items);
+        items.extend(inner.suspect.take());
+        inner.bytes -= items.iter().map(Item::weight).sum::<usize>();
         drop(inner);
         self.space.notify_one();
         items
@@ -297,26 +369,44 @@ impl Queue {
         if inner.held_back {
             return Next::Nothing;
         }
-        if inner.hot + inner.cold == 0 {
-            return if inner.state == State::Draining { Next::Stop } else { Next::Nothing };
+        if inner.state == State::Draining && inner.hot + inner.cold == 0 {
+            return Next::Stop;
         }
         let now = Instant::now();
-        let next = if self.strict {
-            inner.take_first(now)
-        } else {
-            let preferred = self.preferred(&mut inner);
-            inner.take(preferred, now)
+        let next = match self.turn(&mut inner, now) {
+            Turn::Block => Next::Nothing,
+            Turn::Begin(item) => inner.begin_suspect(*item, now),
+            Turn::Others(suspect_at) => self.next_of_others(&mut inner, now).or_at(suspect_at),
         };
         let more = inner.hot + inner.cold > 0;
         drop(inner);
         if let Next::Take(_) = &next {
-            // Hot events make room too: bytes are counted together.
             self.space.notify_one();
             if more {
                 self.work.notify_one();
             }
         }
         next
+    }
+
+    /// In strict order a suspect comes after all that was queued before it.
+    fn turn(&self, inner: &mut Inner, now: Instant) -> Turn {
+        let idle = inner.running == 0;
+        if self.strict && inner.cold > 0 {
+            return Turn::Others(None);
+        }
+        inner.suspect.turn(now, idle)
+    }
+
+    fn next_of_others(&self, inner: &mut Inner, now: Instant) -> Next {
+        if inner.hot + inner.cold == 0 {
+            return Next::Nothing;
+        }
+        if self.strict {
+            return inner.take_first(now);
+        }
+        let preferred = self.preferred(inner);
+        inner.take(preferred, now)
     }
 
     fn preferred(&self, inner: &mut Inner) -> Source {
@@ -363,6 +453,7 @@ impl Inner {
                         self.first = route + 1;
                         let items = self.waiting[route].start(side, now);
                         self.taken(&items);
+                        self.running += 1;
                         return Next::Take(items);
                     }
                 }
@@ -382,15 +473,33 @@ impl Inner {
             Readiness::Ready => {
                 let items = self.waiting[route].start(Source::Cold, now);
                 self.taken(&items);
+                self.running += 1;
                 Next::Take(items)
             }
         }
     }
 
+    fn begin_suspect(&mut self, item: Item, now: Instant) -> Next {
+        self.running += 1;
+        self.waiting[item.route].begin(1, now);
+        Next::Take(vec![item])
+    }
+
+    /// These wait no more. Their bytes count until their delivery has ended.
     fn taken(&mut self, items: &[Item]) {
         for item in items {
-            self.bytes -= item.weight();
             *self.count(item.source()) -= 1;
+        }
+    }
+}
+
+impl Next {
+    /// The same, and if there is nothing to do, not later than at this instant.
+    fn or_at(self, other: Option<Instant>) -> Self {
+        match (self, other) {
+            (Next::Nothing, Some(at)) => Next::At(at),
+            (Next::At(first), Some(at)) => Next::At(first.min(at)),
+            (next, _) => next,
         }
     }
 }

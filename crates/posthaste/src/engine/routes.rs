@@ -9,8 +9,8 @@ use tokio::time::Instant;
 use super::Shared;
 use super::breaker::Breaker;
 use crate::config::Settings;
-use crate::route::parked_for;
-use crate::store::{Lease, Park};
+use crate::route::{NO_ROUTE, SUSPECTS, parked_for};
+use crate::store::{Claimed, Lease, Park};
 use crate::sync::lock;
 
 /// The changing part of every route. Events without a route have none: nothing closes them.
@@ -51,6 +51,23 @@ impl RouteState {
 
     fn with_breaker<T>(&self, ask: impl FnOnce(&mut Breaker) -> T) -> T {
         ask(&mut lock(&self.breaker))
+    }
+}
+
+/// Names that rows are parked for and that are no route of this engine.
+#[derive(Debug, Default)]
+pub(super) struct OthersParked {
+    waiting: BTreeSet<String>,
+    done: BTreeSet<String>,
+}
+
+impl OthersParked {
+    /// Routes may have been renamed any number of times; as many names as a claim names are enough.
+    fn see(&mut self, name: &str) {
+        let full = self.waiting.len() + self.done.len() >= Claimed::MAX_PARKED_NAMES;
+        if !full && !self.done.contains(name) {
+            self.waiting.insert(name.to_owned());
+        }
     }
 }
 
@@ -200,14 +217,51 @@ impl Shared {
         }
     }
 
-    /// Parks held rows in one statement. On an error their leases lapse, and they are claimed again.
+    /// Parks held rows of this route.
     pub(super) async fn park(&self, route: usize, leases: &[Lease]) {
         let name = self.route_name(route);
-        self.metrics.parked.increment(leases.len() as u64);
-        let park = Park { owner: &self.owner, leases, route: name, duration: Settings::PARK, now: None };
-        let _ = self.call("park", self.store.park(&park)).await;
+        self.park_for(name, leases).await;
         self.parked(name);
         self.reopen_if_drained(route);
+    }
+
+    /// Parks held rows in one statement. On an error their leases lapse, and they are claimed again.
+    pub(super) async fn park_for(&self, name: &str, leases: &[Lease]) {
+        self.metrics.parked.increment(leases.len() as u64);
+        let duration = Settings::park();
+        let park = Park { owner: &self.owner, leases, route: name, duration, now: None };
+        let _ = self.call("park", self.store.park(&park)).await;
+    }
+
+    /// The store says what rows are parked for. Another engine may have parked them because it alone cannot
+    /// reach their destination: if their route is open here, they come back.
+    pub(super) fn note_parked(&self, names: &BTreeSet<String>) {
+        if names.is_empty() || self.settings.ordered() {
+            return;
+        }
+        // This poll brings them back: nothing has to be rung for.
+        for name in names {
+            self.open_routes_of(name).for_each(|state| state.reopened.store(true, Ordering::Release));
+        }
+        let is_ours = |name: &str| self.routes.entries().iter().any(|entry| entry.name == parked_for(name));
+        let mut others = lock(&self.others_parked);
+        let is_route = |name: &str| name != SUSPECTS && name != NO_ROUTE;
+        for name in names.iter().filter(|name| is_route(name) && !is_ours(name)) {
+            others.see(name);
+        }
+    }
+
+    /// A name that is no route here, under which rows may be parked that nobody has brought back yet.
+    pub(super) fn other_parked(&self) -> Option<String> {
+        lock(&self.others_parked).waiting.first().cloned()
+    }
+
+    /// All rows that were parked under this name came back. What is parked under it from now on is left
+    /// to its time.
+    pub(super) fn brought_back(&self, name: String) {
+        let mut others = lock(&self.others_parked);
+        others.waiting.remove(&name);
+        others.done.insert(name);
     }
 
     /// The store says which routes are paused.
@@ -241,13 +295,18 @@ impl Shared {
     /// Events were parked. If their route was reopened while that was on its way they have to come
     /// back, or they would wait for the whole park.
     pub(super) fn parked(&self, parked: &str) {
-        let route = parked_for(parked);
-        let routes = self.states.0.iter().zip(self.routes.entries());
-        let open = |state: &RouteState| !state.is_closed() && !state.crowded.load(Ordering::Acquire);
-        for (state, _) in routes.filter(|(state, entry)| entry.name == route && open(state)) {
+        for state in self.open_routes_of(parked) {
             state.reopened.store(true, Ordering::Release);
             self.poll_bell.ring();
         }
+    }
+
+    /// The route that rows are parked for under this name, if it is open and has room.
+    fn open_routes_of(&self, parked: &str) -> impl Iterator<Item = &RouteState> {
+        let route = parked_for(parked);
+        let routes = self.states.0.iter().zip(self.routes.entries());
+        let is_open = |state: &RouteState| !state.is_closed() && !state.crowded.load(Ordering::Acquire);
+        routes.filter(move |(state, entry)| entry.name == route && is_open(state)).map(|(state, _)| state)
     }
 
     /// Ordered mode: a destination is not there, so everything behind this event goes back too.

@@ -98,11 +98,7 @@ impl Engine {
     /// Stops intake and claiming, lets the workers go on until the drain limit, gives back what is
     /// queued, and writes every outcome.
     pub(crate) async fn shutdown(self) -> ShutdownReport {
-        self.stop(|shared| {
-            shared.queue.drain();
-            0
-        })
-        .await
+        self.stop(|shared| shared.give_back_queued(&shared.queue.drain())).await
     }
 
     /// The same, but the workers only finish what they have begun: what is queued goes back at once,
@@ -126,9 +122,14 @@ impl Engine {
 
         let released = released + shared.give_back_queued(&shared.queue.close());
 
-        self.workers.shutdown().await;
+        // Aborted workers end at their next await. One that blocks its thread has none, and is left behind.
+        self.workers.abort_all();
+        let aborted = async { while self.workers.join_next().await.is_some() {} };
+        let _ = timeout_at(deadline.max(Instant::now() + FLUSH), aborted).await;
         self.stop_settler.cancel();
         finish(self.settler.take(), deadline.max(Instant::now() + FLUSH)).await;
+        self.keepers.clear();
+        shared.metrics.close();
         let report = ShutdownReport { released, abandoned: shared.held() };
         tracing::info!(
             outbox = %shared.settings.name,

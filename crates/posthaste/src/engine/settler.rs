@@ -181,7 +181,7 @@ async fn ask(shared: &Shared, settlements: &[Settlement]) -> Result<Vec<Settled>
 fn still_worth_it(shared: &Shared, settlements: Vec<Settlement>) -> Vec<Settlement> {
     let now = Instant::now();
     let (keep, given_up): (Vec<_>, Vec<_>) = settlements.into_iter().partition(|settlement| {
-        matches!(settlement.verdict, Verdict::Done) || shared.inflight.holds(&settlement.lease.id, now)
+        matches!(settlement.verdict, Verdict::Done) || shared.inflight.holds(&settlement.lease, now)
     });
     shared.finished(given_up.iter().map(|settlement| &settlement.lease));
     keep

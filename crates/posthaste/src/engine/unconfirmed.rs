@@ -108,7 +108,7 @@ async fn confirm(shared: &Shared, waiting: Vec<(Event, Lease, Instant)>) {
         .map(|(event, lease, _)| (event, lease))
         .collect();
     let leases: Vec<Lease> = in_time.iter().map(|(_, lease)| lease.clone()).collect();
-    let Some(held) = keeper::renew(shared, &leases).await else {
+    let Some(held) = keeper::renew(shared, &leases, false).await else {
         // If only the answer was lost, the rows are leased for longer than the hot lease now.
         shared.outgoing.release(leases, Instant::now());
         return;

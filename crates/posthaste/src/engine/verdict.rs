@@ -6,16 +6,18 @@ use tokio::time::Instant;
 
 use super::Shared;
 use super::attempt::Attempt;
-use super::breaker::{Advice, Failed};
+use super::breaker::{Advice, Breaker, Failed};
 use super::queue::Item;
 use crate::config::Settings;
-use crate::destination::{Outcome, Unreachable};
+use crate::destination::{Busy, Outcome, Unreachable};
 use crate::error::{cut_error, error_text};
 use crate::route::{NO_ROUTE, probed};
 use crate::store::{Lease, Settlement, Verdict};
 
 /// How long an event waits that was a probe in vain.
 const AFTER_PROBE: Duration = Duration::from_secs(30);
+/// A busy destination that wants to be left alone for longer is asked again after this all the same.
+const LONGEST_BUSY: Duration = Duration::from_secs(3600);
 
 /// Tells the route's breaker what happened, and decides.
 pub(super) fn of(shared: &Shared, item: &Item, lease: Lease, mut attempt: Attempt) -> Settlement {
@@ -37,7 +39,7 @@ pub(super) fn of(shared: &Shared, item: &Item, lease: Lease, mut attempt: Attemp
         },
         Outcome::Dead(_) if item.route == shared.routes.unroutable() && !refused => no_route(shared, item),
         Outcome::Dead(reason) | Outcome::Unsendable(reason) => Verdict::Dead { reason: cut_error(reason) },
-        Outcome::Busy(busy) => Verdict::Deferred { delay: busy.retry_after.unwrap_or_default() },
+        Outcome::Busy(busy) => turned_away(shared, item, &busy),
         Outcome::Unreachable(unreachable) => not_there(shared, item, &unreachable),
     };
     log_failure(shared, item, &verdict);
@@ -62,12 +64,19 @@ fn log_failure(shared: &Shared, item: &Item, verdict: &Verdict) {
     );
 }
 
-/// Any answer shows that the destination is there.
+/// Any answer of the destination shows that it is there.
 fn tell_breaker(shared: &Shared, item: &Item, outcome: &Outcome) {
     let closed = match outcome {
-        Outcome::Unreachable(_) => return,
+        Outcome::Unreachable(_) | Outcome::Busy(_) => return,
+        // It was not asked. If this was to be the probe, another event has to be.
+        Outcome::Unsendable(_) if item.probe => {
+            shared.breaker(item.route, |breaker| breaker.probe_again(Instant::now()));
+            shared.poll_bell.ring();
+            return;
+        }
+        Outcome::Unsendable(_) => return,
         Outcome::Done => shared.breaker(item.route, |breaker| breaker.delivered(item.id())),
-        _ => shared.breaker(item.route, super::breaker::Breaker::answered),
+        _ => shared.breaker(item.route, Breaker::answered),
     };
     if closed == Some(true) {
         shared.route_reopened(item.route);
@@ -77,61 +86,83 @@ fn tell_breaker(shared: &Shared, item: &Item, outcome: &Outcome) {
 fn not_there(shared: &Shared, item: &Item, unreachable: &Unreachable) -> Verdict {
     shared.metrics.unreachable.increment(1);
     let error = error_text(unreachable.error.as_ref());
-    if shared.settings.ordered() {
-        // Due at once: claims go by insertion, so it stays the first, and nothing overtakes it
-        // because nothing is claimed while its route is closed.
-        shared.breaker(item.route, |breaker| breaker.open(Instant::now()));
-        shared.halt();
-        shared.note_breaker(item.route);
-        return Verdict::Unreachable { error, delay: Duration::ZERO, park: None, give_up_after: None };
-    }
-    if shared.is_stopping() {
-        // Whoever comes after this engine sees for itself. Parked, the event would wait for one that is gone.
-        return Verdict::Unreachable { error, delay: Duration::ZERO, park: None, give_up_after: None };
-    }
     let failed = Failed { connection: unreachable.connection_failed, probe: item.probe };
-    let advice = shared.breaker(item.route, |breaker| breaker.unreachable(item.id(), failed, Instant::now()));
-    shared.note_breaker(item.route);
-    let retry = &shared.settings.retry;
-    match advice {
-        Some(Advice::Park) => Verdict::Unreachable {
-            error,
-            delay: Settings::PARK,
-            park: Some(shared.route_name(item.route).to_owned()),
-            give_up_after: None,
-        },
-        Some(Advice::ParkApart) => Verdict::Unreachable {
-            error,
-            delay: AFTER_PROBE,
-            park: Some(probed(shared.route_name(item.route))),
-            give_up_after: None,
-        },
-        Some(Advice::StandAside) => {
-            Verdict::Unreachable { error, delay: AFTER_PROBE, park: None, give_up_after: None }
-        }
-        Some(Advice::Postpone(times)) => {
-            Verdict::Unreachable { error, delay: retry.delay(times), park: None, give_up_after: None }
-        }
-        Some(Advice::Spend) | None => Verdict::Failed { error, backoff: retry.backoff() },
+    let ask = |breaker: &mut Breaker| breaker.unreachable(item.id(), failed, Instant::now());
+    match advice(shared, item, ask) {
+        Some(Advice::Spend) => Verdict::Failed { error, backoff: shared.settings.retry.backoff() },
+        advice => wait(shared, item, error, advice),
     }
 }
 
-/// In a rolling deploy an old node may claim a new type: it leaves it to the others for a while.
+/// The destination has more than it can take. That is not the event's fault, however often it happens; only
+/// time ends it.
+fn turned_away(shared: &Shared, item: &Item, busy: &Busy) -> Verdict {
+    shared.metrics.busy.increment(1);
+    let error = error_text(busy.error.as_ref());
+    let pause = busy.retry_after.unwrap_or_default().min(LONGEST_BUSY);
+    let failed = Failed { connection: false, probe: item.probe };
+    let ask = |breaker: &mut Breaker| breaker.busy(item.id(), failed, pause, Instant::now());
+    let mut verdict = wait(shared, item, error, advice(shared, item, ask));
+    if let Verdict::Unreachable { delay, give_up_after, .. } = &mut verdict {
+        // In ordered mode it stays due, or what comes behind it would overtake it.
+        if !shared.settings.ordered() {
+            *delay = (*delay).max(pause);
+        }
+        *give_up_after = Some(shared.settings.busy_grace);
+    }
+    verdict
+}
+
+/// Tells the breaker that an event could not be delivered. None if the event only has to go back: in ordered
+/// mode, where it stays the first, and when the engine stops.
+fn advice(shared: &Shared, item: &Item, ask: impl FnOnce(&mut Breaker) -> Advice) -> Option<Advice> {
+    if shared.settings.ordered() {
+        // Nothing overtakes it, because nothing is claimed while its route is closed.
+        shared.breaker(item.route, |breaker| {
+            ask(breaker);
+            if !breaker.is_open() {
+                breaker.open(Instant::now());
+            }
+        });
+        shared.halt();
+        shared.note_breaker(item.route);
+        return None;
+    }
+    if shared.is_stopping() {
+        // Whoever comes after this engine sees for itself. Parked, the event would wait for one that is gone.
+        return None;
+    }
+    let advice = shared.breaker(item.route, ask);
+    shared.note_breaker(item.route);
+    Some(advice.unwrap_or(Advice::Postpone(1)))
+}
+
+fn wait(shared: &Shared, item: &Item, error: String, advice: Option<Advice>) -> Verdict {
+    let route = shared.route_name(item.route);
+    let (delay, park) = match advice {
+        Some(Advice::Park) => (Settings::park(), Some(route.to_owned())),
+        Some(Advice::ParkApart) => (AFTER_PROBE, Some(probed(route))),
+        Some(Advice::StandAside) => (AFTER_PROBE, None),
+        Some(Advice::Postpone(times)) => (shared.settings.retry.delay(times), None),
+        Some(Advice::Spend) | None => (Duration::ZERO, None),
+    };
+    Verdict::Unreachable { error, delay, park, give_up_after: None }
+}
+
+/// In a rolling deploy an old node may claim a new type: it leaves it to the others for a while. The store
+/// knows for how long that has gone on.
 fn no_route(shared: &Shared, item: &Item) -> Verdict {
     let grace = shared.settings.no_route_grace;
-    let what = format!("{}:{}", item.delivery.aggregate_type(), item.delivery.event_type());
-    if shared.unroutable_since(item.id()).elapsed() >= grace {
-        shared.forget_unroutable(item.id());
-        let reason =
-            format!("no route for {what}: add one for this aggregate and event type, then replay it");
-        return Verdict::Dead { reason: cut_error(reason) };
-    }
+    let (aggregate, event_type) = (item.delivery.aggregate_type(), item.delivery.event_type());
+    let error = cut_error(format!(
+        "no route for {aggregate}:{event_type}: add one for this aggregate and event type; an event that is \
+         DEAD has to be replayed then"
+    ));
     // A random step: with a fixed one, a multiple of the poll interval, the same node always wins.
     let step = (grace / 20).clamp(Duration::from_secs(1), Duration::from_secs(30));
     let delay = step.mul_f64(0.5 + fastrand::f64()).min(grace);
-    let error = cut_error(format!("no route for {what} on this node: waiting for a node that has one"));
     // Parked, so that this node does not come back for it to the millisecond, before all others.
-    Verdict::Unreachable { error, delay, park: Some(NO_ROUTE.to_owned()), give_up_after: None }
+    Verdict::Unreachable { error, delay, park: Some(NO_ROUTE.to_owned()), give_up_after: Some(grace) }
 }
 
 /// A handler may ask for any delay; a row can wait for a year.

@@ -9,6 +9,10 @@ use super::queue::Item;
 use super::rate::Rate;
 use crate::destination::Source;
 
+/// One call of a destination gets at most so many bytes, if it gets more than one event: publishers make
+/// copies of what they send, and each worker has its own.
+const MOST_BATCH_BYTES: usize = 4 * 1024 * 1024;
+
 /// The events of one route.
 #[derive(Debug)]
 pub(super) struct Waiting {
@@ -66,13 +70,24 @@ impl Waiting {
             Source::Hot => (&mut self.hot, &mut self.cold),
             Source::Cold => (&mut self.cold, &mut self.hot),
         };
-        let of_first = first.len().min(self.batch);
-        let of_second = second.len().min(self.batch - of_first);
+        let mut bytes = 0_usize;
+        let fitting = first.iter().chain(second.iter()).take(self.batch).take_while(|item| {
+            bytes = bytes.saturating_add(item.weight());
+            bytes <= MOST_BATCH_BYTES
+        });
+        let count = fitting.count().max(1);
+        let of_first = first.len().min(count);
+        let of_second = second.len().min(count - of_first);
         let items: Vec<Item> = first.drain(..of_first).chain(second.drain(..of_second)).collect();
+        self.begin(items.len(), now);
+        items
+    }
+
+    /// A delivery of so many events begins.
+    pub(super) fn begin(&mut self, events: usize, now: Instant) {
         self.running += 1;
         if let Some(rate) = &mut self.rate {
-            rate.spend(items.len(), now);
+            rate.spend(events, now);
         }
-        items
     }
 }

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use tokio::time::{Instant, timeout};
@@ -11,23 +12,26 @@ use tracing::Instrument as _;
 use super::attempt::Attempt;
 use super::dispatch::Dispatch;
 use super::queue::Item;
-use super::{Shared, verdict};
+use super::{Shared, keeper, verdict};
 use crate::destination::{Delivery, OnTimeout, Outcome};
 use crate::error::BoxError;
 use crate::route::{Entry, Target};
 use crate::store::Lease;
+
+/// How long a suspect waits whose start could not be counted.
+const UNCOUNTED: Duration = Duration::from_secs(1);
 
 /// Runs until the queue says stop.
 pub(crate) async fn run(shared: Arc<Shared>) {
     while let Some(items) = shared.queue.take().await {
         let Some(route) = items.first().map(|item| item.route) else { continue };
         shared.reopen_if_drained(route);
-        let _running = Running { shared: &shared, route };
+        let _running = Running { shared: &shared, route, bytes: items.iter().map(Item::weight).sum() };
         if AssertUnwindSafe(work(&shared, route, &items)).catch_unwind().await.is_err() {
             // Destinations and interceptors have their own nets, so this is a bug of ours. The
             // leases lapse and the events are claimed again.
             tracing::error!(outbox = %shared.settings.name, "a worker panicked; it goes on with the next event");
-            shared.inflight.forget(items.iter().map(Item::id));
+            shared.inflight.forget(items.iter().map(Item::row));
         }
     }
 }
@@ -36,11 +40,14 @@ pub(crate) async fn run(shared: Arc<Shared>) {
 struct Running<'a> {
     shared: &'a Shared,
     route: usize,
+    bytes: usize,
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.shared.queue.finished(self.route);
+        if let Some(next_suspect) = self.shared.queue.finished(self.route, self.bytes) {
+            self.shared.due.add(next_suspect);
+        }
     }
 }
 
@@ -52,7 +59,7 @@ async fn work(shared: &Shared, route: usize, items: &[Item]) {
         shared.put_aside(route, others.into_iter().map(|(_, lease)| lease).collect());
         work = probe;
     }
-    if work.is_empty() {
+    if work.is_empty() || !count_suspect(shared, &work).await {
         return;
     }
     let started = Instant::now();
@@ -74,12 +81,40 @@ fn start<'a>(shared: &Shared, items: &'a [Item]) -> Vec<(&'a Item, Lease)> {
     let now = Instant::now();
     let mut work = Vec::with_capacity(items.len());
     for item in items {
-        match shared.inflight.start(item.id(), now) {
+        match shared.inflight.start(item.id(), item.seq, now) {
             Some(lease) => work.push((item, lease)),
             None => shared.metrics.lease_conflicts.increment(1),
         }
     }
     work
+}
+
+/// Counts the start of a suspect in the store before it begins. Returns false, and it goes back, if that
+/// cannot be done: what is not counted could kill its owners for ever.
+async fn count_suspect(shared: &Shared, work: &[(&Item, Lease)]) -> bool {
+    let Some((item, lease)) = work.first().filter(|(item, _)| item.is_suspect()) else { return true };
+    let leases = std::slice::from_ref(lease);
+    match keeper::renew(shared, leases, true).await {
+        Some(held) if held.contains(lease) => {
+            tracing::warn!(
+                outbox = %shared.settings.name,
+                event_id = %item.id(),
+                lost_leases = item.lost_leases,
+                "this event may be what ends its processes: it is delivered with nothing else beside it"
+            );
+            return true;
+        }
+        Some(_) => {
+            shared.metrics.lease_conflicts.increment(1);
+            shared.inflight.forget([item.row()]);
+        }
+        None => {
+            // Not at once: the store is in trouble.
+            shared.inflight.forget([item.row()]);
+            shared.outgoing.release(leases.to_vec(), Instant::now() + UNCOUNTED);
+        }
+    }
+    false
 }
 
 /// Asks the interceptors, then every destination that is missing an event, then the interceptors.

@@ -27,6 +27,7 @@ pub struct EventBuilder {
     schema_version: Option<u32>,
     headers: Headers,
     payload: Option<Result<Bytes, PayloadError>>,
+    two_payloads: bool,
     occurred_at: Option<Timestamp>,
     available_at: Option<Timestamp>,
     deliver_after: Option<Duration>,
@@ -52,6 +53,7 @@ impl EventBuilder {
             schema_version: None,
             headers: Headers::new(),
             payload: None,
+            two_payloads: false,
             occurred_at: None,
             available_at: None,
             deliver_after: None,
@@ -134,26 +136,27 @@ impl EventBuilder {
     }
 
     /// The payload as JSON, serialised now.
-    pub fn json<T: Serialize + ?Sized>(mut self, payload: &T) -> Self {
+    pub fn json<T: Serialize + ?Sized>(self, payload: &T) -> Self {
         let bytes = serde_json::to_vec(payload).map(Bytes::from);
-        self.payload = Some(bytes.map_err(PayloadError::Serialize));
-        self.content_type = None;
-        self
+        self.payload(bytes.map_err(PayloadError::Serialize), None)
     }
 
     /// The payload as text that is JSON already; it is kept byte for byte.
-    pub fn json_text(mut self, json: impl Into<String>) -> Self {
+    pub fn json_text(self, json: impl Into<String>) -> Self {
         let json = json.into();
         let checked = serde_json::from_str::<serde::de::IgnoredAny>(&json);
-        self.payload = Some(checked.map(|_| json.into()).map_err(PayloadError::NotJson));
-        self.content_type = None;
-        self
+        self.payload(checked.map(|_| json.into()).map_err(PayloadError::NotJson), None)
     }
 
     /// A binary payload with its media type.
-    pub fn bytes(mut self, content_type: impl Into<Box<str>>, payload: impl Into<Bytes>) -> Self {
-        self.payload = Some(Ok(payload.into()));
-        self.content_type = Some(content_type.into());
+    pub fn bytes(self, content_type: impl Into<Box<str>>, payload: impl Into<Bytes>) -> Self {
+        self.payload(Ok(payload.into()), Some(content_type.into()))
+    }
+
+    fn payload(mut self, payload: Result<Bytes, PayloadError>, content_type: Option<Box<str>>) -> Self {
+        self.two_payloads = self.payload.is_some();
+        self.payload = Some(payload);
+        self.content_type = content_type;
         self
     }
 
@@ -213,6 +216,9 @@ impl EventBuilder {
 
     fn take_payload(&mut self) -> Result<Bytes, EventError> {
         let event_type = || self.event_type.to_string();
+        if self.two_payloads {
+            return Err(EventError::TwoPayloads { event_type: event_type() });
+        }
         match self.payload.take() {
             None => Err(EventError::MissingPayload { event_type: event_type() }),
             Some(Ok(bytes)) => Ok(bytes),

@@ -17,6 +17,15 @@ pub enum EventError {
         event_type: String,
     },
 
+    /// Two payloads were given, and only one of them could be written.
+    #[error(
+        "event {event_type:?} has two payloads: call one of `json`, `json_text` and `bytes` on its builder, once"
+    )]
+    TwoPayloads {
+        /// The event's type.
+        event_type: String,
+    },
+
     /// A name is longer than its column.
     #[error("{field} has {chars} characters, {max} are allowed: shorten it")]
     TooLong {

@@ -104,9 +104,12 @@ impl Routes {
     }
 }
 
-/// What a row without a route is parked for. Nothing brings it back but its time, so no route may
-/// have this name.
+/// What a row without a route is parked for. No route may have this name.
 pub const NO_ROUTE: &str = "no route";
+
+/// What a row is parked for that may be what kills its owners, until it can be delivered with nothing
+/// else beside it. No route may have this name.
+pub const SUSPECTS: &str = "suspects";
 
 const PROBED: &str = " (probed)";
 
@@ -255,7 +258,9 @@ impl Route {
             return name.clone();
         }
         let events = match &self.matcher {
-            Matcher::Exact { aggregate_type, event_type } => format!("{aggregate_type}:{event_type}"),
+            Matcher::Exact { aggregate_type, event_type } => {
+                format!("{}:{}", escaped(aggregate_type), escaped(event_type))
+            }
             Matcher::Pattern(pattern) => pattern.to_string(),
             Matcher::Fallback => "fallback".to_owned(),
         };
@@ -264,6 +269,18 @@ impl Route {
             None => events,
         }
     }
+}
+
+/// A part of a name, so that two parts together cannot be taken for two others.
+fn escaped(part: &str) -> String {
+    let mut text = String::with_capacity(part.len());
+    for c in part.chars() {
+        if matches!(c, '\\' | ':' | '@') {
+            text.push('\\');
+        }
+        text.push(c);
+    }
+    text
 }
 
 impl fmt::Debug for Route {

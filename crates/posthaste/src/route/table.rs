@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Matcher, NO_ROUTE, Route};
+use super::{Matcher, NO_ROUTE, Route, SUSPECTS};
 use crate::config::Problem;
 use crate::destination::{Destination, OnTimeout, Profile};
 use crate::event::Event;
@@ -202,6 +202,7 @@ fn check(route: &Route, name: &str, setting: &str, problems: &mut Vec<Problem>) 
         "an empty tenant matches nothing: leave it out, or write a pattern",
     );
     add_if(name == NO_ROUTE, "this name is for events without a route: choose another");
+    add_if(name == SUSPECTS, "this name is for events that end their processes: choose another");
     for mistake in &route.mistakes {
         add_if(true, mistake);
     }

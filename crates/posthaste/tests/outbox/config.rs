@@ -50,7 +50,7 @@ fn every_default_is_the_documented_one() {
     assert_eq!((config.name.as_str(), config.mode), ("outbox", Mode::SingleNode));
     assert_eq!((config.workers, config.retry, config.lease), (None, None, None), "left to the mode");
     assert_eq!((config.queue.hot, config.queue.cold), (1000, 1000));
-    assert_eq!((config.queue.bytes, config.queue.fairness), (67_108_864, Fairness::Weighted));
+    assert_eq!((config.queue.bytes, config.queue.fairness), (33_554_432, Fairness::Weighted));
     assert_eq!((config.poller.interval, config.poller.busy_interval), (secs(5), None));
     assert_eq!((config.poller.batch, config.poller.skip_recent), (50, Duration::ZERO));
     assert_eq!((config.purge.on_done, config.purge.age), (OnDone::Keep, None));
@@ -97,6 +97,7 @@ const FULL: &str = r#"
     store_timeout = "3s"
     drain = "1m"
     no_route_grace = "20m"
+    busy_grace = "2h"
     payload_bytes = 2097152
 
     [queue]
@@ -166,6 +167,7 @@ fn full() -> Config {
         store_timeout: secs(3),
         drain: secs(60),
         no_route_grace: Some(secs(1200)),
+        busy_grace: secs(7200),
         payload_bytes: 2_097_152,
     }
 }
@@ -284,6 +286,7 @@ fn all_wrong() -> Config {
         store_timeout: Duration::from_micros(999),
         drain: days(2),
         no_route_grace: None,
+        busy_grace: days(40_000),
         payload_bytes: 1 << 31,
     }
 }
@@ -312,6 +315,7 @@ fn every_problem_is_reported_at_once() {
         "publish_timeout",
         "store_timeout",
         "drain",
+        "busy_grace",
         "payload_bytes",
     ];
     let mut settings = wrong(&all_wrong());
@@ -324,7 +328,7 @@ fn every_problem_is_reported_at_once() {
 fn report_names_every_setting_and_what_to_do() {
     let error = all_wrong().validate().expect_err("all wrong");
     let text = error.to_string();
-    assert!(text.starts_with("the configuration has 22 problems\n"), "{text}");
+    assert!(text.starts_with("the configuration has 23 problems\n"), "{text}");
     for problem in &error.problems {
         assert!(text.contains(&format!("\n  {}: {}", problem.setting, problem.advice)), "{text}");
     }
@@ -392,7 +396,12 @@ fn retries_have_bounds() {
     }
     bounds("retry.max_attempts", |c, n| policy(c).max_attempts = n, &[1, u32::MAX], &[0]);
     let base = |c: &mut Config, d| policy(c).base_delay = d;
-    bounds("retry.base_delay", base, &[Duration::ZERO, secs(60)], &[millis(60_001), Duration::MAX]);
+    bounds(
+        "retry.base_delay",
+        base,
+        &[millis(1), secs(60)],
+        &[Duration::ZERO, millis(60_001), Duration::MAX],
+    );
     let max = |c: &mut Config, d| policy(c).max_delay = d;
     bounds("retry.max_delay", max, &[millis(200), days(365)], &[days(365) + millis(1), Duration::MAX]);
     let (nan, infinite) = (f64::NAN, f64::INFINITY);
@@ -411,7 +420,31 @@ fn names_have_bounds() {
     let too_long = Config { name: "ü".repeat(65), ..Config::default() };
     assert_eq!(wrong(&too_long), ["name"]);
     let prefix = |c: &mut Config, s: &str| s.clone_into(&mut c.metrics.prefix);
-    bounds("metrics.prefix", prefix, &["a", "shop.out_box2"], &["", "1a", "_a", ".a", "a-b", "a b", "aü"]);
+    let bad = ["", "1a", "_a", ".a", "a-b", "a b", "aü", "outbox.", "a..b"];
+    bounds("metrics.prefix", prefix, &["a", "shop.out_box2"], &bad);
+}
+
+/// Nothing polls and nothing queues where nothing is delivered: a file that says otherwise is mistaken.
+#[test]
+fn writer_only_refuses_what_only_an_engine_needs() {
+    let poller = PollerConfig { batch: 7, ..PollerConfig::default() };
+    let queue = QueueConfig { hot: 7, ..QueueConfig::default() };
+    assert_eq!(wrong(&Config { poller, queue, ..plain(Mode::WriterOnly) }), ["poller", "queue"]);
+    let config = plain(Mode::WriterOnly);
+    let builder = Outbox::from_config(MemoryStore::new(), config, Routes::new());
+    let error = builder
+        .interceptor(posthaste::interceptor::before(|_| Ok(())))
+        .build()
+        .expect_err("nothing is dispatched");
+    assert!(error.to_string().contains("leave out interceptors"), "{error}");
+}
+
+#[test]
+fn routes_whose_names_could_be_taken_for_each_other_have_different_names() {
+    let one = Route::event("c").aggregate("a:b").deliver_to(Recorder::new());
+    let other = Route::event("b:c").aggregate("a").deliver_to(Recorder::new());
+    let routes = Routes::new().add(one).add(other);
+    assert!(Outbox::single_node(MemoryStore::new(), routes).build().is_ok());
 }
 
 #[test]
@@ -580,6 +613,7 @@ fn extremes_are_refused_without_a_panic() {
                 store_timeout: duration,
                 drain: duration,
                 no_route_grace: Some(duration),
+                busy_grace: duration,
                 payload_bytes: size,
             };
             assert!(wrong(&config).len() > 15, "{:?}", config.validate());

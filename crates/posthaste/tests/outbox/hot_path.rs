@@ -50,7 +50,9 @@ async fn rows_are_born_leased_while_the_engine_runs() {
 
     let receipt = insert_and_commit(&store.memory, &outbox, event("Made")).await;
     let born = row(&store.memory, &only_id(&receipt));
-    assert!(born.locked_by.is_some_and(|owner| owner.starts_with("outbox#")));
+    let owner = born.locked_by.expect("leased");
+    let pid = format!(":{}#", std::process::id());
+    assert!(owner.starts_with("outbox@") && owner.contains(&pid), "operators see who holds it: {owner}");
     assert_eq!(born.available_at.since(born.inserted_at), HOT_LEASE);
     assert_eq!(born.lost_leases, 0);
 }

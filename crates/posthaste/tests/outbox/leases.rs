@@ -250,7 +250,7 @@ async fn event_that_kills_its_owner_twenty_times_is_dead() {
     while status(&store, &id) == Status::New {
         let slow = Gated::new();
         let outbox = node(&FaultyStore::on(&store), &slow);
-        eventually(LEASE * 2, || slow.gate.entered() == 1 || status(&store, &id) == Status::Dead).await;
+        eventually(LEASE * 20, || slow.gate.entered() == 1 || status(&store, &id) == Status::Dead).await;
         crashes += slow.gate.entered();
         drop(outbox);
     }

@@ -3,6 +3,7 @@
 
 mod acceptance;
 mod breaker;
+mod busy;
 mod config;
 mod derive;
 mod event;
@@ -13,10 +14,13 @@ mod memory_conformance;
 mod memory_engine;
 mod memory_tx;
 mod memory_writer_conformance;
+mod nodes;
 mod ordered;
 mod outcomes;
 mod properties;
 mod races;
 mod routes;
+mod sizes;
 mod support;
+mod suspects;
 mod threads;

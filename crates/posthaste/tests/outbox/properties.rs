@@ -296,7 +296,7 @@ proptest! {
             made().aggregate_id(&name),
             made().tenant_id(&*name),
             made().topic(&*name),
-            made().bytes(&*name, "x"),
+            Event::builder("Made").bytes(&*name, "x"),
         ] {
             let error = builder.build().expect_err("a control character");
             let told = matches!(error, EventError::ControlCharacter { character, .. } if character == control);

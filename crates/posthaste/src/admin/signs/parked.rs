@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Signs, counted, for_so_long};
 use crate::admin::Finding;
 use crate::admin::words::quoted;
-use crate::route::{NO_ROUTE, parked_for};
+use crate::route::{NO_ROUTE, SUSPECTS, parked_for};
 use crate::time::Timestamp;
 
 /// Events that wait for one route.
@@ -63,6 +63,14 @@ fn finding(route: &str, parked: &ParkedRoute, now: Timestamp) -> Finding {
             "no-route",
             format!("events that no route takes: {waiting}{age}{reason}"),
             "add a route for their types: after the grace for events without a route they are DEAD",
+        );
+    }
+    if route == SUSPECTS {
+        return Finding::warning(
+            "suspect-events",
+            format!("events whose processes died again and again: {waiting}{age}{reason}"),
+            "each is delivered with nothing else beside it; see why engines end without a stop: their logs, memory \
+             limits and kill signals",
         );
     }
     Finding::note(

@@ -1,0 +1,112 @@
+//! The event that may be what kills its owners, delivered with nothing else beside it.
+//!
+//! Whatever is held when a process dies has lost a lease, and only one of those events can be to
+//! blame. So claims count lost leases no further than [`SUSPECT_AFTER`]. A row that has so many is a
+//! *suspect*: from then on each start of its delivery is counted in the store before it begins,
+//! one suspect at a time, after everything else has ended. At [`MAX_LOST_LEASES`] it is DEAD.
+//!
+//! A process that dies for another reason, again and again, kills no event: the nearer a suspect
+//! is to its end, the longer its engine must have lived before it begins.
+//!
+//! [`MAX_LOST_LEASES`]: crate::store::MAX_LOST_LEASES
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::queue::Item;
+use crate::store::SUSPECT_AFTER;
+
+/// How long an engine must have lived before it begins an event that has lost so many leases.
+pub(super) fn proving_time(lost_leases: u32, lease: Duration) -> Duration {
+    lease * (lost_leases + 1).saturating_sub(SUSPECT_AFTER)
+}
+
+/// The place for one suspect in a queue.
+#[derive(Debug, Default)]
+pub(super) struct Place {
+    state: State,
+    /// The others have their turn until then: a suspect that takes long does not follow another.
+    rest_until: Option<Instant>,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Empty,
+    Waiting {
+        item: Box<Item>,
+        not_before: Instant,
+        /// Since when nothing else is started, so that what runs can end.
+        blocking_since: Option<Instant>,
+    },
+    Running {
+        blocking_since: Instant,
+    },
+}
+
+/// What a worker that looks for work has to know about the suspect.
+#[derive(Debug)]
+pub(super) enum Turn {
+    /// It is begun now.
+    Begin(Box<Item>),
+    /// Nothing may be started: it runs, or waits for others to end.
+    Block,
+    /// Others may be started; it may begin at this instant, if there is one.
+    Others(Option<Instant>),
+}
+
+impl Place {
+    /// Whether a suspect may come in.
+    pub(super) fn is_free(&self, now: Instant) -> bool {
+        matches!(self.state, State::Empty) && self.rest_until.is_none_or(|until| until <= now)
+    }
+
+    pub(super) fn put(&mut self, item: Item, not_before: Instant) {
+        self.state = State::Waiting { item: Box::new(item), not_before, blocking_since: None };
+    }
+
+    /// `idle`: nothing else runs, nor has to come first.
+    pub(super) fn turn(&mut self, now: Instant, idle: bool) -> Turn {
+        match &mut self.state {
+            State::Empty => Turn::Others(None),
+            State::Running { .. } => Turn::Block,
+            State::Waiting { not_before, .. } if *not_before > now => Turn::Others(Some(*not_before)),
+            State::Waiting { blocking_since, .. } => {
+                let blocking_since = *blocking_since.get_or_insert(now);
+                if !idle {
+                    return Turn::Block;
+                }
+                match std::mem::replace(&mut self.state, State::Running { blocking_since }) {
+                    State::Waiting { item, .. } => Turn::Begin(item),
+                    _ => Turn::Block,
+                }
+            }
+        }
+    }
+
+    /// A delivery has ended. If it was the suspect's, the others have their turn for as long as it
+    /// kept them waiting; returns until when.
+    pub(super) fn ended(&mut self, now: Instant) -> Option<Instant> {
+        let State::Running { blocking_since } = self.state else { return None };
+        self.state = State::Empty;
+        self.rest_until = Some(now + now.duration_since(blocking_since));
+        self.rest_until
+    }
+
+    /// Whether a suspect waits for others to end.
+    pub(super) fn is_blocking(&self) -> bool {
+        matches!(self.state, State::Waiting { blocking_since: Some(_), .. })
+    }
+
+    /// Takes a suspect out that has not begun.
+    pub(super) fn take(&mut self) -> Option<Item> {
+        match std::mem::take(&mut self.state) {
+            State::Waiting { item, .. } => Some(*item),
+            state => {
+                self.state = state;
+                None
+            }
+        }
+    }
+}

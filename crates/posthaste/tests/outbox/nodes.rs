@@ -1,0 +1,132 @@
+//! Several engines on one store, of which not all can do everything.
+
+use posthaste::admin::{Admin as _, Filter};
+use posthaste::store::{Park, Store as _};
+use posthaste::{Delivery, MemoryStore, Outbox, Outcome, Recorder, Route, Routes, Status};
+use tokio::time::sleep;
+
+use crate::support::*;
+
+fn two_routes(first: &Recorder, second: &Recorder) -> Routes {
+    let first = Route::event("First").deliver_to(first.clone());
+    Routes::new().add(first).add(Route::event("Second").deliver_to(second.clone()))
+}
+
+/// Its zone, its DNS, its certificate: one node alone cannot reach a destination.
+#[tokio::test(start_paused = true)]
+async fn events_that_one_node_cannot_deliver_are_delivered_by_another_soon() {
+    let store = MemoryStore::new();
+    let unreachable = Recorder::with(|_| Outcome::no_connection("no route to host"));
+    let (first, second) = (Recorder::new(), Recorder::new());
+    let node = |routes| {
+        let builder = Outbox::multi_node(FaultyStore::on(&store), routes, secs(30));
+        builder.poll_interval(secs(1)).start().expect("start")
+    };
+    let cut_off = node(two_routes(&unreachable, &second));
+    let healthy = node(two_routes(&first, &second));
+    for round in 1..=5 {
+        insert_foreign(&store, "First", 100);
+        insert_foreign(&store, "Second", 100);
+        eventually(secs(10), || first.count() == 100 * round).await;
+        eventually(secs(10), || count_in(&store, Status::Done) == 200 * round).await;
+    }
+    drop((cut_off, healthy));
+}
+
+/// Rows that wait for a route which no engine has any more come back when an engine starts.
+#[tokio::test(start_paused = true)]
+async fn events_parked_for_a_route_that_was_renamed_come_back() {
+    let store = MemoryStore::new();
+    let down = Recorder::with(|_| Outcome::no_connection("connection refused"));
+    // With an open route beside it: while all are closed nothing is claimed that would have to be parked.
+    let other = || Route::event("Other").deliver_to(Recorder::new());
+    let old = Routes::new().add(Route::event("Made").name("old").deliver_to(down)).add(other());
+    let before = Outbox::multi_node(FaultyStore::on(&store), old, secs(30)).start().expect("start");
+    insert_foreign(&store, "Made", 1000);
+    eventually(secs(60), || store.rows().iter().filter(|row| row.parked.is_some()).count() > 900).await;
+    before.shutdown().await;
+
+    let recorder = Recorder::new();
+    let new = Routes::new().add(Route::event("Made").name("new").deliver_to(recorder.clone())).add(other());
+    let outbox = Outbox::multi_node(FaultyStore::on(&store), new, secs(30)).start().expect("start");
+    eventually(secs(60), || recorder.count() == 1000).await;
+    drop(outbox);
+}
+
+/// A large backlog of a closed route waits out of the way, and not for five minutes only.
+#[tokio::test(start_paused = true)]
+async fn parked_backlog_does_not_come_round_in_front_of_healthy_routes() {
+    let store = FaultyStore::new();
+    let down = Recorder::with(|_| Outcome::no_connection("connection refused"));
+    let healthy = Recorder::new();
+    let builder = Outbox::multi_node(store.clone(), two_routes(&down, &healthy), secs(30));
+    let outbox = builder.poll_interval(millis(250)).poll_batch(500).start().expect("start");
+    insert_foreign(&store.memory, "First", 20_000);
+    let parked = || store.memory.rows().iter().filter(|row| row.parked.is_some()).count();
+    eventually(secs(60), || parked() >= 19_990).await;
+    let (parks, mut written) = (store.count(Call::Park), 0);
+    for _ in 0..40 {
+        written += insert_foreign(&store.memory, "Second", 10).len();
+        eventually(secs(2), || healthy.count() == written).await;
+        sleep(secs(60)).await;
+    }
+    let parks = store.count(Call::Park) - parks;
+    assert!(parks < 100, "the backlog is not claimed and parked again and again: {parks}");
+    drop(outbox);
+}
+
+/// However many there are: the store knows since when each of them waits.
+#[tokio::test(start_paused = true)]
+async fn any_number_of_events_without_a_route_is_dead_after_the_grace() {
+    let store = MemoryStore::new();
+    insert_foreign(&store, "Unknown", 12_000);
+    let routes = Routes::new().handle("Known", async |_: Delivery| ());
+    let builder = Outbox::multi_node(FaultyStore::on(&store), routes, secs(30)).no_route_grace(secs(60));
+    let outbox = builder.poll_batch(500).start().expect("start");
+    sleep(secs(600)).await;
+    assert_eq!(store.count(&Filter::status(Status::Dead)).await.expect("count"), 12_000);
+    drop(outbox);
+}
+
+/// A process that restarts more often than the grace lasts knows of no earlier sight; the store does.
+#[tokio::test(start_paused = true)]
+async fn grace_of_events_without_a_route_goes_on_over_restarts() {
+    let store = MemoryStore::new();
+    let id = insert_foreign(&store, "Unknown", 1).remove(0);
+    for _ in 0..8 {
+        let routes = Routes::new().handle("Known", async |_: Delivery| ());
+        let builder = Outbox::multi_node(FaultyStore::on(&store), routes, secs(30));
+        let outbox = builder.no_route_grace(secs(300)).start().expect("start");
+        sleep(secs(60)).await;
+        outbox.shutdown().await;
+    }
+    assert_eq!(status(&store, &id), Status::Dead);
+}
+
+/// The park of one engine is the work of another, whoever made it.
+#[tokio::test(start_paused = true)]
+async fn rows_that_any_engine_parked_for_an_open_route_come_back() {
+    let store = MemoryStore::new();
+    insert_foreign(&store, "Made", 10);
+    let owner = posthaste::store::Owner::random("another engine");
+    let claim = posthaste::store::Claim {
+        owner: &owner,
+        token: posthaste::store::LeaseToken::random(),
+        lease: secs(30),
+        limit: 10,
+        max_bytes: usize::MAX,
+        order: posthaste::store::ClaimOrder::Due,
+        skip_recent: secs(0),
+        now: None,
+    };
+    let claimed = store.claim(&claim).await.expect("claim");
+    let recorder = Recorder::new();
+    let routes = Routes::new().add(Route::event("Made").name("mail").deliver_to(recorder.clone()));
+    let outbox = Outbox::multi_node(FaultyStore::on(&store), routes, secs(30)).start().expect("start");
+    sleep(secs(60)).await;
+    let leases: Vec<_> = claimed.events.into_iter().map(|leased| leased.lease).collect();
+    let park = Park { owner: &owner, leases: &leases, route: "mail", duration: HOUR, now: None };
+    assert_eq!(store.park(&park).await.expect("park"), 0, "its leases lapsed and the engine took over");
+    eventually(secs(10), || recorder.count() == 10).await;
+    drop(outbox);
+}

@@ -1,0 +1,94 @@
+//! Large events: they are bounded in bytes, and small ones do not starve them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use posthaste::config::QueueConfig;
+use posthaste::memory::RawRow;
+use posthaste::{Delivery, Destination, MemoryStore, Outbox, Outcome, Profile, Route, Routes, Status};
+use tokio::time::sleep;
+
+use crate::support::*;
+
+const MIB: usize = 1024 * 1024;
+
+/// Counts the bytes that it has in its hands.
+#[derive(Clone, Default)]
+struct Weighing {
+    now: Arc<AtomicUsize>,
+    most: Arc<AtomicUsize>,
+    largest_batch: Arc<AtomicUsize>,
+    taken: Arc<AtomicUsize>,
+}
+
+#[async_trait]
+impl Destination for Weighing {
+    async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
+        let bytes: usize = batch.iter().map(|delivery| delivery.payload().len()).sum();
+        let now = self.now.fetch_add(bytes, Ordering::SeqCst) + bytes;
+        self.most.fetch_max(now, Ordering::SeqCst);
+        self.largest_batch.fetch_max(bytes, Ordering::SeqCst);
+        sleep(millis(20)).await;
+        self.now.fetch_sub(bytes, Ordering::SeqCst);
+        self.taken.fetch_add(batch.len(), Ordering::SeqCst);
+        batch.iter().map(|_| Outcome::Done).collect()
+    }
+
+    fn profile(&self) -> Profile {
+        Profile::publisher(100)
+    }
+}
+
+fn insert_large(store: &MemoryStore, bytes: usize) {
+    let payload = Some(vec![b' '; bytes].into());
+    store.insert_raw(RawRow { event_type: "Made".to_owned(), payload, ..RawRow::default() }).expect("new");
+}
+
+fn start(store: &MemoryStore, destination: &Weighing, queue: QueueConfig) -> Outbox {
+    let routes = Routes::new().add(Route::event("Made").deliver_to(destination.clone()));
+    let builder = Outbox::multi_node(FaultyStore::on(store), routes, secs(30)).queue(queue);
+    builder.poll_interval(millis(50)).poll_batch(500).start().expect("start")
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_delivered_at_once_is_bounded_in_bytes() {
+    let (store, weighing) = (MemoryStore::new(), Weighing::default());
+    (0..200).for_each(|_| insert_large(&store, MIB));
+    let outbox = start(&store, &weighing, QueueConfig { bytes: 8 * MIB, ..QueueConfig::default() });
+    eventually(secs(60), || weighing.taken.load(Ordering::SeqCst) == 200).await;
+    assert!(weighing.most.load(Ordering::SeqCst) <= 9 * MIB, "{:?}", weighing.most);
+    assert!(weighing.largest_batch.load(Ordering::SeqCst) <= 4 * MIB, "{:?}", weighing.largest_batch);
+    drop(outbox);
+}
+
+#[tokio::test(start_paused = true)]
+async fn claims_that_bytes_ended_follow_each_other_at_once() {
+    let (store, weighing) = (MemoryStore::new(), Weighing::default());
+    (0..100).for_each(|_| insert_large(&store, 3 * MIB));
+    let routes = Routes::new().add(Route::event("Made").deliver_to(weighing.clone()));
+    let builder = Outbox::multi_node(FaultyStore::on(&store).without_wake(), routes, secs(30));
+    let outbox = builder.poll_interval(HOUR / 2).poll_batch(500).start().expect("start");
+    eventually(secs(60), || weighing.taken.load(Ordering::SeqCst) == 100).await;
+    drop(outbox);
+}
+
+/// An event that is larger than what is free waits for its turn, not for a quiet hour.
+#[tokio::test(start_paused = true)]
+async fn large_event_is_delivered_under_steady_traffic_of_small_ones() {
+    let (store, weighing) = (MemoryStore::new(), Weighing::default());
+    let queue = QueueConfig { bytes: 2 * MIB, ..QueueConfig::default() };
+    let outbox = start(&store, &weighing, queue);
+    (0..500).for_each(|_| insert_large(&store, 10_000));
+    insert_large(&store, 3 * MIB);
+    let large = store.rows().pop().expect("the large one").id;
+    for _ in 0..200 {
+        (0..100).for_each(|_| insert_large(&store, 10_000));
+        sleep(millis(50)).await;
+        if status(&store, &large) == Status::Done {
+            break;
+        }
+    }
+    assert_eq!(status(&store, &large), Status::Done);
+    drop(outbox);
+}

@@ -1,0 +1,201 @@
+//! Events that end the process that delivers them, and processes that end for other reasons.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use posthaste::store::{MAX_LOST_LEASES, SUSPECT_AFTER};
+use posthaste::{
+    Delivery, Destination, MemoryStore, Outbox, Outcome, Profile, Recorder, Route, Routes, Status,
+};
+use tokio::time::sleep;
+
+use crate::support::*;
+
+const LEASE: std::time::Duration = secs(3);
+
+/// Takes a while for each event, and a poison event ends the process: the test drops the engine then.
+#[derive(Clone)]
+struct Process {
+    taken: Recorder,
+    dying: Arc<AtomicBool>,
+}
+
+impl Process {
+    fn new(taken: &Recorder) -> Self {
+        Self { taken: taken.clone(), dying: Arc::default() }
+    }
+
+    fn is_dying(&self) -> bool {
+        self.dying.load(Ordering::SeqCst)
+    }
+}
+
+#[async_trait]
+impl Destination for Process {
+    async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
+        if batch[0].event_type() == "Poison" {
+            self.dying.store(true, Ordering::SeqCst);
+        }
+        if self.is_dying() {
+            std::future::pending::<()>().await;
+        }
+        sleep(millis(20)).await;
+        self.taken.deliver(batch).await
+    }
+
+    fn profile(&self) -> Profile {
+        Profile::HANDLER
+    }
+}
+
+fn start(store: &MemoryStore, process: &Process) -> Outbox {
+    let route = |event_type: &str| Route::event(event_type.to_owned()).deliver_to(process.clone());
+    let routes = Routes::new().add(route("Made")).add(route("Poison"));
+    let builder = Outbox::multi_node(FaultyStore::on(store), routes, LEASE);
+    builder.poll_interval(millis(100)).poll_batch(500).start().expect("start")
+}
+
+/// Keeps so many processes running, each restarted when it dies, until nothing is pending.
+async fn supervise(store: &MemoryStore, taken: &Recorder, processes: usize) -> usize {
+    let begin = || {
+        let process = Process::new(taken);
+        (start(store, &process), process)
+    };
+    let mut running: Vec<_> = (0..processes).map(|_| begin()).collect();
+    let mut deaths = 0;
+    while store.rows().iter().any(|row| row.status.is_pending()) {
+        sleep(millis(10)).await;
+        for slot in &mut running {
+            if slot.1.is_dying() {
+                deaths += 1;
+                *slot = begin();
+            }
+        }
+        assert!(deaths <= 100, "the poison lives on");
+    }
+    deaths
+}
+
+async fn poison_dies_alone(processes: usize) {
+    let (store, taken) = (MemoryStore::new(), Recorder::new());
+    let mut healthy = insert_foreign(&store, "Made", 100);
+    let poison = insert_foreign(&store, "Poison", 1).remove(0);
+    healthy.extend(insert_foreign(&store, "Made", 100));
+    let deaths = supervise(&store, &taken, processes).await;
+    let dead: Vec<_> = store.rows().into_iter().filter(|row| row.status == Status::Dead).collect();
+    assert_eq!(dead.iter().map(|row| &row.id).collect::<Vec<_>>(), [&poison]);
+    assert_eq!(dead[0].last_error.as_deref(), Some("its owner died 20 times"));
+    assert_eq!((dead[0].lost_leases, dead[0].attempts), (MAX_LOST_LEASES, 0));
+    assert_eq!(deaths, MAX_LOST_LEASES as usize);
+    assert_eq!(count_in(&store, Status::Done), healthy.len(), "every other event was delivered");
+}
+
+#[tokio::test(start_paused = true)]
+async fn event_that_kills_its_process_dies_and_none_that_was_held_beside_it() {
+    poison_dies_alone(1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn event_that_kills_its_process_dies_alone_with_two_processes() {
+    poison_dies_alone(2).await;
+}
+
+/// Whatever else ends a process again and again, its events wait for one that lives.
+#[tokio::test(start_paused = true)]
+async fn crash_loop_kills_no_event_however_long_it_lasts() {
+    let store = MemoryStore::new();
+    insert_foreign(&store, "Made", 300);
+    for _ in 0..200 {
+        let (door, slow) = (FaultyStore::on(&store), Gated::new());
+        let routes = Routes::new().add(Route::event("Made").deliver_to(slow));
+        let builder = Outbox::multi_node(door, routes, secs(1)).poll_interval(millis(100)).poll_batch(500);
+        let outbox = builder.start().expect("start");
+        // Between one and two leases: long enough to take over what the one before it held.
+        sleep(millis(1000 + fastrand::u64(0..1000))).await;
+        drop(outbox);
+    }
+    let rows = store.rows();
+    assert!(rows.iter().any(|row| row.lost_leases >= SUSPECT_AFTER), "they lost many leases");
+    assert!(rows.iter().all(|row| row.status == Status::New && row.attempts == 0), "and none died");
+
+    let recorder = Recorder::new();
+    let outbox = start(&store, &Process::new(&recorder));
+    eventually(HOUR, || count_in(&store, Status::Done) == 300).await;
+    drop(outbox);
+}
+
+/// A suspect that takes long is not in the way of all others for good.
+#[tokio::test(start_paused = true)]
+async fn suspects_leave_every_other_event_its_turn() {
+    let store = MemoryStore::new();
+    insert_foreign(&store, "Slow", 5);
+    for _ in 0..=SUSPECT_AFTER {
+        let routes = Routes::new().handle("Slow", async |_: Delivery| std::future::pending::<()>().await);
+        let builder = Outbox::multi_node(FaultyStore::on(&store), routes, secs(1));
+        let outbox = builder.poll_interval(millis(100)).poll_batch(500).start().expect("start");
+        sleep(millis(1500)).await;
+        drop(outbox);
+    }
+    assert!(store.rows().iter().all(|row| row.lost_leases >= SUSPECT_AFTER));
+    let (recorder, routes) = (Recorder::new(), Routes::new());
+    let routes = routes.handle("Slow", async |_: Delivery| sleep(secs(10)).await);
+    let routes = routes.add(Route::event("Made").deliver_to(recorder.clone()));
+    let builder = Outbox::multi_node(FaultyStore::on(&store), routes, secs(1)).poll_interval(millis(100));
+    let outbox = builder.start().expect("start");
+    sleep(secs(5)).await;
+    for n in 1..=5 {
+        insert_foreign(&store, "Made", 20);
+        eventually(secs(30), || recorder.count() == 20 * n).await;
+    }
+    eventually(secs(300), || count_in(&store, Status::Done) == 105).await;
+    drop(outbox);
+}
+
+/// A start that the store could not count must not happen: it could go on for ever.
+#[tokio::test(start_paused = true)]
+async fn suspect_is_not_begun_while_its_start_cannot_be_counted() {
+    let store = MemoryStore::new();
+    insert_foreign(&store, "Made", 1);
+    for _ in 0..=SUSPECT_AFTER {
+        let slow = Gated::new();
+        let outbox = start_gated(&FaultyStore::on(&store), &slow);
+        eventually(secs(30), || slow.gate.entered() == 1).await;
+        drop(outbox);
+    }
+    let (door, slow) = (FaultyStore::on(&store), Gated::new());
+    door.break_call(Call::Renew, Fault::Fail);
+    let outbox = start_gated(&door, &slow);
+    sleep(secs(60)).await;
+    assert_eq!(slow.gate.entered(), 0, "it waits");
+    door.mend(Call::Renew);
+    eventually(secs(60), || slow.gate.entered() == 1).await;
+    drop(outbox);
+}
+
+fn start_gated(door: &FaultyStore, slow: &Gated) -> Outbox {
+    let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
+    Outbox::multi_node(door.clone(), routes, LEASE).poll_interval(millis(100)).start().expect("start")
+}
+
+/// In strict order what comes behind a suspect waits for it.
+#[tokio::test(start_paused = true)]
+async fn nothing_overtakes_a_suspect_in_strict_order() {
+    let store = MemoryStore::new();
+    let ids = insert_foreign(&store, "Made", 5);
+    for _ in 0..=SUSPECT_AFTER {
+        let slow = Gated::new();
+        let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
+        let builder = Outbox::ordered(FaultyStore::on(&store), routes).poll_interval(millis(100));
+        let outbox = builder.start().expect("start");
+        eventually(secs(60), || slow.gate.entered() == 1).await;
+        drop(outbox);
+    }
+    let recorder = Recorder::new();
+    let routes = Routes::new().add(Route::event("Made").deliver_to(recorder.clone()));
+    let builder = Outbox::ordered(FaultyStore::on(&store), routes).poll_interval(millis(100));
+    let outbox = builder.start().expect("start");
+    eventually(HOUR, || recorder.count() == 5).await;
+    assert_eq!(recorder.ids(), ids);
+    drop(outbox);
+}
