@@ -27,7 +27,6 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -56,19 +55,6 @@ pub(crate) struct Api {
     pub(crate) stopping: CancellationToken,
 }
 
-/// Every route of the listener. Those who follow are sent away when `stop` is cancelled.
-pub(crate) fn router(api: Arc<Api>, stop: CancellationToken) -> Router {
-    routes::router(Arc::new(Shared {
-        access: access::Access::new(&api.tokens),
-        readiness: health::Readiness::default(),
-        requests: Arc::new(Semaphore::new(REQUESTS)),
-        followers: Arc::new(Semaphore::new(FOLLOWERS)),
-        document: openapi::document().to_string(),
-        api,
-        stop,
-    }))
-}
-
 /// What all requests share.
 #[derive(Debug)]
 struct Shared {
@@ -80,4 +66,19 @@ struct Shared {
     /// The OpenAPI document.
     document: String,
     stop: CancellationToken,
+}
+
+impl Shared {
+    /// Those who follow are sent away when `stop` is cancelled.
+    fn new(api: Arc<Api>, stop: CancellationToken) -> Self {
+        Self {
+            access: access::Access::new(&api.tokens),
+            readiness: health::Readiness::default(),
+            requests: Arc::new(Semaphore::new(REQUESTS)),
+            followers: Arc::new(Semaphore::new(FOLLOWERS)),
+            document: openapi::document().to_string(),
+            api,
+            stop,
+        }
+    }
 }

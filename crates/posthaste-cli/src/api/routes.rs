@@ -318,7 +318,7 @@ pub(super) static ROUTES: &[Route] = &[
             TENANT,
             Field::new(
                 "outcome",
-                Kind::Choice(&["done", "retry", "deferred", "dead", "unreachable"]),
+                Kind::Choice(&["done", "retry", "deferred", "dead", "unreachable", "busy"]),
                 "Only deliveries that ended so",
             ),
         ],
@@ -330,16 +330,31 @@ pub(super) static ROUTES: &[Route] = &[
 
 /// The router of the table.
 pub(super) fn router(shared: Arc<Shared>) -> Router {
+    let nowhere = shared.clone();
+    let router = serving(&shared, |_| true).fallback(move |request| nothing_here(nowhere, request));
+    finished(router, shared)
+}
+
+/// What probes ask for, for connections that found every other place taken.
+pub(super) fn probes(shared: Arc<Shared>) -> Router {
+    let router = serving(&shared, |route| route.path.starts_with("/health/")).fallback(no_place);
+    finished(router, shared)
+}
+
+/// The routes of the table that are wanted.
+fn serving(shared: &Arc<Shared>, is_wanted: fn(&Route) -> bool) -> Router {
     let mut router = Router::new();
-    for route in ROUTES {
+    for route in ROUTES.iter().filter(|route| is_wanted(route)) {
         let shared = shared.clone();
         let handler = move |request: Request| answer(shared, route, request);
         router = router.route(route.path, on(route.filter(), handler));
     }
-    let (nowhere, otherwise) = (shared.clone(), shared);
     router
-        .fallback(move |request| nothing_here(nowhere, request))
-        .method_not_allowed_fallback(move |request| no_such_method(otherwise, request))
+}
+
+fn finished(router: Router, shared: Arc<Shared>) -> Router {
+    router
+        .method_not_allowed_fallback(move |request| no_such_method(shared, request))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(axum::middleware::map_response(guarded))
 }
@@ -358,6 +373,11 @@ impl Route {
 async fn nothing_here(shared: Arc<Shared>, request: Request) -> Response {
     let refusal = Refusal::not_found("there is nothing here", "see /openapi.json for what there is");
     shared.access.refuse(&request, refusal).into_response()
+}
+
+async fn no_place() -> Response {
+    let advice = "close some, or ask again when others have ended";
+    Refusal::unavailable("the relay has as many connections as it takes", advice).into_response()
 }
 
 async fn no_such_method(shared: Arc<Shared>, request: Request) -> Response {

@@ -1,4 +1,4 @@
-//! Listens: connections are bounded, and a stop lets requests end.
+//! Listens: connections are bounded, probes have places of their own, and a stop lets requests end.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -15,13 +15,23 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 
-use super::{Api, router};
+use super::{Api, Shared, routes};
 
-/// Connections at the same time; others wait to be accepted.
+/// Connections at the same time.
 const CONNECTIONS: usize = 256;
 
-/// Of them from one address: whoever takes all that they can get leaves places for the probes of others.
+/// Of them from one address.
 const PER_PEER: usize = 64;
+
+/// Connections beyond those, which get `/health/…` alone, so that clients that hold every other place do not make
+/// a supervisor restart the relay. When these are taken as well, others wait to be accepted.
+const PROBES: usize = 32;
+
+/// Of them from one address.
+const PROBES_PER_PEER: usize = 8;
+
+/// A probe is one short request. A connection in a probe's place that sends none for so long is closed.
+const PROBE_IDLE: Duration = Duration::from_secs(2);
 
 /// A connection is closed after this if it says nothing, or takes nothing of what it is told.
 const IDLE: Duration = Duration::from_secs(30);
@@ -45,11 +55,11 @@ pub(super) async fn serve_patiently(
     idle: Duration,
 ) {
     let stop = CancellationToken::new();
-    let router = router(api, stop.clone());
+    let doors = Doors::new(Arc::new(Shared::new(api, stop.clone())), idle);
     let connections = GracefulShutdown::new();
     tokio::select! {
         () = shutdown => {}
-        () = accept(&listener, &router, &connections, idle) => {}
+        () = accept(&listener, &doors, &connections) => {}
     }
     drop(listener);
     stop.cancel();
@@ -57,16 +67,14 @@ pub(super) async fn serve_patiently(
     let _ = tokio::time::timeout(LAST_ANSWERS, connections.shutdown()).await;
 }
 
-async fn accept(listener: &TcpListener, router: &Router, connections: &GracefulShutdown, idle: Duration) {
-    let (places, peers) = (Arc::new(Semaphore::new(CONNECTIONS)), Peers::default());
-    // It is never closed.
-    while let Ok(place) = places.clone().acquire_owned().await {
+async fn accept(listener: &TcpListener, doors: &Doors, connections: &GracefulShutdown) {
+    loop {
+        doors.probes.places.wait_for_one().await;
         match listener.accept().await {
             Ok((stream, peer)) => {
-                // Otherwise it is closed at once.
-                if let Some(seat) = peers.seat(peer.ip()) {
-                    let taken = (place, seat);
-                    tokio::spawn(connection(stream, router.clone(), connections.watcher(), idle, taken));
+                // An address that has every place that it can get is closed immediately.
+                if let Some((door, place)) = doors.admit(peer.ip()) {
+                    tokio::spawn(connection(stream, door.clone(), connections.watcher(), place));
                 }
             }
             Err(error) => {
@@ -78,50 +86,101 @@ async fn accept(listener: &TcpListener, router: &Router, connections: &GracefulS
 }
 
 /// What it has taken is free again when it has ended.
-async fn connection(
-    stream: TcpStream,
-    router: Router,
-    watcher: Watcher,
-    idle: Duration,
-    _taken: (OwnedSemaphorePermit, Seat),
-) {
+async fn connection(stream: TcpStream, door: Door, watcher: Watcher, _place: Place) {
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(idle);
+    http.timer(TokioTimer::new()).header_read_timeout(door.idle).keep_alive(door.keep_alive);
     let mut stream = TimeoutStream::new(stream);
     // Not for reading: those who follow only listen.
-    stream.set_write_timeout(Some(idle));
-    let connection = http.serve_connection(TokioIo::new(Box::pin(stream)), TowerToHyperService::new(router));
+    stream.set_write_timeout(Some(door.idle));
+    let service = TowerToHyperService::new(door.router);
+    let connection = http.serve_connection(TokioIo::new(Box::pin(stream)), service);
     // An error means that the other side broke the protocol or the connection.
     let _ = watcher.watch(connection).await;
 }
 
-/// How many connections each address has.
-#[derive(Clone, Debug, Default)]
-struct Peers(Arc<Mutex<HashMap<IpAddr, usize>>>);
+/// What a connection gets: everything while there is a place, and then the answers for probes.
+struct Doors {
+    all: Door,
+    probes: Door,
+}
 
-impl Peers {
-    /// A place for one more connection; none if this address has as many as it can get.
-    fn seat(&self, address: IpAddr) -> Option<Seat> {
-        let mut peers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+/// One of the two.
+#[derive(Clone)]
+struct Door {
+    router: Router,
+    places: Places,
+    idle: Duration,
+    keep_alive: bool,
+}
+
+impl Doors {
+    fn new(shared: Arc<Shared>, idle: Duration) -> Self {
+        let all = Door {
+            router: routes::router(Arc::clone(&shared)),
+            places: Places::new(CONNECTIONS, PER_PEER),
+            idle,
+            keep_alive: true,
+        };
+        let probes = Door {
+            router: routes::probes(shared),
+            places: Places::new(PROBES, PROBES_PER_PEER),
+            idle: PROBE_IDLE.min(idle),
+            keep_alive: false,
+        };
+        Self { all, probes }
+    }
+
+    fn admit(&self, address: IpAddr) -> Option<(&Door, Place)> {
+        let admitted = |door: &Door| door.places.take(address);
+        let all = admitted(&self.all).map(|place| (&self.all, place));
+        all.or_else(|| admitted(&self.probes).map(|place| (&self.probes, place)))
+    }
+}
+
+/// So many places for connections, some of them for each address.
+#[derive(Clone, Debug)]
+struct Places {
+    free: Arc<Semaphore>,
+    /// How many connections each address has.
+    peers: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    per_peer: usize,
+}
+
+impl Places {
+    fn new(most: usize, per_peer: usize) -> Self {
+        Self { free: Arc::new(Semaphore::new(most)), peers: Arc::default(), per_peer }
+    }
+
+    /// Returns when there is a place. One task alone takes places, so it is still there then.
+    async fn wait_for_one(&self) {
+        // It is never closed.
+        let _ = self.free.acquire().await;
+    }
+
+    /// A place for one more connection; none if all are taken, or all that this address can get.
+    fn take(&self, address: IpAddr) -> Option<Place> {
+        let permit = self.free.clone().try_acquire_owned().ok()?;
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         let taken = peers.entry(address).or_default();
-        if *taken >= PER_PEER {
+        if *taken >= self.per_peer {
             return None;
         }
         *taken += 1;
-        Some(Seat { peers: self.clone(), address })
+        Some(Place { _permit: permit, peers: Arc::clone(&self.peers), address })
     }
 }
 
 /// A place that is given back when it is dropped.
 #[derive(Debug)]
-struct Seat {
-    peers: Peers,
+struct Place {
+    _permit: OwnedSemaphorePermit,
+    peers: Arc<Mutex<HashMap<IpAddr, usize>>>,
     address: IpAddr,
 }
 
-impl Drop for Seat {
+impl Drop for Place {
     fn drop(&mut self) {
-        let mut peers = self.peers.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(taken) = peers.get_mut(&self.address) {
             *taken -= 1;
             if *taken == 0 {

@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-use crate::api::{Api, router};
+use crate::api::{Api, Shared, routes};
 use crate::config::{Role, TokenConfig};
 use crate::relay::served::Served;
 use crate::secret::Secret;
@@ -49,7 +49,7 @@ impl Kit {
         let served = served();
         served.opened(Arc::new(store.clone()), Arc::new(store.clone()));
         let stop = CancellationToken::new();
-        let router = router(api(served.clone(), tokens), stop.clone());
+        let router = router(api(served.clone(), tokens), &stop);
         Self { store, served, stop, router }
     }
 
@@ -63,7 +63,7 @@ impl Kit {
     /// Without tokens, over an outbox that may not be open.
     pub(super) fn of(served: Arc<Served>) -> Self {
         let stop = CancellationToken::new();
-        let router = router(api(served.clone(), Vec::new()), stop.clone());
+        let router = router(api(served.clone(), Vec::new()), &stop);
         Self { store: MemoryStore::new(), served, stop, router }
     }
 
@@ -130,6 +130,10 @@ pub(super) fn tokens() -> Vec<TokenConfig> {
     let token =
         |name: &str, role, token| TokenConfig { name: name.to_owned(), role, token: Secret::new(token) };
     vec![token("ann", Role::Viewer, VIEWER), token("bob", Role::Operator, OPERATOR)]
+}
+
+fn router(api: Arc<Api>, stop: &CancellationToken) -> Router {
+    routes::router(Arc::new(Shared::new(api, stop.clone())))
 }
 
 pub(super) fn served() -> Arc<Served> {

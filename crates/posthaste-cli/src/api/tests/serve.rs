@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Interest};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -85,28 +85,67 @@ async fn reader_that_takes_nothing_is_sent_away() {
     timeout(Duration::from_secs(20), gone).await.expect("it is sent away");
 }
 
+/// Of all routes, and of probes alone.
+const OPENAPI: &str = "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n";
+const LIVE: &str = "GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+/// The status of the answer, with the connection, which stays open if the other side leaves it so.
+async fn asked(running: &Running, from: [u8; 4], request: &str) -> (Option<u16>, BufReader<TcpStream>) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind((from, 0).into()).unwrap();
+    let mut stream = BufReader::new(socket.connect(running.address).await.unwrap());
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut head = String::new();
+    let read = timeout(Duration::from_secs(20), stream.read_line(&mut head)).await.expect("an answer");
+    let status = read.ok().and_then(|_| head.split(' ').nth(1)?.parse().ok());
+    (status, stream)
+}
+
+async fn status(running: &Running, from: [u8; 4], request: &str) -> Option<u16> {
+    asked(running, from, request).await.0
+}
+
 #[tokio::test]
 async fn one_address_cannot_take_all_places() {
     let running = running().await;
-    let request = "GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let mut greedy = Vec::new();
-    for _ in 0..70 {
-        let mut stream = connect(&running, request).await;
-        let mut head = String::new();
-        if stream.read_line(&mut head).await.is_ok_and(|bytes| bytes > 0) {
-            greedy.push(stream);
+    for _ in 0..64 {
+        let (status, stream) = asked(&running, [127, 0, 0, 1], OPENAPI).await;
+        assert_eq!(status, Some(200));
+        greedy.push(stream);
+    }
+    assert_eq!(status(&running, [127, 0, 0, 1], OPENAPI).await, Some(503));
+    assert_eq!(status(&running, [127, 0, 0, 2], OPENAPI).await, Some(200));
+    drop(greedy);
+    let served = async { while status(&running, [127, 0, 0, 1], OPENAPI).await != Some(200) {} };
+    timeout(Duration::from_secs(20), served).await.expect("places are given back");
+}
+
+/// Otherwise a supervisor restarts a relay that is well, because strangers hold its connections.
+#[tokio::test]
+async fn probes_are_answered_while_clients_hold_every_other_place() {
+    let running = running().await;
+    let mut held = Vec::new();
+    for client in 1..=4 {
+        for _ in 0..64 {
+            let (status, stream) = asked(&running, [127, 0, 0, client], LIVE).await;
+            assert_eq!(status, Some(200));
+            held.push(stream);
         }
     }
-    assert_eq!(greedy.len(), 64);
-    drop(greedy);
-    let served = async {
-        loop {
-            let mut head = String::new();
-            let mut stream = connect(&running, request).await;
-            if stream.read_line(&mut head).await.is_ok_and(|bytes| bytes > 0) {
-                break;
-            }
+    for from in [[127, 0, 0, 1], [127, 0, 0, 9]] {
+        for _ in 0..10 {
+            assert_eq!(status(&running, from, LIVE).await, Some(200), "{from:?}");
         }
-    };
-    timeout(Duration::from_secs(20), served).await.expect("places are given back");
+        assert_eq!(status(&running, from, OPENAPI).await, Some(503), "{from:?}");
+    }
+    // The same clients hold the places of probes, too, without a word: not for long.
+    for client in 1..=4 {
+        for _ in 0..8 {
+            let socket = TcpSocket::new_v4().unwrap();
+            socket.bind(([127, 0, 0, client], 0).into()).unwrap();
+            held.push(BufReader::new(socket.connect(running.address).await.unwrap()));
+        }
+    }
+    assert_eq!(status(&running, [127, 0, 0, 9], LIVE).await, Some(200));
 }

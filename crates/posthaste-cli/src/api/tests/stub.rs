@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use posthaste::admin::{
     AuditEntry, Backlog, BacklogBy, DeadGroup, Filter, Finding, Page, PageRequest, Replay, Stats, Tolerance,
 };
-use posthaste::store::{Claim, Claimed, Park, Purge, Release, Renew, Settle, Settled, Unpark, Wake};
+use posthaste::store::{Claim, Claimed, Lease, Park, Purge, Release, Renew, Settle, Settled, Unpark, Wake};
 use posthaste::{Admin, EventDetail, EventId, EventRow, Store, StoreError, Timestamp};
 use tokio::time::timeout;
 
@@ -113,7 +113,7 @@ impl Store for Stub {
     async fn settle(&self, _: &Settle<'_>) -> Result<Vec<Settled>, StoreError> {
         self.answer().await
     }
-    async fn renew(&self, _: &Renew<'_>) -> Result<Vec<EventId>, StoreError> {
+    async fn renew(&self, _: &Renew<'_>) -> Result<Vec<Lease>, StoreError> {
         self.answer().await
     }
     async fn release(&self, _: &Release<'_>) -> Result<u64, StoreError> {
