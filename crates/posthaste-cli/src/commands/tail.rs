@@ -13,7 +13,7 @@ use crate::relay::tail::TailLine;
 /// Follow a running relay: every delivery as it happens, without payloads
 ///
 /// JSON: one document per line: {"at", "id", "event_type", "aggregate_type", "aggregate_id", "tenant_id",
-/// "attempt", "outcome": "done|retry|deferred|dead|unreachable"}, or {"missed": how many lines were lost
+/// "attempt", "outcome": "done|retry|deferred|dead|unreachable|busy"}, or {"missed": how many lines were lost
 /// because this end was too slow}
 ///
 /// It tells what the destination answered. Whether a failed attempt was the last one, the store decides:
@@ -67,8 +67,8 @@ struct Wanted {
     #[arg(long, value_name = "ID")]
     tenant: Option<String>,
 
-    /// Only this outcome: done, retry, deferred, dead or unreachable
-    #[arg(long, value_parser = ["done", "retry", "deferred", "dead", "unreachable"])]
+    /// Only this outcome: done, retry, deferred, dead, unreachable or busy
+    #[arg(long, value_parser = ["done", "retry", "deferred", "dead", "unreachable", "busy"])]
     outcome: Option<String>,
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct TailLine {
     pub(crate) tenant_id: Option<String>,
     /// 1 for the first attempt.
     pub(crate) attempt: u32,
-    /// `done`, `retry`, `deferred`, `dead` or `unreachable`.
+    /// `done`, `retry`, `deferred`, `dead`, `unreachable` or `busy`.
     pub(crate) outcome: String,
 }
 
@@ -74,7 +74,8 @@ fn word(outcome: &Outcome) -> &'static str {
         Outcome::Done => "done",
         Outcome::Retry(_) | Outcome::RetryAfter(..) => "retry",
         Outcome::Defer(_) => "deferred",
-        Outcome::Dead(_) => "dead",
+        Outcome::Dead(_) | Outcome::Unsendable(_) => "dead",
         Outcome::Unreachable(_) => "unreachable",
+        Outcome::Busy(_) => "busy",
     }
 }

@@ -86,6 +86,10 @@ impl MySqlShop {
         format!("{}/{}", self.host(), self.database)
     }
 
+    pub(crate) async fn connect(&self) -> MySqlConnection {
+        self.options().connect().await.expect("the server is there")
+    }
+
     fn options(&self) -> MySqlConnectOptions {
         self.url.parse().expect("a good URL")
     }
@@ -106,7 +110,7 @@ impl MySqlShop {
     /// What a query answers, as one text.
     pub(crate) fn query(&self, query: &str) -> String {
         block_on(async {
-            let mut connection = self.options().connect().await.expect("the server is there");
+            let mut connection = self.connect().await;
             let query = sqlx::query_scalar(AssertSqlSafe(query));
             let rows: Vec<String> = query.fetch_all(&mut connection).await.expect("the query runs");
             rows.join(" ")

@@ -77,11 +77,17 @@ impl PgShop {
         format!("{}:{}/{database}", options.get_host(), options.get_port())
     }
 
+    /// `host:port` of the server, as the URL has it.
+    pub(crate) fn host(&self) -> String {
+        let options = self.options();
+        format!("{}:{}", options.get_host(), options.get_port())
+    }
+
     fn options(&self) -> PgConnectOptions {
         self.url.parse().expect("a good URL")
     }
 
-    async fn connect(&self) -> PgConnection {
+    pub(crate) async fn connect(&self) -> PgConnection {
         let options = self.options().options([("search_path", &self.schema)]);
         options.connect().await.expect("the server is there")
     }
@@ -112,8 +118,7 @@ impl PgShop {
     }
 
     fn plain(&self, text: &str) -> String {
-        let (address, options) = (self.address(), self.options());
-        let server = format!("{}:{}", options.get_host(), options.get_port());
+        let (address, server) = (self.address(), self.host());
         let text = text.replace(&self.schema, "shop").replace(&address, "db.example/shop");
         let lines = text.replace(&server, "db.example");
         // The line in the server's own source.

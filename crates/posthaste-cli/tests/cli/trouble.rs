@@ -97,7 +97,7 @@ fn something_else_than_a_database() {
 #[test]
 fn schema_of_a_newer_release() {
     let shop = Shop::empty();
-    shop.sql("INSERT INTO outbox_event_schema VALUES (99, 'future', 0)");
+    shop.sql("INSERT INTO outbox_event_schema VALUES (99, 'future', 2, 0)");
     assert_snapshot!(shop.run("status"), @"
     --- stderr
     error: the outbox in sqlite:shop.db cannot be opened

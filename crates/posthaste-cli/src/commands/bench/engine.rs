@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use posthaste::config::{LeaseConfig, PollerConfig, QueueConfig};
-use posthaste::store::{Claim, Claimed, Park, Purge, Release, Renew, Settle, Settled, Unpark, Wake};
-use posthaste::{Config, Delivery, EventId, Outbox, Route, Routes, Store, StoreError, Timestamp, handler};
+use posthaste::store::{Claim, Claimed, Lease, Park, Purge, Release, Renew, Settle, Settled, Unpark, Wake};
+use posthaste::{Config, Delivery, Outbox, Route, Routes, Store, StoreError, Timestamp, handler};
 use tokio::sync::Notify;
 
 use super::load::{EVENT_TYPE, Load};
@@ -141,7 +141,7 @@ impl Store for Watched {
         Ok(settled)
     }
 
-    async fn renew(&self, renew: &Renew<'_>) -> Result<Vec<EventId>, StoreError> {
+    async fn renew(&self, renew: &Renew<'_>) -> Result<Vec<Lease>, StoreError> {
         self.store.renew(renew).await
     }
 

@@ -232,6 +232,7 @@ impl<T: Tables> Table<T> {
             token: LeaseToken::random(),
             lease: LATER,
             limit: usize::try_from(rows)?,
+            max_bytes: usize::MAX,
             order: ClaimOrder::Due,
             skip_recent: Duration::ZERO,
             now: None,

@@ -2,6 +2,8 @@
 
 mod deliver;
 mod log;
+#[cfg(target_os = "linux")]
+mod memory;
 mod openapi;
 pub(crate) mod place;
 pub(crate) mod process;
@@ -10,6 +12,9 @@ mod reload;
 mod restart;
 mod secrets;
 pub(crate) mod sink;
+#[cfg(target_os = "linux")]
+mod slow_line;
+mod slow_questions;
 mod start;
 mod stop;
 mod tail;

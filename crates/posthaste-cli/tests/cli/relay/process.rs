@@ -121,6 +121,15 @@ impl Relay {
         }
     }
 
+    /// The most memory that it has had so far, as the system counts it.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn peak_bytes(&self) -> usize {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
+        let kib = peak.trim().trim_end_matches(" kB").parse::<usize>().expect("a number");
+        kib * 1024
+    }
+
     pub(crate) fn address(&self) -> &str {
         &self.address
     }
@@ -132,20 +141,7 @@ impl Relay {
 
     /// The answer to a request; headers end with a line break each.
     pub(crate) fn ask(&self, method: &str, path: &str, headers: &str, body: &str) -> Answer {
-        let mut stream = TcpStream::connect(&self.address).expect("it listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        let (host, length) = (&self.address, body.len());
-        write!(
-            stream,
-            "{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Length: {length}\r\n\
-             Content-Type: application/json\r\n{headers}\r\n{body}"
-        )
-        .expect("a request");
-        let mut text = String::new();
-        stream.read_to_string(&mut text).expect("an answer");
-        let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
-        let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
-        Answer { status, body: body.to_owned() }
+        ask(&self.address, method, path, headers, body)
     }
 
     /// Asks until the answer is as it should be.
@@ -164,6 +160,24 @@ impl Drop for Relay {
     }
 }
 
+/// The answer of the relay at this address to a request; headers end with a line break each.
+pub(crate) fn ask(address: &str, method: &str, path: &str, headers: &str, body: &str) -> Answer {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    let length = body.len();
+    write!(
+        stream,
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {length}\r\n\
+         Content-Type: application/json\r\n{headers}\r\n{body}"
+    )
+    .expect("a request");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("an answer");
+    let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
+    let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
+    Answer { status, body: body.to_owned() }
+}
+
 /// What the listener answered.
 #[derive(Debug)]
 pub(crate) struct Answer {
@@ -178,8 +192,17 @@ impl Answer {
 }
 
 /// Tries until it works; the last error is told when patience ends.
-pub(crate) fn until<T>(what: &str, mut attempt: impl FnMut() -> Result<T, String>) -> T {
-    let end = Instant::now() + PATIENCE;
+pub(crate) fn until<T>(what: &str, attempt: impl FnMut() -> Result<T, String>) -> T {
+    until_within(PATIENCE, what, attempt)
+}
+
+/// The same with another patience.
+pub(crate) fn until_within<T>(
+    patience: Duration,
+    what: &str,
+    mut attempt: impl FnMut() -> Result<T, String>,
+) -> T {
+    let end = Instant::now() + patience;
     loop {
         match attempt() {
             Ok(value) => return value,

@@ -45,9 +45,10 @@ impl Counted {
     fn count(&self, outcomes: &[Outcome]) {
         let failed = outcomes.iter().find_map(|outcome| match outcome {
             Outcome::Done => None,
-            Outcome::Dead(reason) => Some(reason.clone()),
+            Outcome::Dead(reason) | Outcome::Unsendable(reason) => Some(reason.clone()),
             Outcome::Retry(error) | Outcome::RetryAfter(_, error) => Some(error.to_string()),
             Outcome::Unreachable(unreachable) => Some(unreachable.error.to_string()),
+            Outcome::Busy(busy) => Some(busy.error.to_string()),
             Outcome::Defer(delay) => Some(format!("deferred for {delay:?}")),
         });
         let more = outcomes.len() as u64;

@@ -1,0 +1,118 @@
+//! Large events of programs that know no limit: the relay delivers all of them with its default settings, and
+//! its memory does not grow with them.
+
+use std::time::Duration;
+
+use redis::cmd;
+
+use super::options;
+use super::place::Place;
+use super::process::{Relay, until_within};
+use super::slow_line::SlowLine;
+use crate::postgres_kit::PgShop;
+use crate::redis_kit::RedisShop;
+
+const MIB: usize = 1024 * 1024;
+
+/// What the limit in deploy/kubernetes.yaml leaves some room above.
+const PEAK_BYTES: usize = 200 * MIB;
+
+/// Far longer than it takes: debug builds, two cores, other tests beside it.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// The backlogs that every store is asked for: many events of the largest size that an event of this library has
+/// by default, and some that only other programs write.
+const BACKLOGS: [(usize, usize); 2] = [(600, MIB), (50, 20 * MIB)];
+
+/// MariaDB takes no value larger than its `max_allowed_packet`, which is 16 MiB.
+const MARIADB_BACKLOGS: [(usize, usize); 2] = [(600, MIB), (50, 12 * MIB)];
+
+fn large_backlogs_are_delivered_in_little_memory(make: fn() -> Place, backlogs: [(usize, usize); 2]) {
+    for (count, bytes) in backlogs {
+        let place = make();
+        write_large(&place, count, bytes);
+        let relay = Relay::start(&options(&place, &["--publish", "file:///dev/null"]));
+        wait_until_done(&place, count);
+        let peak = relay.peak_bytes();
+        println!("{count} events of {bytes} bytes: a peak of {} MiB", peak / MIB);
+        assert!(peak < PEAK_BYTES, "{count} events of {bytes} bytes: a peak of {} MiB", peak / MIB);
+        relay.stop();
+        place.end();
+    }
+}
+
+fn wait_until_done(place: &Place, count: usize) {
+    until_within(PATIENCE, "all are delivered", || {
+        let status = place.json("status");
+        assert_eq!(status["dead"], 0, "{status}");
+        if status["done"] == count { Ok(()) } else { Err(status.to_string()) }
+    });
+}
+
+/// One JSON text of so many bytes in each row, made by the database.
+fn write_large(place: &Place, count: usize, bytes: usize) {
+    let insert = "INSERT INTO outbox_event (event_id, event_type, payload) ";
+    match place {
+        Place::Sqlite(shop) => shop.sql(&format!(
+            "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {count})
+             {insert} SELECT 'e-' || n, 'Made', '\"' || hex(zeroblob({bytes} / 2)) || '\"' FROM numbers"
+        )),
+        Place::Postgres(shop) => shop.sql(&format!(
+            "{insert} SELECT 'e-' || n, 'Made', '\"' || repeat('x', {bytes}) || '\"' FROM generate_series(1, {count}) n"
+        )),
+        // One row at a time: the log of a transaction has a limit.
+        Place::MySql(shop) => (1..=count).for_each(|n| {
+            shop.sql(&format!("{insert} VALUES ('e-{n}', 'Made', CONCAT('\"', REPEAT('x', {bytes}), '\"'))"));
+        }),
+        Place::Redis(shop) => (1..=count).for_each(|n| write_to_redis(shop, n, bytes)),
+    }
+}
+
+/// By the two commands that its page names for other programs.
+fn write_to_redis(shop: &RedisShop, n: usize, bytes: usize) {
+    let (id, text) = (format!("e-{n}"), "x".repeat(bytes));
+    let body = format!(r#"{{"event_type":"Made","payload":"\"{text}\""}}"#);
+    shop.ask::<u8>(cmd("HSETNX").arg(shop.key("entries")).arg(&id).arg(body));
+    shop.ask::<u8>(cmd("ZADD").arg(shop.key("pending")).arg("NX").arg(0).arg(id));
+}
+
+#[test]
+fn large_backlogs_in_sqlite_need_little_memory() {
+    large_backlogs_are_delivered_in_little_memory(Place::sqlite, BACKLOGS);
+}
+
+#[test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+fn large_backlogs_in_postgres_need_little_memory() {
+    large_backlogs_are_delivered_in_little_memory(Place::postgres, BACKLOGS);
+}
+
+#[test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+fn large_backlogs_in_mysql_need_little_memory() {
+    large_backlogs_are_delivered_in_little_memory(Place::mysql, MARIADB_BACKLOGS);
+}
+
+#[test]
+#[ignore = "needs Redis: cargo xtask test"]
+fn large_backlogs_in_redis_need_little_memory() {
+    large_backlogs_are_delivered_in_little_memory(Place::redis, BACKLOGS);
+}
+
+/// All of it in one claim would take longer than the relay waits for an answer, each time anew.
+#[test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+fn large_backlog_behind_a_slow_line_is_delivered() {
+    const COUNT: usize = 100;
+    const BYTES_PER_SECOND: usize = 20_000_000;
+    let shop = PgShop::empty();
+    write_large(&Place::Postgres(shop.through(shop.url().to_owned())), COUNT, MIB);
+    let line = SlowLine::to(&shop.host(), BYTES_PER_SECOND);
+    let far = Place::Postgres(shop.through(shop.url().replacen(&shop.host(), &line.address(), 1)));
+    let sink = super::Sink::new();
+    let settings = "store_timeout = \"3s\"\n\n[[outbox.shop.route]]\npublish = \"file:///dev/null\"\n";
+    let relay = Relay::start(&super::file(&sink, &far, settings));
+    wait_until_done(&Place::Postgres(shop.through(shop.url().to_owned())), COUNT);
+    relay.stop();
+    shop.end();
+}

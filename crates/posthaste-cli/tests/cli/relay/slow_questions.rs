@@ -1,0 +1,102 @@
+//! Questions that take a database long: whoever may only look must not keep operators from their work.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+use sqlx::Executor as _;
+
+use super::file;
+use super::place::Place;
+use super::process::{Relay, ask, until};
+use super::sink::Sink;
+use crate::kit::block_on;
+
+const OUTBOX: &str = "/api/v1/outboxes/shop";
+
+/// As many as a store has connections for operators.
+const QUESTIONS: usize = 2;
+
+/// A pause touches other tables than a question about events, and needs no connection that waits for one.
+fn operator_pauses_a_route_while_questions_hang(place: Place) {
+    let sink = Sink::new();
+    let route = format!("\n[[outbox.shop.route]]\nname = \"mail\"\npublish = \"{}\"\n", sink.url("mail"));
+    let relay = Relay::start(&file(&sink, &place, &route));
+    relay.until("/health/ready", |answer| answer.status == 200);
+    let address = relay.address().to_owned();
+    let (locked, is_locked) = channel();
+    let (release, is_released) = channel();
+    thread::scope(|scope| {
+        // Dropped at the end of this block, also when the test fails.
+        let _release: Sender<()> = release;
+        scope.spawn(|| hold_table(&place, &locked, is_released));
+        is_locked.recv().expect("the table is locked");
+        for _ in 0..QUESTIONS {
+            scope.spawn(|| ask(&address, "GET", &format!("{OUTBOX}/stats"), "", ""));
+        }
+        until("the questions wait in the database", || match waiting(&place) {
+            QUESTIONS.. => Ok(()),
+            fewer => Err(fewer.to_string()),
+        });
+        for change in ["pause", "resume"] {
+            let answer = relay.ask("POST", &format!("{OUTBOX}/routes/mail/{change}"), "", "");
+            assert_eq!(answer.status, 200, "{change}: {}", answer.body);
+        }
+    });
+    relay.stop();
+    place.end();
+}
+
+/// Keeps everybody from the table of events until the other side of the channel is gone.
+fn hold_table(place: &Place, locked: &Sender<()>, released: Receiver<()>) {
+    block_on(async {
+        match place {
+            Place::Postgres(shop) => {
+                let mut connection = shop.connect().await;
+                let lock =
+                    connection.execute("BEGIN; LOCK TABLE outbox_event IN ACCESS EXCLUSIVE MODE").await;
+                lock.expect("a lock");
+                wait(locked, &released);
+            }
+            Place::MySql(shop) => {
+                let mut connection = shop.connect().await;
+                connection.execute("LOCK TABLES outbox_event WRITE").await.expect("a lock");
+                wait(locked, &released);
+            }
+            Place::Sqlite(_) | Place::Redis(_) => unreachable!("they have no locks of tables"),
+        }
+    });
+}
+
+fn wait(locked: &Sender<()>, released: &Receiver<()>) {
+    locked.send(()).expect("the test goes on");
+    // It never gets a word, only an end.
+    let _ = released.recv();
+}
+
+/// How many operators' statements wait for the table.
+fn waiting(place: &Place) -> usize {
+    let count = match place {
+        Place::Postgres(shop) => shop.query(
+            "SELECT count(*)::text FROM pg_locks JOIN pg_stat_activity USING (pid)
+             WHERE NOT granted AND relation = 'outbox_event'::regclass AND application_name = 'posthaste'",
+        ),
+        Place::MySql(shop) => shop.query(
+            "SELECT CAST(COUNT(*) AS CHAR) FROM information_schema.processlist
+             WHERE db = DATABASE() AND state LIKE 'Waiting for table%'",
+        ),
+        Place::Sqlite(_) | Place::Redis(_) => unreachable!("they have no locks of tables"),
+    };
+    count.parse().expect("a number")
+}
+
+#[test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+fn operator_pauses_a_route_while_questions_hang_in_postgres() {
+    operator_pauses_a_route_while_questions_hang(Place::postgres());
+}
+
+#[test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+fn operator_pauses_a_route_while_questions_hang_in_mysql() {
+    operator_pauses_a_route_while_questions_hang(Place::mysql());
+}
