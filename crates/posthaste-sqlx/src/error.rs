@@ -130,6 +130,18 @@ pub enum OpenError {
         source: sqlx::Error,
     },
 
+    /// What somebody wanted to see took the server too long.
+    #[error(
+        "the database {server} needed too long for this question and was told to stop: narrow the filter, or ask \
+         again when the server is less busy"
+    )]
+    TookTooLong {
+        /// Which database.
+        server: String,
+        /// What the server said.
+        source: sqlx::Error,
+    },
+
     /// The server is too old.
     #[error("the database server has version {found}, Posthaste needs at least {needed}: upgrade it")]
     OldServer {

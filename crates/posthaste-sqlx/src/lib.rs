@@ -15,9 +15,11 @@ mod begin;
 mod error;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod few;
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
+mod fit;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod floor;
-#[cfg(any(feature = "mysql", feature = "postgres"))]
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod glance;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 pub mod layout;

@@ -31,6 +31,9 @@ pub(crate) trait Columns {
     fn payload(&self) -> Result<Option<&[u8]>, &'static str>;
 }
 
+/// What a row is called whose id is no text.
+pub(crate) const UNREADABLE_ID: &str = "?";
+
 /// Reads columns and remembers the first one that it could not read.
 pub(crate) struct Reader<'r, R: ?Sized> {
     row: &'r R,
@@ -81,7 +84,7 @@ impl<'r, R: Columns + ?Sized> Reader<'r, R> {
 
     /// The id, as far as it can be read.
     pub(crate) fn id(&mut self) -> EventId {
-        EventId::from(self.text("event_id").unwrap_or("?"))
+        EventId::from(self.text("event_id").unwrap_or(UNREADABLE_ID))
     }
 
     fn progress(&mut self) -> BTreeSet<String> {

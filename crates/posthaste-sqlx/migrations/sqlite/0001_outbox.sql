@@ -27,6 +27,8 @@ CREATE TABLE "{table}" (
   replays        INTEGER NOT NULL DEFAULT 0,
   parked         TEXT,
   progress       TEXT,
+  -- Since when the row has been put off, by settlements that do not put it off for ever.
+  put_off_since  INTEGER,
   -- When the row is due: at once, after a delay, at its retry time, or when its lease ends.
   available_at   INTEGER NOT NULL DEFAULT (
     CAST(strftime('%s', 'now') AS INTEGER) * 1000000 + CAST(substr(strftime('%f', 'now'), 4) AS INTEGER) * 1000),
@@ -73,7 +75,7 @@ END;
 
 -- Events that somebody wanted to keep after they were delivered or given up.
 CREATE TABLE "{table}_archive" (
-  seq            INTEGER PRIMARY KEY,
+  seq            INTEGER NOT NULL,
   event_id       TEXT NOT NULL,
   event_type     TEXT NOT NULL,
   aggregate_type TEXT,
@@ -98,7 +100,9 @@ CREATE TABLE "{table}_archive" (
   last_error     TEXT,
   locked_by      TEXT,
   locked_at      INTEGER,
-  lease_token    INTEGER NOT NULL
+  lease_token    INTEGER NOT NULL,
+  -- A number alone can repeat: a file that was restored gives it again.
+  PRIMARY KEY (seq, event_id)
 );
 CREATE INDEX "{table}_archive_id" ON "{table}_archive" (event_id);
 

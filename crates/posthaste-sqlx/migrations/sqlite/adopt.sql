@@ -1,8 +1,8 @@
 INSERT INTO "{table}" (event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, headers, status,
-                       attempts, available_at, created_at, inserted_at, done_at, last_error)
+                       attempts, available_at, created_at, done_at, last_error)
 SELECT event_id, event_type, coalesce(aggregate_type, '__GLOBAL__'), aggregate_id, tenant_id,
   CASE WHEN typeof(payload) IN ('text', 'blob') THEN payload ELSE CAST(payload AS TEXT) END,
-  CAST(headers AS TEXT), status, attempts, available, created, created, done, last_error
+  CAST(headers AS TEXT), status, attempts, available, created, done, last_error
 FROM (
   SELECT *, rowid AS old_row,
     CASE

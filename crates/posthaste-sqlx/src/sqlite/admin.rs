@@ -39,7 +39,7 @@ FROM (SELECT * FROM "{table}" INDEXED BY "{table}_dead" WHERE status = 3 ORDER B
 GROUP BY 1, 2, 3 ORDER BY total DESC, 2, 3 LIMIT ?1"#;
 
 const REVIVE: &str = r#"UPDATE "{table}" SET status = 0, available_at = ?2, attempts = 0, deferrals = 0,
-  lost_leases = 0, replays = replays + 1, last_error = NULL, done_at = NULL, parked = NULL,
+  lost_leases = 0, replays = replays + 1, last_error = NULL, done_at = NULL, parked = NULL, put_off_since = NULL,
   locked_by = NULL, locked_at = NULL, lease_token = 0, progress = iif(?3, NULL, progress)
 WHERE seq IN (SELECT value FROM jsonb_each(?1)) AND status = 3"#;
 
@@ -147,7 +147,9 @@ impl Admin for SqliteStore {
             let query = query.bind(Timestamp::now().as_micros()).bind(actor.to_owned());
             Ok(query.execute(connection).await?.rows_affected())
         });
-        Ok(paused.await? == 1)
+        let paused = paused.await?;
+        self.forget_glance();
+        Ok(paused == 1)
     }
 
     async fn resume(&self, route: &str, actor: &str) -> Result<bool, StoreError> {
@@ -156,7 +158,9 @@ impl Admin for SqliteStore {
             let query = self.sql().query(RESUME).bind(route.to_owned());
             Ok(query.execute(connection).await?.rows_affected())
         });
-        Ok(resumed.await? == 1)
+        let resumed = resumed.await?;
+        self.forget_glance();
+        Ok(resumed == 1)
     }
 
     async fn diagnose(&self, tolerance: &Tolerance) -> Result<Vec<Finding>, StoreError> {
@@ -188,8 +192,11 @@ impl SqliteStore {
         &self,
         work: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, sqlx::Error>,
     ) -> Result<T, StoreError> {
-        let mut connection = self.connections().read.acquire().await.map_err(|error| self.failed(error))?;
-        work(&mut connection).await.map_err(|error| self.failed(error))
+        let answer = async {
+            let mut connection = self.connections().reader().await?;
+            work(&mut connection).await
+        };
+        answer.await.map_err(|error| self.failed(error))
     }
 
     /// Changes rows and notes who did it, in one transaction; a change of nothing is not noted.

@@ -1,24 +1,44 @@
 //! Claims: due rows, in order, under the write lock.
+//!
+//! Which rows fit is decided from their sizes, which stand in the head of a row, before a payload is read.
 
-use std::collections::BTreeSet;
+use std::collections::HashMap;
+use std::time::Instant;
 
-use posthaste::store::{Claim, ClaimOrder, Claimed, MAX_LOST_LEASES};
+use futures_util::TryStreamExt as _;
+use posthaste::store::{Claim, ClaimOrder, Claimed, SUSPECT_AFTER};
 use posthaste::{StoreError, Timestamp};
-use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, SqliteConnection};
 
 use super::row::event_columns;
+use super::value::lossy;
 use super::{SqliteStore, value};
+use crate::fit;
+use crate::glance::Seen;
 use crate::row::Reader;
 
+/// The paused routes, and what rows are parked for: each name takes one step into the index, however many rows
+/// bear it.
+pub(super) const GLANCE: &str = r#"WITH RECURSIVE names (name) AS (
+  SELECT min(parked) FROM "{table}" INDEXED BY "{table}_parked" WHERE parked IS NOT NULL
+  UNION ALL SELECT (SELECT min(parked) FROM "{table}" INDEXED BY "{table}_parked"
+    WHERE parked IS NOT NULL AND parked > name) FROM names WHERE name IS NOT NULL LIMIT ?1)
+SELECT (SELECT json_group_array(route) FROM "{table}_control"),
+  (SELECT json_group_array(name) FROM names WHERE typeof(name) = 'text')"#;
+
 /// What an empty poll costs: a look at the head of the index, without the write lock.
-pub(super) const GLANCE: &str = r#"SELECT
-  (SELECT json_group_array(route) FROM "{table}_control"),
-  EXISTS (SELECT 1 FROM "{table}" INDEXED BY "{table}_due" WHERE status IN (0, 2) AND available_at <= ?1)"#;
+pub(super) const ANYTHING_DUE: &str = r#"SELECT EXISTS (
+  SELECT 1 FROM "{table}" INDEXED BY "{table}_due" WHERE status IN (0, 2) AND available_at <= ?1)"#;
+
+macro_rules! size {
+    () => {
+        "coalesce(octet_length(payload), 0) + coalesce(octet_length(headers), 0)"
+    };
+}
 
 pub(super) const BY_DUE: &str = concat!(
-    "SELECT locked_by, lost_leases, ",
-    event_columns!(),
+    "SELECT seq, ",
+    size!(),
     r#" FROM "{table}" INDEXED BY "{table}_due"
 WHERE status IN (0, 2) AND available_at <= ?1 AND (?2 IS NULL OR inserted_at <= ?2)
 ORDER BY available_at, seq LIMIT ?3"#
@@ -27,8 +47,8 @@ ORDER BY available_at, seq LIMIT ?3"#
 /// Rows that wait for their time are stepped over; the first one on lease ends the search. Nobody looks
 /// for one behind the last row that fits.
 pub(super) const BY_SEQ: &str = concat!(
-    "SELECT locked_by, lost_leases, ",
-    event_columns!(),
+    "SELECT seq, ",
+    size!(),
     r#" FROM "{table}" INDEXED BY "{table}_pending"
 WHERE status IN (0, 2) AND available_at <= ?1 AND (?2 IS NULL OR inserted_at <= ?2)
   AND seq < coalesce((SELECT seq FROM "{table}" INDEXED BY "{table}_pending"
@@ -42,20 +62,27 @@ ORDER BY seq LIMIT ?3"#
 
 pub(super) const LEASE: &str = r#"UPDATE "{table}" SET
   locked_by = ?1, locked_at = ?2, lease_token = ?3, available_at = ?4, parked = NULL,
-  lost_leases = lost_leases + (locked_by IS NOT NULL AND locked_by <> ?1)
+  lost_leases = lost_leases + (locked_by IS NOT NULL AND locked_by <> ?1 AND lost_leases < ?6)
 WHERE seq IN (SELECT value FROM jsonb_each(?5))"#;
 
-pub(super) const GIVE_UP: &str = r#"UPDATE "{table}" SET
-  status = 3, done_at = ?1, last_error = 'its owner died ' || (lost_leases + 1) || ' times',
-  lost_leases = lost_leases + 1, locked_by = NULL, locked_at = NULL, lease_token = 0, parked = NULL
-WHERE seq IN (SELECT value FROM jsonb_each(?2))"#;
+pub(super) const ROWS: &str = concat!(
+    "SELECT ",
+    event_columns!(),
+    r#" FROM "{table}" WHERE seq IN (SELECT value FROM jsonb_each(?1))"#
+);
+
+/// The driver's thread reads ahead of us, so it is given no more than so many bytes to read at once.
+const SLICE: usize = 4 << 20;
+
+/// A row that is found: its number and its size.
+type Found = (i64, i64);
 
 impl SqliteStore {
     pub(super) async fn claim_rows(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
         let now = claim.now.unwrap_or_else(Timestamp::now);
-        let (paused, due) = self.glance(now).await?;
-        let mut claimed = Claimed { paused, ..Claimed::default() };
-        if !due || claim.limit == 0 {
+        let Seen { paused, parked, .. } = self.glance().await?;
+        let mut claimed = Claimed { paused, parked, ..Claimed::default() };
+        if claim.limit == 0 || !self.is_anything_due(now).await? {
             return Ok(claimed);
         }
         let mut tx = self.connections().begin().await?;
@@ -64,14 +91,24 @@ impl SqliteStore {
         Ok(claimed)
     }
 
-    async fn glance(&self, now: Timestamp) -> Result<(BTreeSet<String>, bool), StoreError> {
-        let connection = self.connections().write.acquire().await;
-        let mut connection = connection.map_err(|error| self.failed(error))?;
-        let query = self.sql().query(GLANCE).bind(now.as_micros());
-        let row = query.fetch_one(&mut *connection).await.map_err(|error| self.failed(error))?;
-        let read = || -> Result<_, sqlx::Error> { Ok((row.try_get::<String, _>(0)?, row.try_get(1)?)) };
-        let (routes, due) = read().map_err(|error| self.failed(error))?;
-        Ok((serde_json::from_str(&routes).unwrap_or_default(), due))
+    async fn glance(&self) -> Result<Seen, StoreError> {
+        if let Some(seen) = self.0.glance.recent() {
+            return Ok(seen);
+        }
+        let query = self.sql().query(GLANCE).bind(value::limit(Claimed::MAX_PARKED_NAMES));
+        let row = query.fetch_one(&self.connections().write).await.map_err(|error| self.failed(error))?;
+        let names = |index| {
+            let names = lossy(&row, index).map_err(|error| self.failed(error))?;
+            Ok(serde_json::from_str(&names).unwrap_or_default())
+        };
+        let seen = Seen { at: Instant::now(), now: Timestamp::now(), paused: names(0)?, parked: names(1)? };
+        self.0.glance.set(Some(seen.clone()));
+        Ok(seen)
+    }
+
+    async fn is_anything_due(&self, now: Timestamp) -> Result<bool, StoreError> {
+        let query = self.sql().scalar(ANYTHING_DUE).bind(now.as_micros());
+        query.fetch_one(&self.connections().write).await.map_err(|error| self.failed(error))
     }
 
     async fn take(
@@ -81,54 +118,73 @@ impl SqliteStore {
         now: Timestamp,
         claimed: &mut Claimed,
     ) -> Result<(), sqlx::Error> {
+        let mut found = self.find(connection, claim, now).await?;
+        let fitting = fit::fitting(sizes(&found), claim.max_bytes);
+        claimed.cut = fitting < found.len();
+        found.truncate(fitting);
+        let seqs: Vec<i64> = found.iter().map(|(seq, _)| *seq).collect();
+        if seqs.is_empty() {
+            return Ok(());
+        }
+        self.sql()
+            .query(LEASE)
+            .bind(claim.owner.as_str().to_owned())
+            .bind(now.as_micros())
+            .bind(claim.token.as_i64())
+            .bind((now + claim.lease).as_micros())
+            .bind(value::seqs(&seqs))
+            .bind(SUSPECT_AFTER)
+            .execute(&mut *connection)
+            .await?;
+        let mut rest = &found[..];
+        while !rest.is_empty() {
+            let (slice, others) = rest.split_at(fit::fitting(sizes(rest), SLICE));
+            self.read_leased(connection, claim, now, slice, claimed).await?;
+            rest = others;
+        }
+        let place: HashMap<i64, usize> = seqs.into_iter().zip(0..).collect();
+        claimed.events.sort_by_key(|leased| place.get(&leased.lease.seq).copied());
+        Ok(())
+    }
+
+    /// What is due, in the order of the claim.
+    async fn find(
+        &self,
+        connection: &mut SqliteConnection,
+        claim: &Claim<'_>,
+        now: Timestamp,
+    ) -> Result<Vec<Found>, sqlx::Error> {
         let select = match claim.order {
             ClaimOrder::Due => BY_DUE,
             ClaimOrder::Seq => BY_SEQ,
         };
         let inserted_before = (!claim.skip_recent.is_zero()).then(|| (now - claim.skip_recent).as_micros());
         let query = self.sql().query(select).bind(now.as_micros()).bind(inserted_before);
-        let rows = query.bind(value::limit(claim.limit)).fetch_all(&mut *connection).await?;
-        let mut taken = Vec::with_capacity(rows.len());
-        let mut dead = Vec::new();
-        for row in &rows {
-            let seq: i64 = row.try_get("seq")?;
-            if is_given_up(row, claim) {
-                dead.push(seq);
-                claimed.died.push(Reader::new(row).id());
-                continue;
-            }
-            taken.push(seq);
-            match Reader::new(row).leased(claim, now) {
+        let rows = query.bind(value::limit(claim.limit)).fetch_all(connection).await?;
+        rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+    }
+
+    /// One after the other, so that the driver's row is gone before the next one is copied.
+    async fn read_leased(
+        &self,
+        connection: &mut SqliteConnection,
+        claim: &Claim<'_>,
+        now: Timestamp,
+        slice: &[Found],
+        claimed: &mut Claimed,
+    ) -> Result<(), sqlx::Error> {
+        let seqs: Vec<i64> = slice.iter().map(|(seq, _)| *seq).collect();
+        let mut rows = self.sql().query(ROWS).bind(value::seqs(&seqs)).fetch(connection);
+        while let Some(row) = rows.try_next().await? {
+            match Reader::new(&row).leased(claim, now) {
                 Ok(leased) => claimed.events.push(leased),
                 Err(malformed) => claimed.malformed.push(malformed),
             }
-        }
-        if !taken.is_empty() {
-            self.sql()
-                .query(LEASE)
-                .bind(claim.owner.as_str().to_owned())
-                .bind(now.as_micros())
-                .bind(claim.token.as_i64())
-                .bind((now + claim.lease).as_micros())
-                .bind(value::seqs(&taken))
-                .execute(&mut *connection)
-                .await?;
-        }
-        if !dead.is_empty() {
-            self.sql()
-                .query(GIVE_UP)
-                .bind(now.as_micros())
-                .bind(value::seqs(&dead))
-                .execute(connection)
-                .await?;
         }
         Ok(())
     }
 }
 
-/// Whether taking this row over would be the last straw. One's own lapsed lease is no loss.
-fn is_given_up(row: &SqliteRow, claim: &Claim<'_>) -> bool {
-    let mut reader = Reader::new(row);
-    let abandoned = reader.text("locked_by").is_some_and(|owner| owner != claim.owner.as_str());
-    abandoned && reader.count("lost_leases").saturating_add(1) >= MAX_LOST_LEASES
+fn sizes(found: &[Found]) -> impl Iterator<Item = i64> + '_ {
+    found.iter().map(|(_, size)| *size)
 }

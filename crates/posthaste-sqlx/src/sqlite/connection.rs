@@ -17,12 +17,15 @@ use crate::sql::Sql;
 /// How long a connection waits for a lock that another one holds.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long anybody may read. Whoever asked has given up by then, and the next one wants the connection.
+const LONGEST_READ: Duration = Duration::from_secs(15);
+
 /// One connection that writes and a few that read. SQLite lets one connection write at a time: a
 /// second writer of ours would only wait in SQLite's lottery instead of in a fair queue.
 #[derive(Debug)]
 pub(super) struct Connections {
     pub(super) write: SqlitePool,
-    pub(super) read: SqlitePool,
+    read: SqlitePool,
     pub(super) turns: Turns,
     path: PathBuf,
 }
@@ -68,6 +71,19 @@ impl Connections {
         let turn = self.turns.take_politely().await;
         let connection = self.write.acquire().await.map_err(|error| self.failed(error))?;
         Ok(Writing { with: connection, turn })
+    }
+
+    /// A connection to read, for some time and no longer.
+    pub(super) async fn reader(&self) -> Result<PoolConnection<Sqlite>, sqlx::Error> {
+        self.reader_for(LONGEST_READ).await
+    }
+
+    async fn reader_for(&self, time: Duration) -> Result<PoolConnection<Sqlite>, sqlx::Error> {
+        const STEPS: i32 = 10_000;
+        let mut connection = self.read.acquire().await?;
+        let started = Instant::now();
+        connection.lock_handle().await?.set_progress_handler(STEPS, move || started.elapsed() < time);
+        Ok(connection)
     }
 
     /// Says what an error means and what to do, where that is known.
@@ -165,6 +181,7 @@ mod code {
     pub(super) const BUSY: i64 = 5;
     pub(super) const LOCKED: i64 = 6;
     pub(super) const READONLY: i64 = 8;
+    pub(super) const INTERRUPT: i64 = 9;
     pub(super) const CANTOPEN: i64 = 14;
     pub(super) const NOTADB: i64 = 26;
 }
@@ -175,6 +192,9 @@ pub(super) fn explain(error: sqlx::Error, path: &Path) -> OpenError {
         Some(code::CANTOPEN) if !path().exists() => OpenError::MissingFile(path()),
         Some(code::READONLY) => OpenError::ReadOnly(path()),
         Some(code::BUSY | code::LOCKED) => OpenError::Locked(path()),
+        Some(code::INTERRUPT) => {
+            OpenError::TookTooLong { server: path().display().to_string(), source: error }
+        }
         Some(code::NOTADB) => OpenError::NotADatabase(path()),
         _ => OpenError::Database(error),
     }
@@ -188,4 +208,22 @@ fn primary_code(error: &sqlx::Error) -> Option<i64> {
 
 fn is_busy(error: &sqlx::Error) -> bool {
     matches!(primary_code(error), Some(code::BUSY | code::LOCKED))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn question_that_takes_too_long_is_ended_and_the_next_is_answered() {
+        let options = engine_options(&"sqlite::memory:".parse().expect("a good URL"));
+        let connections = Connections::open(options).await.expect("a database");
+        let long = "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n) SELECT count(*) FROM n";
+        let mut connection = connections.reader_for(Duration::ZERO).await.expect("a connection");
+        let error = sqlx::query(long).execute(&mut *connection).await.expect_err("it never ends");
+        assert!(matches!(connections.explain(error), OpenError::TookTooLong { .. }));
+        drop(connection);
+        let mut connection = connections.reader().await.expect("a connection");
+        sqlx::query("SELECT 1").execute(&mut *connection).await.expect("it answers again");
+    }
 }

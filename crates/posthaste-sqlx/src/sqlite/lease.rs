@@ -2,22 +2,26 @@
 
 use std::collections::HashSet;
 
-use posthaste::store::{Park, Release, Renew, Unpark};
+use posthaste::store::{Lease, Park, Release, Renew, Unpark};
 use posthaste::{EventId, StoreError, Timestamp};
-use sqlx::Row as _;
+use sqlx::sqlite::SqliteRow;
 
 use super::{SqliteStore, value};
+use crate::row::Reader;
 
-/// The rows that these leases hold.
+/// The rows that these leases hold. `+`, so that nobody looks for the ids in their own index.
 macro_rules! held {
     () => {
-        r#" FROM (SELECT value ->> 0 AS seq, value ->> 1 AS token FROM jsonb_each(?1)) AS v
-WHERE o.seq = v.seq AND o.lease_token = v.token AND o.locked_by = ?2 AND o.status IN (0, 2)"#
+        r#" FROM (SELECT value ->> 0 AS seq, value ->> 1 AS id, value ->> 2 AS token FROM jsonb_each(?1)) AS v
+WHERE o.seq = v.seq AND +o.event_id = coalesce(v.id, o.event_id) AND o.lease_token = v.token AND o.locked_by = ?2 AND o.status IN (0, 2)"#
     };
 }
 
-pub(super) const RENEW: &str =
-    concat!(r#"UPDATE "{table}" AS o SET available_at = ?3"#, held!(), " RETURNING seq");
+pub(super) const RENEW: &str = concat!(
+    r#"UPDATE "{table}" AS o SET available_at = ?3, lost_leases = lost_leases + ?4"#,
+    held!(),
+    " RETURNING seq, event_id"
+);
 
 pub(super) const RELEASE: &str = concat!(
     r#"UPDATE "{table}" AS o SET available_at = ?3, parked = NULL,
@@ -36,17 +40,16 @@ WHERE seq IN (SELECT seq FROM "{table}" INDEXED BY "{table}_parked"
   WHERE parked IS NOT NULL AND parked = ?1 AND status IN (0, 2) ORDER BY seq LIMIT ?2)"#;
 
 impl SqliteStore {
-    pub(super) async fn renew_leases(&self, renew: &Renew<'_>) -> Result<Vec<EventId>, StoreError> {
+    pub(super) async fn renew_leases(&self, renew: &Renew<'_>) -> Result<Vec<Lease>, StoreError> {
         let end = renew.now.unwrap_or_else(Timestamp::now) + renew.lease;
         let mut connection = self.connections().writer().await?;
         let query =
             self.sql().query(RENEW).bind(value::leases(renew.leases)).bind(renew.owner.as_str().to_owned());
-        let rows = query.bind(end.as_micros()).fetch_all(&mut *connection).await;
-        let rows = rows.map_err(|error| self.failed(error))?;
-        let held: Result<HashSet<i64>, _> = rows.iter().map(|row| row.try_get(0)).collect();
-        let held = held.map_err(|error| self.failed(error))?;
-        let ids = renew.leases.iter().filter(|lease| held.contains(&lease.seq));
-        Ok(ids.map(|lease| lease.id.clone()).collect())
+        let rows = query.bind(end.as_micros()).bind(renew.start).fetch_all(&mut *connection).await;
+        let held: HashSet<(i64, EventId)> =
+            rows.map_err(|error| self.failed(error))?.iter().map(named).collect();
+        let is_held = |lease: &&Lease| held.contains(&(lease.seq, lease.id.clone()));
+        Ok(renew.leases.iter().filter(is_held).cloned().collect())
     }
 
     pub(super) async fn release_leases(&self, release: &Release<'_>) -> Result<u64, StoreError> {
@@ -82,4 +85,10 @@ impl SqliteStore {
         }
         Ok(answer.rows_affected())
     }
+}
+
+/// What a lease calls its row.
+fn named(row: &SqliteRow) -> (i64, EventId) {
+    let mut reader = Reader::new(row);
+    (reader.seq(), reader.id())
 }

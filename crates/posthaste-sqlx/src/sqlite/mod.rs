@@ -57,7 +57,7 @@ use posthaste::store::Wake;
 use posthaste::writer::NewRow;
 use posthaste::{Outbox, StoreError};
 use posthaste_sql::Door;
-use posthaste_sql::sqlite::Statements;
+use posthaste_sql::sqlite::{Home, Statements};
 use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteConnectOptions;
 
@@ -65,6 +65,7 @@ pub use migrate::SqliteMigrations;
 pub use tx::{SqliteSavepoint, SqliteTx};
 pub use writer::SqliteWriter;
 
+use crate::glance::Glance;
 use crate::sql::Sql;
 use crate::{OpenError, TableName};
 use connection::{Connections, engine_options, reader_options};
@@ -81,6 +82,7 @@ struct Inner {
     connections: Connections,
     sql: Sql,
     statements: Arc<Statements>,
+    glance: Glance,
     wake: OnceLock<Wake>,
 }
 
@@ -128,9 +130,20 @@ impl SqliteStore {
         self.connections().close().await;
     }
 
-    fn new(connections: Connections, sql: Sql) -> Self {
-        let statements = Arc::new(Statements::new(sql.place()));
-        Self(Arc::new(Inner { connections, sql, statements, wake: OnceLock::new() }))
+    async fn new(connections: Connections, sql: Sql) -> Result<Self, OpenError> {
+        let statements = Statements::new(sql.place());
+        let found = match connections.reader().await {
+            Ok(mut connection) => writer::whereabouts(&statements, &mut connection).await,
+            Err(error) => Err(error),
+        };
+        let home = Home::new(found.map_err(|error| connections.explain(error))?);
+        Ok(Self(Arc::new(Inner {
+            connections,
+            sql,
+            statements: Arc::new(statements.at(home)),
+            glance: Glance::default(),
+            wake: OnceLock::new(),
+        })))
     }
 
     fn connections(&self) -> &Connections {
@@ -139,6 +152,10 @@ impl SqliteStore {
 
     fn sql(&self) -> &Sql {
         &self.0.sql
+    }
+
+    fn forget_glance(&self) {
+        self.0.glance.forget();
     }
 
     fn failed(&self, error: sqlx::Error) -> StoreError {
@@ -210,14 +227,14 @@ impl SqliteStoreBuilder {
             let connections = Connections::open(engine_options(&self.options)).await?;
             migrations.apply().await?;
             connections.check_writable(&sql).await?;
-            return Ok(SqliteStore::new(connections, sql));
+            return SqliteStore::new(connections, sql).await;
         }
         migrations.expect_current().await?;
         if self.read_only {
-            return Ok(SqliteStore::new(Connections::open(reader_options(&self.options)).await?, sql));
+            return SqliteStore::new(Connections::open(reader_options(&self.options)).await?, sql).await;
         }
         let connections = Connections::open(engine_options(&self.options)).await?;
         connections.check_writable(&sql).await?;
-        Ok(SqliteStore::new(connections, sql))
+        SqliteStore::new(connections, sql).await
     }
 }

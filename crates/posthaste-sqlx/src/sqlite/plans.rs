@@ -22,8 +22,14 @@ const fn by<'s>(name: &'static str, statement: &'s str, way: &'static str) -> Ex
 const BY_KEY: &str = "USING INTEGER PRIMARY KEY (rowid=?)";
 const BY_PENDING: &str = "USING INDEX outbox_event_pending (seq=?";
 
-const EXPECTED: [Expected<'static>; 23] = [
-    by("glance", claim::GLANCE, "SEARCH outbox_event USING INDEX outbox_event_due (available_at<?)"),
+const EXPECTED: [Expected<'static>; 24] = [
+    // A search for each name, and nothing that reads all that is parked.
+    by("glance", claim::GLANCE, "SEARCH outbox_event USING COVERING INDEX outbox_event_parked (parked>?)"),
+    by(
+        "anything due",
+        claim::ANYTHING_DUE,
+        "SEARCH outbox_event USING INDEX outbox_event_due (available_at<?)",
+    ),
     by(
         "claim by due time",
         claim::BY_DUE,
@@ -31,7 +37,7 @@ const EXPECTED: [Expected<'static>; 23] = [
     ),
     by("claim by insertion", claim::BY_SEQ, "SEARCH outbox_event USING INDEX outbox_event_pending (seq<?)"),
     by("lease", claim::LEASE, BY_KEY),
-    by("give up", claim::GIVE_UP, BY_KEY),
+    by("rows that are leased", claim::ROWS, BY_KEY),
     by("settle, lean", settle::DONE, BY_KEY),
     by("settle, lean, what became of it", settle::DONE_BY, BY_KEY),
     by("settle, lean, delete", settle::DELETE, BY_KEY),

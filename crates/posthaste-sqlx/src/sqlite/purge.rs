@@ -31,7 +31,7 @@ macro_rules! kept {
 }
 
 pub(super) const ARCHIVE: &str = concat!(
-    r#"INSERT INTO "{table}_archive" (seq, status, "#,
+    r#"INSERT OR REPLACE INTO "{table}_archive" (seq, status, "#,
     kept!(),
     ") SELECT seq, 4, ",
     kept!(),

@@ -13,7 +13,7 @@ use crate::row::Columns;
 macro_rules! event_columns {
     () => {
         "seq, event_id, event_type, aggregate_type, aggregate_id, tenant_id, topic, content_type, \
-         schema_version, payload, headers, created_at, attempts, replays, progress, inserted_at"
+         schema_version, payload, headers, created_at, attempts, lost_leases, replays, progress, inserted_at"
     };
 }
 

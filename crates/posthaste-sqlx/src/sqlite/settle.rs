@@ -1,8 +1,8 @@
 //! Settlements: a lean statement for what was delivered, a general one that decides between retry and
 //! dead from the row's own count.
 //!
-//! Rows are found by `seq` alone: AUTOINCREMENT never gives the number of a committed row to another,
-//! so it stands for the id.
+//! Rows are found by `seq`, and have to have the right id as well: the number of a row that is lost with the end
+//! of its file, or that stands in another file, belongs to another event.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,28 +15,51 @@ use sqlx::{Row as _, SqliteConnection};
 
 use super::{SqliteStore, purge, value};
 
+/// What was delivered, by seq and by id: whatever row has one of these numbers and one of these ids is an event
+/// that was delivered. `+`, so that nobody looks for the ids in their own index.
+macro_rules! delivered {
+    () => {
+        "WHERE seq IN (SELECT value FROM jsonb_each(?1)) AND +event_id IN (SELECT value FROM jsonb_each(?2)) \
+         AND status IN (0, 2)"
+    };
+}
+
 /// The token of a row that is DONE holds nothing: it tells which statement made it so.
-pub(super) const DONE: &str = r#"UPDATE "{table}" SET status = 1, done_at = ?2, last_error = NULL, parked = NULL,
-  locked_by = NULL, locked_at = NULL, lease_token = ?3
-WHERE seq IN (SELECT value FROM jsonb_each(?1)) AND status IN (0, 2)"#;
+pub(super) const DONE: &str = concat!(
+    r#"UPDATE "{table}" SET status = 1, done_at = ?3, last_error = NULL, parked = NULL, put_off_since = NULL,
+  locked_by = NULL, locked_at = NULL, lease_token = ?4 "#,
+    delivered!()
+);
 
 pub(super) const DONE_BY: &str = r#"SELECT seq FROM "{table}"
 WHERE seq IN (SELECT value FROM jsonb_each(?1)) AND status = 1 AND lease_token = ?2"#;
 
-pub(super) const DELETE: &str = r#"DELETE FROM "{table}"
-WHERE seq IN (SELECT value FROM jsonb_each(?1)) AND status IN (0, 2)
-RETURNING seq"#;
+pub(super) const DELETE: &str = concat!(r#"DELETE FROM "{table}" "#, delivered!(), " RETURNING seq");
+
+/// Whether the row is given up after this outcome: said so, at its last attempt, or put off for too long.
+macro_rules! dies {
+    () => {
+        "v.verdict = 'dead' OR min(max(o.attempts, 0), 4294967294) + 1 >= v.max_attempts \
+         OR ?3 - coalesce(o.put_off_since, ?3) >= v.give_up_after"
+    };
+}
 
 /// Every right-hand side sees the row as it was. `attempts` stops growing where a count of ours ends.
-pub(super) const GENERAL: &str = r#"UPDATE "{table}" AS o SET
-  status = CASE v.verdict
-    WHEN 'done' THEN 1 WHEN 'dead' THEN 3 WHEN 'deferred' THEN 0
-    WHEN 'failed' THEN iif(min(max(o.attempts, 0), 4294967294) + 1 >= v.max_attempts, 3, 2)
-    ELSE o.status END,
-  done_at = CASE
-    WHEN v.verdict IN ('done', 'dead') THEN ?3
-    WHEN v.verdict = 'failed' AND min(max(o.attempts, 0), 4294967294) + 1 >= v.max_attempts THEN ?3
-    ELSE o.done_at END,
+pub(super) const GENERAL: &str = concat!(
+    r#"UPDATE "{table}" AS o SET
+  status = CASE WHEN v.verdict = 'done' THEN 1 WHEN "#,
+    dies!(),
+    r#" THEN 3 WHEN v.verdict = 'deferred' THEN 0 WHEN v.verdict = 'failed' THEN 2 ELSE o.status END,
+  done_at = CASE WHEN v.verdict = 'done' OR "#,
+    dies!(),
+    r#" THEN ?3 ELSE o.done_at END,
+  lost_leases = CASE WHEN v.verdict = 'done' OR "#,
+    dies!(),
+    r#" THEN o.lost_leases ELSE 0 END,
+  parked = CASE WHEN "#,
+    dies!(),
+    r#" THEN NULL WHEN v.verdict = 'unreachable' THEN v.park END,
+  put_off_since = CASE WHEN v.give_up_after IS NOT NULL THEN coalesce(o.put_off_since, ?3) END,
   available_at = CASE v.verdict
     WHEN 'failed' THEN ?3 + min(9223372036854775807 - ?3, coalesce(v.delays ->> min(max(o.attempts, 0), v.last_delay), 0))
     WHEN 'deferred' THEN ?3 + v.delay
@@ -45,20 +68,21 @@ pub(super) const GENERAL: &str = r#"UPDATE "{table}" AS o SET
   attempts = iif(v.verdict = 'failed', min(max(o.attempts, 0), 4294967294) + 1, o.attempts),
   deferrals = o.deferrals + (v.verdict = 'deferred'),
   last_error = CASE v.verdict WHEN 'done' THEN NULL WHEN 'deferred' THEN o.last_error ELSE v.error END,
-  parked = iif(v.verdict = 'unreachable', v.park, NULL),
   progress = CASE WHEN v.delivered IS NULL THEN o.progress ELSE (
     SELECT json_group_array(name) FROM (
       SELECT value AS name FROM json_each(v.delivered)
       UNION SELECT value FROM json_each(iif(json_valid(o.progress), o.progress, '[]')))) END,
   locked_by = NULL, locked_at = NULL, lease_token = 0
-FROM (SELECT value ->> 'seq' AS seq, value ->> 'token' AS token, value ->> 'verdict' AS verdict,
+FROM (SELECT value ->> 'seq' AS seq, value ->> 'id' AS id, value ->> 'token' AS token, value ->> 'verdict' AS verdict,
     value ->> 'error' AS error, value ->> 'delay' AS delay, value ->> 'park' AS park,
     value ->> 'max_attempts' AS max_attempts, value -> 'delays' AS delays, value ->> 'last_delay' AS last_delay,
+    value ->> 'give_up_after' AS give_up_after,
     nullif(value -> 'delivered', 'null') AS delivered
   FROM jsonb_each(?1)) AS v
-WHERE o.seq = v.seq AND o.status IN (0, 2)
+WHERE o.seq = v.seq AND +o.event_id = coalesce(v.id, o.event_id) AND o.status IN (0, 2)
   AND (v.verdict = 'done' OR (o.locked_by = ?2 AND o.lease_token = v.token))
-RETURNING seq, status, attempts, available_at"#;
+RETURNING seq, status, attempts, available_at"#
+);
 
 impl SqliteStore {
     pub(super) async fn settle_rows(&self, settle: &Settle<'_>) -> Result<Vec<Settled>, StoreError> {
@@ -113,13 +137,18 @@ impl SqliteStore {
         now: Timestamp,
     ) -> Result<Changed, sqlx::Error> {
         let seqs: Vec<i64> = lean.iter().map(|settlement| settlement.lease.seq).collect();
+        let ids: Vec<&str> = lean.iter().map(|settlement| settlement.lease.id.as_str()).collect();
         let done = Row { status: Status::Done, attempts: 0, available_at: now };
         let rows = match settle.on_done {
-            OnDone::Delete => self.sql().query(DELETE).bind(value::seqs(&seqs)).fetch_all(connection).await?,
+            OnDone::Delete => {
+                let query = self.sql().query(DELETE).bind(value::seqs(&seqs)).bind(value::ids(&ids));
+                query.fetch_all(connection).await?
+            }
             OnDone::Keep | OnDone::Archive => {
                 let mark = LeaseToken::random().as_i64();
-                let query = self.sql().query(DONE).bind(value::seqs(&seqs)).bind(now.as_micros());
-                let changed = query.bind(mark).execute(&mut *connection).await?.rows_affected();
+                let query = self.sql().query(DONE).bind(value::seqs(&seqs)).bind(value::ids(&ids));
+                let query = query.bind(now.as_micros()).bind(mark);
+                let changed = query.execute(&mut *connection).await?.rows_affected();
                 if changed == seqs.len() as u64 {
                     return Ok(seqs.into_iter().map(|seq| (seq, done)).collect());
                 }
@@ -197,6 +226,7 @@ fn answer(settlement: &Settlement, row: &Row, now: Timestamp) -> Settled {
 #[derive(Serialize)]
 struct Entry<'a> {
     seq: i64,
+    id: Option<&'a str>,
     token: i64,
     verdict: &'static str,
     error: Option<&'a str>,
@@ -205,6 +235,7 @@ struct Entry<'a> {
     max_attempts: Option<u32>,
     delays: Option<Vec<i64>>,
     last_delay: Option<usize>,
+    give_up_after: Option<i64>,
     delivered: Option<&'a [String]>,
 }
 
@@ -212,6 +243,7 @@ impl<'a> Entry<'a> {
     fn new(settlement: &'a Settlement, now: Timestamp) -> Self {
         let mut entry = Self {
             seq: settlement.lease.seq,
+            id: value::name(&settlement.lease.id),
             token: settlement.lease.token.as_i64(),
             verdict: "done",
             error: None,
@@ -220,6 +252,7 @@ impl<'a> Entry<'a> {
             max_attempts: None,
             delays: None,
             last_delay: None,
+            give_up_after: None,
             delivered: (!settlement.delivered.is_empty()).then_some(&settlement.delivered),
         };
         match &settlement.verdict {
@@ -233,11 +266,12 @@ impl<'a> Entry<'a> {
                 entry.verdict = "dead";
                 entry.error = Some(reason);
             }
-            Verdict::Unreachable { error, delay, park } => {
+            Verdict::Unreachable { error, delay, park, give_up_after } => {
                 entry.verdict = "unreachable";
                 entry.error = Some(error);
                 entry.delay = Some(micros(*delay, now));
                 entry.park = park.as_deref();
+                entry.give_up_after = give_up_after.map(|limit| micros(limit, now));
             }
         }
         entry

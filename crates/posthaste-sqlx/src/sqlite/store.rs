@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use posthaste::store::{Claim, Claimed, Park, Purge, Release, Renew, Settle, Settled, Store, Unpark, Wake};
-use posthaste::{EventId, StoreError, Timestamp};
+use posthaste::store::{
+    Claim, Claimed, Lease, Park, Purge, Release, Renew, Settle, Settled, Store, Unpark, Wake,
+};
+use posthaste::{StoreError, Timestamp};
 
 use super::SqliteStore;
 
@@ -26,7 +28,7 @@ impl Store for SqliteStore {
         self.settle_rows(settle).await
     }
 
-    async fn renew(&self, renew: &Renew<'_>) -> Result<Vec<EventId>, StoreError> {
+    async fn renew(&self, renew: &Renew<'_>) -> Result<Vec<Lease>, StoreError> {
         self.renew_leases(renew).await
     }
 
@@ -57,8 +59,10 @@ impl Store for SqliteStore {
 
 impl SqliteStore {
     pub(super) async fn oldest_pending_at(&self, now: Timestamp) -> Result<Option<Duration>, StoreError> {
-        let query = self.sql().scalar::<_, Option<i64>>(OLDEST_PENDING).bind(now.as_micros());
-        let oldest = query.fetch_one(&self.connections().read).await.map_err(|error| self.failed(error))?;
-        Ok(oldest.map(|inserted_at| now.since(Timestamp::from_micros(inserted_at))))
+        let oldest = self.read(async |connection| {
+            let query = self.sql().scalar::<_, Option<i64>>(OLDEST_PENDING).bind(now.as_micros());
+            query.fetch_one(connection).await
+        });
+        Ok(oldest.await?.map(|inserted_at| now.since(Timestamp::from_micros(inserted_at))))
     }
 }

@@ -1,8 +1,11 @@
 //! Values as statements take them, and as rows hold them.
 
+use posthaste::EventId;
 use posthaste::store::Lease;
 use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
+
+use crate::row::UNREADABLE_ID;
 
 /// Rows as one JSON list, which is one value to bind.
 pub(super) fn seqs(seqs: &[i64]) -> String {
@@ -10,10 +13,21 @@ pub(super) fn seqs(seqs: &[i64]) -> String {
     serde_json::to_string(seqs).unwrap_or_default()
 }
 
-/// Leases as a JSON list of `[seq, token]`.
+/// Leases as a JSON list of `[seq, id, token]`.
 pub(super) fn leases(leases: &[Lease]) -> String {
-    let pairs: Vec<(i64, i64)> = leases.iter().map(|lease| (lease.seq, lease.token.as_i64())).collect();
-    serde_json::to_string(&pairs).unwrap_or_default()
+    let named = |lease: &Lease| (lease.seq, name(&lease.id).map(str::to_owned), lease.token.as_i64());
+    serde_json::to_string(&leases.iter().map(named).collect::<Vec<_>>()).unwrap_or_default()
+}
+
+/// Ids as one JSON list.
+pub(super) fn ids(ids: &[&str]) -> String {
+    serde_json::to_string(ids).unwrap_or_default()
+}
+
+/// The id by which a row is found beside its `seq`. One that is no text names nothing: such a row is found by
+/// its `seq` and token alone.
+pub(super) fn name(id: &EventId) -> Option<&str> {
+    Some(id.as_str()).filter(|id| *id != UNREADABLE_ID)
 }
 
 /// A limit. To SQLite a negative number would mean none.

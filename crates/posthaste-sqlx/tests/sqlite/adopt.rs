@@ -1,5 +1,6 @@
 //! A table that was made after document 003 becomes an outbox, with all its rows.
 
+use posthaste::store::Store as _;
 use posthaste::{Admin as _, EventDetail, EventId, Outbox, Recorder, Route, Routes, Status};
 use posthaste_sqlx::{OpenError, SchemaState, SqliteStore};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
@@ -106,10 +107,19 @@ async fn times_in_every_unit_become_the_same_instant() {
     for (id, _) in forms {
         let row = get(&store, id).await.row;
         assert_eq!(row.malformed, None, "{id}");
-        for time in [Some(row.available_at), Some(row.created_at), Some(row.inserted_at), row.done_at] {
+        for time in [Some(row.available_at), Some(row.created_at), row.done_at] {
             assert_eq!(time.map(posthaste::Timestamp::as_micros), Some(NOON), "{id}: {row:?}");
         }
     }
+}
+
+/// A producer may date an event as it likes, a year back for example.
+#[tokio::test]
+async fn events_wait_from_their_adoption_on_and_not_from_a_time_of_their_producer() {
+    let old = Old::with(&row("backdated", 0, "'2020-01-01 12:00:00'", "NULL, NULL, NULL, NULL")).await;
+    let store = old.adopt().await.expect("an outbox");
+    let waited = store.oldest_pending(None).await.unwrap().expect("it is due");
+    assert!(waited < HOUR, "{waited:?}");
 }
 
 #[tokio::test]

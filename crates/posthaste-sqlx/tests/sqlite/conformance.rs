@@ -92,6 +92,15 @@ impl Harness for Sqlite {
         inserted.is_ok().then_some(id)
     }
 
+    async fn give_again(&self, seq: i64) -> bool {
+        let delete = format!(r#"DELETE FROM "{}" WHERE seq = {seq}"#, self.table);
+        let forget = format!("UPDATE sqlite_sequence SET seq = {} WHERE name = '{}'", seq - 1, self.table);
+        for sql in [delete, forget] {
+            sqlx::query(AssertSqlSafe(sql)).execute(&self.pool).await.expect("the number is free");
+        }
+        true
+    }
+
     fn capabilities(&self) -> Capabilities {
         Capabilities::ALL
     }

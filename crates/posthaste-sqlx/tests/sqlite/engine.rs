@@ -54,6 +54,25 @@ async fn failing_event_is_retried_after_growing_delays_and_then_dead() {
     assert!(row.done_at.is_some() && row.locked_by.is_none());
 }
 
+/// A file that was restored from a copy gives numbers for the second time.
+#[tokio::test]
+async fn two_events_with_the_same_number_are_archived_both() {
+    let db = Db::new().await;
+    let recorder = Recorder::new();
+    let outbox = db
+        .engine(&recorder)
+        .purge(PurgeConfig { on_done: OnDone::Archive, ..PurgeConfig::default() })
+        .start()
+        .unwrap();
+    for id in ["a", "b"] {
+        write(&db, &outbox, &[id]).await;
+        until_status(&db, id, Status::Archived).await;
+        db.execute("UPDATE sqlite_sequence SET seq = 0 WHERE name = 'outbox_event'").await;
+    }
+    assert_eq!(db.int("SELECT count(*) FROM outbox_event_archive WHERE seq = 1").await, 2);
+    outbox.shutdown().await;
+}
+
 #[tokio::test]
 async fn replay_wakes_the_engine() {
     let db = Db::new().await;

@@ -140,7 +140,7 @@ async fn delay_counts_from_the_insert_by_the_clock_of_the_store() {
     let delayed = |id: &str| {
         let long_ago = Timestamp::from_micros(1_000_000);
         let builder = Event::builder("Tested").id(id).json_text("{}").occurred_at(long_ago);
-        builder.deliver_after(Duration::from_secs(90)).build().unwrap()
+        builder.available_at(Timestamp::now() + Duration::from_secs(90)).build().unwrap()
     };
     let before = Timestamp::now();
     let mut tx = writer.begin(&db.pool).await.unwrap();
