@@ -47,7 +47,6 @@ where
         Self { login, settings: None, is_harmless: |_| false, idle, turns }
     }
 
-    #[cfg(feature = "mysql")]
     pub(crate) fn with_settings(self, settings: &'static str) -> Self {
         Self { settings: Some(settings), ..self }
     }
@@ -90,9 +89,20 @@ where
     ) -> Result<T, sqlx::Error> {
         self.with(async |connection| {
             let mut tx = connection.begin_with(begin.into_sql_str()).await?;
-            let answer = work(&mut tx).await?;
-            tx.commit().await?;
-            Ok(answer)
+            match work(&mut tx).await {
+                Ok(answer) => {
+                    tx.commit().await?;
+                    Ok(answer)
+                }
+                Err(error) => {
+                    if (self.is_harmless)(&error) {
+                        // A transaction that is dropped is rolled back when its connection is used again,
+                        // and keeps its locks until then.
+                        tx.rollback().await?;
+                    }
+                    Err(error)
+                }
+            }
         })
         .await
     }

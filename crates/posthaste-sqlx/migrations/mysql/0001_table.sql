@@ -22,6 +22,8 @@ CREATE TABLE IF NOT EXISTS `{table}` (
   replays        INT          NOT NULL DEFAULT 0,
   parked         VARCHAR(255),
   progress       LONGTEXT,
+  -- Since when the row has been put off, by settlements that do not put it off for ever.
+  put_off_since  DATETIME(6),
   -- When the row is due: at once, after a delay, at its retry time, or when its lease ends.
   available_at   DATETIME(6)  NOT NULL DEFAULT (UTC_TIMESTAMP(6)),
   created_at     DATETIME(6)  NOT NULL DEFAULT (UTC_TIMESTAMP(6)),
@@ -33,6 +35,10 @@ CREATE TABLE IF NOT EXISTS `{table}` (
   lease_token    BIGINT       NOT NULL DEFAULT 0,
   -- Which call settled the row last, so that one statement can ask what another did.
   settlement     BIGINT       NOT NULL DEFAULT 0,
+  -- Claims ask how large a row is before they read it. A payload that lies outside its row would be read for
+  -- the question alone.
+  size           BIGINT       GENERATED ALWAYS AS
+    (COALESCE(LENGTH(payload), 0) + COALESCE(LENGTH(payload_bytes), 0) + COALESCE(LENGTH(headers), 0)) STORED,
   -- There are no partial indexes here. These two make one index serve claims and purges alike: what
   -- is pending (0), done (1) and dead (3) lies apart, each by its own time. What has none, or one before
   -- the calendar of a DATETIME begins, counts from its first day: MySQL asks before it fills in defaults.

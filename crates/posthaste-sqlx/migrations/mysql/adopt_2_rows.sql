@@ -2,6 +2,6 @@
 UPDATE `{table}` AS o
   JOIN (SELECT event_id, ROW_NUMBER() OVER (ORDER BY created_at, event_id) AS seq FROM `{table}`) AS n
   ON n.event_id = o.event_id
-SET o.seq = n.seq, o.inserted_at = o.created_at, o.locked_by = NULL, o.locked_at = NULL,
+SET o.seq = n.seq, o.locked_by = NULL, o.locked_at = NULL,
   o.aggregate_type = COALESCE(o.aggregate_type, '__GLOBAL__');
 

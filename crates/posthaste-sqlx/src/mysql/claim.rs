@@ -1,8 +1,12 @@
 //! Claims: due rows, in order, found and leased in one short transaction.
+//!
+//! Which rows fit is decided from their sizes, which stand in a column of their own, before a payload is read.
 
+use std::collections::{BTreeSet, HashMap};
 use std::time::Instant;
 
-use posthaste::store::{Claim, ClaimOrder, Claimed, MAX_LOST_LEASES};
+use futures_util::TryStreamExt as _;
+use posthaste::store::{Claim, ClaimOrder, Claimed, Leased, Malformed, SUSPECT_AFTER};
 use posthaste::{StoreError, Timestamp};
 use sqlx::mysql::MySqlRow;
 use sqlx::{MySql, MySqlConnection, Row as _};
@@ -10,30 +14,41 @@ use sqlx::{MySql, MySqlConnection, Row as _};
 use super::MySqlStore;
 use super::row::event_columns;
 use super::value::{self, MOST_KEYS, at, bind_all, clock, delay, micros, places};
-use crate::floor::Place;
+use crate::fit::fitting;
+use crate::floor::{LATE, Place, Stretch};
 use crate::glance::Seen;
 use crate::row::Reader;
 
-/// A row becomes visible when its transaction commits, later than it became due. Few take longer than
-/// this; what does is left to the sweeps.
-const LATE: std::time::Duration = std::time::Duration::from_secs(1);
+/// The first name behind this one that rows are parked for: one step into the index, however many rows bear
+/// it. A statement that asks for all names would do so only while the server's statistics are good, and read
+/// all that is parked otherwise.
+macro_rules! next_parked {
+    ($name:literal) => {
+        concat!(
+            "FROM `{table}` FORCE INDEX (`{table}_parked`) WHERE parked > ",
+            $name,
+            " ORDER BY parked LIMIT 1"
+        )
+    };
+}
 
-const CLOCK: &str = concat!("SELECT ", micros!("UTC_TIMESTAMP(6)"));
+pub(super) const NEXT_PARKED: &str = concat!("SELECT parked ", next_parked!("?"));
 
-pub(super) const PAUSED: &str = "SELECT route FROM `{table}_control`";
+/// The server's clock, the paused routes, and the first name that rows are parked for.
+pub(super) const GLANCE: &str = concat!(
+    "SELECT ",
+    micros!("UTC_TIMESTAMP(6)"),
+    " AS now, NULL AS paused, NULL AS parked
+UNION ALL SELECT NULL, route, NULL FROM `{table}_control`
+UNION ALL (SELECT NULL, NULL, parked ",
+    next_parked!("''"),
+    ")"
+);
 
-/// What a claim has to know of a row beside its event: the clock of the claim, and how often its owners
-/// died, this time included.
+/// What a claim has to know of a row before it takes it.
 macro_rules! found {
     () => {
-        concat!(
-            "SELECT ",
-            micros!("c.now"),
-            " AS now, ",
-            micros!("o.phase_at"),
-            " AS due, LEAST(o.lost_leases, 2147483646) + (o.locked_by IS NOT NULL AND o.locked_by <> ?) AS lost, ",
-            event_columns!()
-        )
+        concat!("SELECT ", micros!("c.now"), " AS now, ", micros!("o.phase_at"), " AS due, o.seq, o.size")
     };
 }
 
@@ -41,10 +56,12 @@ macro_rules! found {
 /// the first row to the last, so that a second claimer would find nothing.
 pub(super) const BY_DUE: &str = concat!(
     found!(),
-    " FROM (SELECT ",
+    ", 0 AS leased FROM (SELECT ",
     clock!(),
     " AS now) AS c STRAIGHT_JOIN `{table}` AS o FORCE INDEX (`{table}_due`)
 WHERE o.phase = 0 AND o.phase_at <= c.now AND o.phase_at >= ",
+    at!(),
+    " AND o.phase_at <= ",
     at!(),
     " AND (? = 0 OR o.inserted_at <= c.now - INTERVAL ? MICROSECOND)
 ORDER BY o.phase_at, o.seq LIMIT ? FOR UPDATE SKIP LOCKED"
@@ -64,7 +81,8 @@ ORDER BY o.seq LIMIT ? FOR UPDATE"
 );
 
 pub(super) const LEASE: &str = concat!(
-    "UPDATE `{table}` SET lost_leases = LEAST(lost_leases, 2147483646) + (locked_by IS NOT NULL AND locked_by <> ?),
+    "UPDATE `{table}` SET
+  lost_leases = lost_leases + (locked_by IS NOT NULL AND locked_by <> ? AND lost_leases < ?),
   locked_by = ?, locked_at = ",
     at!(),
     ", lease_token = ?, available_at = ",
@@ -72,26 +90,37 @@ pub(super) const LEASE: &str = concat!(
     ", parked = NULL WHERE seq IN ({keys})"
 );
 
-pub(super) const GIVE_UP: &str = concat!(
-    "UPDATE `{table}` SET lost_leases = LEAST(lost_leases, 2147483646) + (locked_by IS NOT NULL AND locked_by <> ?),
-  status = 3, done_at = ",
-    at!(),
-    ", last_error = CONCAT('its owner died ', lost_leases, ' times'),
-  locked_by = NULL, locked_at = NULL, lease_token = 0, parked = NULL WHERE seq IN ({keys})"
-);
+pub(super) const ROWS: &str =
+    concat!("SELECT ", event_columns!(), " FROM `{table}` AS o WHERE o.seq IN ({keys})");
+
+/// A row that was found and is locked.
+struct Found {
+    now: i64,
+    place: Place,
+    size: i64,
+}
+
+/// What a claim has taken.
+#[derive(Default)]
+struct Taken {
+    events: Vec<Leased>,
+    malformed: Vec<Malformed>,
+    /// Whether the next row did not fit.
+    cut: bool,
+    /// The last row, if there may be more behind it.
+    last: Option<Place>,
+}
 
 impl MySqlStore {
     pub(super) async fn claim_rows(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
-        let seen = self.glance().await?;
-        let claimed = Claimed { paused: seen.paused.clone(), ..Claimed::default() };
-        if claim.limit == 0 {
-            return Ok(claimed);
-        }
-        let rows = match claim.order {
-            ClaimOrder::Seq => self.take_by_seq(claim).await?,
-            ClaimOrder::Due => self.take_by_due(claim, seen.now).await?,
+        let Seen { now, paused, parked, .. } = self.glance().await?;
+        let taken = match (claim.limit, claim.order) {
+            (0, _) => Taken::default(),
+            (_, ClaimOrder::Seq) => self.take_by_seq(claim).await?,
+            (_, ClaimOrder::Due) => self.take_by_due(claim, now).await?,
         };
-        Ok(sort_out(claim, &rows, claimed))
+        let Taken { events, malformed, cut, .. } = taken;
+        Ok(Claimed { events, malformed, cut, paused, parked })
     }
 
     async fn glance(&self) -> Result<Seen, StoreError> {
@@ -99,80 +128,128 @@ impl MySqlStore {
             return Ok(seen);
         }
         let seen = self.connections().engine(async |connection| {
-            let now: i64 = self.sql().scalar::<MySql, _>(CLOCK).fetch_one(&mut *connection).await?;
-            let paused = self.sql().query::<MySql>(PAUSED).fetch_all(connection).await?;
-            let paused = paused.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
-            Ok(Seen { at: Instant::now(), now: Timestamp::from_micros(now), paused })
+            let rows = self.sql().query::<MySql>(GLANCE).fetch_all(&mut *connection).await?;
+            let mut seen = read_seen(&rows)?;
+            while let Some(name) =
+                seen.parked.last().filter(|_| seen.parked.len() < Claimed::MAX_PARKED_NAMES)
+            {
+                let query = self.sql().scalar::<MySql, String>(NEXT_PARKED).bind(name.clone());
+                let Some(next) = query.fetch_optional(&mut *connection).await? else { break };
+                seen.parked.insert(next);
+            }
+            Ok(seen)
         });
         let seen = seen.await?;
         self.0.glance.set(Some(seen.clone()));
         Ok(seen)
     }
 
-    async fn take_by_seq(&self, claim: &Claim<'_>) -> Result<Vec<MySqlRow>, StoreError> {
+    async fn take_by_seq(&self, claim: &Claim<'_>) -> Result<Taken, StoreError> {
         let taken = self.connections().engine_together(async |connection| {
             let skip_recent = delay(claim.skip_recent);
-            let query = self.sql().query::<MySql>(BY_SEQ).bind(claim.owner.as_str());
-            let query = query.bind(value::now(claim.now)).bind(skip_recent).bind(skip_recent);
-            let mut rows = query.bind(value::limit(claim.limit)).fetch_all(&mut *connection).await?;
-            rows.truncate(rows.iter().position(is_leased).unwrap_or(rows.len()));
-            self.take(connection, claim, &rows).await?;
-            Ok(rows)
+            let query = self.sql().query::<MySql>(BY_SEQ).bind(value::now(claim.now));
+            let query = query.bind(skip_recent).bind(skip_recent).bind(value::limit(claim.limit));
+            let rows = query.fetch_all(&mut *connection).await?;
+            self.take(connection, claim, &rows).await
         });
         taken.await
     }
 
     /// `seen_at` is a time of the server's clock before this claim.
-    async fn take_by_due(&self, claim: &Claim<'_>, seen_at: Timestamp) -> Result<Vec<MySqlRow>, StoreError> {
+    async fn take_by_due(&self, claim: &Claim<'_>, seen_at: Timestamp) -> Result<Taken, StoreError> {
         // A clock of the caller's own, or rows that are left for later, tell nothing about the next claim.
         let plain = claim.now.is_none() && claim.skip_recent.is_zero();
-        let from = if plain { self.0.floor.begin() } else { Place::BOTTOM };
+        let stretch = if plain { self.0.floor.begin(seen_at) } else { Stretch::WHOLE };
         let started = Instant::now();
-        let rows = self.connections().engine_together(async |connection| {
+        let taken = self.connections().engine_together(async |connection| {
             let skip_recent = delay(claim.skip_recent);
-            let query = self.sql().query::<MySql>(BY_DUE).bind(claim.owner.as_str());
-            let query = query.bind(value::now(claim.now)).bind(value::time(from.due));
-            let query = query.bind(skip_recent).bind(skip_recent).bind(value::limit(claim.limit));
-            let rows = query.fetch_all(&mut *connection).await?;
-            self.take(connection, claim, &rows).await?;
-            Ok(rows)
+            let query = self.sql().query::<MySql>(BY_DUE).bind(value::now(claim.now));
+            let until = stretch.until.unwrap_or(Timestamp::from_micros(i64::MAX));
+            let query = query.bind(value::time(stretch.from.due)).bind(value::time(until));
+            let query = query.bind(skip_recent).bind(skip_recent);
+            let rows = query.bind(value::limit(claim.limit)).fetch_all(&mut *connection).await?;
+            self.take(connection, claim, &rows).await
         });
-        let rows = rows.await?;
+        let taken = taken.await?;
         if plain {
-            let full = rows.len() == claim.limit;
             // A batch that is not full has seen all that is due.
-            let last = rows.last().filter(|_| full).map(place);
-            self.0.floor.end(from, last.unwrap_or(Place { due: seen_at - LATE, seq: 0 }), started.elapsed());
+            let seen = taken.last.unwrap_or(Place { due: seen_at - LATE, seq: 0 });
+            self.0.floor.end(&stretch, seen, taken.last.is_some(), started.elapsed());
         }
-        Ok(rows)
+        Ok(taken)
     }
 
-    /// Leases rows that are locked, or gives them up.
+    /// Leases as many of the rows as fit, which are locked, and reads them.
     async fn take(
         &self,
         connection: &mut MySqlConnection,
         claim: &Claim<'_>,
         rows: &[MySqlRow],
-    ) -> Result<(), sqlx::Error> {
-        let Some(now) = rows.first().map(|row| row.try_get::<i64, _>("now")).transpose()? else {
-            return Ok(());
-        };
-        let (dead, alive): (Vec<&MySqlRow>, Vec<&MySqlRow>) = rows.iter().partition(|row| is_given_up(row));
-        let seq = |row: &&MySqlRow| row.try_get::<i64, _>("seq");
-        let mut alive = alive.iter().map(seq).collect::<Result<Vec<_>, _>>()?;
+    ) -> Result<Taken, sqlx::Error> {
+        let free = rows.iter().take_while(|row| !is_leased(row)).map(Found::read);
+        let free = free.collect::<Result<Vec<_>, _>>()?;
+        let fitting = fitting(free.iter().map(|found| found.size), claim.max_bytes);
+        let cut = fitting < free.len();
+        let Some(last) = free[..fitting].last() else { return Ok(Taken::default()) };
+        let (now, may_be_more) = (last.now, cut || rows.len() == claim.limit);
+        let mut taken = Taken { cut, last: may_be_more.then_some(last.place), ..Taken::default() };
+        let seqs: Vec<i64> = free[..fitting].iter().map(|found| found.place.seq).collect();
+        let mut sorted = seqs.clone();
         // Those who change the same rows meet them in the same order.
-        alive.sort_unstable();
-        for seqs in alive.chunks(MOST_KEYS) {
-            let query = self.sql().listed(LEASE, places(seqs.len()));
-            let query = query.bind(claim.owner.as_str()).bind(claim.owner.as_str()).bind(now);
-            let query = query.bind(claim.token.as_i64()).bind(now.saturating_add(delay(claim.lease)));
-            bind_all(query, seqs).execute(&mut *connection).await?;
+        sorted.sort_unstable();
+        for seqs in sorted.chunks(MOST_KEYS) {
+            self.lease(connection, claim, seqs, now).await?;
+            self.read_leased(connection, claim, seqs, now, &mut taken).await?;
         }
-        for seqs in dead.iter().map(seq).collect::<Result<Vec<_>, _>>()?.chunks(MOST_KEYS) {
-            let query = self.sql().listed(GIVE_UP, places(seqs.len())).bind(claim.owner.as_str()).bind(now);
-            bind_all(query, seqs).execute(&mut *connection).await?;
+        let position: HashMap<i64, usize> = seqs.into_iter().zip(0..).collect();
+        taken.events.sort_by_key(|leased| position.get(&leased.lease.seq).copied());
+        Ok(taken)
+    }
+
+    async fn lease(
+        &self,
+        connection: &mut MySqlConnection,
+        claim: &Claim<'_>,
+        seqs: &[i64],
+        now: i64,
+    ) -> Result<(), sqlx::Error> {
+        let query =
+            self.sql().listed(LEASE, places(seqs.len())).bind(claim.owner.as_str()).bind(SUSPECT_AFTER);
+        let query = query.bind(claim.owner.as_str()).bind(now).bind(claim.token.as_i64());
+        let query = query.bind(now.saturating_add(delay(claim.lease)));
+        bind_all(query, seqs).execute(connection).await?;
+        Ok(())
+    }
+
+    /// One after the other, so that the driver's row is gone before the next one is copied.
+    async fn read_leased(
+        &self,
+        connection: &mut MySqlConnection,
+        claim: &Claim<'_>,
+        seqs: &[i64],
+        now: i64,
+        taken: &mut Taken,
+    ) -> Result<(), sqlx::Error> {
+        let query = bind_all(self.sql().listed(ROWS, places(seqs.len())), seqs);
+        let mut rows = query.fetch(connection);
+        while let Some(row) = rows.try_next().await? {
+            match Reader::new(&row).leased(claim, Timestamp::from_micros(now)) {
+                Ok(leased) => taken.events.push(leased),
+                Err(malformed) => taken.malformed.push(malformed),
+            }
         }
         Ok(())
+    }
+}
+
+impl Found {
+    fn read(row: &MySqlRow) -> Result<Self, sqlx::Error> {
+        let due = Timestamp::from_micros(row.try_get("due")?);
+        Ok(Self {
+            now: row.try_get("now")?,
+            place: Place { due, seq: row.try_get("seq")? },
+            size: row.try_get("size")?,
+        })
     }
 }
 
@@ -180,28 +257,13 @@ fn is_leased(row: &MySqlRow) -> bool {
     row.try_get::<i64, _>("leased").map_or(true, |leased| leased != 0)
 }
 
-/// Whether too many owners died with this row in their hands.
-fn is_given_up(row: &MySqlRow) -> bool {
-    row.try_get::<i64, _>("lost").is_ok_and(|lost| lost >= MAX_LOST_LEASES.into())
-}
-
-fn place(row: &MySqlRow) -> Place {
-    let mut reader = Reader::new(row);
-    Place { due: reader.time("due").unwrap_or_default(), seq: reader.seq() }
-}
-
-fn sort_out(claim: &Claim<'_>, rows: &[MySqlRow], mut claimed: Claimed) -> Claimed {
+fn read_seen(rows: &[MySqlRow]) -> Result<Seen, sqlx::Error> {
+    let mut now = None;
+    let (mut paused, mut parked) = (BTreeSet::new(), BTreeSet::new());
     for row in rows {
-        let mut reader = Reader::new(row);
-        if is_given_up(row) {
-            claimed.died.push(reader.id());
-            continue;
-        }
-        let now = reader.time("now").unwrap_or_default();
-        match reader.leased(claim, now) {
-            Ok(leased) => claimed.events.push(leased),
-            Err(malformed) => claimed.malformed.push(malformed),
-        }
+        now = now.or(row.try_get::<Option<i64>, _>(0)?);
+        paused.extend(row.try_get::<Option<String>, _>(1)?);
+        parked.extend(row.try_get::<Option<String>, _>(2)?);
     }
-    claimed
+    Ok(Seen { at: Instant::now(), now: Timestamp::from_micros(now.unwrap_or_default()), paused, parked })
 }

@@ -16,10 +16,24 @@ use crate::few::Few;
 
 /// READ COMMITTED locks the rows that a statement finds, and not the gaps between them: under the default a
 /// claim makes every INSERT of the service wait. Nobody waits for a lock as long as the server's default of
-/// fifty seconds. The SQL mode is strict, as MySQL's own, but takes rows as they are: a date of zeros that some
+/// fifty seconds, or for a table as long as its default of a day. The SQL mode is strict, as MySQL's own, but takes rows as they are: a date of zeros that some
 /// program has written can be archived.
-pub(super) const SETTINGS: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;
-SET SESSION innodb_lock_wait_timeout = 5, SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'";
+macro_rules! settings {
+    () => {
+        "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;
+SET SESSION innodb_lock_wait_timeout = 5, SESSION lock_wait_timeout = 5,
+  SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'"
+    };
+}
+
+pub(super) const SETTINGS: &str = settings!();
+
+/// A question is ended after fifteen seconds, when whoever asked it has given up: it would keep its connection,
+/// and the next one would wait. Each of the two servers reads its own comment.
+const VIEWER_SETTINGS: &str = concat!(
+    settings!(),
+    " /*M!100100 , SESSION max_statement_time = 15 */ /*!80000 , SESSION max_execution_time = 15000 */"
+);
 
 pub(super) const BEGIN: &str = "START TRANSACTION";
 
@@ -43,10 +57,12 @@ impl fmt::Debug for Login {
     }
 }
 
-/// A few connections for the engine, and a few for operators.
+/// A few connections for the engine, a few for those who look, and one for operators' changes: a slow question
+/// never keeps anybody from pausing a route.
 #[derive(Debug)]
 pub(super) struct Connections {
     engine: Few<MySql>,
+    viewer: Few<MySql>,
     operator: Few<MySql>,
     server: Arc<str>,
     /// How often a call was repeated because others stood in its way.
@@ -55,14 +71,15 @@ pub(super) struct Connections {
 
 impl Connections {
     pub(super) fn new(options: &MySqlConnectOptions) -> Self {
-        let few = |most| {
+        let few = |most, settings| {
             let options = options.clone().disable_statement_logging();
-            Few::new(options, most).with_settings(SETTINGS).unharmed_by(is_contention)
+            Few::new(options, most).with_settings(settings).unharmed_by(is_contention)
         };
         Self {
             // One to claim, one to settle, one to renew, one for the rest.
-            engine: few(4),
-            operator: few(2),
+            engine: few(4, SETTINGS),
+            viewer: few(2, VIEWER_SETTINGS),
+            operator: few(1, SETTINGS),
             server: server(options).into(),
             repeated: AtomicU64::new(0),
         }
@@ -90,7 +107,15 @@ impl Connections {
         self.together(&self.engine, work).await
     }
 
-    /// Runs statements for an operator, all of them or none.
+    /// Runs statements that only read for somebody who looks, all at one time.
+    pub(super) async fn viewer<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut MySqlConnection) -> Result<T, sqlx::Error> + Clone,
+    ) -> Result<T, StoreError> {
+        self.together(&self.viewer, work).await
+    }
+
+    /// Runs statements that change something for an operator, all of them or none.
     pub(super) async fn operator<T>(
         &self,
         work: impl AsyncFnOnce(&mut MySqlConnection) -> Result<T, sqlx::Error> + Clone,
@@ -144,6 +169,7 @@ impl Connections {
 
     pub(super) async fn close(&self) {
         self.engine.close().await;
+        self.viewer.close().await;
         self.operator.close().await;
     }
 
@@ -179,6 +205,10 @@ mod code {
     pub(super) const DATABASE_DENIED: u16 = 1044;
     pub(super) const COMMAND_DENIED: u16 = 1142;
     pub(super) const COLUMN_DENIED: u16 = 1143;
+    /// A statement that took too long, on MariaDB.
+    pub(super) const STATEMENT_TIMEOUT: u16 = 1969;
+    /// The same on MySQL.
+    pub(super) const QUERY_TIMEOUT: u16 = 3024;
     pub(super) const READ_ONLY: u16 = 1290;
     pub(super) const READ_ONLY_MODE: u16 = 1836;
 }
@@ -209,6 +239,9 @@ pub(super) fn explain(error: sqlx::Error, server: &str) -> OpenError {
         Some(code::DATABASE_DENIED | code::COMMAND_DENIED | code::COLUMN_DENIED) => {
             OpenError::NotAllowed { server: server(), source: error }
         }
+        Some(code::STATEMENT_TIMEOUT | code::QUERY_TIMEOUT) => {
+            OpenError::TookTooLong { server: server(), source: error }
+        }
         Some(code::NO_TABLE) => OpenError::TableGone { server: server(), source: error },
         None if is_lost(&error) => OpenError::Unreachable { server: server(), source: error },
         _ => OpenError::Database(error),
@@ -221,5 +254,53 @@ fn is_lost(error: &sqlx::Error) -> bool {
         sqlx::Error::Io(error) => error.kind() != io::ErrorKind::InvalidData,
         sqlx::Error::PoolTimedOut => true,
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste_sql::mysql::Flavour;
+
+    use super::super::plans::{open, run};
+    use super::*;
+
+    /// The server keeps a transaction that a lock has ended half way, and all that it has locked.
+    #[tokio::test]
+    #[ignore = "needs MariaDB: cargo xtask test"]
+    async fn transaction_that_met_a_lock_gives_its_own_locks_back() {
+        let (store, mut other, database) = open("locks").await;
+        let sql = store.sql();
+        let rows =
+            "INSERT INTO `{table}` (event_id, event_type, payload) VALUES ('a', 'T', '1'), ('b', 'T', '1')";
+        run(&mut other, sql, rows).await;
+        run(&mut other, sql, "START TRANSACTION").await;
+        run(&mut other, sql, "SELECT 1 FROM `{table}` WHERE event_id = 'b' FOR UPDATE").await;
+        let work = async |connection: &mut MySqlConnection| {
+            for id in ["a", "b"] {
+                let lock = "SELECT 1 FROM `{table}` WHERE event_id = ? FOR UPDATE NOWAIT";
+                sql.query::<MySql>(lock).bind(id).fetch_all(&mut *connection).await?;
+            }
+            Ok(())
+        };
+        let met = store.connections().engine.together(BEGIN, work).await;
+        assert!(met.as_ref().is_err_and(is_contention), "{met:?}");
+        run(&mut other, sql, "SELECT 1 FROM `{table}` WHERE event_id = 'a' FOR UPDATE NOWAIT").await;
+        run(&mut other, sql, &format!("DROP DATABASE {database}")).await;
+    }
+
+    #[tokio::test]
+    #[ignore = "needs MariaDB: cargo xtask test"]
+    async fn questions_are_ended_by_the_server() {
+        let (store, mut other, database) = open("questions").await;
+        let limit = match store.0.flavour {
+            Flavour::MariaDb => "SELECT CAST(@@SESSION.max_statement_time * 1000 AS SIGNED)",
+            Flavour::MySql => "SELECT CAST(@@SESSION.max_execution_time AS SIGNED)",
+        };
+        let read = async |connection: &mut MySqlConnection| {
+            store.sql().scalar::<MySql, i64>(limit).fetch_one(connection).await
+        };
+        assert_eq!(store.connections().viewer(read).await.expect("an answer"), 15_000);
+        assert_eq!(store.connections().operator(read).await.expect("an answer"), 0, "changes are not");
+        run(&mut other, store.sql(), &format!("DROP DATABASE {database}")).await;
     }
 }

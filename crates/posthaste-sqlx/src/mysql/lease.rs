@@ -1,41 +1,49 @@
 //! What happens to leases between claim and settlement: renew, release, park, and the way back.
+//!
+//! The rows that leases hold are locked first, and changed then. A row that an open transaction has locked, because
+//! it has not committed its INSERT for example, is stepped over: an UPDATE alone would wait for it, and so would
+//! every outcome behind it.
 
 use std::collections::HashSet;
 
-use posthaste::store::{Park, Release, Renew, Unpark};
-use posthaste::{EventId, StoreError};
+use posthaste::StoreError;
+use posthaste::store::{Lease, Park, Release, Renew, Unpark};
 use sqlx::{MySql, MySqlConnection, Row as _};
 
 use super::MySqlStore;
-use super::value::{self, MOST_KEYS, bind_all, clock, delay, leases, now, places};
+use super::value::{self, MOST_KEYS, MySqlQuery, bind_all, clock, delay, leases, now, places};
 
 /// The rows that these leases hold.
 macro_rules! held {
     () => {
-        "JSON_TABLE(?, '$[*]' COLUMNS (seq BIGINT PATH '$[0]', token BIGINT PATH '$[1]')) AS v
-STRAIGHT_JOIN `{table}` AS o ON o.seq = v.seq AND o.lease_token = v.token AND o.locked_by = ? AND o.phase = 0"
+        "SELECT o.seq, o.event_id FROM JSON_TABLE(?, '$[*]' COLUMNS (
+  seq BIGINT PATH '$[0]', id VARCHAR(36) CHARACTER SET utf8mb4 PATH '$[1]', token BIGINT PATH '$[2]')) AS v
+STRAIGHT_JOIN `{table}` AS o ON o.seq = v.seq AND o.lease_token = v.token AND o.locked_by = ? AND o.phase = 0
+WHERE o.event_id = v.id"
     };
 }
 
-pub(super) const RENEW: &str =
-    concat!("UPDATE ", held!(), " SET o.available_at = ", clock!(), " + INTERVAL ? MICROSECOND");
+pub(super) const HELD: &str = held!();
 
-pub(super) const HELD: &str = concat!("SELECT o.seq FROM ", held!());
+pub(super) const LOCK: &str = concat!(held!(), " FOR UPDATE SKIP LOCKED");
+
+pub(super) const RENEW: &str = concat!(
+    "UPDATE `{table}` SET available_at = ",
+    clock!(),
+    " + INTERVAL ? MICROSECOND, lost_leases = LEAST(lost_leases, 2147483646) + ? WHERE seq IN ({keys})"
+);
 
 pub(super) const RELEASE: &str = concat!(
-    "UPDATE ",
-    held!(),
-    " SET o.available_at = ",
+    "UPDATE `{table}` SET available_at = ",
     clock!(),
-    ", o.parked = NULL, o.locked_by = NULL, o.locked_at = NULL, o.lease_token = 0"
+    ", parked = NULL, locked_by = NULL, locked_at = NULL, lease_token = 0 WHERE seq IN ({keys})"
 );
 
 pub(super) const PARK: &str = concat!(
-    "UPDATE ",
-    held!(),
-    " SET o.available_at = ",
+    "UPDATE `{table}` SET available_at = ",
     clock!(),
-    " + INTERVAL ? MICROSECOND, o.parked = ?, o.locked_by = NULL, o.locked_at = NULL, o.lease_token = 0"
+    " + INTERVAL ? MICROSECOND, parked = ?, locked_by = NULL, locked_at = NULL, lease_token = 0
+WHERE seq IN ({keys})"
 );
 
 /// Found first and changed then: an UPDATE that changes the index by which it finds its rows would read and
@@ -47,62 +55,64 @@ pub(super) const UNPARK: &str =
     concat!("UPDATE `{table}` SET available_at = ", clock!(), ", parked = NULL WHERE seq IN ({keys})");
 
 impl MySqlStore {
-    pub(super) async fn renew_leases(&self, renew: &Renew<'_>) -> Result<Vec<EventId>, StoreError> {
+    pub(super) async fn renew_leases(&self, renew: &Renew<'_>) -> Result<Vec<Lease>, StoreError> {
         if renew.leases.is_empty() {
             return Ok(Vec::new());
         }
-        let leases = leases(renew.leases);
+        let (owner, leases) = (renew.owner.as_str(), leases(renew.leases));
+        let bind = |query: MySqlQuery| query.bind(now(renew.now)).bind(delay(renew.lease)).bind(renew.start);
+        let renewed = self.change_held(RENEW, owner, &leases, bind).await?;
+        // Whoever asks for n and gets n needs no second answer.
+        if renewed == renew.leases.len() as u64 {
+            return Ok(renew.leases.to_vec());
+        }
+        // A row that is locked is renewed the next time, long before its lease ends, and held until then.
         let held = self.connections().engine(async |connection| {
-            let query = self.sql().query::<MySql>(RENEW).bind(&leases).bind(renew.owner.as_str());
-            let query = query.bind(now(renew.now)).bind(delay(renew.lease));
-            let renewed = query.execute(&mut *connection).await?.rows_affected();
-            // Whoever asks for n and gets n needs no second answer.
-            match renewed == renew.leases.len() as u64 {
-                true => Ok(None),
-                false => self.still_held(connection, &leases, renew).await.map(Some),
-            }
+            let query = self.sql().query::<MySql>(HELD).bind(leases.clone()).bind(owner);
+            let rows = query.fetch_all(connection).await?;
+            rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
         });
-        let held = held.await?;
-        let is_held = |seq: &i64| held.as_ref().is_none_or(|held| held.contains(seq));
-        let ids = renew.leases.iter().filter(|lease| is_held(&lease.seq));
-        Ok(ids.map(|lease| lease.id.clone()).collect())
-    }
-
-    async fn still_held(
-        &self,
-        connection: &mut MySqlConnection,
-        leases: &str,
-        renew: &Renew<'_>,
-    ) -> Result<HashSet<i64>, sqlx::Error> {
-        let query = self.sql().query::<MySql>(HELD).bind(leases.to_owned()).bind(renew.owner.as_str());
-        let rows = query.fetch_all(connection).await?;
-        rows.iter().map(|row| row.try_get(0)).collect()
+        let held: HashSet<(i64, String)> = held.await?;
+        let is_held = |lease: &&Lease| held.contains(&(lease.seq, lease.id.to_string()));
+        Ok(renew.leases.iter().filter(is_held).cloned().collect())
     }
 
     pub(super) async fn release_leases(&self, release: &Release<'_>) -> Result<u64, StoreError> {
         let leases = leases(release.leases);
-        let released = self.connections().engine(async |connection| {
-            let query = self.sql().query::<MySql>(RELEASE).bind(&leases).bind(release.owner.as_str());
-            Ok(query.bind(now(release.now)).execute(connection).await?.rows_affected())
-        });
-        released.await
+        let bind = |query: MySqlQuery| query.bind(now(release.now));
+        self.change_held(RELEASE, release.owner.as_str(), &leases, bind).await
     }
 
     pub(super) async fn park_rows(&self, park: &Park<'_>) -> Result<u64, StoreError> {
         let leases = leases(park.leases);
-        let parked = self.connections().engine(async |connection| {
-            let query = self.sql().query::<MySql>(PARK).bind(&leases).bind(park.owner.as_str());
-            let query = query.bind(now(park.now)).bind(delay(park.duration)).bind(park.route);
-            Ok(query.execute(connection).await?.rows_affected())
+        let bind = |query: MySqlQuery| query.bind(now(park.now)).bind(delay(park.duration)).bind(park.route);
+        self.change_held(PARK, park.owner.as_str(), &leases, bind).await
+    }
+
+    /// Changes the rows that these leases hold, as far as nobody else has locked them; returns how many.
+    async fn change_held(
+        &self,
+        change: &'static str,
+        owner: &str,
+        leases: &str,
+        bind: impl Fn(MySqlQuery) -> MySqlQuery,
+    ) -> Result<u64, StoreError> {
+        let changed = self.connections().engine_together(async |connection| {
+            let query = self.sql().query::<MySql>(LOCK).bind(leases.to_owned()).bind(owner.to_owned());
+            let seqs = seqs(query, connection).await?;
+            for seqs in seqs.chunks(MOST_KEYS) {
+                let query = bind(self.sql().listed(change, places(seqs.len())));
+                bind_all(query, seqs).execute(&mut *connection).await?;
+            }
+            Ok(seqs.len() as u64)
         });
-        parked.await
+        changed.await
     }
 
     pub(super) async fn unpark_rows(&self, unpark: &Unpark<'_>) -> Result<u64, StoreError> {
         let unparked = self.connections().engine_together(async |connection| {
             let query = self.sql().query::<MySql>(PARKED).bind(unpark.route).bind(value::limit(unpark.limit));
-            let rows = query.fetch_all(&mut *connection).await?;
-            let seqs = rows.iter().map(|row| row.try_get(0)).collect::<Result<Vec<i64>, _>>()?;
+            let seqs = seqs(query, connection).await?;
             for seqs in seqs.chunks(MOST_KEYS) {
                 let query = self.sql().listed(UNPARK, places(seqs.len())).bind(now(unpark.now));
                 bind_all(query, seqs).execute(&mut *connection).await?;
@@ -115,4 +125,8 @@ impl MySqlStore {
         }
         Ok(unparked)
     }
+}
+
+async fn seqs(query: MySqlQuery, connection: &mut MySqlConnection) -> Result<Vec<i64>, sqlx::Error> {
+    query.fetch_all(connection).await?.iter().map(|row| row.try_get(0)).collect()
 }

@@ -32,25 +32,35 @@ fn by(name: &'static str, template: &str, values: &[&str], index: &'static str) 
 
 fn all() -> Vec<Expected> {
     let with_ids = |text: &str| text.replace("event_id IN ({keys})", "event_id IN ('event1', 'event2')");
-    let (held, settled) =
-        ("'[[50001, 7]]'", "'[[50001, \"event1\", 7, \"failed\", \"no\", null, null, 3, \"5\", null]]'");
+    let (held, settled) = (
+        "'[[50001, \"event50001\", 7]]'",
+        "'[[50001, \"event1\", 7, \"failed\", \"no\", null, null, 3, \"5\", null, null]]'",
+    );
     let old = |what: &str| [purge::DELETE, what, purge::DELETE_END].concat();
     let archived = |what: &str| format!("{what} FOR UPDATE SKIP LOCKED");
     let age = ["NULL", "1000", "100"];
     let placed = |look: &str| look.replace("{place}", "50000").replace("{rows}", "100");
     vec![
-        by("claim by due time", claim::BY_DUE, &["'me'", "NULL", "0", "0", "0", "100"], "outbox_event_due"),
-        by("claim by insertion", claim::BY_SEQ, &["'me'", "NULL", "0", "0", "100"], "outbox_event_phase"),
-        by("lease", claim::LEASE, &["'me'", "'me'", "0", "7", "0"], BY_SEQ),
-        by("give up", claim::GIVE_UP, &["'me'", "0"], BY_SEQ),
+        by(
+            "claim by due time",
+            claim::BY_DUE,
+            &["NULL", "0", "2000000000000000", "0", "0", "100"],
+            "outbox_event_due",
+        ),
+        by("claim by insertion", claim::BY_SEQ, &["NULL", "0", "0", "100"], "outbox_event_phase"),
+        by("glance", claim::GLANCE, &[], "outbox_event_parked"),
+        by("next name that is parked for", claim::NEXT_PARKED, &["'a'"], "outbox_event_parked"),
+        by("lease", claim::LEASE, &["'me'", "10", "'me'", "0", "7", "0"], BY_SEQ),
+        by("rows that are leased", claim::ROWS, &[], BY_SEQ),
         by("settle, lean", &with_ids(settle::DONE), &["NULL", "7"], BY_SEQ),
         by("settle, lean, delete", &with_ids(settle::DELETE), &[], BY_SEQ),
         by("settle, general", settle::GENERAL, &["NULL", "7", settled, "'me'"], BY_SEQ),
         by("what was settled", settle::SETTLED, &["7"], BY_SEQ),
-        by("renew", lease::RENEW, &[held, "'me'", "NULL", "1000"], BY_SEQ),
+        by("lock what is held", lease::LOCK, &[held, "'me'"], BY_SEQ),
         by("still held", lease::HELD, &[held, "'me'"], BY_SEQ),
-        by("release", lease::RELEASE, &[held, "'me'", "NULL"], BY_SEQ),
-        by("park", lease::PARK, &[held, "'me'", "NULL", "1000", "'route'"], BY_SEQ),
+        by("renew", lease::RENEW, &["NULL", "1000", "0"], BY_SEQ),
+        by("release", lease::RELEASE, &["NULL"], BY_SEQ),
+        by("park", lease::PARK, &["NULL", "1000", "'route'"], BY_SEQ),
         by("parked", lease::PARKED, &["'route'", "100"], "outbox_event_parked"),
         by("unpark", lease::UNPARK, &["NULL"], BY_SEQ),
         by("purge the done", &old(purge::OLD_DONE), &age, "outbox_event_due"),

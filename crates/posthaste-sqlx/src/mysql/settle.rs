@@ -17,20 +17,30 @@ use sqlx::{MySql, MySqlConnection, Row as _};
 use super::value::{MOST_KEYS, bind_all, clock, delay, json, now, places};
 use super::{MySqlStore, purge};
 
-/// `IS TRUE`, so that nobody looks for the ids in their own index.
+/// `IS TRUE`, so that nobody looks for the ids in their own index. Whatever row has one of these numbers and one
+/// of these ids is an event that was delivered.
 pub(super) const DONE: &str = concat!(
     "UPDATE `{table}` SET status = 1, done_at = ",
     clock!(),
-    ", last_error = NULL, parked = NULL, locked_by = NULL, locked_at = NULL, lease_token = 0, settlement = ?
+    ", last_error = NULL, parked = NULL, put_off_since = NULL, locked_by = NULL, locked_at = NULL, lease_token = 0,
+  settlement = ?
 WHERE seq IN ({keys}) AND (event_id IN ({keys})) IS TRUE AND status IN (0, 2)"
 );
 
 /// MariaDB says which rows it deleted.
 pub(super) const DELETE: &str = "DELETE FROM `{table}` WHERE seq IN ({keys}) AND (event_id IN ({keys})) IS TRUE AND status IN (0, 2) RETURNING seq";
 
+/// Whether the row is given up after this outcome: said so, at its last attempt, or put off for too long.
+macro_rules! dies {
+    () => {
+        "(v.verdict = 'dead' OR LEAST(GREATEST(o.attempts, 0), 2147483646) + 1 >= v.max_attempts \
+         OR TIMESTAMPDIFF(MICROSECOND, COALESCE(o.put_off_since, c.now), c.now) >= v.give_up_after)"
+    };
+}
+
 /// Where several tables stand in an UPDATE nothing is said about the order of its assignments, so none
-/// reads a column that another one sets, but for `attempts`, which comes last. Counts stop growing where
-/// their column ends.
+/// reads a column that another one sets, but for `attempts` and `put_off_since`, which come last. Counts stop
+/// growing where their column ends.
 pub(super) const GENERAL: &str = concat!(
     "UPDATE (SELECT ",
     clock!(),
@@ -38,16 +48,21 @@ pub(super) const GENERAL: &str = concat!(
     seq BIGINT PATH '$[0]', id VARCHAR(36) CHARACTER SET utf8mb4 PATH '$[1]', token BIGINT PATH '$[2]',
     verdict VARCHAR(16) PATH '$[3]', error LONGTEXT CHARACTER SET utf8mb4 PATH '$[4]', delay BIGINT PATH '$[5]',
     park VARCHAR(255) CHARACTER SET utf8mb4 PATH '$[6]', max_attempts BIGINT PATH '$[7]', delays LONGTEXT PATH '$[8]',
-    names LONGTEXT CHARACTER SET utf8mb4 PATH '$[9]')) AS v
+    names LONGTEXT CHARACTER SET utf8mb4 PATH '$[9]', give_up_after BIGINT PATH '$[10]')) AS v
   STRAIGHT_JOIN `{table}` AS o ON o.seq = v.seq
 SET o.settlement = c.mark,
-  o.status = CASE v.verdict
-    WHEN 'done' THEN 1 WHEN 'dead' THEN 3 WHEN 'deferred' THEN 0
-    WHEN 'failed' THEN IF(LEAST(GREATEST(o.attempts, 0), 2147483646) + 1 >= v.max_attempts, 3, 2)
-    ELSE o.status END,
-  o.done_at = CASE WHEN v.verdict IN ('done', 'dead')
-      OR v.verdict = 'failed' AND LEAST(GREATEST(o.attempts, 0), 2147483646) + 1 >= v.max_attempts THEN c.now
-    ELSE o.done_at END,
+  o.status = CASE WHEN v.verdict = 'done' THEN 1 WHEN ",
+    dies!(),
+    " THEN 3 WHEN v.verdict = 'deferred' THEN 0 WHEN v.verdict = 'failed' THEN 2 ELSE o.status END,
+  o.done_at = IF(v.verdict = 'done' OR ",
+    dies!(),
+    ", c.now, o.done_at),
+  o.lost_leases = IF(v.verdict = 'done' OR ",
+    dies!(),
+    ", o.lost_leases, 0),
+  o.parked = CASE WHEN ",
+    dies!(),
+    " THEN NULL WHEN v.verdict = 'unreachable' THEN v.park END,
   o.available_at = CASE
     WHEN v.verdict = 'failed' THEN c.now + INTERVAL CAST(SUBSTRING_INDEX(SUBSTRING_INDEX(
       v.delays, ',', LEAST(GREATEST(o.attempts, 0), 1000) + 1), ',', -1) AS SIGNED) MICROSECOND
@@ -55,11 +70,11 @@ SET o.settlement = c.mark,
     ELSE o.available_at END,
   o.deferrals = IF(v.verdict = 'deferred', LEAST(o.deferrals, 2147483646) + 1, o.deferrals),
   o.last_error = CASE v.verdict WHEN 'done' THEN NULL WHEN 'deferred' THEN o.last_error ELSE v.error END,
-  o.parked = IF(v.verdict = 'unreachable', v.park, NULL),
   o.progress = IF(v.names IS NULL, o.progress,
     JSON_MERGE_PRESERVE(IF(JSON_VALID(o.progress), o.progress, '[]'), v.names)),
   o.locked_by = NULL, o.locked_at = NULL, o.lease_token = 0,
-  o.attempts = IF(v.verdict = 'failed', LEAST(GREATEST(o.attempts, 0), 2147483646) + 1, o.attempts)
+  o.attempts = IF(v.verdict = 'failed', LEAST(GREATEST(o.attempts, 0), 2147483646) + 1, o.attempts),
+  o.put_off_since = IF(v.give_up_after IS NULL, NULL, COALESCE(o.put_off_since, c.now))
 WHERE o.event_id = v.id AND o.status IN (0, 2)
   AND (v.verdict = 'done' OR o.locked_by = ? AND o.lease_token = v.token)"
 );
@@ -286,9 +301,13 @@ fn entry(settlement: &Settlement) -> impl serde::Serialize + '_ {
         Verdict::Failed { error, backoff } => ("failed", Some(error), None, None, Some(backoff)),
         Verdict::Deferred { delay: after } => ("deferred", None, Some(delay(*after)), None, None),
         Verdict::Dead { reason } => ("dead", Some(reason), None, None, None),
-        Verdict::Unreachable { error, delay: after, park } => {
+        Verdict::Unreachable { error, delay: after, park, .. } => {
             ("unreachable", Some(error), Some(delay(*after)), park.as_deref(), None)
         }
+    };
+    let give_up_after = match &settlement.verdict {
+        Verdict::Unreachable { give_up_after, .. } => give_up_after.map(delay),
+        _ => None,
     };
     let names = (!settlement.delivered.is_empty()).then(|| json(&settlement.delivered));
     let lease = &settlement.lease;
@@ -305,6 +324,7 @@ fn entry(settlement: &Settlement) -> impl serde::Serialize + '_ {
         max_attempts,
         delays,
         names,
+        give_up_after,
     )
 }
 

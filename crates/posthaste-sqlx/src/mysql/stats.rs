@@ -3,7 +3,6 @@
 use posthaste::admin::Stats;
 use sqlx::{MySql, MySqlConnection, Row as _};
 
-use super::claim::PAUSED;
 use super::store::read_oldest_pending;
 use crate::probe::{self, Estimate, Kind, Span, at_least_counted, count, is_too_many, span};
 use crate::sql::Sql;
@@ -19,6 +18,8 @@ macro_rules! bounded {
         )
     };
 }
+
+const PAUSED: &str = "SELECT route FROM `{table}_control`";
 
 /// Up to one row more than [`Stats::EXACT`] of each kind.
 pub(super) const BOUNDED: &str = concat!(

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use posthaste::store::{Claim, Claimed, Park, Purge, Release, Renew, Settle, Settled, Store, Unpark, Wake};
-use posthaste::{EventId, StoreError, Timestamp};
+use posthaste::store::{
+    Claim, Claimed, Lease, Park, Purge, Release, Renew, Settle, Settled, Store, Unpark, Wake,
+};
+use posthaste::{StoreError, Timestamp};
 use sqlx::{MySql, MySqlConnection, Row as _};
 
 use super::MySqlStore;
@@ -32,7 +34,7 @@ impl Store for MySqlStore {
         self.settle_rows(settle).await
     }
 
-    async fn renew(&self, renew: &Renew<'_>) -> Result<Vec<EventId>, StoreError> {
+    async fn renew(&self, renew: &Renew<'_>) -> Result<Vec<Lease>, StoreError> {
         self.renew_leases(renew).await
     }
 

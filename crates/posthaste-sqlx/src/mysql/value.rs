@@ -74,9 +74,10 @@ where
 /// Leases as JSON, in the order of `seq`: those who change the same rows meet them in the same order, and
 /// so never wait for each other in a circle.
 pub(super) fn leases(leases: &[Lease]) -> String {
-    let mut pairs: Vec<(i64, i64)> = leases.iter().map(|lease| (lease.seq, lease.token.as_i64())).collect();
-    pairs.sort_unstable();
-    json(&pairs)
+    let mut named: Vec<_> =
+        leases.iter().map(|lease| (lease.seq, lease.id.as_str(), lease.token.as_i64())).collect();
+    named.sort_unstable();
+    json(&named)
 }
 
 /// Numbers, texts and lists of them always have a JSON form.

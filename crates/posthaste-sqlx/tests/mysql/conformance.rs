@@ -85,6 +85,15 @@ impl Harness for MySql {
         inserted.is_ok().then_some(id)
     }
 
+    async fn give_again(&self, seq: i64) -> bool {
+        let delete = format!("DELETE FROM `{}` WHERE seq = {seq}", self.table);
+        let forget = format!("ALTER TABLE `{}` AUTO_INCREMENT = {seq}", self.table);
+        for sql in [delete, forget] {
+            sqlx::raw_sql(AssertSqlSafe(sql)).execute(&self.pool).await.expect("the number is free");
+        }
+        true
+    }
+
     fn capabilities(&self) -> Capabilities {
         Capabilities::ALL
     }

@@ -9,6 +9,7 @@ mod grants;
 mod layout;
 mod layout_engine;
 mod layout_open;
+mod locked;
 mod open;
 mod payloads;
 mod rows;

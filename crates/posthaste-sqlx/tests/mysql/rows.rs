@@ -15,6 +15,7 @@ use posthaste::store::{
     Claim, ClaimOrder, LeaseToken, OnDone, Owner, Purge, Purgeable, Renew, Settle, Settlement, Store as _,
     Verdict,
 };
+use posthaste::writer::NewRow;
 use posthaste::{Admin as _, Event, EventId, EventRow, Status, Timestamp};
 use posthaste_sqlx::MySqlStore;
 use sqlx::mysql::MySqlPoolOptions;
@@ -222,17 +223,17 @@ async fn process_in_newfoundland() {
 
     let occurred_at = Timestamp::from_micros(1_700_000_000_123_456);
     let builder = |id: &str| Event::builder("Tested").id(id).json_text("{}").occurred_at(occurred_at);
-    let due_at = Timestamp::from_micros(occurred_at.as_micros() + 90_000_001);
     let mut tx = plain_writer(&store).begin(&pool).await.unwrap();
     tx.write(builder("plain").build().unwrap()).await.unwrap();
-    tx.write(builder("after").deliver_after(Duration::from_micros(90_000_001)).build().unwrap())
-        .await
-        .unwrap();
-    tx.write(builder("at").available_at(due_at).build().unwrap()).await.unwrap();
+    tx.commit().await.unwrap();
+    let delay = Some(Duration::from_micros(90_000_001));
+    let after = NewRow { event: builder("after").build().unwrap(), delay, lease: None };
+    let mut tx = pool.begin().await.unwrap();
+    store.insert_rows(&mut tx, &[after]).await.unwrap();
     tx.commit().await.unwrap();
     let row =
         async |id: &str| -> EventRow { store.get(&EventId::from(id)).await.unwrap().expect("a row").row };
-    for id in ["plain", "after", "at"] {
+    for id in ["plain", "after"] {
         let row = row(id).await;
         assert_eq!(row.created_at, occurred_at);
         assert_recent(row.inserted_at);
@@ -249,6 +250,7 @@ async fn process_in_newfoundland() {
             token: LeaseToken::random(),
             lease,
             limit: 5,
+            max_bytes: usize::MAX,
             order: ClaimOrder::Due,
             skip_recent: Duration::ZERO,
             now,
@@ -267,7 +269,10 @@ async fn process_in_newfoundland() {
     // With a clock of the caller's own, everything is where it says.
     let now = Timestamp::from_micros(locked_at.as_micros() + 1_000_003);
     let leases = [claimed[0].lease.clone()];
-    store.renew(&Renew { owner: &owner, leases: &leases, lease, now: Some(now) }).await.unwrap();
+    store
+        .renew(&Renew { owner: &owner, leases: &leases, lease, start: false, now: Some(now) })
+        .await
+        .unwrap();
     assert_eq!(row("plain").await.available_at.as_micros(), now.as_micros() + 30_000_007);
     let settlements = [Settlement { lease: leases[0].clone(), verdict: Verdict::Done, delivered: vec![] }];
     store

@@ -66,6 +66,7 @@ async fn claim_until(end: Instant, store: MySqlStore) -> Vec<String> {
             token: LeaseToken::random(),
             lease: Duration::from_secs(30),
             limit: 100,
+            max_bytes: usize::MAX,
             order: ClaimOrder::Due,
             skip_recent: Duration::ZERO,
             now: None,

@@ -19,7 +19,7 @@ WHERE table_schema = DATABASE() AND table_name = '{table}'";
 /// A server that shows no index at all does not tell.
 pub(super) async fn look(store: &MySqlStore) -> Vec<Finding> {
     let seen =
-        store.connections().operator(async |connection: &mut MySqlConnection| read(store, connection).await);
+        store.connections().viewer(async |connection: &mut MySqlConnection| read(store, connection).await);
     let found = seen.await.unwrap_or_default();
     if found.is_empty() { Vec::new() } else { findings(store, &found) }
 }

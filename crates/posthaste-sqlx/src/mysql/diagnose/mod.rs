@@ -25,6 +25,6 @@ async fn look_at_rows(store: &MySqlStore, tolerance: &Tolerance) -> Result<Vec<F
     let stats = store.stats().await?;
     let seen = store
         .connections()
-        .operator(async |connection: &mut MySqlConnection| rows::read(store.sql(), connection).await);
+        .viewer(async |connection: &mut MySqlConnection| rows::read(store.sql(), connection).await);
     Ok(seen.await?.findings(&stats, tolerance))
 }

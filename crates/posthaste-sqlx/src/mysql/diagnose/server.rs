@@ -47,7 +47,7 @@ async fn ask(
     store: &MySqlStore,
     question: impl AsyncFnOnce(&mut MySqlConnection) -> Result<Vec<Finding>, sqlx::Error> + Clone,
 ) -> Result<Vec<Finding>, StoreError> {
-    store.connections().operator(question).await
+    store.connections().viewer(question).await
 }
 
 async fn clock(connection: &mut MySqlConnection, tolerance: &Tolerance) -> Result<Vec<Finding>, sqlx::Error> {

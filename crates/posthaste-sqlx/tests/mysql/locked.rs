@@ -1,0 +1,95 @@
+//! Rows and tables that an open transaction has locked keep nobody from the others.
+
+use std::time::Duration;
+
+use posthaste::Admin as _;
+use posthaste::store::{
+    Lease, LeaseToken, OnDone, Owner, Park, Release, Renew, Settle, Settled, Settlement, Store as _, Verdict,
+};
+use posthaste::writer::{NewLease, NewRow};
+use sqlx::MySqlConnection;
+
+use crate::support::*;
+
+const LEASE: Duration = Duration::from_secs(600);
+
+/// Inserts an event that is born leased.
+async fn insert(db: &Db, connection: &mut MySqlConnection, owner: &Owner, id: &str) -> Lease {
+    let (event, token) = (event(id), LeaseToken::random());
+    let lease = Lease { id: event.id().clone(), seq: 0, token };
+    let held = NewLease { owner: owner.clone(), token, duration: LEASE };
+    let rows = [NewRow { event, delay: None, lease: Some(held) }];
+    let seqs = db.store.insert_rows(connection, &rows).await.expect("a row");
+    Lease { seq: seqs[0].expect("a new row"), ..lease }
+}
+
+/// A service drops its receipt and goes on with its transaction: the engine gives the lease back meanwhile.
+#[tokio::test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+async fn leases_of_an_open_transaction_are_not_waited_for() {
+    let db = Db::new().await;
+    let (owner, now) = (Owner::random("me"), None);
+    let mut tx = db.pool.begin().await.unwrap();
+    let open = insert(&db, &mut tx, &owner, "open").await;
+    let mut other = db.pool.begin().await.unwrap();
+    let committed = insert(&db, &mut other, &owner, "committed").await;
+    other.commit().await.unwrap();
+
+    let leases = [open, committed.clone()];
+    let renew = Renew { owner: &owner, leases: &leases, lease: LEASE, start: false, now };
+    assert_eq!(db.store.renew(&renew).await.unwrap(), [committed], "the other is not there yet");
+    let park = Park { owner: &owner, leases: &leases[..1], route: "mail", duration: LEASE, now };
+    assert_eq!(db.store.park(&park).await.unwrap(), 0);
+    let release = Release { owner: &owner, leases: &leases, now };
+    assert_eq!(db.store.release(&release).await.unwrap(), 1);
+    assert_eq!(db.store.repeated_calls(), 0, "nobody has waited for a lock");
+    tx.commit().await.unwrap();
+    db.close().await;
+}
+
+/// Somebody looks at a row with `FOR UPDATE` and takes a long time over it.
+#[tokio::test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+async fn lease_of_a_locked_row_is_still_held() {
+    let db = Db::new().await;
+    let owner = Owner::random("me");
+    let mut tx = db.pool.begin().await.unwrap();
+    let lease = insert(&db, &mut tx, &owner, "a").await;
+    tx.commit().await.unwrap();
+    let mut tx = db.pool.begin().await.unwrap();
+    sqlx::query("SELECT seq FROM outbox_event FOR UPDATE").execute(&mut *tx).await.unwrap();
+    let leases = [lease];
+    let renew = Renew { owner: &owner, leases: &leases, lease: LEASE, start: false, now: None };
+    assert_eq!(db.store.renew(&renew).await.unwrap(), leases);
+    tx.rollback().await.unwrap();
+    let settlements = [Settlement { lease: leases[0].clone(), verdict: Verdict::Done, delivered: vec![] }];
+    let settle = Settle { owner: &owner, settlements: &settlements, on_done: OnDone::Keep, now: None };
+    assert_eq!(db.store.settle(&settle).await.unwrap(), [Settled::Done]);
+    db.close().await;
+}
+
+/// Two questions that take long have taken all connections for questions.
+#[tokio::test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+async fn slow_questions_do_not_keep_an_operator_from_pausing() {
+    let db = Db::new().await;
+    let mut locker = db.pool.acquire().await.unwrap();
+    sqlx::raw_sql("LOCK TABLES outbox_event WRITE").execute(&mut *locker).await.unwrap();
+    let ask = || {
+        let store = db.store.clone();
+        tokio::spawn(async move { store.stats().await })
+    };
+    let slow = [ask(), ask()];
+    let waiting = format!(
+        "SELECT COUNT(*) FROM information_schema.processlist WHERE db = '{}' AND state LIKE 'Waiting for table%'",
+        db.name
+    );
+    until("both questions wait", async || db.int(&waiting).await == 2).await;
+    assert!(db.store.pause("mail", "ann").await.expect("the operator is heard"));
+    sqlx::raw_sql("UNLOCK TABLES").execute(&mut *locker).await.unwrap();
+    for stats in slow {
+        stats.await.unwrap().expect("the question is answered");
+    }
+    drop(locker);
+    db.close().await;
+}
