@@ -6,10 +6,10 @@ use std::time::Duration;
 use posthaste::store::{
     Claim, ClaimOrder, Claimed, LeaseToken, OnDone, Owner, Settle, Settled, Settlement, Store as _, Verdict,
 };
-use posthaste::{Admin as _, Event, Outbox};
+use posthaste::{Admin as _, Event, Outbox, Recorder, Route, Routes};
 use posthaste_redis::{OutboxName, RedisStore};
 
-use crate::support::{self, engine, soon, until};
+use crate::support::{self, soon, until};
 
 async fn store_with(shards: u16) -> (RedisStore, OutboxName) {
     let name = support::fresh_name();
@@ -95,7 +95,10 @@ async fn id_in_two_shards_is_two_rows_and_each_is_settled_by_its_own_lease() {
 async fn id_in_two_shards_is_delivered_with_both_payloads() {
     let (store, name) = store_with(2).await;
     twins(&store).await;
-    let (outbox, recorder) = engine(&store);
+    let recorder = Recorder::new();
+    let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
+    let outbox = Outbox::single_node(store.clone(), routes).poll_interval(Duration::from_millis(100));
+    let outbox = outbox.start().expect("a good configuration");
     soon("both are delivered", recorder.wait_for(2)).await;
     until("both are settled", async || store.stats().await.expect("stats").done == 2).await;
     let deliveries = recorder.deliveries();
