@@ -6,10 +6,14 @@
 //! before, at the floor.
 //!
 //! What lies below the floor is not lost, only late: a transaction that committed after its time, a row
-//! that another claimer had locked. Claims from the bottom find it. They may take a tenth of the time,
+//! that another claimer had locked. Sweeps, claims from the bottom, find it. They may take a tenth of the time,
 //! so on a healthy server they are every few milliseconds, and on a server with a forgotten transaction
 //! they cost a tenth of the claims. A claim from the floor that found less than it asked for says when to
 //! look again, from the bottom: nobody else may come for a whole poll interval.
+//!
+//! A sweep can take longer than its caller waits. One that never ended is not begun again: from then on each sweep
+//! is of a slice of time, from now downwards, and slices grow and shrink with what they take. When all slices
+//! together are quick again, the forgotten transaction is gone, and sweeps are whole again.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -27,8 +31,23 @@ impl Place {
     pub(crate) const BOTTOM: Self = Self { due: Timestamp::from_micros(i64::MIN), seq: i64::MIN };
 }
 
-/// Between two claims from the bottom lies at least so many times what the last one took.
+/// Between two sweeps lies at least so many times what the last one took.
 const REST: u32 = 9;
+
+/// A sweep that never ended counts for so long at most: nobody may have come for long.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// The first slice of time after a sweep that never ended, and the one that reaches down to the bottom.
+const FIRST_SLICE: Duration = Duration::from_secs(60);
+const LAST_SLICE: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// A slice that takes less is followed by a larger one, a slice that takes more by a smaller one.
+const QUICK: Duration = Duration::from_millis(100);
+const SLOW: Duration = Duration::from_secs(1);
+
+/// A row becomes visible when its transaction commits, later than it became due. Few take longer than
+/// this; what does is left to the sweeps.
+pub(crate) const LATE: Duration = Duration::from_secs(1);
 
 /// The floor of one store.
 #[derive(Debug)]
@@ -38,39 +57,90 @@ pub(crate) struct Floor(Mutex<State>);
 struct State {
     place: Place,
     next_sweep: Instant,
+    /// When a sweep began of which nobody has told the end.
+    sweeping: Option<Instant>,
+    sweep: Sweep,
     /// Whether somebody rings when it is time for the next sweep.
     ring_planned: bool,
 }
 
+/// What the next sweep reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sweep {
+    Whole,
+    Slice {
+        top: Timestamp,
+        span: Duration,
+        /// What the slices above it took.
+        spent: Duration,
+    },
+}
+
+/// What one claim reads: what became due after a place, and before a time if there is one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stretch {
+    pub(crate) from: Place,
+    /// A store that reads further finds the same, and more.
+    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "MySQL reads on to the present"))]
+    pub(crate) until: Option<Timestamp>,
+    /// The sweep that it is; none for a claim from the floor.
+    sweep: Option<Sweep>,
+}
+
+impl Stretch {
+    /// Everything.
+    pub(crate) const WHOLE: Self = Self { from: Place::BOTTOM, until: None, sweep: Some(Sweep::Whole) };
+
+    /// Whether something that is due may lie outside.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn is_partial(&self) -> bool {
+        self.sweep != Some(Sweep::Whole)
+    }
+}
+
 impl Floor {
     pub(crate) fn new() -> Self {
-        Self(Mutex::new(State { place: Place::BOTTOM, next_sweep: Instant::now(), ring_planned: false }))
+        Self(Mutex::new(State {
+            place: Place::BOTTOM,
+            next_sweep: Instant::now(),
+            sweeping: None,
+            sweep: Sweep::Whole,
+            ring_planned: false,
+        }))
     }
 
-    /// Where the next claim begins: at the floor, or at the bottom when it is time.
-    pub(crate) fn begin(&self) -> Place {
-        let state = self.lock();
-        match Instant::now() < state.next_sweep {
-            true => state.place,
-            false => Place::BOTTOM,
+    /// What the next claim reads: from the floor on, or from below when it is time. `now` is a time of the server's
+    /// clock.
+    pub(crate) fn begin(&self, now: Timestamp) -> Stretch {
+        let (mut state, at) = (self.lock(), Instant::now());
+        if let Some(since) = state.sweeping.take() {
+            state.lose_sweep(at, at - since, now);
         }
+        if at < state.next_sweep {
+            return Stretch { from: state.place, until: None, sweep: None };
+        }
+        state.sweeping = Some(at);
+        state.sweep.stretch()
     }
 
-    /// A claim that began at `from` has seen everything before `seen`, and took so long.
-    pub(crate) fn end(&self, from: Place, seen: Place, took: Duration) {
+    /// A claim has seen everything of its stretch before `seen`, and took so long. It was full if there may be more.
+    pub(crate) fn end(&self, stretch: &Stretch, seen: Place, full: bool, took: Duration) {
         let mut state = self.lock();
-        if from == Place::BOTTOM {
-            state.next_sweep = Instant::now() + took * REST;
-            state.ring_planned = false;
-            // Also downwards: there is more where this came from, or the server's clock was set back.
-            state.place = seen;
-        } else {
+        let Some(sweep) = stretch.sweep else {
             state.place = state.place.max(seen);
+            return;
+        };
+        state.rest(Instant::now() + took * REST);
+        match sweep {
+            // Also downwards: there is more where this came from, or the server's clock was set back.
+            Sweep::Whole => state.place = seen,
+            Sweep::Slice { .. } if full => {}
+            Sweep::Slice { .. } => state.sweep = sweep.next(seen, took),
         }
     }
 
-    /// A claim from the floor found less than it might have, so nobody comes again before the next
-    /// hint, and what that claim was to find may lie below. Answers when to ring for the sweep, if
+    /// A claim of a part found less than it might have, so nobody comes again before the next
+    /// hint, and what that claim was to find may lie outside. Returns when to ring for the sweep, if
     /// nobody does yet.
     #[cfg(feature = "postgres")]
     pub(crate) fn plan_ring(&self) -> Option<Instant> {
@@ -84,6 +154,57 @@ impl Floor {
     }
 }
 
+impl State {
+    fn rest(&mut self, until: Instant) {
+        (self.next_sweep, self.sweeping, self.ring_planned) = (until, None, false);
+    }
+
+    /// The sweep took so long that nobody waited for it.
+    fn lose_sweep(&mut self, at: Instant, took: Duration, now: Timestamp) {
+        self.rest(at + took.min(LONGEST) * REST);
+        self.sweep = self.sweep.smaller(now);
+        if self.place == Place::BOTTOM {
+            self.place = Place { due: now - LATE, seq: 0 };
+        }
+    }
+}
+
+impl Sweep {
+    fn stretch(self) -> Stretch {
+        match self {
+            Self::Whole => Stretch::WHOLE,
+            Self::Slice { top, span, .. } => {
+                let low = Place { due: top - span, seq: i64::MIN };
+                let from = if span < LAST_SLICE { low } else { Place::BOTTOM };
+                Stretch { from, until: Some(top), sweep: Some(self) }
+            }
+        }
+    }
+
+    /// What is tried after one that never ended.
+    fn smaller(self, now: Timestamp) -> Self {
+        match self {
+            Self::Whole => Self::Slice { top: now, span: FIRST_SLICE, spent: Duration::ZERO },
+            Self::Slice { top, span, spent } => Self::Slice { top, span: span.min(LAST_SLICE) / 4, spent },
+        }
+    }
+
+    /// What follows a slice that took so long: the one below it, or after the last one all again from the top.
+    fn next(self, seen: Place, took: Duration) -> Self {
+        let Self::Slice { top, span, spent } = self else { return self };
+        let spent = spent + took;
+        if span >= LAST_SLICE {
+            return if spent < SLOW { Self::Whole } else { Self::Whole.smaller(seen.due + LATE) };
+        }
+        let next = match took {
+            took if took < QUICK => span * 4,
+            took if took > SLOW => span / 4,
+            _ => span,
+        };
+        Self::Slice { top: top - span, span: next, spent }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,49 +212,122 @@ mod tests {
     const FAST: Duration = Duration::ZERO;
     const SLOW: Duration = Duration::from_secs(3600);
 
+    const MINUTE: Duration = Duration::from_secs(60);
+    const NOW: Timestamp = Timestamp::from_micros(1_000_000_000_000);
+
     fn place(due: i64) -> Place {
         Place { due: Timestamp::from_micros(due), seq: 1 }
     }
 
+    /// A floor whose next sweep is due at once.
+    fn rested(floor: Floor) -> Floor {
+        floor.lock().next_sweep = Instant::now();
+        floor
+    }
+
     #[test]
     fn first_claim_begins_at_the_bottom() {
-        assert_eq!(Floor::new().begin(), Place::BOTTOM);
+        assert_eq!(Floor::new().begin(NOW).from, Place::BOTTOM);
     }
 
     #[test]
     fn slow_sweep_is_followed_by_claims_from_the_floor() {
         let floor = Floor::new();
-        floor.end(Place::BOTTOM, place(5), SLOW);
-        assert_eq!(floor.begin(), place(5));
-        floor.end(place(5), place(7), SLOW);
-        assert_eq!(floor.begin(), place(7));
+        floor.end(&floor.begin(NOW), place(5), true, SLOW);
+        let stretch = floor.begin(NOW);
+        assert_eq!(stretch.from, place(5));
+        floor.end(&stretch, place(7), true, SLOW);
+        assert_eq!(floor.begin(NOW).from, place(7));
     }
 
     #[test]
     fn fast_sweep_is_soon_repeated() {
         let floor = Floor::new();
-        floor.end(Place::BOTTOM, place(5), FAST);
-        assert_eq!(floor.begin(), Place::BOTTOM);
+        floor.end(&floor.begin(NOW), place(5), true, FAST);
+        assert_eq!(floor.begin(NOW).from, Place::BOTTOM);
     }
 
     #[cfg(feature = "postgres")]
     #[test]
     fn one_ring_is_planned_for_each_sweep() {
         let floor = Floor::new();
-        floor.end(Place::BOTTOM, place(5), SLOW);
+        floor.end(&floor.begin(NOW), place(5), true, SLOW);
         assert!(floor.plan_ring().is_some());
         assert!(floor.plan_ring().is_none());
-        floor.end(Place::BOTTOM, place(5), SLOW);
+        floor.end(&Stretch::WHOLE, place(5), true, SLOW);
         assert!(floor.plan_ring().is_some());
     }
 
     #[test]
     fn only_a_sweep_lowers_the_floor() {
         let floor = Floor::new();
-        floor.end(Place::BOTTOM, place(5), SLOW);
-        floor.end(place(5), place(3), SLOW);
-        assert_eq!(floor.begin(), place(5));
-        floor.end(Place::BOTTOM, place(3), SLOW);
-        assert_eq!(floor.begin(), place(3));
+        floor.end(&floor.begin(NOW), place(5), true, SLOW);
+        floor.end(&floor.begin(NOW), place(3), true, SLOW);
+        assert_eq!(floor.begin(NOW).from, place(5));
+        floor.end(&Stretch::WHOLE, place(3), true, SLOW);
+        assert_eq!(floor.begin(NOW).from, place(3));
+    }
+
+    #[test]
+    fn sweep_that_never_ended_is_followed_by_claims_from_the_floor() {
+        let floor = Floor::new();
+        floor.end(&floor.begin(NOW), place(5), true, FAST);
+        assert_eq!(floor.begin(NOW).from, Place::BOTTOM);
+        floor.lock().sweeping = Instant::now().checked_sub(MINUTE);
+        assert_eq!(floor.begin(NOW).from, place(5));
+        let rest = floor.lock().next_sweep - Instant::now();
+        assert!(rest <= LONGEST * REST && rest > LONGEST, "{rest:?}");
+    }
+
+    /// A process that starts where no sweep ends must not wait for one.
+    #[test]
+    fn first_sweep_that_never_ended_leaves_a_floor_at_the_present() {
+        let floor = Floor::new();
+        floor.begin(NOW);
+        floor.lock().sweeping = Instant::now().checked_sub(MINUTE);
+        assert_eq!(floor.begin(NOW).from, Place { due: NOW - LATE, seq: 0 });
+    }
+
+    #[test]
+    fn after_a_sweep_that_never_ended_slices_reach_the_bottom_piece_by_piece() {
+        let mut floor = Floor::new();
+        floor.begin(NOW);
+        floor.begin(NOW);
+        let (mut below, mut slices) = (NOW, 0);
+        loop {
+            floor = rested(floor);
+            let slice = floor.begin(NOW);
+            assert_eq!(slice.until, Some(below), "where the one before it began");
+            // One of them never ends, another one is full: both are read again, the first in parts.
+            match slices {
+                2 => floor.lock().sweeping = Instant::now().checked_sub(MINUTE),
+                3 => floor.end(&slice, place(5), true, FAST),
+                _ => {
+                    floor.end(&slice, place(5), false, FAST);
+                    below = slice.from.due;
+                }
+            }
+            if slices == 2 {
+                floor.begin(NOW);
+            }
+            slices += 1;
+            if slice.from == Place::BOTTOM {
+                break;
+            }
+        }
+        assert!(slices < 20, "{slices}");
+        assert_eq!(rested(floor).begin(NOW).until, None, "they were quick, so the next sweep is whole");
+    }
+
+    #[test]
+    fn slices_that_are_slow_begin_again_at_the_top() {
+        let mut sweep = Sweep::Whole.smaller(NOW);
+        while let Sweep::Slice { span, .. } = sweep
+            && span < LAST_SLICE
+        {
+            sweep = sweep.next(place(5), Duration::from_millis(99));
+        }
+        let again = sweep.next(Place { due: NOW - LATE, seq: 0 }, 2 * super::SLOW);
+        assert_eq!(again, Sweep::Whole.smaller(NOW));
     }
 }

@@ -60,41 +60,61 @@ CREATE INDEX "{name}_archive_seq" ON "{table}_archive" (seq);
 CREATE INDEX "{name}_archive_id" ON "{table}_archive" (event_id);
 CREATE TABLE "{table}_archive_rest" PARTITION OF "{table}_archive" DEFAULT;
 
+CREATE INDEX "{name}_archive_rest_at" ON "{table}_archive_rest" (archived_at);
+
 -- Partitions belong to whoever made the outbox; these two let a relay have them made and dropped
--- without being the owner.
+-- without being the owner. Both wait for locks for a moment only: whoever reads the archive for hours, as a
+-- dump does, must not make those wait who come after. They are asked again later.
+--
+-- A partition is attached and not made in place, so that nobody who reads or fills the archive waits for it; only
+-- the last partition must be free. A day of which something lies there already stays there.
 CREATE FUNCTION "{table}_archive_day"(day date) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET client_min_messages = warning AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET client_min_messages = warning
+SET lock_timeout = '5s' AS $$
 DECLARE
   partition text := '{name}_day_' || to_char(day, 'YYYYMMDD');
+  first timestamptz := day::timestamp AT TIME ZONE 'UTC';
+  next timestamptz := (day + 1)::timestamp AT TIME ZONE 'UTC';
 BEGIN
   PERFORM pg_advisory_xact_lock(hashtextextended('posthaste {schema}.{name} archive', 0));
-  IF to_regclass(format('%I.%I', '{schema}', partition)) IS NULL THEN
-    EXECUTE format('CREATE TABLE %I.%I PARTITION OF "{table}_archive" FOR VALUES FROM (%L) TO (%L)',
-      '{schema}', partition, day::timestamp AT TIME ZONE 'UTC', (day + 1)::timestamp AT TIME ZONE 'UTC');
+  IF to_regclass(format('%I.%I', '{schema}', partition)) IS NOT NULL
+    OR EXISTS (SELECT FROM "{table}_archive_rest" WHERE archived_at >= first AND archived_at < next) THEN
+    RETURN;
   END IF;
+  PERFORM set_config('lock_timeout', '500ms', true);
+  EXECUTE format('CREATE TABLE %I.%I (LIKE "{table}_archive" INCLUDING DEFAULTS)', '{schema}', partition);
+  EXECUTE format('ALTER TABLE "{table}_archive" ATTACH PARTITION %I.%I FOR VALUES FROM (%L) TO (%L)',
+    '{schema}', partition, first, next);
 END $$;
 
--- Drops the days that ended before this time, and answers how many events went with them.
-CREATE FUNCTION "{table}_archive_drop"(before timestamptz) RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+-- Drops the days that ended before this time, deletes so many older events of the last partition, and returns how
+-- many events are gone. A day that somebody reads is left for the next time.
+CREATE FUNCTION "{table}_archive_drop"(before timestamptz, most bigint) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
 DECLARE
   day record;
   gone bigint := 0;
   rows bigint;
 BEGIN
   PERFORM pg_advisory_xact_lock(hashtextextended('posthaste {schema}.{name} archive', 0));
+  PERFORM set_config('lock_timeout', '500ms', true);
   FOR day IN
     SELECT c.oid::regclass AS partition
     FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
     WHERE i.inhparent = '"{table}_archive"'::regclass AND c.relname ~ '_day_[0-9]{8}$'
       AND (to_date(right(c.relname, 8), 'YYYYMMDD') + 1)::timestamp AT TIME ZONE 'UTC' <= before
   LOOP
-    EXECUTE format('SELECT count(*) FROM %s', day.partition) INTO rows;
-    EXECUTE format('DROP TABLE %s', day.partition);
-    gone := gone + rows;
+    BEGIN
+      EXECUTE format('SELECT count(*) FROM %s', day.partition) INTO rows;
+      EXECUTE format('DROP TABLE %s', day.partition);
+      gone := gone + rows;
+    EXCEPTION WHEN lock_not_available THEN
+      EXIT;
+    END;
   END LOOP;
-  DELETE FROM "{table}_archive_rest" WHERE archived_at <= before;
+  DELETE FROM "{table}_archive_rest" WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM "{table}_archive_rest" WHERE archived_at <= before ORDER BY archived_at LIMIT most));
   GET DIAGNOSTICS rows = ROW_COUNT;
   RETURN gone + rows;
 END $$;
-REVOKE ALL ON FUNCTION "{table}_archive_day"(date), "{table}_archive_drop"(timestamptz) FROM PUBLIC;
+REVOKE ALL ON FUNCTION "{table}_archive_day"(date), "{table}_archive_drop"(timestamptz, bigint) FROM PUBLIC;

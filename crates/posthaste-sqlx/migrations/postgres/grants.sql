@@ -20,7 +20,7 @@ GRANT SELECT, UPDATE, DELETE ON "{table}" TO relay;
 GRANT SELECT ON "{table}_control" TO relay;
 -- Only where something is archived.
 GRANT SELECT, INSERT ON "{table}_archive" TO relay;
-GRANT EXECUTE ON FUNCTION "{table}_archive_day"(date), "{table}_archive_drop"(timestamptz) TO relay;
+GRANT EXECUTE ON FUNCTION "{table}_archive_day"(date), "{table}_archive_drop"(timestamptz, bigint) TO relay;
 
 -- Looks at everything, payloads included.
 GRANT SELECT ON "{table}", "{table}_control", "{table}_audit", "{table}_archive" TO viewer;

@@ -136,7 +136,7 @@ impl Admin for PgStore {
 
     async fn purge(&self, purge: &Purge, actor: &str) -> Result<u64, StoreError> {
         if purge.archive {
-            self.prepare_archive().await?;
+            self.prepare_archive();
         }
         let action = Action { actor, name: "purge", target: purge.to_string() };
         self.act(action, async |connection| purge_in(self.sql(), connection, purge).await).await
@@ -192,7 +192,7 @@ impl PgStore {
         &self,
         work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
     ) -> Result<T, StoreError> {
-        self.connections().operator(work).await
+        self.connections().question(work).await
     }
 
     /// Changes rows and notes who did it, in one transaction; a change of nothing is not noted.
@@ -202,7 +202,7 @@ impl PgStore {
         work: impl AsyncFnOnce(&mut PgConnection) -> Result<u64, sqlx::Error>,
     ) -> Result<u64, StoreError> {
         self.connections()
-            .operator(async |connection| {
+            .change(async |connection| {
                 let rows = work(&mut *connection).await?;
                 if rows > 0 {
                     let query = self.sql().query::<Postgres>(NOTE).bind(value::text(action.actor));

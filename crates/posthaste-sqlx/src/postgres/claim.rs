@@ -1,7 +1,7 @@
 //! Claims: due rows, in order, one statement.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures_util::TryStreamExt as _;
 use posthaste::store::{Claim, ClaimOrder, Claimed, Leased, Malformed, SUSPECT_AFTER};
@@ -13,13 +13,9 @@ use sqlx::{PgConnection, Postgres, Row as _};
 use super::PgStore;
 use super::row::event_columns;
 use super::value::{self, Time, interval};
-use crate::floor::Place;
+use crate::floor::{LATE, Place, Stretch};
 use crate::glance::Seen;
 use crate::row::Reader;
-
-/// A row becomes visible when its transaction commits, later than it became due. Few take longer than
-/// this; what does is left to the sweeps.
-const LATE: Duration = Duration::from_secs(1);
 
 /// The clock, the routes that are paused, and what rows are parked for. From one name the index leads to the
 /// next, however many rows are parked for it.
@@ -80,7 +76,7 @@ pub(super) const BY_DUE: &str = concat!(
     sizes!(),
     r#" FROM "{table}"
   WHERE status IN (0, 2) AND available_at <= coalesce($1, statement_timestamp())
-    AND (available_at, seq) > ($7, $8)
+    AND (available_at, seq) > ($7, $8) AND available_at < $9
     AND ($5 = interval '0' OR inserted_at <= coalesce($1, statement_timestamp()) - $5)
   ORDER BY available_at, seq LIMIT {limit} FOR UPDATE SKIP LOCKED)"#,
     lease!("available_at, seq")
@@ -162,20 +158,21 @@ impl PgStore {
     async fn take_by_due(&self, claim: &Claim<'_>, seen_at: Timestamp) -> Result<Taken, StoreError> {
         // A clock of the caller's own, or rows that are left for later, tell nothing about the next claim.
         let plain = claim.now.is_none() && claim.skip_recent.is_zero();
-        let from = if plain { self.0.floor.begin() } else { Place::BOTTOM };
+        let stretch = if plain { self.0.floor.begin(seen_at) } else { Stretch::WHOLE };
         let started = Instant::now();
         let taken = self.connections().engine(async |connection| {
             let query = self.sql().limited::<Postgres>(&[BY_DUE], claim.limit);
-            let query = bind(query, claim).bind(Time(from.due)).bind(from.seq);
-            read(query, connection, claim).await
+            let query = bind(query, claim).bind(Time(stretch.from.due)).bind(stretch.from.seq);
+            let until = stretch.until.unwrap_or(Timestamp::from_micros(i64::MAX));
+            read(query.bind(Time(until)), connection, claim).await
         });
         let taken = taken.await?;
         if plain {
             let full = taken.due == claim.limit || taken.is_cut();
             // A batch that is not full has seen all that is due.
             let seen = taken.last.filter(|_| full).unwrap_or(Place { due: seen_at - LATE, seq: 0 });
-            self.0.floor.end(from, seen, started.elapsed());
-            if from != Place::BOTTOM && !full {
+            self.0.floor.end(&stretch, seen, full, started.elapsed());
+            if stretch.is_partial() && !full {
                 self.ring_for_sweep();
             }
         }

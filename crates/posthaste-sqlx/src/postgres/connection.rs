@@ -36,6 +36,16 @@ const RIGHTS: &str = r#"SELECT has_any_column_privilege('"{table}"', 'INSERT')
 
 pub(super) const BEGIN: &str = "BEGIN";
 
+/// A question of an operator's that nobody waits for any more comes to an end: the API waits for ten seconds.
+const QUESTION_BEGIN: &str = "BEGIN; SET LOCAL statement_timeout = '15s'";
+
+const CHANGE_BEGIN: &str = "BEGIN; SET LOCAL statement_timeout = '30s'";
+
+/// Lets the server end a statement whose caller has gone away: a claim that goes on would lease rows to nobody.
+/// PostgreSQL 13 has no such setting.
+const NOBODY_WAITS: &str = "SELECT set_config('client_connection_check_interval', '1s', false)
+  WHERE current_setting('server_version_num')::int4 >= 140000";
+
 /// What stands between the store and its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Path {
@@ -61,11 +71,13 @@ impl fmt::Debug for Login {
     }
 }
 
-/// A few connections for the engine, and a few, with durable commits, for operators.
+/// A few connections for the engine, and a few, with durable commits, for operators: changes have their own, because
+/// a pause must not wait for questions about a large table.
 #[derive(Debug)]
 pub(super) struct Connections {
     engine: Few<Postgres>,
-    operator: Few<Postgres>,
+    questions: Few<Postgres>,
+    changes: Few<Postgres>,
     path: Path,
     server: Arc<str>,
 }
@@ -73,14 +85,16 @@ pub(super) struct Connections {
 impl Connections {
     pub(super) fn new(options: &PgConnectOptions, path: Path) -> Self {
         let engine = named(options, path, "posthaste engine");
+        // One to claim, one to settle, one to renew, one for the rest.
         let engine = match path {
-            Path::Direct => engine.options(ENGINE_SETTINGS),
-            Path::PgBouncer => engine,
+            Path::Direct => Few::new(engine.options(ENGINE_SETTINGS), 4).with_settings(NOBODY_WAITS),
+            Path::PgBouncer => Few::new(engine, 4),
         };
+        let operator = named(options, path, "posthaste");
         Self {
-            // One to claim, one to settle, one to renew, one for the rest.
-            engine: Few::new(engine, 4),
-            operator: Few::new(named(options, path, "posthaste"), 2),
+            engine,
+            questions: Few::new(operator.clone(), 2),
+            changes: Few::new(operator, 2),
             path,
             server: server(options).into(),
         }
@@ -122,12 +136,20 @@ impl Connections {
         self.engine.together(begin, work).await.map_err(|error| self.failed(error))
     }
 
-    /// Runs statements for an operator, all of them or none, and waits for the server's disk.
-    pub(super) async fn operator<T>(
+    /// Runs an operator's questions.
+    pub(super) async fn question<T>(
         &self,
         work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
     ) -> Result<T, StoreError> {
-        self.operator.together(BEGIN, work).await.map_err(|error| self.failed(error))
+        self.questions.together(QUESTION_BEGIN, work).await.map_err(|error| self.failed(error))
+    }
+
+    /// Runs an operator's changes, all of them or none, and waits for the server's disk.
+    pub(super) async fn change<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
+    ) -> Result<T, StoreError> {
+        self.changes.together(CHANGE_BEGIN, work).await.map_err(|error| self.failed(error))
     }
 
     /// Runs work on two connections at once that are both open. One of them is for this alone: nobody waits
@@ -136,8 +158,8 @@ impl Connections {
         &self,
         work: impl AsyncFnOnce(&mut PgConnection, &mut PgConnection) -> Result<T, sqlx::Error>,
     ) -> Result<T, sqlx::Error> {
-        let mut another = self.operator.open_another().await?;
-        let answer = self.operator.with(async |connection| work(connection, &mut another).await).await;
+        let mut another = self.questions.open_another().await?;
+        let answer = self.questions.with(async |connection| work(connection, &mut another).await).await;
         // It was of use; whether it ends well does not matter.
         let _ = another.close().await;
         answer
@@ -161,7 +183,8 @@ impl Connections {
 
     pub(super) async fn close(&self) {
         self.engine.close().await;
-        self.operator.close().await;
+        self.questions.close().await;
+        self.changes.close().await;
     }
 
     pub(super) fn is_closed(&self) -> bool {

@@ -86,8 +86,8 @@ struct Inner {
     floor: Floor,
     glance: Glance,
     pace: Pace,
-    /// When it was last seen that the archive has partitions for the days to come.
-    archive_days: Mutex<Option<Instant>>,
+    /// When to see again that the archive has partitions for the days to come.
+    next_look_at_days: Mutex<Option<Instant>>,
     /// Rung when there may be something to claim; made when somebody first asks.
     wake: OnceLock<Wake>,
     /// Where to listen for other processes; none behind PgBouncer.
@@ -186,8 +186,8 @@ impl PgStore {
         self.0.glance.forget();
     }
 
-    fn archive_days(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.0.archive_days.lock().unwrap_or_else(PoisonError::into_inner)
+    fn next_look_at_days(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.0.next_look_at_days.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Starts to listen when somebody asks for the first time.
@@ -346,7 +346,7 @@ impl PgStoreBuilder {
             floor: Floor::new(),
             glance: Glance::default(),
             pace: Pace::default(),
-            archive_days: Mutex::new(None),
+            next_look_at_days: Mutex::new(None),
             wake: OnceLock::new(),
             listen: listen.map(|options| Login(named(&options, Path::Direct, "posthaste listen"))),
             bell: OnceLock::new(),

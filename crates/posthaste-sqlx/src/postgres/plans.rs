@@ -36,8 +36,8 @@ const RENEWED: [&str; 2] = [
 ];
 const AGE: [&str; 2] = ["timestamptz, interval", "NULL, '7d'"];
 const CLAIM: [&str; 2] = [
-    "timestamptz, text, int8, interval, interval, int8, timestamptz, int8",
-    "NULL, 'me', 7, '30s', '0', 1000000, '-infinity', 0",
+    "timestamptz, text, int8, interval, interval, int8, timestamptz, int8, timestamptz",
+    "NULL, 'me', 7, '30s', '0', 1000000, '-infinity', 0, 'infinity'",
 ];
 
 impl Expected {
@@ -198,7 +198,7 @@ fn bounded() -> [(&'static str, &'static [&'static str]); 10] {
 async fn what_an_operator_asks_for_is_read_in_the_order_of_an_index() {
     let store = store("bounded_plans").await;
     let sql = store.sql();
-    let checked = store.connections().operator(async |connection| {
+    let checked = store.connections().question(async |connection| {
         run(connection, sql, r#"ALTER TABLE "{table}" SET (autovacuum_enabled = off)"#).await;
         // A planner that would rather read everything and sort it.
         run(connection, sql, "SET LOCAL enable_indexscan = off; SET LOCAL enable_indexonlyscan = off").await;

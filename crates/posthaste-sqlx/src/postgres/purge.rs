@@ -7,7 +7,7 @@ use posthaste::store::{Purge, Purgeable};
 use sqlx::{PgConnection, Postgres};
 
 use super::PgStore;
-use super::value::{interval, now};
+use super::value::{interval, limit, now};
 use crate::sql::Sql;
 
 pub(super) const OLD_DONE: &str = r#"ARRAY(SELECT seq FROM "{table}"
@@ -46,42 +46,57 @@ const ARCHIVE_END: &str = concat!(
     " FROM gone"
 );
 
-/// Today's partition and tomorrow's, by the store's clock.
-const DAYS: &str = r#"SELECT "{table}_archive_day"((statement_timestamp() AT TIME ZONE 'UTC')::date + day)
-FROM unnest(ARRAY[0, 1]) AS day"#;
+/// The partition of a day that is so many days away, by the store's clock.
+const DAY: &str = r#"SELECT "{table}_archive_day"((statement_timestamp() AT TIME ZONE 'UTC')::date + $1)"#;
 
-const DROP_DAYS: &str = r#"SELECT "{table}_archive_drop"(coalesce($1, statement_timestamp()) - $2)"#;
+/// Partitions are made for so many days ahead: whatever is in the way of one has that long to go away.
+const DAYS_AHEAD: i32 = 7;
 
-/// How often to see that there are partitions for today and tomorrow.
-const DAYS_GOOD_FOR: Duration = Duration::from_secs(3600);
+const DROP_DAYS: &str = r#"SELECT "{table}_archive_drop"(coalesce($1, statement_timestamp()) - $2, $3)"#;
+
+/// How soon to see again that there are partitions for the days ahead: after they were seen, and after one could not
+/// be made.
+const SEEN: Duration = Duration::from_secs(3600);
+const FAILED: Duration = Duration::from_secs(300);
 
 impl PgStore {
     pub(super) async fn purge_rows(&self, purge: &Purge) -> Result<u64, StoreError> {
         if purge.archive {
-            self.prepare_archive().await?;
+            self.prepare_archive();
         }
         self.connections().engine(async |connection| purge_in(self.sql(), connection, purge).await).await
     }
 
-    /// Sees that what is archived today and tomorrow has a partition of its day. Without the right to
-    /// make one, the archive's last partition takes everything.
-    pub(super) async fn prepare_archive(&self) -> Result<(), StoreError> {
-        let is_good = |since: &Instant| since.elapsed() < DAYS_GOOD_FOR;
-        if self.archive_days().as_ref().is_some_and(is_good) {
-            return Ok(());
+    /// Sees that what is archived has a partition of its day, now and then and beside whatever is archived: nobody
+    /// waits for a lock on the archive. What finds no partition goes into the archive's last one.
+    pub(super) fn prepare_archive(&self) {
+        let mut next_look = self.next_look_at_days();
+        if next_look.is_some_and(|at| Instant::now() < at) {
+            return;
         }
-        let work = async |connection: &mut PgConnection| {
-            self.sql().query::<Postgres>(DAYS).execute(connection).await
-        };
-        if let Err(error) = self.connections().engine(work).await {
+        *next_look = Some(Instant::now() + SEEN);
+        let store = self.clone();
+        tokio::spawn(async move { store.make_days().await });
+    }
+
+    async fn make_days(&self) {
+        for day in 0..=DAYS_AHEAD {
+            let work = async |connection: &mut PgConnection| {
+                self.sql().query::<Postgres>(DAY).bind(day).execute(connection).await
+            };
+            let Err(error) = self.connections().engine(work).await else { continue };
+            if self.connections().is_closed() {
+                return;
+            }
             tracing::warn!(
                 table = %self.sql().table(), %error,
-                "no partition for today's archive could be made, so what is archived goes into the default \
-                 partition; may this user EXECUTE the function {}_archive_day?", self.sql().table()
+                "no partition of the archive could be made for the day in {day} days, and it is tried again in five \
+                 minutes: what is archived on a day without a partition goes into the default one; may this user \
+                 EXECUTE the function {}_archive_day?", self.sql().table()
             );
+            *self.next_look_at_days() = Some(Instant::now() + FAILED);
+            return;
         }
-        *self.archive_days() = Some(Instant::now());
-        Ok(())
     }
 }
 
@@ -107,7 +122,8 @@ pub(super) async fn purge_in(
 
 async fn drop_days(sql: &Sql, connection: &mut PgConnection, purge: &Purge) -> Result<u64, sqlx::Error> {
     let query = sql.scalar::<Postgres, i64>(DROP_DAYS).bind(now(purge.now));
-    let gone = query.bind(interval(purge.older_than)).fetch_one(connection).await?;
+    let query = query.bind(interval(purge.older_than)).bind(limit(purge.limit));
+    let gone = query.fetch_one(connection).await?;
     Ok(gone.unsigned_abs())
 }
 

@@ -103,7 +103,7 @@ impl PgStore {
             }
             (_, on_done) => {
                 if on_done == OnDone::Archive {
-                    self.prepare_archive().await?;
+                    self.prepare_archive();
                 }
                 let work =
                     async |connection: &mut PgConnection| self.settle_and_move(connection, settle).await;

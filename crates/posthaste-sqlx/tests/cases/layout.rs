@@ -294,7 +294,7 @@ pub(crate) async fn outbox_record_is_archived_by_its_status() {
     db.close().await;
 }
 
-async fn debezium() -> (Db, LayoutStore) {
+pub(crate) async fn debezium() -> (Db, LayoutStore) {
     let db = Db::new().await;
     db.execute(DEBEZIUM).await;
     for n in 0..3 {

@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use posthaste::store::{
-    Claim, Lease, LeaseToken, OnDone, Owner, Park, Purge, Purgeable, Settle, Settled, Settlement,
-    Store as _, Unpark, Verdict,
+    Claim, Lease, LeaseToken, OnDone, Owner, Park, Purge, Purgeable, Settle, Settled, Settlement, Store as _,
+    Unpark, Verdict,
 };
 use posthaste::{Admin as _, EventId};
 use posthaste_sqlx::layout::Layout;
@@ -28,6 +28,10 @@ macro_rules! layout_engine_tests {
             late_outcome_of_a_row_is_not_that_of_another_with_its_id,
             store_without_its_server_settles_nothing,
             store_that_can_put_nothing_more_aside_says_so_once,
+            claim_of_a_foreign_table_ends_before_the_row_that_does_not_fit,
+            foreign_row_that_was_put_off_for_too_long_is_failed,
+            foreign_rows_say_what_they_are_parked_for,
+            words_of_an_error_stay_out_of_the_log,
         );
     };
 }
@@ -135,6 +139,73 @@ pub(crate) async fn store_that_can_put_nothing_more_aside_says_so_once() {
         store.unpark(&Unpark { route: "mail", limit: 10_000, now: None }).await.unwrap();
     }
     assert!(lines.text().contains("waiting=10000"), "{}", lines.text());
+    store.close().await;
+    db.close().await;
+}
+
+pub(crate) async fn claim_of_a_foreign_table_ends_before_the_row_that_does_not_fit() {
+    let (db, store) = orders().await;
+    write_orders(&db, 0, 4).await;
+    let payload = format!("\"{}\"", "x".repeat(99_998));
+    db.execute(&format!("UPDATE outbox SET payload = '{payload}' WHERE id <> '{}'", uuid(0))).await;
+    let owner = Owner::from("tester");
+    let bytes = async |max_bytes: usize| {
+        let claimed = store.claim(&Claim { max_bytes, ..request(&owner) }).await.unwrap();
+        (ids_of(&claimed), claimed.cut)
+    };
+    assert_eq!(bytes(50_000).await, (vec![uuid(0)], true), "a large row is not overtaken");
+    assert_eq!(bytes(0).await, (vec![uuid(1)], true), "the first one whatever its size");
+    assert_eq!(bytes(250_000).await, (vec![uuid(2), uuid(3)], false), "what was left is due as before");
+    store.close().await;
+    db.close().await;
+}
+
+pub(crate) async fn foreign_row_that_was_put_off_for_too_long_is_failed() {
+    let (db, store) = orders().await;
+    write_orders(&db, 0, 2).await;
+    let put_off = |limit: Duration| Verdict::Unreachable {
+        error: "too busy".to_owned(),
+        delay: Duration::ZERO,
+        park: None,
+        give_up_after: Some(limit),
+    };
+    let first = claim(&store, 1).await;
+    let waits = settle(&store, &first, put_off(HOUR)).await;
+    assert_eq!(waits, [Settled::Waiting { delay: Duration::ZERO }]);
+    let again = claim(&store, 1).await;
+    assert_eq!(ids_of(&again), [uuid(0)]);
+    assert_eq!(settle(&store, &again, put_off(Duration::ZERO)).await, [Settled::Dead { attempts: 0 }]);
+    assert_eq!(order(&db, 0).await, "FAILED too busy -");
+    store.close().await;
+    db.close().await;
+}
+
+pub(crate) async fn foreign_rows_say_what_they_are_parked_for() {
+    let (db, store) = orders().await;
+    write_orders(&db, 0, 2).await;
+    let claimed = claim(&store, 2).await;
+    let owner = Owner::from("tester");
+    let leases: Vec<Lease> = claimed.events.iter().map(|event| event.lease.clone()).collect();
+    for (lease, route) in leases.iter().zip(["mail", "search"]) {
+        let leases = std::slice::from_ref(lease);
+        store.park(&Park { owner: &owner, leases, route, duration: HOUR, now: None }).await.unwrap();
+    }
+    assert!(claim(&store, 0).await.parked.iter().eq(["mail", "search"]));
+    store.close().await;
+    db.close().await;
+}
+
+/// An error may quote the payload, and a table without a status for failures has no other place for it.
+pub(crate) async fn words_of_an_error_stay_out_of_the_log() {
+    let (db, store) = debezium().await;
+    let log = Lines::keep();
+    let secret = || "refused: card 4111".to_owned();
+    settle(&store, &claim(&store, 1).await, Verdict::Dead { reason: secret() }).await;
+    let backoff = posthaste::store::Backoff { max_attempts: 1, delays: [Duration::ZERO].into() };
+    settle(&store, &claim(&store, 1).await, Verdict::Failed { error: secret(), backoff }).await;
+    let text = log.text();
+    assert_eq!(text.matches("the table has no status for that").count(), 2, "{text}");
+    assert!(!text.contains("4111"), "{text}");
     store.close().await;
     db.close().await;
 }

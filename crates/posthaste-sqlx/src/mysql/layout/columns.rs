@@ -129,7 +129,8 @@ fn of_both(words: &Words) -> String {
         format!("{} AS headers", text(words, Field::Headers)),
         format!("{created_at} AS created_at, {created_at} AS inserted_at"),
         format!("{} AS attempts", number(words, Field::Attempts, "0")),
-        "CAST(0 AS SIGNED) AS lost_leases, CAST(0 AS SIGNED) AS replays, CAST(NULL AS CHAR) AS progress".to_owned(),
+        "CAST(0 AS SIGNED) AS lost_leases, CAST(0 AS SIGNED) AS replays, CAST(NULL AS CHAR) AS progress"
+            .to_owned(),
     ];
     columns.join(", ")
 }

@@ -63,8 +63,9 @@ const SILENCE: &str = "SELECT set_config('idle_session_timeout', '60s', false)
 pub(crate) struct LayoutTable {
     session: Session<Postgres>,
     engine: Few<Postgres>,
-    /// With durable commits, for operators and purges.
-    operator: Few<Postgres>,
+    /// With durable commits, for operators and purges. Changes do not wait for questions.
+    questions: Few<Postgres>,
+    changes: Few<Postgres>,
     words: Words,
     texts: Texts,
     /// What the lock is called.
@@ -105,7 +106,8 @@ impl LayoutTable {
         Ok(Self {
             session: Session::new(options.clone().options(OF_ENGINE).options(SIGNS_OF_LIFE), &[SILENCE]),
             engine: Few::new(options.clone().options(OF_ENGINE), 2),
-            operator: Few::new(options, 2),
+            questions: Few::new(options.clone(), 2),
+            changes: Few::new(options, 2),
             texts: Texts::new(&words, &table),
             words,
             lock: format!("posthaste {table}"),
@@ -140,13 +142,6 @@ impl LayoutTable {
         work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
     ) -> Result<T, StoreError> {
         self.engine.with(work).await.map_err(|error| self.failed(error))
-    }
-
-    async fn operator<T>(
-        &self,
-        work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
-    ) -> Result<T, StoreError> {
-        self.operator.with(work).await.map_err(|error| self.failed(error))
     }
 
     async fn claim_in(
@@ -279,13 +274,14 @@ impl Table for LayoutTable {
     }
 
     async fn ask(&self, question: Question) -> Result<Vec<Box<Answer>>, StoreError> {
-        let rows = self.operator(async |connection| bound(question).fetch_all(connection).await).await?;
+        let rows = self.questions.with(async |connection| bound(question).fetch_all(connection).await);
+        let rows = rows.await.map_err(|error| self.failed(error))?;
         Ok(rows.into_iter().map(|row| Box::new(row) as Box<Answer>).collect())
     }
 
     async fn change(&self, question: Question) -> Result<u64, StoreError> {
-        let changed = self.operator(async |connection| bound(question).execute(connection).await);
-        Ok(changed.await?.rows_affected())
+        let changed = self.changes.with(async |connection| bound(question).execute(connection).await);
+        Ok(changed.await.map_err(|error| self.failed(error))?.rows_affected())
     }
 
     fn words(&self) -> &Words {
@@ -303,7 +299,8 @@ impl Table for LayoutTable {
     async fn close(&self) {
         self.session.close().await;
         self.engine.close().await;
-        self.operator.close().await;
+        self.questions.close().await;
+        self.changes.close().await;
     }
 }
 
