@@ -10,6 +10,16 @@ pub struct Migration {
     pub version: u32,
     /// What it does.
     pub name: &'static str,
+    /// The oldest version whose programs go on working after it, also those that are started then.
+    pub works_with: u32,
+}
+
+/// What a database says about its schema: none if no step was noted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Noted {
+    pub(crate) version: Option<u32>,
+    /// The oldest version whose programs all steps let work.
+    pub(crate) works_with: Option<u32>,
 }
 
 /// What is known about an outbox's schema.
@@ -17,7 +27,7 @@ pub struct Migration {
 pub enum SchemaState {
     /// There is no outbox table.
     Missing,
-    /// Everything is there.
+    /// Everything is there. A newer release may have added to it, in a way that lets this program work.
     Current {
         /// The version.
         version: u32,
@@ -29,7 +39,7 @@ pub enum SchemaState {
         /// The newest version.
         latest: u32,
     },
-    /// A newer release made this schema.
+    /// A newer release made this schema, and this program cannot work with it.
     Newer {
         /// The version that was found.
         version: u32,
@@ -65,12 +75,12 @@ const DOCUMENT_COLUMNS: [&str; 15] = [
 ];
 
 impl SchemaState {
-    /// The state of a table with this version, none counting as zero.
-    pub(crate) fn of_version(version: Option<u32>, latest: u32) -> Self {
-        match version.unwrap_or(0) {
-            version if version > latest => Self::Newer { version, latest },
-            version if version == latest => Self::Current { version },
-            version => Self::Behind { version, latest },
+    /// The state of a table of which this is noted, for a program that knows the versions up to `latest`.
+    pub(crate) fn of_version(noted: Noted, latest: u32) -> Self {
+        match (noted.version.unwrap_or(0), noted.works_with.unwrap_or(0)) {
+            (version, works_with) if works_with > latest => Self::Newer { version, latest },
+            (version, _) if version >= latest => Self::Current { version },
+            (version, _) => Self::Behind { version, latest },
         }
     }
 
@@ -107,5 +117,26 @@ impl SchemaState {
                 OpenError::ForeignTable { table, why, advice }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(version: u32, works_with: u32) -> SchemaState {
+        SchemaState::of_version(Noted { version: Some(version), works_with: Some(works_with) }, 3)
+    }
+
+    #[test]
+    fn older_program_starts_on_a_newer_schema_that_lets_it_work() {
+        assert_eq!(
+            SchemaState::of_version(Noted::default(), 3),
+            SchemaState::Behind { version: 0, latest: 3 }
+        );
+        assert_eq!(state(2, 1), SchemaState::Behind { version: 2, latest: 3 });
+        assert_eq!(state(3, 3), SchemaState::Current { version: 3 });
+        assert_eq!(state(5, 3), SchemaState::Current { version: 5 });
+        assert_eq!(state(5, 4), SchemaState::Newer { version: 5, latest: 3 });
     }
 }

@@ -31,8 +31,9 @@ ALTER TABLE "{table}"
   ADD COLUMN inserted_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
   ADD COLUMN lease_token    bigint      NOT NULL DEFAULT 0;
 
--- Writes every row once more. Leases end: whoever held them has no token.
-UPDATE "{table}" AS o SET seq = n.seq, inserted_at = o.created_at, locked_by = NULL, locked_at = NULL,
+-- Writes every row once more. Leases end: whoever held them has no token. `inserted_at` stays the time of this
+-- adoption: `created_at` is a producer's word, and what waits is not measured by it.
+UPDATE "{table}" AS o SET seq = n.seq, locked_by = NULL, locked_at = NULL,
   aggregate_type = coalesce(o.aggregate_type, '__GLOBAL__')
 FROM (SELECT event_id, row_number() OVER (ORDER BY created_at, event_id) AS seq FROM "{table}") AS n
 WHERE o.event_id = n.event_id;

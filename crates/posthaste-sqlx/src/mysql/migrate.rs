@@ -9,6 +9,7 @@ use sqlx::mysql::MySqlRow;
 use sqlx::{ConnectOptions as _, Connection as _, MySql, MySqlConnection, Row as _};
 
 use super::connection::{Login, explain, server};
+use crate::schema::Noted;
 use crate::sql::Sql;
 use crate::{Migration, OpenError, SchemaState};
 
@@ -20,7 +21,7 @@ struct Step {
 }
 
 const STEPS: [Step; 1] = [Step {
-    migration: Migration { version: 1, name: "outbox" },
+    migration: Migration { version: 1, name: "outbox", works_with: 1 },
     table: TABLE,
     rest: include_str!("../../migrations/mysql/0001_rest.sql"),
 }];
@@ -54,6 +55,7 @@ const BUSY: &str = "another process has been migrating this outbox for five minu
 const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS `{table}_schema` (
   version    INT          NOT NULL PRIMARY KEY,
   name       VARCHAR(255) NOT NULL,
+  works_with INT          NOT NULL,
   applied_at DATETIME(6)  NOT NULL DEFAULT (UTC_TIMESTAMP(6))
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 ";
@@ -71,7 +73,7 @@ const ADOPT_KEYS: &str = include_str!("../../migrations/mysql/adopt_3_keys.sql")
 const FIRST_ADOPTED: &str = "settlement";
 const LAST_ADOPTED: &str = "phase";
 
-const NOTE: &str = "INSERT INTO `{table}_schema` (version, name) VALUES (?, ?)";
+const NOTE: &str = "INSERT INTO `{table}_schema` (version, name, works_with) VALUES (?, ?, ?)";
 
 /// The numbered migrations of one outbox table.
 #[derive(Clone, Debug)]
@@ -122,7 +124,7 @@ impl MySqlMigrations {
         .await
     }
 
-    /// Refuses everything but the schema that this program was written for, on a server that can serve
+    /// Refuses everything but a schema that this program can work with, on a server that can serve
     /// it.
     pub(super) async fn expect_current(&self) -> Result<Server, OpenError> {
         let state = self.alone(async |connection| self.read_state(connection).await).await?;
@@ -164,7 +166,8 @@ impl MySqlMigrations {
             self.sql.script(step.table).execute(&mut *connection).await?;
             self.sql.script(step.rest).execute(&mut *connection).await?;
             let note = self.sql.query::<MySql>(NOTE).bind(step.migration.version);
-            note.bind(step.migration.name).execute(&mut *connection).await?;
+            let note = note.bind(step.migration.name).bind(step.migration.works_with);
+            note.execute(&mut *connection).await?;
             applied.push(step.migration);
         }
         Ok(applied)
@@ -201,14 +204,18 @@ impl MySqlMigrations {
         if self.columns_of(connection, "{table}_schema").await?.is_empty() {
             return Ok(SchemaState::foreign(columns));
         }
-        let version = self.sql.scalar::<MySql, Option<i32>>("SELECT MAX(version) FROM `{table}_schema`");
-        match version.fetch_one(connection).await?.map(i32::cast_unsigned) {
+        let noted = "SELECT MAX(version), MAX(works_with) FROM `{table}_schema`";
+        let noted = self.sql.query::<MySql>(noted).fetch_one(connection).await?;
+        let number =
+            |column: usize| noted.try_get::<Option<i32>, _>(column).map(|n| n.map(i32::cast_unsigned));
+        let noted = Noted { version: number(0)?, works_with: number(1)? };
+        match noted.version {
             // Somebody was interrupted.
             None if !has(LAST_ADOPTED) && has(FIRST_ADOPTED) => {
                 Ok(SchemaState::Foreign { why: "its adoption was interrupted".to_owned(), adoptable: true })
             }
             None if !has(LAST_ADOPTED) => Ok(SchemaState::foreign(columns)),
-            version => Ok(SchemaState::of_version(version, LATEST)),
+            _ => Ok(SchemaState::of_version(noted, LATEST)),
         }
     }
 
@@ -245,8 +252,10 @@ impl MySqlMigrations {
     }
 
     fn step_text(&self, step: &Step, table: &[&str]) -> String {
-        let Migration { version, name } = step.migration;
-        let note = format!("INSERT INTO `{{table}}_schema` (version, name) VALUES ({version}, '{name}');\n");
+        let Migration { version, name, works_with } = step.migration;
+        let note = format!(
+            "INSERT INTO `{{table}}_schema` (version, name, works_with) VALUES ({version}, '{name}', {works_with});\n"
+        );
         table.iter().chain(&[step.rest, &note]).map(|part| self.sql.text(part).to_string()).collect()
     }
 }

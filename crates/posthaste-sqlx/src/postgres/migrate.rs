@@ -4,6 +4,7 @@
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection, Postgres, Row as _};
 
 use super::connection::{Login, Path, explain, named, server};
+use crate::schema::Noted;
 use crate::sql::Sql;
 use crate::{Migration, OpenError, SchemaState};
 
@@ -15,7 +16,7 @@ struct Step {
 }
 
 const STEPS: [Step; 1] = [Step {
-    migration: Migration { version: 1, name: "outbox" },
+    migration: Migration { version: 1, name: "outbox", works_with: 1 },
     table: include_str!("../../migrations/postgres/0001_table.sql"),
     rest: INDEXES,
 }];
@@ -44,6 +45,7 @@ const SCHEMA: &str = "CREATE SCHEMA IF NOT EXISTS \"{schema}\";\n";
 const VERSIONS: &str = r#"CREATE TABLE IF NOT EXISTS "{table}_schema" (
   version    integer     PRIMARY KEY,
   name       text        NOT NULL,
+  works_with integer     NOT NULL,
   applied_at timestamptz NOT NULL DEFAULT statement_timestamp()
 );
 "#;
@@ -108,7 +110,7 @@ impl PgMigrations {
         .await
     }
 
-    /// Refuses everything but the schema that this program was written for, on a server that can serve
+    /// Refuses everything but a schema that this program can work with, on a server that can serve
     /// it.
     pub(super) async fn expect_current(&self) -> Result<Server, OpenError> {
         let state = self.together(async |connection| self.read_state(connection).await).await?;
@@ -155,9 +157,10 @@ impl PgMigrations {
             self.sql.script(table(step)).execute(&mut *connection).await?;
             self.sql.script(step.rest).execute(&mut *connection).await?;
             self.sql
-                .query::<Postgres>(r#"INSERT INTO "{table}_schema" (version, name) VALUES ($1, $2)"#)
+                .query::<Postgres>(r#"INSERT INTO "{table}_schema" (version, name, works_with) VALUES ($1, $2, $3)"#)
                 .bind(step.migration.version.cast_signed())
                 .bind(step.migration.name)
+                .bind(step.migration.works_with.cast_signed())
                 .execute(&mut *connection)
                 .await?;
             applied.push(step.migration);
@@ -174,10 +177,12 @@ impl PgMigrations {
         if self.columns_of(connection, "\"{table}_schema\"").await?.is_empty() {
             return Ok(State { server, schema: SchemaState::foreign(&columns) });
         }
-        let version =
-            self.sql.scalar::<Postgres, Option<i32>>(r#"SELECT max(version) FROM "{table}_schema""#);
-        let version = version.fetch_one(connection).await?.map(i32::cast_unsigned);
-        Ok(State { server, schema: SchemaState::of_version(version, LATEST) })
+        let noted = r#"SELECT max(version), max(works_with) FROM "{table}_schema""#;
+        let noted = self.sql.query::<Postgres>(noted).fetch_one(connection).await?;
+        let number =
+            |column: usize| noted.try_get::<Option<i32>, _>(column).map(|n| n.map(i32::cast_unsigned));
+        let noted = Noted { version: number(0)?, works_with: number(1)? };
+        Ok(State { server, schema: SchemaState::of_version(noted, LATEST) })
     }
 
     async fn read_server(&self, connection: &mut PgConnection) -> Result<Server, OpenError> {
@@ -233,9 +238,10 @@ impl PgMigrations {
     }
 
     fn step_text(&self, step: &Step, table: &str) -> String {
-        let Migration { version, name } = step.migration;
-        let note =
-            format!("INSERT INTO \"{{table}}_schema\" (version, name) VALUES ({version}, '{name}');\n");
+        let Migration { version, name, works_with } = step.migration;
+        let note = format!(
+            "INSERT INTO \"{{table}}_schema\" (version, name, works_with) VALUES ({version}, '{name}', {works_with});\n"
+        );
         [table, step.rest, &note].map(|part| self.sql.text(part).to_string()).concat()
     }
 }

@@ -8,10 +8,12 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _, Row as _, SqliteConnection};
 
 use super::connection::{be_patient, engine_options, explain, reader_options};
+use crate::schema::Noted;
 use crate::sql::Sql;
 use crate::{Migration, OpenError, SchemaState};
 
-const MIGRATIONS: [(Migration, &str); 1] = [(Migration { version: 1, name: "outbox" }, TABLES)];
+const MIGRATIONS: [(Migration, &str); 1] =
+    [(Migration { version: 1, name: "outbox", works_with: 1 }, TABLES)];
 
 /// What creates the tables and their indexes.
 pub(super) const TABLES: &str = include_str!("../../migrations/sqlite/0001_outbox.sql");
@@ -21,6 +23,7 @@ const LATEST: u32 = MIGRATIONS[MIGRATIONS.len() - 1].0.version;
 const VERSIONS: &str = r#"CREATE TABLE IF NOT EXISTS "{table}_schema" (
   version    INTEGER PRIMARY KEY,
   name       TEXT NOT NULL,
+  works_with INTEGER NOT NULL,
   applied_at INTEGER NOT NULL
 );
 "#;
@@ -120,7 +123,7 @@ impl SqliteMigrations {
         }
     }
 
-    /// Refuses everything but the schema that this program was written for.
+    /// Refuses everything but a schema that this program can work with.
     pub(super) async fn expect_current(&self) -> Result<(), OpenError> {
         match self.check().await? {
             SchemaState::Current { .. } => Ok(()),
@@ -150,9 +153,12 @@ impl SqliteMigrations {
         for (migration, template) in MIGRATIONS.iter().filter(|(step, _)| step.version > version) {
             self.sql.script(template).execute(&mut *connection).await?;
             self.sql
-                .query(r#"INSERT INTO "{table}_schema" (version, name, applied_at) VALUES (?1, ?2, ?3)"#)
+                .query(
+                    r#"INSERT INTO "{table}_schema" (version, name, works_with, applied_at) VALUES (?1, ?2, ?3, ?4)"#,
+                )
                 .bind(migration.version)
                 .bind(migration.name)
+                .bind(migration.works_with)
                 .bind(Timestamp::now().as_micros())
                 .execute(&mut *connection)
                 .await?;
@@ -164,10 +170,11 @@ impl SqliteMigrations {
     /// The line of a printed script that counts a migration.
     fn note(&self, migration: &Migration) -> String {
         format!(
-            "INSERT INTO \"{}_schema\" (version, name, applied_at)\n  VALUES ({}, '{}', CAST(strftime('%s', 'now') AS INTEGER) * 1000000);\n",
+            "INSERT INTO \"{}_schema\" (version, name, works_with, applied_at)\n  VALUES ({}, '{}', {}, CAST(strftime('%s', 'now') AS INTEGER) * 1000000);\n",
             self.sql.table(),
             migration.version,
-            migration.name
+            migration.name,
+            migration.works_with
         )
     }
 
@@ -206,9 +213,10 @@ async fn read_state(connection: &mut SqliteConnection, sql: &Sql) -> Result<Sche
     if columns_of(connection, &versions).await?.is_empty() {
         return Ok(SchemaState::foreign(&columns));
     }
-    let version: Option<u32> =
-        sql.scalar(r#"SELECT max(version) FROM "{table}_schema""#).fetch_one(&mut *connection).await?;
-    Ok(SchemaState::of_version(version, LATEST))
+    let noted = r#"SELECT max(version), max(works_with) FROM "{table}_schema""#;
+    let noted = sql.query(noted).fetch_one(&mut *connection).await?;
+    let noted = Noted { version: noted.try_get(0)?, works_with: noted.try_get(1)? };
+    Ok(SchemaState::of_version(noted, LATEST))
 }
 
 async fn columns_of(connection: &mut SqliteConnection, table: &str) -> Result<Vec<String>, sqlx::Error> {

@@ -95,7 +95,10 @@ async fn database_without_an_outbox_is_refused_and_left_alone() {
 async fn newer_and_older_schemas_are_refused_with_advice() {
     let database = new_database().await;
     builder(&database).migrate().connect().await.expect("an outbox").close().await;
-    let future = "INSERT INTO {}.outbox_event_schema (version, name) VALUES (99, 'future')";
+    let next = "INSERT INTO {}.outbox_event_schema (version, name, works_with) VALUES (98, 'next', 1)";
+    administrate(&next.replace("{}", &database)).await;
+    builder(&database).migrate().connect().await.expect("the next release lets this one work").close().await;
+    let future = "INSERT INTO {}.outbox_event_schema (version, name, works_with) VALUES (99, 'future', 2)";
     administrate(&future.replace("{}", &database)).await;
     for error in errors_of(builder(&database)).await {
         assert!(matches!(error, OpenError::NewerSchema { found: 99, .. }), "{error:?}");

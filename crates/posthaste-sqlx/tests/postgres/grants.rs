@@ -171,7 +171,7 @@ async fn relay_delivers_archives_and_purges_and_does_nothing_else() {
         "INSERT INTO outbox_event (event_id, event_type, payload) VALUES ('x', 'T', '{}')",
         "DELETE FROM outbox_event_archive",
         "UPDATE outbox_event_archive SET status = 0",
-        "INSERT INTO outbox_event_schema VALUES (2, 'x')",
+        "INSERT INTO outbox_event_schema VALUES (2, 'x', 1)",
         "DELETE FROM outbox_event_control",
         "TRUNCATE outbox_event",
         "DROP TABLE outbox_event",

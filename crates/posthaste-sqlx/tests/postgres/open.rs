@@ -190,7 +190,9 @@ async fn database_without_an_outbox_is_refused_and_left_alone() {
 async fn newer_and_older_schemas_are_refused_with_advice() {
     let schema = new_schema();
     builder(&schema).migrate().connect().await.expect("an outbox").close().await;
-    administer(&format!(r#"INSERT INTO "{schema}".outbox_event_schema VALUES (99, 'future')"#)).await;
+    administer(&format!(r#"INSERT INTO "{schema}".outbox_event_schema VALUES (98, 'next', 1)"#)).await;
+    builder(&schema).migrate().connect().await.expect("the next release lets this one work").close().await;
+    administer(&format!(r#"INSERT INTO "{schema}".outbox_event_schema VALUES (99, 'future', 2)"#)).await;
     for error in errors_of(builder(&schema)).await {
         assert!(matches!(error, OpenError::NewerSchema { found: 99, .. }), "{error:?}");
         assert!(error.to_string().contains("newer release"), "{error}");

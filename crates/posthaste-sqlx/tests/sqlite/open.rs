@@ -158,7 +158,10 @@ async fn file_that_is_no_database_is_refused() {
 async fn newer_schema_is_refused() {
     let file = File::with("").await;
     file.migrate().await.expect("an outbox").close().await;
-    file.connect().await.execute("INSERT INTO outbox_event_schema VALUES (99, 'future', 0)").await.unwrap();
+    let note = async |row: &'static str| file.connect().await.execute(row).await.unwrap();
+    note("INSERT INTO outbox_event_schema VALUES (98, 'next', 1, 0)").await;
+    file.migrate().await.expect("the next release lets this one work").close().await;
+    note("INSERT INTO outbox_event_schema VALUES (99, 'future', 2, 0)").await;
     for error in [file.open().await.err(), file.migrate().await.err()] {
         let error = error.expect("from the future");
         assert!(matches!(error, OpenError::NewerSchema { found: 99, .. }), "{error:?}");
