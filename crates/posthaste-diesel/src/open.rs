@@ -36,6 +36,7 @@ impl<'c, L: Link> Open<'c, L> {
             let error = if is_open { Error::AlreadyInTransaction } else { Error::BrokenTransactionManager };
             return Err(L::Database::failed(error));
         }
+        L::Database::expect_home(link, door.statements()).await?;
         link.begin(L::Database::BEGIN).await.map_err(L::Database::failed)?;
         Ok(Self {
             link,
@@ -186,6 +187,7 @@ pub(crate) async fn insert_into_own<L: Link>(
     door: &Door<L::Database>,
     events: Vec<Event>,
 ) -> Result<Receipt, WriteError> {
+    L::Database::expect_home(link, door.statements()).await?;
     expect_transaction(link, door).await?;
     let scope = match link.depth().map_err(L::Database::failed)? {
         // Diesel counts only what it began itself.
@@ -214,7 +216,6 @@ async fn insert<L: Link>(
     let ids = prepared.rows().iter().map(|row| row.event.id().clone()).collect();
     match L::Database::insert(link, door.statements(), prepared.rows()).await {
         Ok(seqs) => Ok((ids, prepared.written(&seqs))),
-        Err(error) if L::Database::is_outside(&error) => Err(StoreError::NoTransaction.into()),
-        Err(error) => Err(L::Database::failed(error).into()),
+        Err(error) => Err(L::Database::refused(link, door.statements(), error).await.into()),
     }
 }

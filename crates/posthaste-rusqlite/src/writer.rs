@@ -2,6 +2,7 @@
 
 use posthaste::writer::Scope;
 use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
+use posthaste_sql::sqlite::Statements;
 use posthaste_sql::{Door, Sqlite};
 use rusqlite::{Connection, TransactionBehavior};
 
@@ -22,8 +23,10 @@ impl SqliteWriter {
     }
 
     /// Begins a transaction that holds the write lock from its start (`BEGIN IMMEDIATE`), so that nothing
-    /// in it fails because somebody else is writing.
+    /// in it fails because somebody else is writing. A connection to another file than that of the outbox is
+    /// refused.
     pub fn begin<'c>(&self, connection: &'c mut Connection) -> Result<SqliteTx<'c>, StoreError> {
+        expect_home(&self.door, connection)?;
         let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
         Ok(SqliteTx::new(tx, self.door.clone()))
     }
@@ -59,17 +62,33 @@ impl SqliteWriter {
     /// Inserts one event into a transaction of the service's own. After the commit give the receipt to
     /// [`Outbox::committed`](posthaste::Outbox::committed).
     ///
-    /// Outside a transaction it is refused, also in one that SQLite has ended by itself. The receipt is only
-    /// a wake-up unless a [`Transaction`](rusqlite::Transaction) is given; see [`InTransaction`].
+    /// Outside a transaction it is refused, also in one that SQLite has ended by itself, and so is a connection
+    /// to another file than that of the outbox. The receipt is only a wake-up unless a [`Transaction`](rusqlite::Transaction) is given; see [`InTransaction`].
     pub fn insert<T: InTransaction>(&self, tx: &T, event: Event) -> Result<Receipt, WriteError> {
         self.insert_all(tx, vec![event])
     }
 
     /// Inserts events, as [`insert`](Self::insert) does, in one statement.
     pub fn insert_all<T: InTransaction>(&self, tx: &T, events: Vec<Event>) -> Result<Receipt, WriteError> {
+        expect_home(&self.door, tx.connection())?;
         let (_, receipt) = write(&self.door, tx.connection(), events, tx.scope())?;
         Ok(receipt)
     }
+}
+
+/// Refuses a connection to another file than that of the outbox. Its name is enough, almost always.
+fn expect_home(door: &Door<Sqlite>, connection: &Connection) -> Result<(), StoreError> {
+    let statements = door.statements();
+    if !statements.must_ask(connection.path()) {
+        return Ok(());
+    }
+    statements.expect_home(&whereabouts(statements, connection).map_err(failed)?)
+}
+
+fn whereabouts(statements: &Statements, connection: &Connection) -> rusqlite::Result<Vec<(i64, String)>> {
+    let mut whereabouts = connection.prepare_cached(&statements.whereabouts)?;
+    let found = whereabouts.query_map([], |row| Ok((row.get(0)?, row.get(2)?)))?;
+    found.collect()
 }
 
 /// Look, hooks, limits, INSERT. Answers the ids that stand for the events now, duplicates included.

@@ -6,10 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use posthaste::writer::{Ledger, Scope};
 use posthaste::{CommitError, Event, EventId, StoreError, WriteError};
-use sea_orm::{DatabaseTransaction, DbErr, TransactionTrait};
-use sqlx::error::DatabaseError;
+use sea_orm::{DatabaseTransaction, TransactionTrait};
 
-use crate::database::{AnyDoor, driver_error, failed};
+use crate::database::{AnyDoor, failed};
 use crate::writer::write;
 
 /// A transaction of the service's own connection whose [`commit`](Self::commit) proves, commits and
@@ -22,14 +21,23 @@ pub struct SeaTx {
     tx: DatabaseTransaction,
     ledger: Mutex<Ledger>,
     /// Whether somebody ever had it in hand, and may have ended it, or may still have a savepoint in it that
-    /// takes events back: SeaORM's nested transactions can be kept, and rolled back at any time.
+    /// takes events back: SeaORM's nested transactions can be kept, and rolled back at any time. Also if a
+    /// write failed or was dropped half way: the database may have ended the transaction with it.
     lent: AtomicBool,
+    /// One write at a time, so that each one knows how the one before it ended.
+    turn: tokio::sync::Mutex<()>,
     door: AnyDoor,
 }
 
 impl SeaTx {
     pub(crate) fn new(tx: DatabaseTransaction, door: AnyDoor) -> Self {
-        Self { tx, ledger: Mutex::default(), lent: AtomicBool::new(false), door }
+        Self {
+            tx,
+            ledger: Mutex::default(),
+            lent: AtomicBool::new(false),
+            turn: tokio::sync::Mutex::new(()),
+            door,
+        }
     }
 
     /// Writes one event and answers its id; none if a hook suppressed it. An id that exists already is
@@ -40,12 +48,15 @@ impl SeaTx {
 
     /// Writes events and answers their ids, those that a hook left out excepted.
     pub async fn write_all(&self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
+        let _turn = self.turn.lock().await;
         if self.is_lent() {
             self.door.expect_open(&self.tx).await?;
         }
+        let doubt = Doubt(&self.lent);
         // Also inside a raw savepoint the rows may be born leased: the proof before COMMIT shows which of
         // them are still there.
         let (ids, receipt) = write(&self.door, &self.tx, events, Scope::Transaction).await?;
+        doubt.dispel();
         self.ledger().record(receipt);
         Ok(ids)
     }
@@ -66,7 +77,7 @@ impl SeaTx {
     /// That is known by one statement before COMMIT, unless nobody but the Writer has used the transaction.
     pub async fn commit(self) -> Result<(), CommitError> {
         let proof = self.prove().await;
-        let Self { tx, ledger, .. } = self;
+        let Self { tx, ledger, door, .. } = self;
         let ledger = ledger.into_inner().unwrap_or_else(PoisonError::into_inner);
         let present = match proof {
             Ok(present) => present,
@@ -86,7 +97,7 @@ impl SeaTx {
                 committing.committed(&present);
                 Ok(())
             }
-            Err(error) if is_refusal(&error) => {
+            Err(error) if door.is_refusal(&error) => {
                 committing.rolled_back();
                 Err(CommitError::RolledBack(failed(error)))
             }
@@ -137,15 +148,20 @@ fn lock(ledger: &Mutex<Ledger>) -> MutexGuard<'_, Ledger> {
     ledger.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether the server itself said no. One that is shutting down may say so after it has committed, and so
-/// may anything that is not known here.
-fn is_refusal(error: &DbErr) -> bool {
-    let code = driver_error(error).and_then(sqlx::Error::as_database_error).and_then(DatabaseError::code);
-    // A violated constraint, a serialisation failure or a deadlock: class 23 and 40 of the SQL standard, and
-    // SQLite's own numbers for constraints, a full disk and a locked database.
-    code.is_some_and(|code| {
-        code.starts_with("23") || code.starts_with("40") || matches!(&*code, "5" | "13" | "19" | "787")
-    })
+/// A write that has begun. Left before its end is known, it leaves its transaction to be proven.
+struct Doubt<'a>(&'a AtomicBool);
+
+impl Doubt<'_> {
+    /// The write went well.
+    fn dispel(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Doubt<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }
 
 /// Whoever uses the transaction may end it, or a savepoint in it.

@@ -27,13 +27,15 @@ impl SeaWriter {
     /// Begins a transaction. A caller that goes away while it begins leaves no open transaction in the
     /// pool, as `db.begin()` does. On SQLite it holds the write lock from its start.
     ///
-    /// A connection to another database than that of the outbox is refused.
+    /// A connection to another kind of database than that of the outbox is refused, and so is another file of
+    /// SQLite. In another database of a server it is the first write that is refused.
     pub async fn begin(&self, db: &DatabaseConnection) -> Result<SeaTx, StoreError> {
         self.door.expect(db.get_database_backend())?;
         let (db, options) = (db.clone(), options(db.get_database_backend()));
         // A task goes on when its caller drops it, and then rolls back.
         let begun = tokio::spawn(async move { db.begin_with_options(options).await }).await;
         let tx = begun.map_err(|error| StoreError::backend("SeaORM", error))?.map_err(failed)?;
+        self.door.expect_home(&tx).await?;
         Ok(SeaTx::new(tx, self.door.clone()))
     }
 
@@ -89,6 +91,7 @@ impl SeaWriter {
         scope: Scope,
     ) -> Result<Receipt, WriteError> {
         self.door.expect(tx.get_database_backend())?;
+        self.door.expect_home(tx).await?;
         // The service's own transaction may be over, and its type would not tell.
         if !self.door.is_open(tx).await.map_err(failed)? {
             return Err(StoreError::NoTransaction.into());

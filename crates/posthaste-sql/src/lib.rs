@@ -18,6 +18,7 @@
 //! ```
 
 mod door;
+mod home;
 pub mod mysql;
 mod name;
 mod place;
@@ -26,6 +27,7 @@ mod row;
 pub mod sqlite;
 
 pub use door::{Database, Door, DoorBuilder};
+pub use home::Home;
 pub use mysql::MySql;
 pub use name::{InvalidSchemaName, InvalidTableName, SchemaName, TableName};
 pub use place::Place;

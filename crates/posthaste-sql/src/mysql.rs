@@ -2,9 +2,10 @@
 
 use std::sync::{Arc, OnceLock};
 
+use posthaste::StoreError;
 use posthaste::writer::NewRow;
 
-use crate::{Database, Place, RowValues};
+use crate::{Database, Home, Place, RowValues};
 
 /// MariaDB from 10.6 on, and MySQL from 8.0.13 on.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +46,8 @@ pub const IS_IN_TRANSACTION: [&str; 2] = ["SAVEPOINT posthaste", "RELEASE SAVEPO
 /// The error of a savepoint that is not there.
 pub const NO_SAVEPOINT: u16 = 1305;
 
-/// The error of an INSERT without an id. MariaDB's has none outside a transaction.
+/// The error of an INSERT without an id. It has none in another database than that of the outbox, and
+/// MariaDB's has none outside a transaction either: see [`Statements::refused`].
 pub const NULL_IN_COLUMN: u16 = 1048;
 
 /// The error of an id that exists already. Only the statement is undone; the transaction goes on.
@@ -77,9 +79,26 @@ const INSERT: &str =
   content_type, schema_version, headers, payload, payload_bytes, created_at, available_at, locked_by,
   lease_token, inserted_at, locked_at) VALUES ";
 
+macro_rules! home {
+    () => {
+        "SELECT CONCAT(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', applied_at), '/', DATABASE()) \
+         FROM `{table}_schema` WHERE version = 1"
+    };
+}
+
+/// Asks a database which one it is; see [`Home`].
+pub const HOME: &str = home!();
+
+/// The same for people: the server too.
+const WHEREABOUTS: &str = concat!(
+    "SELECT CONCAT(COALESCE((",
+    home!(),
+    "), CONCAT('/', DATABASE())), ' on ', @@hostname, ':', @@port)"
+);
+
 /// Everything counts from the clock of the statement.
 macro_rules! row {
-    ($id:literal) => {
+    ($id:expr) => {
         concat!(
             "(",
             $id,
@@ -90,8 +109,17 @@ macro_rules! row {
     };
 }
 
-const ROW: &str = row!("?");
-const ROW_IN_TRANSACTION: &str = row!("IF(@@in_transaction, ?, NULL)");
+/// A statement fails as a whole, so it is enough that its first row knows where it belongs.
+macro_rules! first_row {
+    ($id:literal) => {
+        row!(concat!("IF(? = (", home!(), "), ", $id, ", NULL)"))
+    };
+}
+
+/// A row, and the first one in an outbox that knows its [`Home`].
+const ROW: [&str; 2] = [row!("?"), first_row!("?")];
+const ROW_IN_TRANSACTION: [&str; 2] =
+    [row!("IF(@@in_transaction, ?, NULL)"), first_row!("IF(@@in_transaction, ?, NULL)")];
 const RETURNING: &str = " RETURNING seq, event_id";
 
 const WRITTEN: &str = "SELECT seq, event_id FROM `{table}` WHERE event_id IN ({keys})";
@@ -111,13 +139,29 @@ pub struct Statements {
     mariadb_silent: Vec<Arc<str>>,
     mysql: Vec<Arc<str>>,
     exists: Arc<str>,
+    home: Option<(Home, Arc<str>)>,
 }
 
 impl Statements {
     /// For this table, on a server that is not known yet.
     pub fn new(place: &Place) -> Self {
+        Self::with(place, None)
+    }
+
+    /// The same, and in every other database an INSERT fails.
+    pub fn at(place: &Place, home: Home) -> Self {
+        Self::with(place, Some((home, place.text(WHEREABOUTS).into())))
+    }
+
+    fn with(place: &Place, home: Option<(Home, Arc<str>)>) -> Self {
         let powers = || (0..=MOST_ROWS.ilog2()).map(|power| 1 << power);
-        let text = |row, rows, end| Arc::from(place.text(INSERT) + &vec![row; rows].join(", ") + end);
+        let text = |[row, first]: [&str; 2], rows, end| {
+            let mut all = vec![row; rows];
+            if home.is_some() {
+                all[0] = first;
+            }
+            Arc::from(place.text(&(INSERT.to_owned() + &all.join(", "))) + end)
+        };
         Self {
             place: place.clone(),
             flavour: OnceLock::new(),
@@ -125,6 +169,7 @@ impl Statements {
             mariadb_silent: powers().map(|rows| text(ROW_IN_TRANSACTION, rows, "")).collect(),
             mysql: powers().map(|rows| text(ROW, rows, "")).collect(),
             exists: place.text(EXISTS).into(),
+            home,
         }
     }
 
@@ -143,8 +188,34 @@ impl Statements {
         *self.flavour.get_or_init(|| Flavour::of(version))
     }
 
-    /// Inserts as many rows as a [batch](next_batch) has: the fields of [`RowValues`] in their order, row
-    /// after row. MariaDB answers `seq` and `event_id` of every row. MySQL answers nothing: for one row its
+    /// Which database the rows belong to: the first value of an INSERT. None for a door without a store, whose
+    /// INSERTs do not ask.
+    pub fn home(&self) -> Option<&str> {
+        self.home.as_ref().map(|(home, _)| home.id())
+    }
+
+    /// Returns where a connection leads, to be asked when an INSERT had no id: see [`NULL_IN_COLUMN`]. None
+    /// for a door without a store, where it can only mean that no transaction was open.
+    pub fn whereabouts(&self) -> Option<&Arc<str>> {
+        self.home.as_ref().map(|(_, whereabouts)| whereabouts)
+    }
+
+    /// Why an INSERT had no id, when this was the answer to [`whereabouts`](Self::whereabouts).
+    pub fn refused(&self, found: &str) -> StoreError {
+        let Some((home, _)) = &self.home else { return StoreError::NoTransaction };
+        // Names of databases may be in another case than they were made.
+        let is_home = found.get(..home.id().len()).is_some_and(|id| id.eq_ignore_ascii_case(home.id()));
+        let (_, found) = found.split_once('/').unwrap_or(("", found));
+        match is_home {
+            true => StoreError::NoTransaction,
+            false => {
+                StoreError::OtherDatabase { outbox: home.name().to_owned(), connection: found.to_owned() }
+            }
+        }
+    }
+
+    /// Inserts as many rows as a [batch](next_batch) has: [`home`](Self::home) if there is one, then the
+    /// fields of [`RowValues`] in their order, row after row. MariaDB answers `seq` and `event_id` of every row. MySQL answers nothing: for one row its
     /// last insert id is the `seq`, and [`written`](Self::written) tells those of many.
     ///
     /// If one of the ids existed already the statement fails with [`DUPLICATE_KEY`], and nothing of it is
@@ -186,6 +257,17 @@ impl Statements {
     }
 }
 
+/// Whether an error with this number proves that a COMMIT was not done: a deadlock, which is also what a Galera
+/// cluster calls it when another node has won, and the refusal of a replication group.
+///
+/// Everything else leaves it open. A server that is shutting down may say so after it has committed, and a
+/// proxy speaks for a server that it has lost, with numbers of its own or with those of clients.
+pub fn proves_rollback(number: u16) -> bool {
+    const DEADLOCK: u16 = 1213;
+    const REFUSED_BY_THE_GROUP: u16 = 3101;
+    matches!(number, DEADLOCK | REFUSED_BY_THE_GROUP)
+}
+
 /// The values of one row.
 pub fn values(row: &NewRow) -> RowValues<'_> {
     /// The calendar of a DATETIME: the years 1000 to 9999.
@@ -193,4 +275,30 @@ pub fn values(row: &NewRow) -> RowValues<'_> {
     const LAST: i64 = 253_402_300_799_999_999;
     let values = RowValues::of(row);
     RowValues { created_at: values.created_at.clamp(FIRST, LAST), ..values }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_server_itself_refuses_is_called_rolled_back() {
+        assert!(proves_rollback(1213) && proves_rollback(3101));
+        // A lock's timeout, a shutdown, a lost server in the words of a client, and of ProxySQL and MaxScale.
+        for open in [1205, 1053, 1180, 1927, 2006, 2013, 9001] {
+            assert!(!proves_rollback(open), "{open}");
+        }
+    }
+
+    #[test]
+    fn insert_without_an_id_is_explained_by_where_it_was_sent() {
+        let statements = Statements::at(&Place::default(), Home::new("17/shop".into(), "shop on db1".into()));
+        assert!(matches!(statements.refused("17/Shop on db1:3306"), StoreError::NoTransaction));
+        for (found, name) in
+            [("18/shop on db2:3306", "shop on db2:3306"), ("/other on db1:3306", "other on db1:3306")]
+        {
+            let error = statements.refused(found);
+            assert!(error.to_string().contains(name), "{error}");
+        }
+    }
 }

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use posthaste::StoreError;
 use posthaste::writer::NewRow;
 
-use crate::{Database, Place, RowValues};
+use crate::{Database, Home, Place, RowValues};
 
 /// PostgreSQL, from 13 on.
 #[derive(Clone, Copy, Debug)]
@@ -82,6 +83,34 @@ macro_rules! many {
     };
 }
 
+macro_rules! home {
+    () => {
+        r#"SELECT (extract(epoch FROM applied_at) * 1000000)::int8 || '/' || current_database()::text
+           FROM "{table}_schema" WHERE version = 1"#
+    };
+}
+
+/// Asks a database which one it is; see [`Home`].
+pub const HOME: &str = home!();
+
+/// What PostgreSQL says when it writes elsewhere: SQL has no other way to fail with a text than a value of
+/// another type, and the message quotes it.
+const ELSEWHERE: &str = "posthaste is not at home in ";
+
+/// The id of the row, or an error that names the database if this is not the one that `$16` names.
+macro_rules! at_home {
+    ($id:literal) => {
+        concat!(
+            "CASE WHEN $16::text = (",
+            home!(),
+            ") THEN ",
+            $id,
+            " ELSE ('posthaste is not at home in ' || current_database() || coalesce(' on ' || \
+             host(inet_server_addr()) || ':' || inet_server_port(), ''))::int8::text END,"
+        )
+    };
+}
+
 /// Rings within the transaction, for those who asked for it.
 macro_rules! notifying {
     () => {
@@ -91,17 +120,20 @@ macro_rules! notifying {
 
 const PRESENT: &str = r#"SELECT seq FROM "{table}" WHERE seq = ANY ($1::int8[])"#;
 
-const UNLEASE: &str = r#"UPDATE "{table}" SET available_at = inserted_at, locked_by = NULL, locked_at = NULL,
-  lease_token = 0 WHERE seq = ANY ($1::int8[])"#;
+/// Reads nothing but what a writer may see.
+const UNLEASE: &str = r#"UPDATE "{table}" SET available_at = statement_timestamp(), locked_by = NULL,
+  locked_at = NULL, lease_token = 0 WHERE seq = ANY ($1::int8[])"#;
 
 /// What a Writer says to PostgreSQL about one table.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Statements {
-    /// Inserts one row: the fields of [`RowValues`] in their order are `$1` to `$15`. Answers `seq` and
+    /// Inserts one row: the fields of [`RowValues`] in their order are `$1` to `$15`, and
+    /// [`home`](Self::home) is `$16` if there is one. Answers `seq` and
     /// `event_id`, or nothing where the id existed already.
     pub insert_one: Arc<str>,
-    /// Inserts many rows: the fields of [`Columns`] in their order are `$1` to `$15`. Answers the same for
+    /// Inserts many rows: the fields of [`Columns`] in their order are `$1` to `$15`, and
+    /// [`home`](Self::home) is `$16` if there is one. Answers the same for
     /// each row that was inserted, in no order.
     pub insert_many: Arc<str>,
     /// As [`insert_one`](Self::insert_one), and answers also whether a savepoint is open, for drivers that
@@ -118,6 +150,7 @@ pub struct Statements {
     /// Whether a connection may keep them prepared. Not behind a PgBouncer in transaction mode: the next
     /// statement may reach another server.
     pub kept: bool,
+    home: Option<Home>,
 }
 
 impl Statements {
@@ -136,6 +169,39 @@ impl Statements {
         Self { kept: false, ..self }
     }
 
+    /// The same, and in every other database an INSERT fails with an error that
+    /// [`elsewhere`](Self::elsewhere) understands.
+    pub fn at(self, place: &Place, home: Home) -> Self {
+        let guard = |text: &Arc<str>, id: &str, guarded: &str| {
+            Arc::from(text.replacen(&format!("{id},"), &place.text(guarded), 1))
+        };
+        let one = |text| guard(text, "$1::text", at_home!("$1::text"));
+        let many = |text| guard(text, "v.id", at_home!("v.id"));
+        Self {
+            insert_one: one(&self.insert_one),
+            insert_many: many(&self.insert_many),
+            insert_one_telling: one(&self.insert_one_telling),
+            insert_many_telling: many(&self.insert_many_telling),
+            home: Some(home),
+            ..self
+        }
+    }
+
+    /// Which database the rows belong to: a value of both INSERTs. None for a door without a store, whose
+    /// INSERTs do not ask.
+    pub fn home(&self) -> Option<&str> {
+        self.home.as_ref().map(Home::id)
+    }
+
+    /// What an error of an INSERT means, if its message says that this is another database.
+    pub fn elsewhere(&self, message: &str) -> Option<StoreError> {
+        let (_, found) = message.split_once(ELSEWHERE)?;
+        // A message ends with the quotation mark of its language.
+        let found = found.trim_end_matches(|last: char| !last.is_alphanumeric());
+        let outbox = self.home.as_ref().map_or_else(String::new, |home| home.name().to_owned());
+        Some(StoreError::OtherDatabase { outbox, connection: found.to_owned() })
+    }
+
     fn of(place: &Place, one: &str, many: &str) -> Self {
         let text = |template: &str| Arc::from(place.text(template));
         Self {
@@ -146,7 +212,24 @@ impl Statements {
             present: text(PRESENT),
             unlease: text(UNLEASE),
             kept: true,
+            home: None,
         }
+    }
+}
+
+/// Whether an error with this SQLSTATE proves that a COMMIT was not done: what a constraint or a trigger says
+/// that waits for the COMMIT, a conflict with another transaction, and that the transaction was aborted before.
+///
+/// Everything else leaves it open. A server that is shutting down may say so after it has committed, and a
+/// pooler speaks for a server that it has lost, PgBouncer with 08P01 for example.
+pub fn proves_rollback(sqlstate: &str) -> bool {
+    const COMPLETION_UNKNOWN: &str = "40003";
+    const ABORTED: &str = "25P02";
+    let class = sqlstate.get(..2).unwrap_or_default();
+    match sqlstate {
+        COMPLETION_UNKNOWN => false,
+        ABORTED => true,
+        _ => matches!(class, "21" | "22" | "23" | "27" | "40" | "42" | "44" | "P0"),
     }
 }
 
@@ -204,5 +287,31 @@ impl<'r> Columns<'r> {
         self.due_in.push(row.due_in);
         self.owner.push(row.owner);
         self.token.push(row.token);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_server_itself_refuses_is_called_rolled_back() {
+        for refused in ["23503", "23505", "40001", "40P01", "25P02", "P0001", "22012", "42501"] {
+            assert!(proves_rollback(refused), "{refused}");
+        }
+        for open in ["08P01", "08006", "57P01", "57014", "40003", "53300", "58000", "XX000", "25P01", "", "é"]
+        {
+            assert!(!proves_rollback(open), "{open}");
+        }
+    }
+
+    #[test]
+    fn error_of_another_database_names_both() {
+        let statements = Statements::new(&Place::default());
+        let statements = statements.at(&Place::default(), Home::new("1/shop".into(), "shop on db1".into()));
+        let said = "ungültige Eingabe für Typ bigint: »posthaste is not at home in other on 10.0.0.1:5432«";
+        let error = statements.elsewhere(said).expect("it is understood").to_string();
+        assert!(error.contains("shop on db1,") && error.contains("other on 10.0.0.1:5432:"), "{error}");
+        assert!(statements.elsewhere("duplicate key").is_none());
     }
 }

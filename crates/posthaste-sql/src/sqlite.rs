@@ -1,10 +1,11 @@
 //! SQLite: its statements and its values.
 
 use std::collections::{HashMap, HashSet};
+use std::path::Path;
 use std::sync::Arc;
 
-use posthaste::EventId;
 use posthaste::writer::NewRow;
+use posthaste::{EventId, StoreError};
 use serde::Serialize;
 
 use crate::{Database, Place, RowValues};
@@ -62,6 +63,64 @@ WHERE NOT EXISTS (SELECT 1 FROM "{table}" WHERE seq = value ->> 0 AND event_id =
 
 const PRESENT: &str = r#"SELECT EXISTS (SELECT 1 FROM "{table}" WHERE seq = ?1 AND event_id = ?2)"#;
 
+/// The table may be in a file that is attached, so all of them are told: a number, a name and a file. Reads
+/// no file, as every SELECT would: a transaction of the service that has not read yet must not begin to, or it
+/// could not write after another connection has.
+const FILES: &str = "PRAGMA database_list";
+
+/// The same with the birth of the outbox, by which one in memory is known.
+const WHEREABOUTS: &str = r#"SELECT coalesce((SELECT applied_at FROM "{table}_schema" WHERE version = 1), 0),
+  name, file FROM pragma_database_list ORDER BY seq"#;
+
+/// The file of an outbox; see [`home`](crate::Home).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Home {
+    /// When the outbox was made.
+    born: i64,
+    /// Empty for a database in memory.
+    file: String,
+}
+
+impl Home {
+    /// What [`Statements::whereabouts`] returned on a connection of the store's own: the first and the last
+    /// column.
+    pub fn new(found: Vec<(i64, String)>) -> Option<Self> {
+        found.into_iter().next().map(|(born, file)| Self { born, file })
+    }
+
+    fn is(&self, born: i64, file: &str) -> bool {
+        match (self.file.as_str(), file) {
+            ("", "") => born == self.born,
+            ("", _) | (_, "") => false,
+            (home, file) => is_same_file(Path::new(home), Path::new(file)),
+        }
+    }
+}
+
+/// A file has many names: by links, by mounts, by a change of the folder.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    one == other || file_id(one).is_some_and(|id| file_id(other) == Some(id))
+}
+
+#[cfg(unix)]
+fn file_id(path: &Path) -> Option<impl PartialEq + use<>> {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
+}
+
+#[cfg(not(unix))]
+fn file_id(path: &Path) -> Option<impl PartialEq + use<>> {
+    std::fs::canonicalize(path).ok()
+}
+
+/// What people call a file.
+fn name(file: &str) -> String {
+    match file {
+        "" => "a database in memory".to_owned(),
+        file => file.to_owned(),
+    }
+}
+
 /// What a Writer says to SQLite about one table.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -80,6 +139,10 @@ pub struct Statements {
     /// The same for a transaction that wrote one row: whether the row with the `seq` `?1` and the id `?2` is
     /// still there.
     pub present: Arc<str>,
+    /// Which files a connection leads to, in three columns: when the outbox was made, or any number if that does
+    /// not matter, a name, and a file. See [`expect_home`](Self::expect_home).
+    pub whereabouts: Arc<str>,
+    home: Option<Home>,
 }
 
 impl Statements {
@@ -93,6 +156,37 @@ impl Statements {
             last_of: text(LAST_OF),
             missing: text(MISSING),
             present: text(PRESENT),
+            whereabouts: text(WHEREABOUTS),
+            home: None,
+        }
+    }
+
+    /// The same for an outbox in this file.
+    pub fn at(self, home: Option<Home>) -> Self {
+        let is_file = home.as_ref().is_some_and(|home| !home.file.is_empty());
+        let whereabouts = if is_file { FILES.into() } else { self.whereabouts };
+        Self { home, whereabouts, ..self }
+    }
+
+    /// Whether a connection has to be asked for its [`whereabouts`](Self::whereabouts): not for a door without
+    /// a store, nor if this is its file.
+    pub fn must_ask(&self, file: Option<&str>) -> bool {
+        let is_known = |home: &Home| !home.file.is_empty() && file == Some(&home.file);
+        self.home.as_ref().is_some_and(|home| !is_known(home))
+    }
+
+    /// Refuses a connection that leads to none but other files: the first and the last column of
+    /// [`whereabouts`](Self::whereabouts).
+    pub fn expect_home(&self, found: &[(i64, String)]) -> Result<(), StoreError> {
+        let Some(home) = &self.home else { return Ok(()) };
+        match found.iter().any(|(born, file)| home.is(*born, file)) {
+            true => Ok(()),
+            false => {
+                let connection = found.first().map_or_else(String::new, |(_, file)| name(file));
+                let both_in_memory = home.file.is_empty() && found.iter().all(|(_, file)| file.is_empty());
+                let connection = if both_in_memory { "another one".to_owned() } else { connection };
+                Err(StoreError::OtherDatabase { outbox: name(&home.file), connection })
+            }
         }
     }
 

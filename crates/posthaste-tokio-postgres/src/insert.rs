@@ -1,15 +1,15 @@
 //! The INSERT: one statement, whether for one event or for a thousand.
 
 use posthaste::writer::NewRow;
-use posthaste_sql::postgres::{Columns, values};
+use posthaste_sql::postgres::{Columns, Statements, values};
 use posthaste_sql::seqs_by_id;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error, Row, Transaction};
 
 use crate::session::Session;
 
-/// The types of the values of one row.
-pub(crate) const ONE: [Type; 15] = [
+/// The types of the values of one row, and of the [home](Statements::home) behind them.
+const ONE: [Type; 16] = [
     Type::TEXT,
     Type::TEXT,
     Type::TEXT,
@@ -25,10 +25,11 @@ pub(crate) const ONE: [Type; 15] = [
     Type::INT8,
     Type::TEXT,
     Type::INT8,
+    Type::TEXT,
 ];
 
 /// The same as lists.
-const MANY: [Type; 15] = [
+const MANY: [Type; 16] = [
     Type::TEXT_ARRAY,
     Type::TEXT_ARRAY,
     Type::TEXT_ARRAY,
@@ -44,7 +45,16 @@ const MANY: [Type; 15] = [
     Type::INT8_ARRAY,
     Type::TEXT_ARRAY,
     Type::INT8_ARRAY,
+    Type::TEXT,
 ];
+
+/// The types of the values of one row, for a door that has a home or none.
+pub(crate) fn types_of_one(statements: &Statements) -> &'static [Type] {
+    match statements.home() {
+        Some(_) => &ONE,
+        None => &ONE[..ONE.len() - 1],
+    }
+}
 
 /// What became of rows.
 #[derive(Debug, Default)]
@@ -70,7 +80,8 @@ pub(crate) async fn insert(
 
 async fn insert_one(session: &Session, tx: &Transaction<'_>, row: &NewRow) -> Result<Inserted, Error> {
     let row = values(row);
-    let values: [&(dyn ToSql + Sync); 15] = [
+    let home = session.statements().home();
+    let mut values: Vec<&(dyn ToSql + Sync)> = vec![
         &row.event_id,
         &row.event_type,
         &row.aggregate_type,
@@ -87,15 +98,18 @@ async fn insert_one(session: &Session, tx: &Transaction<'_>, row: &NewRow) -> Re
         &row.owner,
         &row.token,
     ];
-    let statement = session.ready(tx.client(), &session.statements().insert_one_telling, &ONE).await?;
-    let inserted = statement.rows(tx, &values, &ONE).await?;
+    values.extend(home.as_ref().map(|home| home as &(dyn ToSql + Sync)));
+    let types = types_of_one(session.statements());
+    let statement = session.ready(tx.client(), &session.statements().insert_one_telling, types).await?;
+    let inserted = statement.rows(tx, &values, types).await?;
     let seqs = vec![inserted.first().map(|row| row.try_get(0)).transpose()?];
     Ok(Inserted { seqs, in_savepoint: in_savepoint(&inserted)? })
 }
 
 async fn insert_many(session: &Session, tx: &Transaction<'_>, rows: &[NewRow]) -> Result<Inserted, Error> {
     let columns = Columns::of(rows);
-    let values: [&(dyn ToSql + Sync); 15] = [
+    let home = session.statements().home();
+    let mut values: Vec<&(dyn ToSql + Sync)> = vec![
         &columns.event_id,
         &columns.event_type,
         &columns.aggregate_type,
@@ -112,8 +126,10 @@ async fn insert_many(session: &Session, tx: &Transaction<'_>, rows: &[NewRow]) -
         &columns.owner,
         &columns.token,
     ];
-    let statement = session.ready(tx.client(), &session.statements().insert_many_telling, &MANY).await?;
-    let inserted = statement.rows(tx, &values, &MANY).await?;
+    values.extend(home.as_ref().map(|home| home as &(dyn ToSql + Sync)));
+    let types = &MANY[..values.len()];
+    let statement = session.ready(tx.client(), &session.statements().insert_many_telling, types).await?;
+    let inserted = statement.rows(tx, &values, types).await?;
     let pairs = inserted.iter().map(|row| Ok((row.try_get(1)?, row.try_get(0)?)));
     let seqs = seqs_by_id(rows, pairs.collect::<Result<_, Error>>()?);
     Ok(Inserted { seqs, in_savepoint: in_savepoint(&inserted)? })

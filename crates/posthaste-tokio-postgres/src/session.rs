@@ -34,7 +34,14 @@ impl Session {
 
     /// Prepares on a new connection, before a transaction begins, what nearly every one needs.
     pub(crate) async fn warm_up(&self, client: &Client) -> Result<(), Error> {
-        self.ready(client, &self.statements().insert_one_telling, &crate::insert::ONE).await.map(|_| ())
+        let types = crate::insert::types_of_one(self.statements());
+        self.ready(client, &self.statements().insert_one_telling, types).await.map(|_| ())
+    }
+
+    /// What an error of an INSERT means. Another database than that of the outbox refuses by itself.
+    pub(crate) fn refused(&self, error: Error) -> StoreError {
+        let said = error.as_db_error().map(tokio_postgres::error::DbError::message);
+        said.and_then(|said| self.statements().elsewhere(said)).unwrap_or_else(|| failed(error))
     }
 
     /// Makes a statement ready. Costs a flight only on a connection that has never seen it.

@@ -7,6 +7,7 @@ use std::sync::Mutex;
 
 use posthaste::writer::{Committing, Ledger};
 use posthaste::{CommitError, Event, EventId, StoreError, WriteError};
+use posthaste_sql::postgres::proves_rollback;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error, Transaction};
 
@@ -169,11 +170,9 @@ fn conclude(committing: Committing, answer: Result<&HashSet<i64>, Error>) -> Res
     }
 }
 
-/// Whether the server itself said no, as it does when a deferred constraint is violated. A server that
-/// is shutting down may say so after it has committed.
+/// Whether the server itself said no, as it does when a deferred constraint is violated.
 fn is_refusal(error: &Error) -> bool {
-    const OPERATOR_INTERVENTION: &str = "57";
-    error.code().is_some_and(|state| !state.code().starts_with(OPERATOR_INTERVENTION))
+    error.code().is_some_and(|state| proves_rollback(state.code()))
 }
 
 /// A savepoint in a [`PgTx`] or in another savepoint. Derefs to the [`Transaction`] of the driver. Dropped

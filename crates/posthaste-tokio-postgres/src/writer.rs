@@ -67,7 +67,7 @@ impl PgWriter {
     /// Inserts one event into a transaction of the service's own. After the commit give the receipt to
     /// [`Outbox::committed`](posthaste::Outbox::committed).
     ///
-    /// In a savepoint, a nested [`Transaction`] or one that was opened by a text, the receipt is only a
+    /// In another database than that of the outbox it is refused. In a savepoint, a nested [`Transaction`] or one that was opened by a text, the receipt is only a
     /// wake-up. Outside a transaction there is nothing to call it with:
     ///
     /// ```compile_fail,E0277
@@ -90,7 +90,7 @@ impl PgWriter {
         let (tx, keeper) = tx.parts();
         let session = Session::new(&self.door, keeper);
         let prepared = self.door.core().prepare(events, Scope::Transaction)?;
-        Ok(insert_unowned(&session, tx, prepared).await.map_err(failed)?)
+        Ok(insert_unowned(&session, tx, prepared).await.map_err(|error| session.refused(error))?)
     }
 }
 
@@ -105,7 +105,8 @@ pub(crate) async fn write(
     // them are still there.
     let prepared = session.door.core().prepare(events, Scope::Transaction)?;
     let ids = prepared.rows().iter().map(|row| row.event.id().clone()).collect();
-    let inserted = insert(session, tx, prepared.rows()).await.map_err(failed)?;
+    let inserted = insert(session, tx, prepared.rows()).await;
+    let inserted = inserted.map_err(|error| session.refused(error))?;
     lock(into).record(prepared.written(&inserted.seqs), inserted.in_savepoint);
     Ok(ids)
 }
@@ -118,13 +119,13 @@ async fn insert_unowned(
     prepared: Prepared,
 ) -> Result<Receipt, Error> {
     let inserted = insert(session, tx, prepared.rows()).await?;
-    let is_leased = prepared.rows().iter().any(|row| row.lease.is_some());
-    if !(is_leased && inserted.in_savepoint) {
+    let rows = prepared.rows().iter().zip(&inserted.seqs);
+    let leased: Vec<i64> = rows.filter(|(row, _)| row.lease.is_some()).filter_map(|(_, seq)| *seq).collect();
+    if leased.is_empty() || !inserted.in_savepoint {
         return Ok(prepared.written(&inserted.seqs));
     }
     let types = [Type::INT8_ARRAY];
     let unlease = session.ready(tx.client(), &session.statements().unlease, &types).await?;
-    let seqs: Vec<i64> = inserted.seqs.iter().flatten().copied().collect();
-    unlease.rows(tx, &[&seqs], &types).await?;
+    unlease.rows(tx, &[&leased], &types).await?;
     Ok(prepared.unleased().written(&inserted.seqs))
 }

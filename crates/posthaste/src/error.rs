@@ -19,6 +19,19 @@ pub enum StoreError {
     #[error("no transaction is open: begin one, write the event in it, and commit both together")]
     NoTransaction,
 
+    /// A write on a connection to another database than that of the outbox. The engine would look for the
+    /// event where it is not.
+    #[error(
+        "the outbox is in {outbox}, and this connection leads to {connection}: give the Writer a pool or a \
+         connection of the database that its store was opened on"
+    )]
+    OtherDatabase {
+        /// The database of the store that the Writer was made by.
+        outbox: String,
+        /// The database that the connection leads to.
+        connection: String,
+    },
+
     /// The database, or the way to it, failed.
     #[error("the {store} store failed")]
     Backend {

@@ -43,8 +43,22 @@ pub trait Dialect: Database + Sized {
         statements: &Self::Statements,
     ) -> impl Future<Output = QueryResult<bool>> + Send;
 
-    /// Whether an INSERT failed because no transaction is open.
-    fn is_outside(error: &Error) -> bool;
+    /// Refuses a connection to another database than that of the outbox, where the INSERT itself does not.
+    fn expect_home<L: Link<Database = Self>>(
+        link: &mut L,
+        statements: &Self::Statements,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        let _ = (link, statements);
+        std::future::ready(Ok(()))
+    }
+
+    /// What an INSERT that failed means: that no transaction is open, for example, or that this is another
+    /// database than that of the outbox.
+    fn refused<L: Link<Database = Self>>(
+        link: &mut L,
+        statements: &Self::Statements,
+        error: Error,
+    ) -> impl Future<Output = StoreError> + Send;
 
     /// The proof before COMMIT: which of the rows written the transaction still sees. A transaction that can
     /// not be committed any more is an error, if this database would say `Ok` to its COMMIT.

@@ -52,13 +52,19 @@ impl Dialect for MySql {
         }
     }
 
-    /// An INSERT without a transaction has no id.
-    fn is_outside(error: &Error) -> bool {
-        match error {
-            Error::DatabaseError(DatabaseErrorKind::NotNullViolation, said) => {
-                said.message().contains("event_id")
-            }
-            _ => false,
+    /// An INSERT without a transaction has no id, nor has one in another database than that of the outbox.
+    async fn refused<L: Link<Database = Self>>(
+        link: &mut L,
+        statements: &Statements,
+        error: Error,
+    ) -> StoreError {
+        if !has_no_id(&error) {
+            return Self::failed(error);
+        }
+        let Some(whereabouts) = statements.whereabouts() else { return StoreError::NoTransaction };
+        match link.texts(Statement::<Value<'_>>::new(whereabouts, Vec::new())).await {
+            Ok(found) => statements.refused(&found.concat()),
+            Err(error) => Self::failed(error),
         }
     }
 
@@ -92,6 +98,15 @@ impl Dialect for MySql {
     }
 }
 
+fn has_no_id(error: &Error) -> bool {
+    match error {
+        Error::DatabaseError(DatabaseErrorKind::NotNullViolation, said) => {
+            said.message().contains("event_id")
+        }
+        _ => false,
+    }
+}
+
 /// Which server this is.
 async fn flavour<L: Link<Database = MySql>>(link: &mut L, statements: &Statements) -> QueryResult<Flavour> {
     match statements.flavour() {
@@ -119,7 +134,8 @@ async fn insert_batch<L: Link<Database = MySql>>(
     flavour: Flavour,
     rows: &[NewRow],
 ) -> QueryResult<Vec<Option<i64>>> {
-    let values = rows.iter().flat_map(|new| row(values(new))).collect();
+    let home = statements.home().map(Value::from);
+    let values = home.into_iter().chain(rows.iter().flat_map(|new| row(values(new)))).collect();
     if flavour == Flavour::MariaDb && L::READS_INSERTS {
         let insert = Statement::new(statements.insert(flavour, rows.len()), values);
         return Ok(pair(rows, link.pairs(insert).await?));

@@ -5,10 +5,10 @@ use std::collections::HashSet;
 use diesel::QueryResult;
 use diesel::pg::Pg;
 use diesel::query_builder::{AstPass, QueryFragment};
-use diesel::result::Error;
+use diesel::result::{DatabaseErrorKind, Error};
 use diesel::sql_types::{Array, BigInt, Binary, Nullable, Text};
-use posthaste::CommitError;
 use posthaste::writer::{Ledger, NewRow};
+use posthaste::{CommitError, StoreError};
 use posthaste_sql::postgres::{Columns, Statements, values};
 use posthaste_sql::{Postgres, seqs_by_id};
 
@@ -29,11 +29,13 @@ impl Dialect for Postgres {
         let inserted = match rows {
             [] => return Ok(Vec::new()),
             [one] => {
-                let values = row(values(one)).map(PgValue::One).into();
+                let mut values: Vec<_> = row(values(one)).map(PgValue::One).into();
+                values.extend(home(statements));
                 link.pairs(Statement::new(&statements.insert_one, values).kept(statements.kept)).await?
             }
             many => {
-                let values = columns(Columns::of(many)).into();
+                let mut values: Vec<_> = columns(Columns::of(many)).into();
+                values.extend(home(statements));
                 link.pairs(Statement::new(&statements.insert_many, values).kept(statements.kept)).await?
             }
         };
@@ -53,8 +55,16 @@ impl Dialect for Postgres {
         }
     }
 
-    fn is_outside(_: &Error) -> bool {
-        false
+    async fn refused<L: Link<Database = Self>>(
+        _: &mut L,
+        statements: &Statements,
+        error: Error,
+    ) -> StoreError {
+        let elsewhere = match &error {
+            Error::DatabaseError(_, said) => statements.elsewhere(said.message()),
+            _ => None,
+        };
+        elsewhere.unwrap_or_else(|| Self::failed(error))
     }
 
     /// In a transaction that a failed statement has aborted, this fails too, so it is asked even if nothing
@@ -70,13 +80,30 @@ impl Dialect for Postgres {
         Ok(present.into_iter().collect())
     }
 
-    /// A server that still answers has said no itself, as it does when a deferred constraint is violated.
-    async fn explain<L: Link<Database = Self>>(link: &mut L, error: Error, _: &HashSet<i64>) -> CommitError {
-        match is_well(link).await {
+    /// Diesel does not show the code of an error, but what it calls a violated constraint or a conflict with
+    /// another transaction the server itself has said. Everything else a pooler may have said for a server
+    /// that it has lost.
+    async fn explain<L: Link<Database = Self>>(_: &mut L, error: Error, _: &HashSet<i64>) -> CommitError {
+        match is_refusal(&error) {
             true => CommitError::RolledBack(Self::failed(error)),
             false => CommitError::Unknown(Self::failed(error)),
         }
     }
+}
+
+fn is_refusal(error: &Error) -> bool {
+    match error {
+        Error::DatabaseError(kind, _) => {
+            !matches!(kind, DatabaseErrorKind::ClosedConnection | DatabaseErrorKind::Unknown)
+        }
+        Error::RollbackErrorOnCommit { commit_error, .. } => is_refusal(commit_error),
+        _ => false,
+    }
+}
+
+/// The last value of an INSERT: which database the rows belong to.
+fn home(statements: &Statements) -> Option<PgValue<'_>> {
+    statements.home().map(|home| PgValue::One(home.into()))
 }
 
 /// Whether the server answers, and is in no transaction that it has aborted.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use diesel::QueryResult;
 use diesel::result::Error;
 use posthaste::writer::{Ledger, NewRow};
-use posthaste::{CommitError, Timestamp};
+use posthaste::{CommitError, StoreError, Timestamp};
 use posthaste_sql::sqlite::{Batch, Statements, Written, ids, values};
 use posthaste_sql::{Sqlite, seqs_by_id};
 
@@ -44,8 +44,21 @@ impl Dialect for Sqlite {
         }
     }
 
-    fn is_outside(_: &Error) -> bool {
-        false
+    async fn expect_home<L: Link<Database = Self>>(
+        link: &mut L,
+        statements: &Statements,
+    ) -> Result<(), StoreError> {
+        if !statements.must_ask(None) {
+            return Ok(());
+        }
+        let whereabouts = Statement::<Value<'_>>::new(&statements.whereabouts, Vec::new());
+        let found = link.triples(whereabouts).await.map_err(Self::failed)?;
+        let found: Vec<_> = found.into_iter().map(|(born, _, file)| (born, file)).collect();
+        statements.expect_home(&found)
+    }
+
+    async fn refused<L: Link<Database = Self>>(_: &mut L, _: &Statements, error: Error) -> StoreError {
+        Self::failed(error)
     }
 
     /// A savepoint may have taken some rows back. If all is lost COMMIT says so.

@@ -81,6 +81,13 @@ macro_rules! link {
             ) -> QueryResult<Vec<(i64, String)>> {
                 statement.answering::<(BigInt, Text)>().load(self).await
             }
+
+            async fn triples<V: QueryFragment<BackendOf<Self>> + Send>(
+                &mut self,
+                statement: Statement<'_, V>,
+            ) -> QueryResult<Vec<(i64, String, String)>> {
+                statement.answering::<(BigInt, Text, Text)>().load(self).await
+            }
         }
     };
 }

@@ -76,4 +76,10 @@ pub trait Link: Send + Sized {
         &mut self,
         statement: Statement<'_, V>,
     ) -> impl Future<Output = QueryResult<Vec<(i64, String)>>> + Send;
+
+    /// What a statement answers, as numbers with two texts.
+    fn triples<V: QueryFragment<BackendOf<Self>> + Send>(
+        &mut self,
+        statement: Statement<'_, V>,
+    ) -> impl Future<Output = QueryResult<Vec<(i64, String, String)>>> + Send;
 }

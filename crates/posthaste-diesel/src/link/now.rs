@@ -90,6 +90,13 @@ macro_rules! link {
             ) -> impl Future<Output = QueryResult<Vec<(i64, String)>>> + Send {
                 ready(statement.answering::<(BigInt, Text)>().load(self))
             }
+
+            fn triples<V: QueryFragment<BackendOf<Self>> + Send>(
+                &mut self,
+                statement: Statement<'_, V>,
+            ) -> impl Future<Output = QueryResult<Vec<(i64, String, String)>>> + Send {
+                ready(statement.answering::<(BigInt, Text, Text)>().load(self))
+            }
         }
     };
 }

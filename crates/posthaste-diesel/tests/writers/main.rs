@@ -12,6 +12,8 @@ mod async_mysql_writer_conformance;
 mod async_postgres_writer_conformance;
 #[cfg(feature = "async-sqlite")]
 mod async_sqlite_writer_conformance;
+#[cfg(all(feature = "postgres", feature = "async-postgres"))]
+mod grants;
 #[cfg(all(feature = "mysql", feature = "async-mysql"))]
 mod mysql_deadlock;
 #[cfg(feature = "mysql")]

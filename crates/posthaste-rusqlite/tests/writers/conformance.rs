@@ -4,7 +4,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use posthaste::conformance::{
-    End, OwnEnd, SavepointEnd, Scene, Script, ScriptError, Step, WriterCapabilities, WriterHarness,
+    Elsewhere, End, OwnEnd, SavepointEnd, Scene, Script, ScriptError, Step, Way, WriterCapabilities,
+    WriterHarness,
 };
 use posthaste::{BoxError, Event, EventId, Receipt, WriteError};
 use posthaste_rusqlite::{SqliteSavepoint, SqliteTx, SqliteWriter};
@@ -13,6 +14,8 @@ use rusqlite::{Connection, TransactionBehavior};
 use tempfile::TempDir;
 
 const BUSINESS: &str = "INSERT INTO orders DEFAULT VALUES";
+const REFUSES: &str = "CREATE TRIGGER not_unwritable BEFORE INSERT ON outbox_event
+WHEN NEW.event_type = 'Unwritable' BEGIN SELECT RAISE(ABORT, 'not this type'); END";
 const FAILS: &str = "INSERT INTO nowhere DEFAULT VALUES";
 const ABORTS: &str = "INSERT OR ROLLBACK INTO orders VALUES (1), (1)";
 
@@ -21,7 +24,7 @@ struct Rusqlite {
     store: SqliteStore,
     scene: Scene,
     writer: SqliteWriter,
-    _dir: TempDir,
+    dir: TempDir,
 }
 
 impl Rusqlite {
@@ -33,9 +36,10 @@ impl Rusqlite {
         let store = builder.migrate().connect().await.expect("the store opens");
         let connection = Connection::open(file).expect("the file opens");
         connection.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY)").expect("a table");
+        connection.execute_batch(REFUSES).expect("a trigger");
         let scene = Scene::start(store.clone());
         let writer = SqliteWriter::new(store.door(scene.outbox()));
-        Self { connection: Mutex::new(connection), store, scene, writer, _dir: dir }
+        Self { connection: Mutex::new(connection), store, scene, writer, dir }
     }
 
     fn connection(&self) -> MutexGuard<'_, Connection> {
@@ -80,6 +84,9 @@ macro_rules! play_steps {
             match step {
                 Step::Write(event) => $written.extend($tx.write(event)?),
                 Step::WriteAll(events) => $written.extend($tx.write_all(events)?),
+                Step::FailedWrite(event) => {
+                    let _ = $tx.write(event).expect_err("SQLite refuses it");
+                }
                 Step::Savepoint { steps, end } => {
                     let mut inner = $tx.savepoint()?;
                     play_inside(&mut inner, steps, $written)?;
@@ -149,6 +156,29 @@ impl WriterHarness for Rusqlite {
 
     async fn insert_outside(&self, event: Event) -> Option<Result<Receipt, WriteError>> {
         Some(self.writer.insert(&*self.connection(), event))
+    }
+
+    async fn write_elsewhere(&self, event: Event, way: Way) -> Option<Elsewhere> {
+        let copy = self.dir.path().join("copy.db");
+        self.connection().execute("VACUUM INTO ?1", [copy.to_str()]).expect("a copy");
+        let mut other = Connection::open(&copy).expect("the file opens");
+        let answer = match way {
+            Way::Transaction => self.writer.begin(&mut other).map_err(WriteError::from).and_then(|tx| {
+                let answer = tx.write(event).map(drop);
+                let _ = tx.commit();
+                answer
+            }),
+            Way::Receipt => {
+                let tx = other.transaction().expect("a transaction");
+                let answer = self.writer.insert(&tx, event).map(drop);
+                tx.commit().expect("the commit works");
+                answer
+            }
+        };
+        let stored: i64 =
+            other.query_row("SELECT count(*) FROM outbox_event", [], |row| row.get(0)).expect("a count");
+        std::fs::remove_file(copy).expect("it goes");
+        Some(Elsewhere { answer, stored: stored.cast_unsigned() })
     }
 
     async fn business_rows(&self) -> Option<u64> {

@@ -5,6 +5,7 @@ mod mysql;
 mod postgres;
 mod sqlite;
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use posthaste::StoreError;
@@ -13,6 +14,7 @@ use posthaste_sql::{Door, MySql, Postgres, RowValues, Sqlite};
 use sea_orm::{
     ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, QueryResult, RuntimeErr, Statement, Value,
 };
+use sqlx::error::DatabaseError;
 
 /// A door of one of the databases that SeaORM knows. Made from a [`Door`] of any of them.
 #[derive(Clone, Debug)]
@@ -72,6 +74,14 @@ impl AnyDoor {
         }
     }
 
+    /// Refuses a transaction in another database than that of the outbox, where the INSERT itself does not.
+    pub(crate) async fn expect_home(&self, tx: &DatabaseTransaction) -> Result<(), StoreError> {
+        match self {
+            Self::MySql(_) | Self::Postgres(_) => Ok(()),
+            Self::Sqlite(door) => sqlite::expect_home(door.statements(), tx).await,
+        }
+    }
+
     /// Inserts rows into this transaction, and answers their `seq`s; none where the id existed already.
     pub(crate) async fn insert(
         &self,
@@ -80,7 +90,7 @@ impl AnyDoor {
     ) -> Result<Vec<Option<i64>>, StoreError> {
         match self {
             Self::MySql(door) => mysql::insert(door.statements(), tx, rows).await,
-            Self::Postgres(door) => postgres::insert(door.statements(), tx, rows).await.map_err(failed),
+            Self::Postgres(door) => postgres::insert(door.statements(), tx, rows).await,
             Self::Sqlite(door) => sqlite::insert(door.statements(), tx, rows).await.map_err(failed),
         }
     }
@@ -108,6 +118,17 @@ impl AnyDoor {
         }
     }
 
+    /// Whether an error of a COMMIT proves that it was not done.
+    pub(crate) fn is_refusal(&self, error: &DbErr) -> bool {
+        match self {
+            Self::MySql(_) => mysql::number(error).is_some_and(posthaste_sql::mysql::proves_rollback),
+            Self::Postgres(_) => {
+                code(error).is_some_and(|code| posthaste_sql::postgres::proves_rollback(&code))
+            }
+            Self::Sqlite(_) => code(error).is_some_and(|code| sqlite::proves_rollback(&code)),
+        }
+    }
+
     /// Refuses to write where a transaction is over and the INSERT itself would not be refused: what is written
     /// then would be committed at once.
     pub(crate) async fn expect_open(&self, tx: &DatabaseTransaction) -> Result<(), StoreError> {
@@ -130,13 +151,18 @@ pub(crate) fn failed(error: DbErr) -> StoreError {
 }
 
 /// What the driver beneath said.
-pub(crate) fn driver_error(error: &DbErr) -> Option<&sqlx::Error> {
+fn driver_error(error: &DbErr) -> Option<&sqlx::Error> {
     match error {
         DbErr::Exec(RuntimeErr::SqlxError(error))
         | DbErr::Query(RuntimeErr::SqlxError(error))
         | DbErr::Conn(RuntimeErr::SqlxError(error)) => Some(error),
         _ => None,
     }
+}
+
+/// The code of an error, in the words of its database.
+fn code(error: &DbErr) -> Option<Cow<'_, str>> {
+    driver_error(error).and_then(sqlx::Error::as_database_error).and_then(DatabaseError::code)
 }
 
 fn statement(tx: &DatabaseTransaction, text: &str, values: Vec<Value>) -> Statement {

@@ -18,11 +18,22 @@ pub(super) async fn insert(
     tx: &DatabaseTransaction,
     rows: &[NewRow],
 ) -> Result<Vec<Option<i64>>, StoreError> {
-    insert_batches(statements, tx, rows).await.map_err(|error| match number(&error) {
-        // An INSERT without a transaction has no id.
-        Some(NULL_IN_COLUMN) if error.to_string().contains("event_id") => StoreError::NoTransaction,
-        _ => failed(error),
-    })
+    match insert_batches(statements, tx, rows).await {
+        Ok(seqs) => Ok(seqs),
+        Err(error) => Err(refused(statements, tx, error).await),
+    }
+}
+
+/// An INSERT without a transaction has no id, nor has one in another database than that of the outbox.
+async fn refused(statements: &Statements, tx: &DatabaseTransaction, error: DbErr) -> StoreError {
+    if number(&error) != Some(NULL_IN_COLUMN) || !error.to_string().contains("event_id") {
+        return failed(error);
+    }
+    let Some(whereabouts) = statements.whereabouts() else { return StoreError::NoTransaction };
+    match one_text(tx, whereabouts).await {
+        Ok(found) => statements.refused(&found),
+        Err(error) => failed(error),
+    }
 }
 
 async fn insert_batches(
@@ -54,9 +65,12 @@ async fn flavour(statements: &Statements, tx: &DatabaseTransaction) -> Result<Fl
     if let Some(flavour) = statements.flavour() {
         return Ok(flavour);
     }
-    let answer = tx.query_one_raw(statement(tx, mysql::VERSION, Vec::new())).await?;
-    let version: String = answer.map(|row| row.try_get_by(0)).transpose()?.unwrap_or_default();
-    Ok(statements.learn(&version))
+    Ok(statements.learn(&one_text(tx, mysql::VERSION).await?))
+}
+
+async fn one_text(tx: &DatabaseTransaction, question: &str) -> Result<String, DbErr> {
+    let answer = tx.query_one_raw(statement(tx, question, Vec::new())).await?;
+    Ok(answer.map(|row| row.try_get_by(0)).transpose()?.unwrap_or_default())
 }
 
 async fn insert_batch(
@@ -65,7 +79,8 @@ async fn insert_batch(
     tx: &DatabaseTransaction,
     rows: &[NewRow],
 ) -> Result<Vec<Option<i64>>, DbErr> {
-    let all = rows.iter().flat_map(|row| values(mysql::values(row))).collect();
+    let home = statements.home().map(Value::from);
+    let all = home.into_iter().chain(rows.iter().flat_map(|row| values(mysql::values(row)))).collect();
     let insert = statement(tx, statements.insert(flavour, rows.len()), all);
     if flavour == Flavour::MariaDb {
         return Ok(seqs_by_id(rows, pairs(&tx.query_all_raw(insert).await?)?));
@@ -138,14 +153,14 @@ pub(super) async fn is_open(tx: &DatabaseTransaction) -> Result<bool, DbErr> {
 
 /// The server's number of an error.
 #[cfg(feature = "mysql")]
-fn number(error: &DbErr) -> Option<u16> {
+pub(super) fn number(error: &DbErr) -> Option<u16> {
     let error = driver_error(error)?.as_database_error()?;
     error.try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>().map(sqlx::mysql::MySqlDatabaseError::number)
 }
 
 /// Without its feature there is no connection to such a server.
 #[cfg(not(feature = "mysql"))]
-fn number(error: &DbErr) -> Option<u16> {
+pub(super) fn number(error: &DbErr) -> Option<u16> {
     let _ = driver_error(error);
     None
 }

@@ -2,22 +2,37 @@
 
 use std::collections::HashSet;
 
+use posthaste::StoreError;
 use posthaste::writer::NewRow;
 use posthaste_sql::postgres::{self, Statements};
-use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr};
+use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr, Value};
 use sqlx::error::DatabaseError;
 
-use super::{driver_error, seqs, statement, values};
+use super::{code, driver_error, failed, seqs, statement, values};
 
 /// One statement for each row: SeaORM binds no list that has a NULL in it.
 pub(super) async fn insert(
     statements: &Statements,
     tx: &DatabaseTransaction,
     rows: &[NewRow],
+) -> Result<Vec<Option<i64>>, StoreError> {
+    insert_each(statements, tx, rows).await.map_err(|error| {
+        // Another database than that of the outbox refuses by itself.
+        let said = driver_error(&error).and_then(sqlx::Error::as_database_error).map(DatabaseError::message);
+        said.and_then(|said| statements.elsewhere(said)).unwrap_or_else(|| failed(error))
+    })
+}
+
+async fn insert_each(
+    statements: &Statements,
+    tx: &DatabaseTransaction,
+    rows: &[NewRow],
 ) -> Result<Vec<Option<i64>>, DbErr> {
     let mut seqs = Vec::with_capacity(rows.len());
     for row in rows {
-        let insert = statement(tx, &statements.insert_one, values(postgres::values(row)));
+        let mut values = values(postgres::values(row));
+        values.extend(statements.home().map(Value::from));
+        let insert = statement(tx, &statements.insert_one, values);
         let inserted = tx.query_one_raw(insert).await?;
         seqs.push(inserted.map(|row| row.try_get_by(0)).transpose()?);
     }
@@ -38,8 +53,7 @@ pub(super) async fn is_open(tx: &DatabaseTransaction) -> Result<bool, DbErr> {
     const NO_ACTIVE_TRANSACTION: &str = "25P01";
     let probe = tx.execute_unprepared("SAVEPOINT posthaste; RELEASE SAVEPOINT posthaste").await;
     let Err(error) = probe else { return Ok(true) };
-    let code = driver_error(&error).and_then(sqlx::Error::as_database_error).and_then(DatabaseError::code);
-    match code.as_deref() == Some(NO_ACTIVE_TRANSACTION) {
+    match code(&error).as_deref() == Some(NO_ACTIVE_TRANSACTION) {
         true => Ok(false),
         false => Err(error),
     }

@@ -3,12 +3,12 @@
 use std::collections::{HashMap, HashSet};
 
 use posthaste::writer::NewRow;
-use posthaste::{EventId, Timestamp};
+use posthaste::{EventId, StoreError, Timestamp};
 use posthaste_sql::seqs_by_id;
 use posthaste_sql::sqlite::{self, Batch, Statements, Written, ids};
 use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr, ExecResult};
 
-use super::{driver_error, pairs, seqs, statement, values};
+use super::{driver_error, failed, pairs, seqs, statement, values};
 
 pub(super) async fn insert(
     statements: &Statements,
@@ -56,6 +56,22 @@ async fn insert_many(
     let values = vec![ids(rows).into(), inserted.cast_signed().into()];
     let written = tx.query_all_raw(statement(tx, &statements.last_of, values)).await?;
     Ok(seqs_by_id(rows, pairs(&written)?))
+}
+
+/// Refuses a transaction in another file than that of the outbox.
+pub(super) async fn expect_home(statements: &Statements, tx: &DatabaseTransaction) -> Result<(), StoreError> {
+    if !statements.must_ask(None) {
+        return Ok(());
+    }
+    let found = tx.query_all_raw(statement(tx, &statements.whereabouts, Vec::new())).await.map_err(failed)?;
+    let found = found.iter().map(|row| Ok((row.try_get_by(0)?, row.try_get_by(2)?)));
+    statements.expect_home(&found.collect::<Result<Vec<_>, DbErr>>().map_err(failed)?)
+}
+
+/// Whether an error with this code proves that a COMMIT was not done: a violated constraint, a full disk, a
+/// locked database.
+pub(super) fn proves_rollback(code: &str) -> bool {
+    matches!(code, "5" | "13" | "19" | "787")
 }
 
 fn last_row_id(answer: &ExecResult) -> i64 {

@@ -1,5 +1,7 @@
 //! The Writer on SeaORM, on every database. One program for all of them: linking it is most of the work.
 
+#[cfg(feature = "postgres")]
+mod grants;
 #[cfg(feature = "mysql")]
 mod mysql_writer_conformance;
 #[cfg(feature = "postgres")]

@@ -5,7 +5,7 @@ use posthaste_sea_orm::SeaWriter;
 use posthaste_sqlx::SqliteStore;
 use sea_orm::{ConnectOptions, ConnectionTrait as _, Database};
 
-use crate::support::{Sea, Statements};
+use crate::support::{Sea, Statements, new_name};
 
 async fn new() -> Sea {
     let dir = tempfile::tempdir().expect("a folder");
@@ -16,6 +16,12 @@ async fn new() -> Sea {
     options.max_connections(2).sqlx_logging(false);
     let db = Database::connect(options).await.expect("a connection");
     db.execute_unprepared("CREATE TABLE orders (id INTEGER PRIMARY KEY)").await.expect("a table");
+    db.execute_unprepared(
+        "CREATE TRIGGER not_unwritable BEFORE INSERT ON outbox_event WHEN NEW.event_type = 'Unwritable'
+         BEGIN SELECT RAISE(ABORT, 'not this type'); END",
+    )
+    .await
+    .expect("a trigger");
     let scene = Scene::start(store.clone());
     let writer = SeaWriter::new(store.door(scene.outbox()));
     let statements = Statements {
@@ -24,6 +30,16 @@ async fn new() -> Sea {
         aborts: "INSERT OR ROLLBACK INTO orders VALUES (1), (1)",
     };
     let dir = std::sync::Arc::new(dir);
+    let (folder, first) = (dir.clone(), db.clone());
+    let copy = Box::new(move || {
+        let (folder, first) = (folder.clone(), first.clone());
+        Box::pin(async move {
+            let file = folder.path().join(format!("{}.db", new_name()));
+            let copy = format!("VACUUM INTO '{}'", file.display());
+            first.execute_unprepared(&copy).await.expect("a copy");
+            Database::connect(format!("sqlite:{}", file.display())).await.expect("a connection")
+        }) as _
+    });
     let cleanup = Box::new(move || {
         let (store, dir) = (store.clone(), dir.clone());
         Box::pin(async move {
@@ -31,7 +47,7 @@ async fn new() -> Sea {
             drop(dir);
         }) as _
     });
-    Sea { db, scene, writer, statements, cleanup }
+    Sea { db, scene, writer, statements, copy, cleanup }
 }
 
 posthaste::writer_conformance!(new().await);

@@ -15,6 +15,10 @@ GRANT INSERT (event_id, event_type, aggregate_type, aggregate_id, tenant_id, top
     locked_by, locked_at, lease_token),
   SELECT (seq, event_id, xmin) ON "{table}" TO writer;
 
+-- For tokio-postgres alone: it learns only from its INSERT that a savepoint was open, which may be rolled back
+-- unseen. Then it gives the row, which was born leased to an engine, back to all of them.
+GRANT UPDATE (available_at, locked_by, locked_at, lease_token) ON "{table}" TO writer;
+
 -- Claims, settles and purges. Cannot write an event of its own.
 GRANT SELECT, UPDATE, DELETE ON "{table}" TO relay;
 GRANT SELECT ON "{table}_control" TO relay;

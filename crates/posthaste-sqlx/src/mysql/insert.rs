@@ -56,7 +56,12 @@ async fn insert_batch(
     connection: &mut MySqlConnection,
     rows: &[NewRow],
 ) -> Result<Vec<Option<i64>>, sqlx::Error> {
-    let query = rows.iter().fold(ready(statements.insert(flavour, rows.len())), bind);
+    let insert: MySqlQuery = ready(statements.insert(flavour, rows.len()));
+    let insert = match statements.home() {
+        Some(home) => insert.bind(home.to_owned()),
+        None => insert,
+    };
+    let query = rows.iter().fold(insert, bind);
     if flavour == Flavour::MariaDb {
         return pair(rows, &query.fetch_all(connection).await?);
     }

@@ -4,7 +4,8 @@
 //! Statements that create or alter a table cannot be rolled back here, so each of them may be run twice:
 //! whoever was interrupted begins again.
 
-use posthaste_sql::mysql::Flavour;
+use posthaste_sql::Home;
+use posthaste_sql::mysql::{Flavour, HOME};
 use sqlx::mysql::MySqlRow;
 use sqlx::{ConnectOptions as _, Connection as _, MySql, MySqlConnection, Row as _};
 
@@ -125,13 +126,21 @@ impl MySqlMigrations {
     }
 
     /// Refuses everything but a schema that this program can work with, on a server that can serve
-    /// it.
-    pub(super) async fn expect_current(&self) -> Result<Server, OpenError> {
-        let state = self.alone(async |connection| self.read_state(connection).await).await?;
-        match state.schema {
-            SchemaState::Current { .. } => Ok(state.server),
-            other => Err(other.refuse(&self.sql, LATEST)),
-        }
+    /// it. Returns the server, and which database of it this is.
+    pub(super) async fn expect_current(&self) -> Result<(Server, Home), OpenError> {
+        self.alone(async |connection| {
+            let state = self.read_state(connection).await?;
+            match state.schema {
+                SchemaState::Current { .. } => Ok((state.server, self.read_home(connection).await?)),
+                other => Err(other.refuse(&self.sql, LATEST)),
+            }
+        })
+        .await
+    }
+
+    async fn read_home(&self, connection: &mut MySqlConnection) -> Result<Home, sqlx::Error> {
+        let id = self.sql.scalar::<MySql, String>(HOME).fetch_one(connection).await?;
+        Ok(Home::new(id, server(&self.options)))
     }
 
     async fn lock_and_read(&self, connection: &mut MySqlConnection) -> Result<SchemaState, OpenError> {

@@ -226,14 +226,14 @@ impl MySqlStoreBuilder {
         if self.migrate {
             migrations.apply().await?;
         }
-        let server = migrations.expect_current().await?;
+        let (server, home) = migrations.expect_current().await?;
         if server.read_only && !self.read_only {
             return Err(OpenError::ReadOnlyServer { server: connection::server(&self.options) });
         }
         let sql = Sql::new(self.table);
         Ok(MySqlStore(Arc::new(Inner {
             connections: Connections::new(&self.options),
-            statements: Arc::new(Statements::new(sql.place()).on(server.flavour)),
+            statements: Arc::new(Statements::at(sql.place(), home).on(server.flavour)),
             sql,
             flavour: server.flavour,
             floor: Floor::new(),

@@ -5,10 +5,10 @@ use std::ops::{Deref, DerefMut};
 
 use posthaste::writer::{Ledger, Scope};
 use posthaste::{CommitError, Event, EventId, StoreError, WriteError};
-use posthaste_sql::mysql::Statements;
+use posthaste_sql::mysql::{Statements, proves_rollback};
 use sqlx::{Connection as _, MySql, MySqlConnection, Row as _, Transaction};
 
-use super::connection::{is_contention, number};
+use super::connection::number;
 use super::open::OpenTx;
 use super::value::{MOST_KEYS, bind_all};
 use super::writer::{MySqlWriter, failed, is_in_transaction};
@@ -193,11 +193,9 @@ async fn present(
     Ok(present)
 }
 
-/// Whether the server itself said no, as a cluster does when another node has won. A server that is
-/// shutting down may say so after it has committed.
+/// Whether the server itself said no, as a cluster does when another node has won.
 fn is_refusal(error: &sqlx::Error) -> bool {
-    const REFUSED_BY_THE_GROUP: u16 = 3101;
-    is_contention(error) || number(error) == Some(REFUSED_BY_THE_GROUP)
+    number(error).is_some_and(proves_rollback)
 }
 
 /// A savepoint in a [`MySqlTx`] or in another savepoint. Derefs to the [`MySqlConnection`]. Dropped

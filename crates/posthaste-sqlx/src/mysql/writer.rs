@@ -4,13 +4,14 @@ use posthaste::writer::Scope;
 use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
 use posthaste_sql::Door;
 use posthaste_sql::mysql::{Flavour, NO_SAVEPOINT, NULL_IN_COLUMN};
-use sqlx::{Executor as _, MySql, MySqlConnection, MySqlPool};
+use sqlx::{Executor as _, MySql, MySqlConnection, MySqlPool, Row as _};
 
 use super::connection::number;
 use super::insert;
 use super::open::OpenTx;
 use super::tx::MySqlTx;
 use crate::begin::{acquire, depth};
+use crate::sql::ready;
 
 /// Writes events in transactions of the service's own pool; made by
 /// [`MySqlStore::writer`](super::MySqlStore::writer), cheap to clone.
@@ -47,7 +48,8 @@ impl MySqlWriter {
     /// Inserts one event into the transaction that is open on this connection. After the commit give
     /// the receipt to [`Outbox::committed`](posthaste::Outbox::committed).
     ///
-    /// Outside a transaction it is refused. In a savepoint the receipt is only a wake-up.
+    /// Outside a transaction, and in another database than that of the outbox, it is refused. In a savepoint
+    /// the receipt is only a wake-up.
     ///
     /// sqlx 0.9.0 cannot use a connection again on which a statement was dropped half way, whoever's it was:
     /// a caller that may go away calls `close_on_drop()` on its connection before, or uses
@@ -85,8 +87,24 @@ impl MySqlWriter {
     ) -> Result<(Vec<EventId>, Receipt), WriteError> {
         let prepared = self.door.core().prepare(events, scope)?;
         let ids = prepared.rows().iter().map(|row| row.event.id().clone()).collect();
-        let seqs = insert::insert(self.door.statements(), connection, prepared.rows()).await;
-        Ok((ids, prepared.written(&seqs.map_err(refused)?)))
+        match insert::insert(self.door.statements(), connection, prepared.rows()).await {
+            Ok(seqs) => Ok((ids, prepared.written(&seqs))),
+            Err(error) => Err(self.refused(connection, error).await.into()),
+        }
+    }
+
+    /// An INSERT without a transaction has no id, nor has one in another database than that of the outbox.
+    async fn refused(&self, connection: &mut MySqlConnection, error: sqlx::Error) -> StoreError {
+        if number(&error) != Some(NULL_IN_COLUMN) || !error.to_string().contains("event_id") {
+            return failed(error);
+        }
+        let statements = self.door.statements();
+        let Some(whereabouts) = statements.whereabouts() else { return StoreError::NoTransaction };
+        let found = ready::<MySql>(whereabouts).fetch_one(connection).await;
+        match found.and_then(|row| row.try_get::<String, _>(0)) {
+            Ok(found) => statements.refused(&found),
+            Err(error) => failed(error),
+        }
     }
 
     /// Refuses a connection on which no transaction is open. MariaDB says so in the INSERT itself.
@@ -108,14 +126,6 @@ pub(super) async fn is_in_transaction(connection: &mut MySqlConnection) -> Resul
         Ok(_) => Ok(true),
         Err(error) if number(&error) == Some(NO_SAVEPOINT) => Ok(false),
         Err(error) => Err(error),
-    }
-}
-
-/// An INSERT without a transaction has no id.
-fn refused(error: sqlx::Error) -> StoreError {
-    match number(&error) {
-        Some(NULL_IN_COLUMN) if error.to_string().contains("event_id") => StoreError::NoTransaction,
-        _ => failed(error),
     }
 }
 

@@ -3,9 +3,13 @@
 use posthaste::writer::NewRow;
 use posthaste_sql::postgres::{Columns, Statements, values};
 use posthaste_sql::seqs_by_id;
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres, Row as _};
 
 use crate::sql::ready;
+
+type PgQuery<'q> = Query<'q, Postgres, PgArguments>;
 
 /// Inserts rows into the transaction that is open on this connection, and answers their `seq`s; none
 /// where the id existed already.
@@ -27,7 +31,7 @@ async fn insert_one(
     row: &NewRow,
 ) -> Result<Vec<Option<i64>>, sqlx::Error> {
     let row = values(row);
-    let inserted = ready::<Postgres>(&statements.insert_one)
+    let insert = ready::<Postgres>(&statements.insert_one)
         .persistent(statements.kept)
         .bind(row.event_id)
         .bind(row.event_type)
@@ -43,9 +47,8 @@ async fn insert_one(
         .bind(row.created_at)
         .bind(row.due_in)
         .bind(row.owner)
-        .bind(row.token)
-        .fetch_optional(connection)
-        .await?;
+        .bind(row.token);
+    let inserted = at_home(insert, statements).fetch_optional(connection).await?;
     Ok(vec![inserted.map(|row| row.try_get(0)).transpose()?])
 }
 
@@ -55,7 +58,7 @@ async fn insert_many(
     rows: &[NewRow],
 ) -> Result<Vec<Option<i64>>, sqlx::Error> {
     let columns = Columns::of(rows);
-    let inserted = ready::<Postgres>(&statements.insert_many)
+    let insert = ready::<Postgres>(&statements.insert_many)
         .persistent(statements.kept)
         .bind(columns.event_id)
         .bind(columns.event_type)
@@ -71,9 +74,16 @@ async fn insert_many(
         .bind(columns.created_at)
         .bind(columns.due_in)
         .bind(columns.owner)
-        .bind(columns.token)
-        .fetch_all(connection)
-        .await?;
+        .bind(columns.token);
+    let inserted = at_home(insert, statements).fetch_all(connection).await?;
     let pairs = inserted.iter().map(|row| Ok((row.try_get(1)?, row.try_get(0)?)));
     Ok(seqs_by_id(rows, pairs.collect::<Result<_, sqlx::Error>>()?))
+}
+
+/// The last value: which database the rows belong to.
+fn at_home<'q>(insert: PgQuery<'q>, statements: &Statements) -> PgQuery<'q> {
+    match statements.home() {
+        Some(home) => insert.bind(home.to_owned()),
+        None => insert,
+    }
 }

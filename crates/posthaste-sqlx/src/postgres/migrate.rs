@@ -1,6 +1,8 @@
 //! Numbered migrations of one outbox table. They are counted in a table of their own, named after
 //! the outbox, and never touch the migrations of the service.
 
+use posthaste_sql::Home;
+use posthaste_sql::postgres::HOME;
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection, Postgres, Row as _};
 
 use super::connection::{Login, Path, explain, named, server};
@@ -111,13 +113,21 @@ impl PgMigrations {
     }
 
     /// Refuses everything but a schema that this program can work with, on a server that can serve
-    /// it.
-    pub(super) async fn expect_current(&self) -> Result<Server, OpenError> {
-        let state = self.together(async |connection| self.read_state(connection).await).await?;
-        match state.schema {
-            SchemaState::Current { .. } => Ok(state.server),
-            other => Err(other.refuse(&self.sql, LATEST)),
-        }
+    /// it. Returns the server, and which database of it this is.
+    pub(super) async fn expect_current(&self) -> Result<(Server, Home), OpenError> {
+        self.together(async |connection| {
+            let state = self.read_state(connection).await?;
+            match state.schema {
+                SchemaState::Current { .. } => Ok((state.server, self.read_home(connection).await?)),
+                other => Err(other.refuse(&self.sql, LATEST)),
+            }
+        })
+        .await
+    }
+
+    async fn read_home(&self, connection: &mut PgConnection) -> Result<Home, sqlx::Error> {
+        let id = self.sql.scalar::<Postgres, String>(HOME).fetch_one(connection).await?;
+        Ok(Home::new(id, server(&self.options)))
     }
 
     async fn lock_and_read(&self, connection: &mut PgConnection) -> Result<SchemaState, OpenError> {
@@ -157,7 +167,9 @@ impl PgMigrations {
             self.sql.script(table(step)).execute(&mut *connection).await?;
             self.sql.script(step.rest).execute(&mut *connection).await?;
             self.sql
-                .query::<Postgres>(r#"INSERT INTO "{table}_schema" (version, name, works_with) VALUES ($1, $2, $3)"#)
+                .query::<Postgres>(
+                    r#"INSERT INTO "{table}_schema" (version, name, works_with) VALUES ($1, $2, $3)"#,
+                )
                 .bind(step.migration.version.cast_signed())
                 .bind(step.migration.name)
                 .bind(step.migration.works_with.cast_signed())

@@ -325,7 +325,7 @@ impl PgStoreBuilder {
         if self.migrate {
             migrations.apply().await?;
         }
-        let server = migrations.expect_current().await?;
+        let (server, home) = migrations.expect_current().await?;
         let connections = Connections::new(&self.options, self.path);
         let sql = self.sql();
         if !self.read_only {
@@ -334,7 +334,7 @@ impl PgStoreBuilder {
             }
             connections.check_rights(&sql).await?;
         }
-        let statements = Arc::new(self.statements(&sql));
+        let statements = Arc::new(self.statements(&sql).at(sql.place(), home));
         let listen = match self.path {
             Path::Direct => Some(self.listen.unwrap_or_else(|| self.options.clone())),
             Path::PgBouncer => self.listen,

@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 
 use posthaste::writer::{Ledger, Scope};
 use posthaste::{CommitError, Event, EventId, StoreError, WriteError};
-use posthaste_sql::postgres::Statements;
+use posthaste_sql::postgres::{Statements, proves_rollback};
 use sqlx::{Connection as _, PgConnection, Postgres, Row as _, Transaction};
 
 use super::writer::{PgWriter, failed};
@@ -139,12 +139,10 @@ async fn prove(
     rows.iter().map(|row| row.try_get(0)).collect()
 }
 
-/// Whether the server itself said no, as it does when a deferred constraint is violated. A server that
-/// is shutting down may say so after it has committed.
+/// Whether the server itself said no, as it does when a deferred constraint is violated.
 fn is_refusal(error: &sqlx::Error) -> bool {
-    const OPERATOR_INTERVENTION: &str = "57";
     let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
-    code.is_some_and(|code| !code.starts_with(OPERATOR_INTERVENTION))
+    code.is_some_and(|code| proves_rollback(&code))
 }
 
 /// A savepoint in a [`PgTx`] or in another savepoint. Derefs to the [`PgConnection`]. Dropped

@@ -47,7 +47,8 @@ impl PgWriter {
     /// Inserts one event into the transaction that is open on this connection. After the commit give
     /// the receipt to [`Outbox::committed`](posthaste::Outbox::committed).
     ///
-    /// Outside a transaction it is refused. In a savepoint the receipt is only a wake-up.
+    /// Outside a transaction, and in another database than that of the outbox, it is refused. In a savepoint
+    /// the receipt is only a wake-up.
     pub async fn insert(&self, connection: &mut PgConnection, event: Event) -> Result<Receipt, WriteError> {
         self.insert_all(connection, vec![event]).await
     }
@@ -80,7 +81,13 @@ impl PgWriter {
         let prepared = self.door.core().prepare(events, scope)?;
         let ids = prepared.rows().iter().map(|row| row.event.id().clone()).collect();
         let seqs = insert::insert(self.door.statements(), connection, prepared.rows()).await;
-        Ok((ids, prepared.written(&seqs.map_err(failed)?)))
+        Ok((ids, prepared.written(&seqs.map_err(|error| self.refused(error))?)))
+    }
+
+    /// Another database than that of the outbox refuses by itself.
+    fn refused(&self, error: sqlx::Error) -> StoreError {
+        let said = error.as_database_error().map(sqlx::error::DatabaseError::message);
+        said.and_then(|said| self.door.statements().elsewhere(said)).unwrap_or_else(|| failed(error))
     }
 }
 

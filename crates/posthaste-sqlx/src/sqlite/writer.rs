@@ -1,15 +1,20 @@
 //! The writer's door, on the service's own pool.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use posthaste::writer::Scope;
 use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
+use posthaste_sql::sqlite::Statements;
 use posthaste_sql::{Door, Sqlite};
-use sqlx::{Executor as _, SqliteConnection, SqlitePool};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{Executor as _, Row as _, SqliteConnection, SqlitePool};
 
 use super::connection::begin_immediate;
 use super::insert;
 use super::turn::Turns;
 use super::tx::SqliteTx;
 use crate::begin::{acquire, depth};
+use crate::sql::ready;
 
 /// Writes events in transactions of the service's own pool; made by
 /// [`SqliteStore::writer`](super::SqliteStore::writer), cheap to clone.
@@ -17,21 +22,47 @@ use crate::begin::{acquire, depth};
 pub struct SqliteWriter {
     door: Door<Sqlite>,
     turns: Turns,
+    /// Pools that are known to lead to the file of the outbox.
+    known: Arc<Mutex<Vec<Arc<SqliteConnectOptions>>>>,
 }
 
 impl SqliteWriter {
     pub(super) fn new(door: Door<Sqlite>, turns: Turns) -> Self {
-        Self { door, turns }
+        Self { door, turns, known: Arc::default() }
     }
 
     /// Begins a transaction that holds the write lock from its start (`BEGIN IMMEDIATE`), so that
-    /// nothing in it fails because somebody else is writing.
+    /// nothing in it fails because somebody else is writing. A pool of another file than that of the outbox
+    /// is refused.
     pub async fn begin(&self, pool: &SqlitePool) -> Result<SqliteTx, StoreError> {
         // The connection first: nobody waits for a pool while it is their turn.
-        let connection = acquire(pool).await.map_err(failed)?;
+        let mut connection = acquire(pool).await.map_err(failed)?;
+        self.expect_home_of(pool, &mut connection).await?;
         let turn = self.turns.take().await;
         let tx = begin_immediate(connection).await.map_err(failed)?;
         Ok(SqliteTx::new(tx, turn, self.door.clone()))
+    }
+
+    /// A pool is asked once, and known by its options, which it keeps for as long as it opens connections
+    /// with them.
+    async fn expect_home_of(
+        &self,
+        pool: &SqlitePool,
+        connection: &mut SqliteConnection,
+    ) -> Result<(), StoreError> {
+        const MOST: usize = 16;
+        let options = pool.connect_options();
+        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known().iter().any(|known| Arc::ptr_eq(known, &options)) {
+            return Ok(());
+        }
+        expect_home(&self.door, connection).await?;
+        let mut known = known();
+        if known.len() == MOST {
+            known.clear();
+        }
+        known.push(options);
+        Ok(())
     }
 
     /// Runs `work` in a transaction: commits when it answers `Ok`, rolls back when it answers `Err`,
@@ -53,7 +84,8 @@ impl SqliteWriter {
     /// Inserts one event into the transaction that is open on this connection. After the commit give
     /// the receipt to [`Outbox::committed`](posthaste::Outbox::committed).
     ///
-    /// Outside a transaction it is refused. In a savepoint the receipt is only a wake-up.
+    /// Outside a transaction, and in another file than that of the outbox, it is refused. In a savepoint the
+    /// receipt is only a wake-up.
     pub async fn insert(
         &self,
         connection: &mut SqliteConnection,
@@ -68,11 +100,30 @@ impl SqliteWriter {
         connection: &mut SqliteConnection,
         events: Vec<Event>,
     ) -> Result<Receipt, WriteError> {
+        expect_home(&self.door, connection).await?;
         let scope =
             if depth::<sqlx::Sqlite>(connection) > 1 { Scope::ForeignSavepoint } else { Scope::Transaction };
         let (_, receipt) = write(&self.door, connection, events, scope).await?;
         Ok(receipt)
     }
+}
+
+/// Refuses a connection to another file than that of the outbox.
+async fn expect_home(door: &Door<Sqlite>, connection: &mut SqliteConnection) -> Result<(), StoreError> {
+    if !door.statements().must_ask(None) {
+        return Ok(());
+    }
+    let found = whereabouts(door.statements(), connection).await.map_err(failed)?;
+    door.statements().expect_home(&found)
+}
+
+/// Where a connection leads, as [`posthaste_sql::sqlite::Home`] wants to know it.
+pub(super) async fn whereabouts(
+    statements: &Statements,
+    connection: &mut SqliteConnection,
+) -> Result<Vec<(i64, String)>, sqlx::Error> {
+    let rows = ready::<sqlx::Sqlite>(&statements.whereabouts).fetch_all(connection).await?;
+    rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(2)?))).collect()
 }
 
 /// Asks SQLite itself. The driver's own count misses a raw BEGIN, a raw COMMIT, and the rollback that

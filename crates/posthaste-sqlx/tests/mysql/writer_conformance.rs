@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 use posthaste::conformance::{
-    End, OwnEnd, SavepointEnd, Scene, Script, ScriptError, Step, WriterCapabilities, WriterHarness,
+    Elsewhere, End, OwnEnd, SavepointEnd, Scene, Script, ScriptError, Step, Way, WriterCapabilities,
+    WriterHarness,
 };
 use posthaste::{BoxError, Event, EventId, Receipt, WriteError};
 use posthaste_sqlx::mysql::MySqlSavepoint;
@@ -29,6 +30,7 @@ impl MySql {
     async fn new() -> Self {
         let db = Db::with_pool(2).await;
         db.execute("CREATE TABLE orders (id INT AUTO_INCREMENT PRIMARY KEY)").await;
+        db.execute("ALTER TABLE outbox_event ADD CHECK (event_type <> 'Unwritable')").await;
         let scene = Scene::start(db.store.clone());
         let writer = db.store.writer(scene.outbox());
         Self { db, scene, writer }
@@ -90,6 +92,17 @@ impl WriterHarness for MySql {
     async fn insert_outside(&self, event: Event) -> Option<Result<Receipt, WriteError>> {
         let mut connection = self.db.pool.acquire().await.expect("a connection");
         Some(self.writer.insert(&mut connection, event).await)
+    }
+
+    async fn write_elsewhere(&self, event: Event, way: Way) -> Option<Elsewhere> {
+        // It says of itself that it is as old as this one, as a copy does.
+        let other = Db::with_pool(1).await;
+        let born = self.db.text("SELECT applied_at FROM outbox_event_schema").await.expect("a time");
+        other.execute(&format!("UPDATE outbox_event_schema SET applied_at = '{born}'")).await;
+        let answer = crate::write_elsewhere!(self.writer, &other.pool, event, way, "START TRANSACTION");
+        let stored = other.int("SELECT count(*) FROM outbox_event").await.cast_unsigned();
+        other.close().await;
+        Some(Elsewhere { answer, stored })
     }
 
     async fn business_rows(&self) -> Option<u64> {

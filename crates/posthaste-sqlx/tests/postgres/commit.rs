@@ -1,10 +1,15 @@
 //! Connections that are lost around a COMMIT: the caller is told what is known, no hook runs on a guess,
 //! and the poller decides by what is in the table.
 
+use std::time::Duration;
+
 use posthaste::{CommitError, Outbox, Recorder, Source};
 use posthaste_sqlx::PgWriter;
+use posthaste_sqlx::postgres::PgStoreBuilder;
+use sqlx::postgres::PgPoolOptions;
 use sqlx::{Executor as _, PgPool};
 
+use crate::support::pooler::OwnPooler;
 use crate::support::proxy::{Fate, Proxy};
 use crate::support::*;
 
@@ -102,6 +107,59 @@ async fn many_lost_commits_neither_lose_nor_invent_an_event() {
     assert_eq!(w.db.ids().await, expected);
     assert_eq!((set_of(w.recorder.ids()), w.recorder.count()), (set_of(&expected), 20), "once each");
     assert_eq!((w.log.of("after_commit").len(), w.log.of("after_rollback").len()), (10, 0));
+    w.close().await;
+}
+
+/// A pooler answers for a server that it has lost, and does not know more than we do.
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn commit_whose_answer_a_pooler_has_lost_is_unknown_and_the_poller_delivers_it() {
+    let db = Db::open(1, PgStoreBuilder::pgbouncer).await;
+    let (recorder, log) = (Recorder::new(), Log::default());
+    let engine = db.engine(&recorder).poll_interval(Duration::from_millis(50)).hook(log.clone());
+    let outbox = engine.start().expect("a good configuration");
+    let proxy = Proxy::to(&server()).await;
+    let pooler = OwnPooler::before("127.0.0.1", proxy.options.get_port(), server().get_username()).await;
+    let options = proxy.options.clone().port(pooler.port).extra_float_digits(None);
+    let pool = PgPoolOptions::new().max_connections(1).connect_with(options).await.expect("the pool opens");
+    for (id, fate) in [("kept", Fate::Passes), ("lost", Fate::Lost), ("committed", Fate::AnswerLost)] {
+        let mut tx = db.store.writer(&outbox).begin(&pool).await.expect("a transaction");
+        tx.write(event(id)).await.expect("written");
+        proxy.next_commit(fate);
+        let answer = tx.commit().await;
+        match fate {
+            Fate::Passes => answer.expect("the way is whole"),
+            _ => assert!(matches!(answer, Err(CommitError::Unknown(_))), "{id}: {answer:?}"),
+        }
+    }
+    soon("the poller delivers it", recorder.wait_for(2)).await;
+    soon("the engine is idle", outbox.idle()).await.unwrap();
+    assert_eq!(delivered(&recorder), ["committed", "kept"]);
+    assert_eq!((log.of("after_commit").len(), log.of("after_rollback").len()), (1, 0), "nobody knew");
+    outbox.shutdown().await;
+    pool.close().await;
+    db.close().await;
+}
+
+/// What a trigger says that waits for the COMMIT is the server's own word, whatever its code.
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn commit_that_a_deferred_trigger_refuses_is_rolled_back() {
+    let w = World::new().await;
+    w.db.execute(
+        "CREATE TABLE orders (id int);
+         CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$;
+         CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON orders DEFERRABLE INITIALLY DEFERRED
+           FOR EACH ROW EXECUTE FUNCTION refuse()",
+    )
+    .await;
+    let mut tx = w.writer.begin(&w.pool).await.unwrap();
+    tx.execute("INSERT INTO orders VALUES (1)").await.unwrap();
+    tx.write(event("undone")).await.unwrap();
+    let answer = tx.commit().await;
+    assert!(matches!(answer, Err(CommitError::RolledBack(_))), "{answer:?}");
+    assert_eq!(w.log.lines().last().unwrap(), "after_rollback undone");
+    assert!(w.db.ids().await.is_empty());
     w.close().await;
 }
 

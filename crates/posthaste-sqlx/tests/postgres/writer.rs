@@ -8,6 +8,7 @@ use posthaste::{Admin as _, BoxError, CommitError, Outbox, Recorder, Source, Sto
 use posthaste_sqlx::{PgTx, PgWriter};
 use sqlx::{Connection as _, Executor as _, PgConnection};
 
+use crate::support::server::OwnServer;
 use crate::support::*;
 
 /// A running engine that only the hot path and the bell of commits can wake.
@@ -233,4 +234,24 @@ async fn engine_needs_no_connection_of_the_services_pool() {
     assert!(w.db.pool.try_acquire().is_none(), "the service's only connection is still in use");
     drop(held);
     w.close().await;
+}
+
+/// Shards often have the same name for their databases.
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn database_of_the_same_name_on_another_server_is_refused() {
+    let db = Db::new().await;
+    let another = OwnServer::start().await;
+    let other = posthaste_sqlx::PgStore::builder(&another.options()).schema(db.schema.clone());
+    let other = other.migrate().connect().await.expect("the store opens");
+    let pool = pool_in(&db.schema, another.options(), 1).await;
+    let mut tx = db.plain_writer().begin(&pool).await.unwrap();
+    let refused = tx.write(event("lost")).await.expect_err("it is another server").to_string();
+    for port in [server().get_port(), another.options().get_port()] {
+        assert!(refused.contains(&format!("postgres on 127.0.0.1:{port}")), "{refused}");
+    }
+    drop(tx);
+    pool.close().await;
+    other.close().await;
+    db.close().await;
 }

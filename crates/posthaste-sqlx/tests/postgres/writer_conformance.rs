@@ -2,15 +2,16 @@
 
 use async_trait::async_trait;
 use posthaste::conformance::{
-    End, OwnEnd, SavepointEnd, Scene, Script, ScriptError, Step, WriterCapabilities, WriterHarness,
+    Elsewhere, End, OwnEnd, SavepointEnd, Scene, Script, ScriptError, Step, Way, WriterCapabilities,
+    WriterHarness,
 };
 use posthaste::{BoxError, Event, EventId, Receipt, WriteError};
 use posthaste_sqlx::postgres::PgSavepoint;
-use posthaste_sqlx::{PgTx, PgWriter};
-use sqlx::{Connection as _, Executor as _};
+use posthaste_sqlx::{PgStore, PgTx, PgWriter};
+use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgPool};
 
-use crate::support::Db;
 use crate::support::script::Statements;
+use crate::support::{Db, administrator, pool_in, run, server, text_of};
 
 const STATEMENTS: Statements =
     Statements { business: "INSERT INTO orders DEFAULT VALUES", fails: "SELECT 1/0", aborts: "SELECT 1/0" };
@@ -25,6 +26,7 @@ impl Postgres {
     async fn new() -> Self {
         let db = Db::with_pool(2).await;
         db.execute("CREATE TABLE orders (id int GENERATED ALWAYS AS IDENTITY)").await;
+        db.execute("ALTER TABLE outbox_event ADD CHECK (event_type <> 'Unwritable')").await;
         let scene = Scene::start(db.store.clone());
         let writer = db.store.writer(scene.outbox());
         Self { db, scene, writer }
@@ -59,6 +61,40 @@ impl Postgres {
     }
 }
 
+/// Another database with an outbox of the same name, which says of itself that it is as old as this one.
+struct Copy {
+    pool: PgPool,
+    store: PgStore,
+    name: String,
+}
+
+impl Copy {
+    async fn of(db: &Db) -> Self {
+        let name = db.schema.to_string();
+        administrate(&format!("CREATE DATABASE {name} TEMPLATE template0")).await;
+        let options = server().database(&name);
+        let store = PgStore::builder(&options).schema(db.schema.clone()).migrate().connect().await;
+        let pool = pool_in(&db.schema, options, 1).await;
+        let born = db.text("SELECT applied_at FROM outbox_event_schema").await.expect("a time");
+        run(&pool, &format!("UPDATE outbox_event_schema SET applied_at = '{born}'")).await.expect("done");
+        Self { pool, store: store.expect("the store opens"), name }
+    }
+
+    /// Returns how many events it had.
+    async fn close(self) -> u64 {
+        let events = text_of(&self.pool, "SELECT count(*) FROM outbox_event").await;
+        self.pool.close().await;
+        self.store.close().await;
+        administrate(&format!("DROP DATABASE {} WITH (FORCE)", self.name)).await;
+        events.expect("a count").parse().expect("a number")
+    }
+}
+
+async fn administrate(sql: &str) {
+    let done = sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut administrator().await).await;
+    done.unwrap_or_else(|error| panic!("{sql}: {error}"));
+}
+
 crate::play_scripts!(PgTx, PgSavepoint, STATEMENTS);
 
 #[async_trait]
@@ -86,6 +122,12 @@ impl WriterHarness for Postgres {
     async fn insert_outside(&self, event: Event) -> Option<Result<Receipt, WriteError>> {
         let mut connection = self.db.pool.acquire().await.expect("a connection");
         Some(self.writer.insert(&mut connection, event).await)
+    }
+
+    async fn write_elsewhere(&self, event: Event, way: Way) -> Option<Elsewhere> {
+        let other = Copy::of(&self.db).await;
+        let answer = crate::write_elsewhere!(self.writer, &other.pool, event, way, "BEGIN");
+        Some(Elsewhere { answer, stored: other.close().await })
     }
 
     async fn business_rows(&self) -> Option<u64> {

@@ -77,7 +77,8 @@ async fn outside_a_transaction_is_refused() {
         drop(tx);
         // A pool of its own for each: the driver does not notice that its transaction is gone.
         let own = w.db.store.writer(&w.outbox);
-        let mut tx = own.begin(&Db::new().await.pool).await.unwrap();
+        let pool = sqlx::SqlitePool::connect_with(w.db.options.clone()).await.unwrap();
+        let mut tx = own.begin(&pool).await.unwrap();
         tx.execute(end).await.unwrap();
         assert_no_transaction(tx.write(event("e")).await);
     }
@@ -225,4 +226,43 @@ async fn tx_is_the_connection_that_sqlx_takes() {
     savepoint.release().await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(w.db.int("SELECT count(*) FROM orders").await, 2);
+}
+
+/// A file has many names, and each of them is good.
+#[cfg(unix)]
+#[tokio::test]
+async fn pool_of_the_same_file_by_another_name_is_taken() {
+    let w = World::new().await;
+    let folder = tempfile::tempdir().unwrap();
+    let link = folder.path().join("link.db");
+    std::os::unix::fs::symlink(w.db.path(), &link).unwrap();
+    let roundabout = w.db.dir.path().join("..").join(w.db.dir.path().file_name().unwrap()).join("test.db");
+    for (id, name) in [("link", link), ("roundabout", roundabout)] {
+        let pool = sqlx::SqlitePool::connect_with(w.db.options.clone().filename(&name)).await.unwrap();
+        let mut tx = w.writer.begin(&pool).await.unwrap();
+        tx.write(event(id)).await.unwrap();
+        tx.commit().await.unwrap();
+        pool.close().await;
+    }
+    assert_eq!(w.db.ids().await, ["link", "roundabout"]);
+}
+
+#[tokio::test]
+async fn one_database_in_memory_is_told_from_another() {
+    let memory = async || {
+        let pool = sqlx::SqlitePool::connect("sqlite::memory:").await.unwrap();
+        let store = posthaste_sqlx::SqliteStore::builder(&pool.connect_options()).migrate().connect().await;
+        (pool, store.unwrap())
+    };
+    let ((pool, store), (other, _other_store)) = (memory().await, memory().await);
+    let outbox = Outbox::writer_only(store.clone()).build().unwrap();
+    let writer = store.writer(&outbox);
+    let mut tx = writer.begin(&pool).await.unwrap();
+    tx.write(event("kept")).await.unwrap();
+    tx.commit().await.unwrap();
+    let refused = writer.begin(&other).await.expect_err("it is another one");
+    assert!(matches!(refused, StoreError::OtherDatabase { .. }), "{refused:?}");
+    let w = World::new().await;
+    let refused = writer.begin(&w.db.pool).await.expect_err("it is a file");
+    assert!(refused.to_string().contains("test.db"), "{refused}");
 }

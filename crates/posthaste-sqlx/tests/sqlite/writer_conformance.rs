@@ -2,12 +2,13 @@
 
 use async_trait::async_trait;
 use posthaste::conformance::{
-    End, OwnEnd, SavepointEnd, Scene, Script, ScriptError, Step, WriterCapabilities, WriterHarness,
+    Elsewhere, End, OwnEnd, SavepointEnd, Scene, Script, ScriptError, Step, Way, WriterCapabilities,
+    WriterHarness,
 };
 use posthaste::{BoxError, Event, EventId, Receipt, WriteError};
 use posthaste_sqlx::sqlite::SqliteSavepoint;
 use posthaste_sqlx::{SqliteTx, SqliteWriter};
-use sqlx::{Connection as _, Executor as _};
+use sqlx::{Connection as _, Executor as _, SqlitePool};
 
 use crate::support::Db;
 use crate::support::script::Statements;
@@ -28,6 +29,11 @@ impl Sqlite {
     async fn new() -> Self {
         let db = Db::with_pool(2).await;
         db.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY)").await;
+        db.execute(
+            "CREATE TRIGGER not_unwritable BEFORE INSERT ON outbox_event WHEN NEW.event_type = 'Unwritable'
+             BEGIN SELECT RAISE(ABORT, 'not this type'); END",
+        )
+        .await;
         let scene = Scene::start(db.store.clone());
         let writer = db.store.writer(scene.outbox());
         Self { db, scene, writer }
@@ -90,6 +96,18 @@ impl WriterHarness for Sqlite {
     async fn insert_outside(&self, event: Event) -> Option<Result<Receipt, WriteError>> {
         let mut connection = self.db.pool.acquire().await.expect("a connection");
         Some(self.writer.insert(&mut connection, event).await)
+    }
+
+    async fn write_elsewhere(&self, event: Event, way: Way) -> Option<Elsewhere> {
+        let copy = self.db.dir.path().join("copy.db");
+        self.db.execute(&format!("VACUUM INTO '{}'", copy.display())).await;
+        let pool = SqlitePool::connect_with(self.db.options.clone().filename(&copy)).await.expect("a pool");
+        let answer = crate::write_elsewhere!(self.writer, &pool, event, way, "BEGIN IMMEDIATE");
+        let stored: i64 =
+            sqlx::query_scalar("SELECT count(*) FROM outbox_event").fetch_one(&pool).await.expect("a count");
+        pool.close().await;
+        std::fs::remove_file(copy).expect("it goes");
+        Some(Elsewhere { answer, stored: stored.cast_unsigned() })
     }
 
     async fn business_rows(&self) -> Option<u64> {

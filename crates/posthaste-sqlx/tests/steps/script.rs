@@ -27,6 +27,9 @@ macro_rules! play_steps {
             match step {
                 Step::Write(event) => $written.extend($tx.write(event).await?),
                 Step::WriteAll(events) => $written.extend($tx.write_all(events).await?),
+                Step::FailedWrite(event) => {
+                    let _ = $tx.write(event).await.expect_err("the database refuses it");
+                }
                 Step::Savepoint { steps, end } => {
                     let mut inner = $tx.savepoint().await?;
                     Box::pin(play_inside(&mut inner, steps, $written)).await?;
@@ -55,6 +58,30 @@ macro_rules! play_steps {
         }
         Ok(())
     }};
+}
+
+/// Writes an event on a pool that leads to another database, through one of the Writer's doors, and then
+/// sends a COMMIT whatever was answered.
+#[macro_export]
+macro_rules! write_elsewhere {
+    ($writer:expr, $pool:expr, $event:expr, $way:expr, $begin:expr) => {
+        match $way {
+            Way::Transaction => match $writer.begin($pool).await {
+                Err(error) => Err(error.into()),
+                Ok(mut tx) => {
+                    let answer = tx.write($event).await.map(drop);
+                    let _ = tx.commit().await;
+                    answer
+                }
+            },
+            Way::Receipt => {
+                let mut tx = $pool.begin_with($begin).await.expect("a transaction");
+                let answer = $writer.insert(&mut tx, $event).await.map(drop);
+                let _ = tx.commit().await;
+                answer
+            }
+        }
+    };
 }
 
 /// What a service says in a script.

@@ -2,24 +2,30 @@
 
 use async_trait::async_trait;
 use deadpool_postgres::{Object, Pool};
+use futures_util::future::BoxFuture;
 use posthaste::conformance::{
-    End, OwnEnd, SavepointEnd, Scene, Script, ScriptError, Step, WriterCapabilities, WriterHarness,
+    Elsewhere, End, OwnEnd, SavepointEnd, Scene, Script, ScriptError, Step, Way, WriterCapabilities,
+    WriterHarness,
 };
 use posthaste::{BoxError, Event, EventId, Receipt, WriteError};
 use posthaste_tokio_postgres::{PgConnection, PgSavepoint, PgTx, PgWriter, PreparedClient};
 use tokio::sync::Mutex;
-use tokio_postgres::{Client, Error, Transaction};
+use tokio_postgres::{Client, Config, Error, Transaction};
 
-use crate::support::Db;
+use crate::support::{Db, connect};
 
 const FAILS: &str = "SELECT 1/0";
 
 struct TokioPostgres<C> {
     db: Db,
+    connect: Connect<C>,
     connection: Mutex<C>,
     scene: Scene,
     writer: PgWriter,
 }
+
+/// How a service connects.
+type Connect<C> = fn(Config) -> BoxFuture<'static, C>;
 
 /// A connection that a service may have, and a transaction of its own on it.
 #[async_trait]
@@ -80,12 +86,13 @@ service!(PreparedClient);
 service!(Object);
 
 impl<C: Service> TokioPostgres<C> {
-    async fn on(connect: impl AsyncFnOnce(&Db) -> C) -> Self {
+    async fn on(connect: Connect<C>) -> Self {
         let db = Db::new().await;
+        db.execute("ALTER TABLE outbox_event ADD CHECK (event_type <> 'Unwritable')").await;
         let scene = Scene::start(db.store.clone());
         let writer = PgWriter::new(db.store.door(scene.outbox()));
-        let connection = Mutex::new(connect(&db).await);
-        Self { db, connection, scene, writer }
+        let connection = Mutex::new(connect(db.config.clone()).await);
+        Self { db, connect, connection, scene, writer }
     }
 }
 
@@ -96,6 +103,9 @@ macro_rules! play_steps {
             match step {
                 Step::Write(event) => $written.extend($tx.write(event).await?),
                 Step::WriteAll(events) => $written.extend($tx.write_all(events).await?),
+                Step::FailedWrite(event) => {
+                    let _ = $tx.write(event).await.expect_err("the server refuses it");
+                }
                 Step::Savepoint { steps, end } => {
                     let mut inner = $tx.savepoint().await?;
                     Box::pin(play_inside(&mut inner, steps, $written)).await?;
@@ -166,6 +176,25 @@ impl<C: Service> WriterHarness for TokioPostgres<C> {
         None
     }
 
+    async fn write_elsewhere(&self, event: Event, way: Way) -> Option<Elsewhere> {
+        let other = self.db.copy().await;
+        let mut connection = (self.connect)(other.config.clone()).await;
+        let answer = match way {
+            Way::Transaction => {
+                let tx = self.writer.begin(&mut connection).await.expect("a transaction");
+                let answer = tx.write(event).await.map(drop);
+                let _ = tx.commit().await;
+                answer
+            }
+            Way::Receipt => {
+                let answer = connection.insert(&self.writer, vec![event], OwnEnd::Commit).await;
+                answer.expect("the transaction works").map(drop)
+            }
+        };
+        drop(connection);
+        Some(Elsewhere { answer, stored: other.close().await })
+    }
+
     async fn business_rows(&self) -> Option<u64> {
         Some(self.db.int("SELECT count(*) FROM orders").await.cast_unsigned())
     }
@@ -182,7 +211,7 @@ impl<C: Service> WriterHarness for TokioPostgres<C> {
 mod bare_client {
     use super::*;
     posthaste::writer_conformance!(
-        TokioPostgres::on(async |db: &Db| db.connect().await).await,
+        TokioPostgres::on(|config| Box::pin(async move { connect(&config).await })).await,
         #[ignore = "needs PostgreSQL: cargo xtask test"]
     );
 }
@@ -190,7 +219,7 @@ mod bare_client {
 mod prepared_client {
     use super::*;
     posthaste::writer_conformance!(
-        TokioPostgres::on(async |db: &Db| PreparedClient::new(db.connect().await)).await,
+        TokioPostgres::on(|config| Box::pin(async move { PreparedClient::new(connect(&config).await) })).await,
         #[ignore = "needs PostgreSQL: cargo xtask test"]
     );
 }
@@ -198,7 +227,7 @@ mod prepared_client {
 mod pool {
     use super::*;
     posthaste::writer_conformance!(
-        TokioPostgres::on(async |db: &Db| connection_of(&db.pool(1)).await).await,
+        TokioPostgres::on(|config| Box::pin(async move { connection_of(&crate::support::pool(&config, 1)).await })).await,
         #[ignore = "needs PostgreSQL: cargo xtask test"]
     );
 }

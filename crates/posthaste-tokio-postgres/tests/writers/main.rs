@@ -4,5 +4,6 @@
 mod cancel;
 mod conformance;
 mod flights;
+mod grants;
 mod support;
 mod writer;

@@ -11,6 +11,9 @@ use posthaste_sql::{Door, Postgres};
 use posthaste_sqlx::postgres::PgStoreBuilder;
 use posthaste_tokio_postgres::{PgTx, PgWriter};
 
+use tokio_postgres::Config;
+
+use crate::support::pooler::OwnPooler;
 use crate::support::proxy::{Fate, Proxy};
 use crate::support::{Db, connect, event, events, pool, soon, variable};
 
@@ -173,6 +176,47 @@ async fn lost_commit_is_unknown_and_delivered_only_if_it_applied() {
     assert_eq!(w.delivered().await, ["applied"]);
     assert_eq!(w.db.ids().await, ["applied"]);
     w.close().await;
+}
+
+/// A pooler answers for a server that it has lost, and does not know more than we do.
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn commit_whose_answer_a_pooler_has_lost_is_unknown_and_delivered_only_if_it_applied() {
+    let db = Db::open(PgStoreBuilder::pgbouncer).await;
+    let (recorder, ends) = (Recorder::new(), Ends::default());
+    let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
+    let outbox = Outbox::single_node(db.store.clone(), routes).hook(ends.clone()).start().unwrap();
+    let writer = PgWriter::new(db.store.door(&outbox));
+    let proxy = Proxy::to(&db.config).await;
+    let user = proxy.config.get_user().unwrap_or("postgres").to_owned();
+    let pooler = OwnPooler::before("127.0.0.1", proxy.config.get_ports()[0], &user).await;
+    let mut config = Config::new();
+    config.host("127.0.0.1").port(pooler.port).user(&user);
+    config.dbname(proxy.config.get_dbname().unwrap_or("postgres"));
+    for (fate, id) in [(Fate::Lost, "lost"), (Fate::AnswerLost, "applied")] {
+        for is_nested in [false, true] {
+            let id = format!("{id}-{is_nested}");
+            let mut client = connect(&config).await;
+            let mut tx = writer.begin(&mut client).await.unwrap();
+            if is_nested {
+                let savepoint = tx.savepoint().await.unwrap();
+                savepoint.write(event(&id)).await.unwrap();
+                savepoint.release().await.unwrap();
+            } else {
+                tx.write(event(&id)).await.unwrap();
+            }
+            proxy.next_commit(fate);
+            let answer = tx.commit().await;
+            assert!(matches!(answer, Err(CommitError::Unknown(_))), "{id}: {answer:?}");
+            assert!(ends.take().is_empty(), "{id}");
+        }
+    }
+    soon("the poller delivers them", recorder.wait_for(2)).await;
+    soon("the engine is idle", outbox.idle()).await.unwrap();
+    assert_eq!(db.ids().await, ["applied-false", "applied-true"]);
+    assert_eq!(recorder.count(), 2);
+    outbox.shutdown().await;
+    db.close().await;
 }
 
 /// The server tells, whoever opened the savepoint.

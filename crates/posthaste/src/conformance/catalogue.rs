@@ -224,6 +224,9 @@ macro_rules! writer_conformance {
                 aborted_transaction_without_events_is_not_called_committed
                 write_into_an_aborted_transaction_is_refused
                 failed_statement_aborts_or_harms_nothing
+                failed_write_is_neither_committed_nor_called_so
+                write_after_a_failed_write_is_refused_or_kept
+                write_on_another_database_is_refused
                 write_answers_the_ids
                 existing_id_is_a_no_op
                 same_id_written_at_once_is_stored_once
@@ -253,6 +256,7 @@ macro_rules! writer_conformance {
                 receipt_runs_after_commit_when_its_caller_says_so
                 refusing_hook_refuses_the_write
                 suppressed_write_stores_nothing_and_answers_nothing
+                writing_nothing_calls_no_hook
             }
             stored {
                 every_field_of_a_single_event_comes_back

@@ -60,6 +60,16 @@ pub async fn refusing_hook_refuses_the_write(h: &dyn WriterHarness) {
     assert!(s.delivered().await.is_empty());
 }
 
+pub async fn writing_nothing_calls_no_hook(h: &dyn WriterHarness) {
+    let s = h.scene();
+    let ids = h.run(commit([Step::WriteAll(Vec::new())])).await.expect("the commit works");
+    assert!(ids.is_empty());
+    let receipt = h.insert(Vec::new(), OwnEnd::Commit).await.expect("the insert works");
+    assert!(receipt.is_empty() && receipt.duplicates().is_empty());
+    s.outbox().committed(receipt);
+    assert!(s.hooks().is_empty(), "{:?}", s.hooks());
+}
+
 // S3-52, S3-54
 pub async fn suppressed_write_stores_nothing_and_answers_nothing(h: &dyn WriterHarness) {
     let s = h.scene();

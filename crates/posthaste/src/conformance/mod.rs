@@ -41,7 +41,7 @@ use futures_util::FutureExt as _;
 
 pub use destination::{DestinationCapabilities, DestinationHarness};
 pub use scene::Scene;
-pub use script::{End, OwnEnd, SavepointEnd, Script, ScriptError, Step};
+pub use script::{Elsewhere, End, OwnEnd, SavepointEnd, Script, ScriptError, Step, Way};
 pub use writer::{WriterCapabilities, WriterHarness};
 
 use crate::admin::Admin;

@@ -34,6 +34,9 @@ impl Scene {
     pub const REFUSED: &'static str = "Refused";
     /// A type of events that the hook leaves out.
     pub const SUPPRESSED: &'static str = "Suppressed";
+    /// A type of events that the database refuses: the harness has put a constraint or a trigger on the
+    /// table, as a service may do.
+    pub const UNWRITABLE: &'static str = "Unwritable";
 
     /// An engine on this store.
     pub fn start(store: impl Store + Admin + Clone) -> Self {

@@ -19,6 +19,9 @@ pub enum Step {
     Write(Event),
     /// Writes events in one go: `tx.write_all(events)`.
     WriteAll(Vec<Event>),
+    /// Writes an event of the type [`Scene::UNWRITABLE`](super::Scene::UNWRITABLE), `tx.write(event)`, which
+    /// the database refuses. Its error is swallowed.
+    FailedWrite(Event),
     /// Runs steps in a savepoint of the Writer's own: `tx.savepoint()`, or what the driver has for it.
     Savepoint {
         /// What happens in it.
@@ -76,6 +79,24 @@ pub enum OwnEnd {
     Aborted,
 }
 
+/// Which of a Writer's doors an event goes through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// A transaction of the Writer's own.
+    Transaction,
+    /// A transaction that the service began itself.
+    Receipt,
+}
+
+/// What became of an event that was written on a connection to another database.
+#[derive(Debug)]
+pub struct Elsewhere {
+    /// What the first call answered that was not `Ok`.
+    pub answer: Result<(), WriteError>,
+    /// How many events the outbox there has, after a COMMIT was sent all the same.
+    pub stored: u64,
+}
+
 /// Why a script did not come to its end. What was open is rolled back.
 #[derive(Debug)]
 pub enum ScriptError {
@@ -124,6 +145,12 @@ pub(super) fn ending(end: End, steps: impl Into<Vec<Step>>) -> Script {
 /// Writes an event with this id.
 pub(super) fn write(id: &str) -> Step {
     Step::Write(event(id))
+}
+
+/// Writes an event with this id that the database refuses.
+pub(super) fn failed_write(id: &str) -> Step {
+    let event = Event::builder(super::Scene::UNWRITABLE).id(id).json_text("{}").build();
+    Step::FailedWrite(event.expect("a good event"))
 }
 
 /// Writes events with these ids in one go.

@@ -5,9 +5,11 @@
 use futures_util::future::join_all;
 
 use super::WriterHarness;
-use super::script::{End, OwnEnd, ScriptError, Step, commit, ending, event, events, write, write_all};
+use super::script::{
+    End, OwnEnd, ScriptError, Step, Way, commit, ending, event, events, failed_write, write, write_all,
+};
 use crate::destination::Source;
-use crate::error::CommitError;
+use crate::error::{CommitError, StoreError, WriteError};
 use crate::event::EventId;
 
 // S0-04, S2-01, S2-13
@@ -113,6 +115,62 @@ pub async fn failed_statement_aborts_or_harms_nothing(h: &dyn WriterHarness) {
         assert_eq!(s.stored().await, ["before"]);
         assert_eq!(s.delivered().await, ["before"]);
     }
+}
+
+/// The Writer's own INSERT is a statement that can fail like any other, and its caller may go on.
+pub async fn failed_write_is_neither_committed_nor_called_so(h: &dyn WriterHarness) {
+    let s = h.scene();
+    let answer = h.run(commit([write("good"), failed_write("bad")])).await;
+    if h.capabilities().failed_statement_aborts {
+        let rolled_back = matches!(answer, Err(ScriptError::Commit(CommitError::RolledBack(_))));
+        assert!(rolled_back, "{answer:?}");
+        assert_eq!(s.calls_of("after_rollback"), ["good"]);
+    } else {
+        assert_eq!(answer.expect("the commit works"), [EventId::from("good")]);
+        assert_eq!(s.calls_of("after_commit"), ["good"]);
+        s.wait_for(1).await;
+    }
+    let alone = h.run(commit([Step::Business, failed_write("bad")])).await;
+    assert_eq!(alone.is_ok(), !h.capabilities().failed_statement_aborts, "{alone:?}");
+    assert_eq!(s.delivered().await, s.stored().await, "what is stored, and nothing else");
+}
+
+pub async fn write_after_a_failed_write_is_refused_or_kept(h: &dyn WriterHarness) {
+    let s = h.scene();
+    let answer = h.run(commit([write("before"), failed_write("bad"), write("after")])).await;
+    if h.capabilities().failed_statement_aborts {
+        assert!(matches!(answer, Err(ScriptError::Write(_))), "{answer:?}");
+        assert!(s.stored().await.is_empty());
+    } else {
+        answer.expect("the commit works");
+        s.wait_for(2).await;
+        assert_eq!(s.stored().await, ["after", "before"]);
+    }
+    assert_eq!(s.delivered().await, s.stored().await, "what is stored, and nothing else");
+}
+
+/// Its rows would never be found by the engine that believes to hold them.
+pub async fn write_on_another_database_is_refused(h: &dyn WriterHarness) {
+    let s = h.scene();
+    for way in [Way::Transaction, Way::Receipt] {
+        let Some(elsewhere) = h.write_elsewhere(event("lost"), way).await else {
+            println!("skipped: this Writer brings its own connection");
+            continue;
+        };
+        match elsewhere.answer {
+            Err(WriteError::Store(StoreError::OtherDatabase { outbox, connection })) => {
+                assert!(!outbox.is_empty() && !connection.is_empty(), "{way:?}: both are named");
+                assert_ne!(outbox, connection, "{way:?}");
+            }
+            other => panic!("{way:?}: {other:?}"),
+        }
+        assert_eq!(elsewhere.stored, 0, "{way:?}");
+    }
+    // Nothing of it stays with the Writer.
+    h.run(commit([write("kept")])).await.expect("the commit works");
+    assert_eq!(s.stored().await, ["kept"]);
+    assert_eq!(s.delivered().await, ["kept"]);
+    assert!(s.calls_of("after_write").iter().all(|ids| ids == "kept"), "{:?}", s.hooks());
 }
 
 // S2-21, S3-51

@@ -3,12 +3,12 @@
 use async_trait::async_trait;
 
 use super::scene::Scene;
-use super::script::{OwnEnd, Script, ScriptError};
+use super::script::{Elsewhere, OwnEnd, Script, ScriptError, Way};
 use crate::error::WriteError;
 use crate::event::{Event, EventId};
 use crate::writer::Receipt;
 
-/// One Writer under test, on an empty table. Every case gets a fresh one.
+/// One Writer under test, on an empty table that takes no events of the type [`Scene::UNWRITABLE`]. Every case gets a fresh one.
 #[async_trait]
 pub trait WriterHarness: Send + Sync {
     /// The engine that the Writer was made for: a [`Scene`] on the store, whose
@@ -26,6 +26,10 @@ pub trait WriterHarness: Send + Sync {
     /// Tries to insert an event outside a transaction. None where that does not compile, because the
     /// Writer asks for the driver's type of a transaction; a `compile_fail` test has to show it then.
     async fn insert_outside(&self, event: Event) -> Option<Result<Receipt, WriteError>>;
+
+    /// Writes an event with the Writer on a connection to another database, which has an outbox of the same
+    /// name: a copy of this one where that can be made. None where a Writer cannot be given a connection.
+    async fn write_elsewhere(&self, event: Event, way: Way) -> Option<Elsewhere>;
 
     /// How many rows the service's own table has; none if there is no such table.
     async fn business_rows(&self) -> Option<u64>;

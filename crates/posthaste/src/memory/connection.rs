@@ -20,6 +20,8 @@ pub struct MemoryConnection {
     store: MemoryStore,
     open: Option<Transaction>,
     fault: Option<CommitFault>,
+    /// Whether the next INSERT fails.
+    refuses: bool,
 }
 
 /// What a COMMIT may run into.
@@ -45,7 +47,7 @@ struct Transaction {
 
 impl MemoryConnection {
     pub(super) fn new(store: MemoryStore) -> Self {
-        Self { store, open: None, fault: None }
+        Self { store, open: None, fault: None, refuses: false }
     }
 
     /// Opens a transaction. Refused if one is open already.
@@ -61,6 +63,10 @@ impl MemoryConnection {
     /// that is in the table, or in this transaction, already.
     pub async fn insert(&mut self, rows: &[NewRow]) -> Result<Vec<Option<i64>>, StoreError> {
         let transaction = working(&mut self.open)?;
+        if std::mem::take(&mut self.refuses) {
+            transaction.aborted = true;
+            return Err(failure("the row is refused"));
+        }
         let now = self.store.now();
         let mut table = self.store.table();
         let insert = |new: &NewRow| {
@@ -126,6 +132,23 @@ impl MemoryConnection {
     /// Lets the next COMMIT on this connection fail in this way. For tests.
     pub fn fail_next_commit(&mut self, fault: CommitFault) {
         self.fault = Some(fault);
+    }
+
+    /// Lets the next INSERT on this connection fail, as a constraint of the service's does in PostgreSQL:
+    /// it aborts the transaction. For tests.
+    pub fn fail_next_insert(&mut self) {
+        self.refuses = true;
+    }
+
+    /// Refuses a connection to another store.
+    pub(super) fn expect(&self, store: &MemoryStore) -> Result<(), StoreError> {
+        match std::sync::Arc::ptr_eq(&self.store.0, &store.0) {
+            true => Ok(()),
+            false => Err(StoreError::OtherDatabase {
+                outbox: "one memory store".to_owned(),
+                connection: "another memory store".to_owned(),
+            }),
+        }
     }
 
     pub(super) fn is_aborted(&self) -> bool {

@@ -57,6 +57,7 @@ impl MemoryWriter {
         connection: &mut MemoryConnection,
         events: Vec<Event>,
     ) -> Result<Receipt, WriteError> {
+        connection.expect(&self.store)?;
         let scope = match connection.depth() {
             0 => return Err(StoreError::NoTransaction.into()),
             1 => Scope::Transaction,

@@ -101,8 +101,13 @@ impl WriterCore {
 
     /// Runs `before_write`, checks every event and decides which rows are born leased. Call it
     /// right before the INSERT is sent: leases are judged from this instant.
+    ///
+    /// Nothing to write is no write: then no hook is called.
     pub fn prepare(&self, events: Vec<Event>, scope: Scope) -> Result<Prepared, WriteError> {
-        let events = self.shared.hooks.before_write(events).map_err(WriteError::Hook)?;
+        let events = match events.is_empty() {
+            true => events,
+            false => self.shared.hooks.before_write(events).map_err(WriteError::Hook)?,
+        };
         for event in &events {
             self.shared.limits.check(event.parts())?;
         }
@@ -130,7 +135,7 @@ impl Prepared {
         &self.rows
     }
 
-    /// Whether there is nothing to insert: a hook suppressed the write.
+    /// Whether there is nothing to insert: nothing was given, or a hook suppressed the write.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }

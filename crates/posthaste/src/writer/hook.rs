@@ -7,7 +7,7 @@ use crate::error::BoxError;
 use crate::event::Event;
 
 /// Called around every write, once per batch: `before_write`, the INSERT, `after_write`, then
-/// `after_commit` or `after_rollback`.
+/// `after_commit` or `after_rollback`. A write of no events calls none of them.
 ///
 /// Only `before_write` may fail. A panic in the other three is logged and goes no further. When
 /// the answer to COMMIT was lost neither of the last two runs, because nobody knows.

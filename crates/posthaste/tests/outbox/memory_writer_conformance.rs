@@ -2,10 +2,11 @@
 
 use async_trait::async_trait;
 use posthaste::conformance::{
-    End, OwnEnd, SavepointEnd, Scene, Script, ScriptError, Step, WriterCapabilities, WriterHarness,
+    Elsewhere, End, OwnEnd, SavepointEnd, Scene, Script, ScriptError, Step, Way, WriterCapabilities,
+    WriterHarness,
 };
 use posthaste::memory::{MemoryConnection, MemorySavepoint, MemoryStore, MemoryTx, MemoryWriter};
-use posthaste::{Event, EventId, Receipt, StoreError, WriteError};
+use posthaste::{Admin as _, Event, EventId, Receipt, StoreError, WriteError};
 
 struct Memory {
     store: MemoryStore,
@@ -53,6 +54,10 @@ macro_rules! play_steps {
             match step {
                 Step::Write(event) => $written.extend($tx.write(event).await?),
                 Step::WriteAll(events) => $written.extend($tx.write_all(events).await?),
+                Step::FailedWrite(event) => {
+                    $tx.fail_next_insert();
+                    let _ = $tx.write(event).await.expect_err("it is refused");
+                }
                 Step::Savepoint { steps, end } => {
                     let mut inner = $tx.savepoint().await?;
                     Box::pin(play_inside(&mut inner, steps, $written)).await?;
@@ -112,6 +117,18 @@ impl WriterHarness for Memory {
 
     async fn insert_outside(&self, event: Event) -> Option<Result<Receipt, WriteError>> {
         Some(self.writer.insert(&mut self.store.connect(), event).await)
+    }
+
+    async fn write_elsewhere(&self, event: Event, way: Way) -> Option<Elsewhere> {
+        if way == Way::Transaction {
+            return None;
+        }
+        let other = MemoryStore::new();
+        let mut connection = other.connect();
+        connection.begin().await.expect("a transaction");
+        let answer = self.writer.insert(&mut connection, event).await.map(drop);
+        connection.commit().await.expect("the commit works");
+        Some(Elsewhere { answer, stored: other.stats().await.expect("stats").new })
     }
 
     async fn business_rows(&self) -> Option<u64> {

@@ -10,7 +10,8 @@ macro_rules! blocking_harness {
         use async_trait::async_trait;
         use diesel::connection::{Connection as _, SimpleConnection as _};
         use posthaste::conformance::{
-            End, OwnEnd, SavepointEnd, Scene, Script, ScriptError, Step, WriterCapabilities, WriterHarness,
+            Elsewhere, End, OwnEnd, SavepointEnd, Scene, Script, ScriptError, Step, Way, WriterCapabilities,
+            WriterHarness,
         };
         use posthaste::{Event, EventId, Receipt, WriteError};
         use posthaste_diesel::{Tx, Writer};
@@ -84,6 +85,9 @@ macro_rules! blocking_harness {
                 match step {
                     Step::Write(event) => written.extend(tx.write(event)?),
                     Step::WriteAll(events) => written.extend(tx.write_all(events)?),
+                    Step::FailedWrite(event) => {
+                        let _ = tx.write(event).expect_err("the database refuses it");
+                    }
                     Step::Savepoint { steps, end } => play_inside(tx, steps, end, written)?,
                     Step::Undone(steps) => {
                         tx.conn().batch_execute("SAVEPOINT mine")?;
@@ -186,6 +190,37 @@ macro_rules! blocking_harness {
 
             async fn insert_outside(&self, event: Event) -> Option<Result<Receipt, WriteError>> {
                 Some(self.with_connection(|connection, writer| writer.insert(connection, event)).await)
+            }
+
+            async fn write_elsewhere(&self, event: Event, way: Way) -> Option<Elsewhere> {
+                let other = self.db.copy().await;
+                let (writer, url) = (self.writer.clone(), other.url());
+                let answer = tokio::task::spawn_blocking(move || {
+                    let mut connection = <$connection>::establish(&url).expect("a connection");
+                    match way {
+                        Way::Transaction => {
+                            let mut answer = Ok(());
+                            let ended = writer.transaction(&mut connection, |tx| {
+                                answer = tx.write(event).map(drop);
+                                Ok::<_, Stop>(())
+                            });
+                            match (answer, ended) {
+                                (Ok(()), Err(Stop::Script(ScriptError::Write(refused)))) => Err(refused),
+                                (answer, _) => answer,
+                            }
+                        }
+                        Way::Receipt => {
+                            let mut answer = Ok(());
+                            let _ = connection.transaction(|connection| {
+                                answer = writer.insert(connection, event).map(drop);
+                                Ok::<_, Stop>(())
+                            });
+                            answer
+                        }
+                    }
+                });
+                let answer = answer.await.expect("it does not panic");
+                Some(Elsewhere { answer, stored: other.close_copy().await })
             }
 
             async fn business_rows(&self) -> Option<u64> {

@@ -9,7 +9,8 @@ macro_rules! async_harness {
         use diesel_async::{AsyncConnection as _, SimpleAsyncConnection as _};
         use futures_util::FutureExt as _;
         use posthaste::conformance::{
-            End, OwnEnd, SavepointEnd, Scene, Script, ScriptError, Step, WriterCapabilities, WriterHarness,
+            Elsewhere, End, OwnEnd, SavepointEnd, Scene, Script, ScriptError, Step, Way, WriterCapabilities,
+            WriterHarness,
         };
         use posthaste::{Event, EventId, Receipt, WriteError};
         use posthaste_diesel::{AsyncTx, AsyncWriter};
@@ -106,6 +107,9 @@ macro_rules! async_harness {
                 match step {
                     Step::Write(event) => written.extend(tx.write(event).await?),
                     Step::WriteAll(events) => written.extend(tx.write_all(events).await?),
+                    Step::FailedWrite(event) => {
+                        let _ = tx.write(event).await.expect_err("the database refuses it");
+                    }
                     Step::Savepoint { steps, end } => {
                         let inner = tx.savepoint(async |tx| {
                             written.extend(Box::pin(play(tx, steps)).await?);
@@ -153,6 +157,33 @@ macro_rules! async_harness {
             async fn insert_outside(&self, event: Event) -> Option<Result<Receipt, WriteError>> {
                 let mut connection = self.pool.get().await.expect("a connection");
                 Some(self.writer.insert(&mut connection, event).await)
+            }
+
+            async fn write_elsewhere(&self, event: Event, way: Way) -> Option<Elsewhere> {
+                let other = self.db.copy().await;
+                let mut connection = <$connection>::establish(&other.url()).await.expect("a connection");
+                let answer = match way {
+                    Way::Transaction => match self.writer.begin(&mut connection).await {
+                        Err(error) => Err(error.into()),
+                        Ok(mut tx) => {
+                            let answer = tx.write(event).await.map(drop);
+                            let _ = tx.commit().await;
+                            answer
+                        }
+                    },
+                    Way::Receipt => {
+                        let mut answer = Ok(());
+                        let _ = connection
+                            .transaction(async |connection| {
+                                answer = self.writer.insert(connection, event).await.map(drop);
+                                Ok::<_, Stop>(())
+                            })
+                            .await;
+                        answer
+                    }
+                };
+                drop(connection);
+                Some(Elsewhere { answer, stored: other.close_copy().await })
             }
 
             async fn business_rows(&self) -> Option<u64> {

@@ -33,7 +33,20 @@ impl MySql {
         let pool = MySqlPoolOptions::new().max_connections(2).connect_with(options).await.expect("a pool");
         let db = Self { store, pool, name };
         db.execute("CREATE TABLE orders (id INT AUTO_INCREMENT PRIMARY KEY)").await;
+        db.execute("ALTER TABLE outbox_event ADD CHECK (event_type <> 'Unwritable')").await;
         db
+    }
+
+    /// Another database with an outbox of the same name.
+    pub async fn copy(&self) -> Self {
+        Self::open().await
+    }
+
+    /// Returns how many events it had.
+    pub async fn close_copy(self) -> u64 {
+        let count = sqlx::query_scalar("SELECT count(*) FROM outbox_event").fetch_one(&self.pool).await;
+        self.close().await;
+        i64::cast_unsigned(count.expect("a count"))
     }
 
     pub fn door(&self, outbox: &Outbox) -> Door<posthaste_sql::MySql> {

@@ -31,6 +31,7 @@ impl Postgres {
         let options = options.options([("search_path", schema.as_str())]);
         let pool = PgPoolOptions::new().max_connections(2).connect_with(options).await.expect("a pool");
         let db = Self { store: store.expect("the store opens"), pool, schema };
+        db.execute("ALTER TABLE outbox_event ADD CHECK (event_type <> 'Unwritable')").await;
         db.execute("CREATE TABLE orders (id int GENERATED ALWAYS AS IDENTITY)").await;
         db
     }
@@ -39,11 +40,25 @@ impl Postgres {
         self.store.door(outbox)
     }
 
+    pub fn schema(&self) -> &SchemaName {
+        &self.schema
+    }
+
     /// For diesel: its search path begins with the schema.
     pub fn url(&self) -> String {
         let server = server();
         let separator = if server.contains('?') { '&' } else { '?' };
         format!("{server}{separator}options=-csearch_path%3D{}", self.schema)
+    }
+
+    /// Another database with an outbox of the same name.
+    pub async fn copy(&self) -> Copy {
+        let name = self.schema.to_string();
+        self.execute(&format!("CREATE DATABASE {name} TEMPLATE template0")).await;
+        let options: PgConnectOptions = server().parse().expect("a good URL");
+        let builder = PgStore::builder(&options.clone().database(&name)).schema(self.schema.clone());
+        builder.migrate().connect().await.expect("the store opens").close().await;
+        Copy { name, options }
     }
 
     pub async fn execute(&self, text: &str) {
@@ -61,6 +76,33 @@ impl Postgres {
         self.store.close().await;
         self.execute(&format!(r#"DROP SCHEMA "{}" CASCADE"#, self.schema)).await;
         self.pool.close().await;
+    }
+}
+
+pub struct Copy {
+    name: String,
+    options: PgConnectOptions,
+}
+
+impl Copy {
+    /// For diesel.
+    pub fn url(&self) -> String {
+        let server = server();
+        let (server, _) = server.rsplit_once('/').expect("a URL with a database");
+        format!("{server}/{}", self.name)
+    }
+
+    /// Returns how many events it had.
+    pub async fn close_copy(self) -> u64 {
+        let pool = PgPool::connect_with(self.options.clone().database(&self.name)).await.expect("a pool");
+        let count = format!("SELECT count(*) FROM {}.outbox_event", self.name);
+        let count: i64 = sqlx::query_scalar(AssertSqlSafe(count)).fetch_one(&pool).await.expect("a count");
+        pool.close().await;
+        let pool = PgPool::connect_with(self.options).await.expect("a pool");
+        let drop = format!("DROP DATABASE {} WITH (FORCE)", self.name);
+        sqlx::raw_sql(AssertSqlSafe(drop)).execute(&pool).await.expect("the database goes");
+        pool.close().await;
+        count.cast_unsigned()
     }
 }
 

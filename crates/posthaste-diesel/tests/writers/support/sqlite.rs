@@ -32,7 +32,19 @@ impl Sqlite {
         let pool = SqlitePoolOptions::new().max_connections(2).connect_with(options).await.expect("a pool");
         let db = Self { store, pool, folder };
         db.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY)").await;
+        db.execute(
+            "CREATE TRIGGER not_unwritable BEFORE INSERT ON outbox_event WHEN NEW.event_type = 'Unwritable'
+             BEGIN SELECT RAISE(ABORT, 'not this type'); END",
+        )
+        .await;
         db
+    }
+
+    /// Another file with an outbox of the same name: a copy of this one.
+    pub async fn copy(&self) -> Copy {
+        let file = self.folder.path().join("copy.db").display().to_string();
+        self.execute(&format!("VACUUM INTO '{file}'")).await;
+        Copy(file)
     }
 
     pub fn door(&self, outbox: &Outbox) -> Door<posthaste_sql::Sqlite> {
@@ -58,5 +70,24 @@ impl Sqlite {
     pub async fn close(&self) {
         self.pool.close().await;
         self.store.close().await;
+    }
+}
+
+pub struct Copy(String);
+
+impl Copy {
+    /// For diesel.
+    pub fn url(&self) -> String {
+        self.0.clone()
+    }
+
+    /// Returns how many events it had.
+    pub async fn close_copy(self) -> u64 {
+        let pool = SqlitePool::connect(&format!("sqlite:{}", self.0)).await.expect("a pool");
+        let count: i64 =
+            sqlx::query_scalar("SELECT count(*) FROM outbox_event").fetch_one(&pool).await.expect("a count");
+        pool.close().await;
+        std::fs::remove_file(self.0).expect("it goes");
+        count.cast_unsigned()
     }
 }

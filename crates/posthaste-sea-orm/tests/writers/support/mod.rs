@@ -6,7 +6,8 @@ use std::pin::Pin;
 
 use async_trait::async_trait;
 use posthaste::conformance::{
-    End, OwnEnd, SavepointEnd, Scene, Script, ScriptError, Step, WriterCapabilities, WriterHarness,
+    Elsewhere, End, OwnEnd, SavepointEnd, Scene, Script, ScriptError, Step, Way, WriterCapabilities,
+    WriterHarness,
 };
 use posthaste::{BoxError, Event, EventId, Receipt, WriteError};
 use posthaste_sea_orm::{SeaSavepoint, SeaTx, SeaWriter};
@@ -19,13 +20,16 @@ pub struct Statements {
     pub aborts: &'static str,
 }
 
-type Cleanup = Box<dyn Fn() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
+type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+type Cleanup = Box<dyn Fn() -> Later<()> + Send + Sync>;
 
 pub struct Sea {
     pub db: DatabaseConnection,
     pub scene: Scene,
     pub writer: SeaWriter,
     pub statements: Statements,
+    /// Makes another database with an outbox of the same name: a copy of the first, as far as it can tell.
+    pub copy: Box<dyn Fn() -> Later<DatabaseConnection> + Send + Sync>,
     /// Closes the store, and removes what it stood on.
     pub cleanup: Cleanup,
 }
@@ -83,6 +87,9 @@ impl Sea {
             match step {
                 Step::Write(event) => written.extend(place.write(event).await?),
                 Step::WriteAll(events) => written.extend(place.write_all(events).await?),
+                Step::FailedWrite(event) => {
+                    drop(place.write(event).await.expect_err("the database refuses it"));
+                }
                 Step::Savepoint { steps, end } => {
                     let inner = place.savepoint().await?;
                     Box::pin(self.play(Place::Savepoint(&inner), steps, written)).await?;
@@ -171,14 +178,31 @@ impl WriterHarness for Sea {
         Some(answer)
     }
 
+    async fn write_elsewhere(&self, event: Event, way: Way) -> Option<Elsewhere> {
+        let other = (self.copy)().await;
+        let answer = match way {
+            Way::Transaction => match self.writer.begin(&other).await {
+                Err(error) => Err(error.into()),
+                Ok(tx) => {
+                    let answer = tx.write(event).await.map(drop);
+                    let _ = tx.commit().await;
+                    answer
+                }
+            },
+            Way::Receipt => {
+                let tx = other.begin().await.expect("a transaction");
+                let answer = self.writer.insert(&tx, event).await.map(drop);
+                let _ = tx.commit().await;
+                answer
+            }
+        };
+        let stored = count(&other, "SELECT COUNT(*) FROM outbox_event").await;
+        other.close().await.expect("it closes");
+        Some(Elsewhere { answer, stored })
+    }
+
     async fn business_rows(&self) -> Option<u64> {
-        let count = sea_orm::Statement::from_string(
-            self.db.get_database_backend(),
-            "SELECT COUNT(*) AS rows_of_business FROM orders",
-        );
-        let row = self.db.query_one_raw(count).await.expect("the table is there")?;
-        let rows: i64 = row.try_get_by(0).expect("a count");
-        Some(rows.cast_unsigned())
+        Some(count(&self.db, "SELECT COUNT(*) FROM orders").await)
     }
 
     fn capabilities(&self) -> WriterCapabilities {
@@ -190,6 +214,13 @@ impl WriterHarness for Sea {
         let _ = self.db.close_by_ref().await;
         (self.cleanup)().await;
     }
+}
+
+async fn count(db: &DatabaseConnection, sql: &str) -> u64 {
+    let count = sea_orm::Statement::from_string(db.get_database_backend(), sql);
+    let row = db.query_one_raw(count).await.expect("the table is there").expect("a row");
+    let rows: i64 = row.try_get_by(0).expect("a count");
+    rows.cast_unsigned()
 }
 
 /// A name that nobody else uses.

@@ -7,6 +7,7 @@
 #[path = "../../steps/mod.rs"]
 mod steps;
 
+pub mod pooler;
 pub mod proxy;
 pub mod server;
 pub mod silence;

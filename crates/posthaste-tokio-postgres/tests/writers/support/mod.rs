@@ -4,6 +4,8 @@
 
 #![allow(dead_code, unreachable_pub, reason = "every test file uses a part of it")]
 
+#[path = "../../../../posthaste-sqlx/tests/postgres/support/pooler.rs"]
+pub mod pooler;
 pub mod proxy;
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -82,6 +84,46 @@ impl Db {
     pub async fn close(&self) {
         self.store.close().await;
         self.execute(&format!(r#"DROP SCHEMA IF EXISTS "{}" CASCADE"#, self.schema)).await;
+    }
+}
+
+/// Another database with an outbox of the same name, which says of itself that it is as old as the first.
+pub struct Copy {
+    pub config: Config,
+    store: PgStore,
+    name: String,
+}
+
+impl Db {
+    pub async fn copy(&self) -> Copy {
+        let name = self.schema.to_string();
+        self.execute(&format!("CREATE DATABASE {name} TEMPLATE template0")).await;
+        let url = url();
+        let (server, _) = url.rsplit_once('/').expect("a URL with a database");
+        let options = format!("{server}/{name}").parse().expect("a good URL");
+        let store = PgStore::builder(&options).schema(self.schema.clone());
+        let store = store.migrate().connect().await.expect("the store opens");
+        let mut config = self.config.clone();
+        config.dbname(&name);
+        let born = "SELECT applied_at::text FROM outbox_event_schema";
+        let born: String = self.connect().await.query_one(born, &[]).await.expect("a time").get(0);
+        let same = format!("UPDATE outbox_event_schema SET applied_at = '{born}'");
+        connect(&config).await.batch_execute(&same).await.expect("as old as the first");
+        Copy { config, store, name }
+    }
+}
+
+impl Copy {
+    /// Returns how many events it had.
+    pub async fn close(self) -> u64 {
+        let count = "SELECT count(*) FROM outbox_event";
+        let events: i64 = connect(&self.config).await.query_one(count, &[]).await.expect("a count").get(0);
+        self.store.close().await;
+        let mut config = self.config;
+        config.dbname(url().rsplit('/').next().expect("a database"));
+        let drop = format!("DROP DATABASE {} WITH (FORCE)", self.name);
+        connect(&config).await.batch_execute(&drop).await.expect("the database goes");
+        events.cast_unsigned()
     }
 }
 

@@ -1,0 +1,88 @@
+//! A service with the least rights on PostgreSQL, as `migrations/postgres/grants.sql` gives them: its
+//! connections are those of a writer, and its engine is a relay.
+
+use diesel::Connection as _;
+use diesel_async::AsyncConnection as _;
+use posthaste::{BoxError, Outbox, Receipt, Recorder, Route, Routes};
+use posthaste_diesel::{AsyncPgWriter, PgWriter};
+use posthaste_sqlx::PgStore;
+
+use crate::support::{Postgres, event, variable};
+
+const GRANTS: &str = include_str!("../../../posthaste-sqlx/migrations/postgres/grants.sql");
+const ROLES: [&str; 3] = ["writer", "relay", "viewer"];
+
+/// Creates the roles of the grants for the outbox in this schema, named after it.
+fn roles(schema: &str) -> String {
+    let grants = GRANTS.replace("\"{table}", &format!("\"{schema}\".\"outbox_event"));
+    let mut grants = grants.replace("{schema}", schema);
+    for role in ROLES {
+        for end in [",", ";"] {
+            grants = grants.replace(&format!(" {role}{end}"), &format!(" {schema}_{role}{end}"));
+        }
+    }
+    ROLES.map(|role| format!("CREATE ROLE {schema}_{role} LOGIN; ")).concat() + &grants
+}
+
+fn drop_roles(schema: &str) -> String {
+    let roles = ROLES.map(|role| format!("{schema}_{role}")).join(", ");
+    format!("DROP OWNED BY {roles}; DROP ROLE {roles}")
+}
+
+/// The URL of the server for this role.
+fn url_as(schema: &str, role: &str) -> String {
+    let url = variable("POSTHASTE_TEST_POSTGRES_URL");
+    let (scheme, rest) = url.split_once("://").expect("a URL");
+    let (_, address) = rest.rsplit_once('@').expect("a URL with a user");
+    format!("{scheme}://{schema}_{role}@{address}")
+}
+
+fn write_at_once(writer: &PgWriter, url: &str) -> Result<Vec<Receipt>, BoxError> {
+    let mut connection = diesel::PgConnection::establish(url)?;
+    writer.transaction(&mut connection, |tx| {
+        tx.write(event("own"))?;
+        tx.savepoint(|tx| Ok::<_, BoxError>(tx.write_all(vec![event("own-1"), event("own-2")]).map(drop)?))
+    })?;
+    connection.transaction(|connection| {
+        let direct = writer.insert(connection, event("direct"))?;
+        let nested = connection
+            .transaction(|connection| Ok::<_, BoxError>(writer.insert(connection, event("nested"))?))?;
+        Ok(vec![direct, nested])
+    })
+}
+
+async fn write_later(writer: &AsyncPgWriter, url: &str) -> Result<Receipt, BoxError> {
+    let mut connection = diesel_async::AsyncPgConnection::establish(url).await?;
+    let mut tx = writer.begin(&mut connection).await?;
+    tx.write(event("later")).await?;
+    tx.savepoint(async |tx| Ok::<_, BoxError>(tx.write(event("later-nested")).await.map(drop)?)).await?;
+    tx.commit().await?;
+    connection
+        .transaction(async |connection| Ok(writer.insert(connection, event("later-direct")).await?))
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn writer_with_the_least_rights_writes_everywhere_also_in_savepoints() {
+    let db = Postgres::open().await;
+    let schema = db.schema().to_string();
+    db.execute(&roles(&schema)).await;
+    let relay = PgStore::builder(&url_as(&schema, "relay").parse().unwrap()).schema(db.schema().clone());
+    let store = relay.connect().await.unwrap();
+    let recorder = Recorder::new();
+    let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
+    let outbox = Outbox::single_node(store.clone(), routes).start().unwrap();
+    let url = url_as(&schema, "writer");
+    let (writer, at_once) = (PgWriter::new(store.door(&outbox)), url.clone());
+    let receipts = tokio::task::spawn_blocking(move || write_at_once(&writer, &at_once)).await.unwrap();
+    receipts.unwrap().into_iter().for_each(|receipt| outbox.committed(receipt));
+    let writer = AsyncPgWriter::new(store.door(&outbox));
+    outbox.committed(write_later(&writer, &url).await.unwrap());
+    let all = tokio::time::timeout(std::time::Duration::from_secs(30), recorder.wait_for(8)).await;
+    all.expect("all are delivered");
+    outbox.shutdown().await;
+    store.close().await;
+    db.execute(&drop_roles(&schema)).await;
+    db.close().await;
+}

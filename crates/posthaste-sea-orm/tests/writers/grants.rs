@@ -1,0 +1,81 @@
+//! A service with the least rights on PostgreSQL, as `migrations/postgres/grants.sql` gives them: its
+//! connections are those of a writer, and its engine is a relay.
+
+use posthaste::{Event, Outbox, Recorder, Route, Routes};
+use posthaste_sea_orm::SeaWriter;
+use posthaste_sqlx::PgStore;
+use sea_orm::{ConnectionTrait as _, Database, TransactionTrait as _};
+
+use crate::support::{new_name, server};
+
+const GRANTS: &str = include_str!("../../../posthaste-sqlx/migrations/postgres/grants.sql");
+const ROLES: [&str; 3] = ["writer", "relay", "viewer"];
+
+/// Creates the roles of the grants for the outbox in this schema, named after it.
+fn roles(schema: &str) -> String {
+    let grants = GRANTS.replace("\"{table}", &format!("\"{schema}\".\"outbox_event"));
+    let mut grants = grants.replace("{schema}", schema);
+    for role in ROLES {
+        for end in [",", ";"] {
+            grants = grants.replace(&format!(" {role}{end}"), &format!(" {schema}_{role}{end}"));
+        }
+    }
+    ROLES.map(|role| format!("CREATE ROLE {schema}_{role} LOGIN; ")).concat() + &grants
+}
+
+fn drop_roles(schema: &str) -> String {
+    let roles = ROLES.map(|role| format!("{schema}_{role}")).join(", ");
+    format!("DROP OWNED BY {roles}; DROP ROLE {roles}")
+}
+
+/// The URL of the server for this role.
+fn url_as(schema: &str, role: &str) -> String {
+    let url = server("POSTHASTE_TEST_POSTGRES_URL");
+    let (scheme, rest) = url.split_once("://").expect("a URL");
+    let (_, address) = rest.rsplit_once('@').expect("a URL with a user");
+    format!("{scheme}://{schema}_{role}@{address}")
+}
+
+fn event(id: &str) -> Event {
+    Event::builder("Tested").id(id).json_text("{}").build().expect("a good event")
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn writer_with_the_least_rights_writes_everywhere_also_in_savepoints() {
+    let (url, schema) = (server("POSTHASTE_TEST_POSTGRES_URL"), new_name());
+    let builder = |url: &str| PgStore::builder(&url.parse().unwrap()).schema(schema.parse().unwrap());
+    builder(&url).migrate().connect().await.unwrap().close().await;
+    let admin = Database::connect(&url).await.unwrap();
+    admin.execute_unprepared(&roles(&schema)).await.unwrap();
+    let store = builder(&url_as(&schema, "relay")).connect().await.unwrap();
+    let recorder = Recorder::new();
+    let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
+    let outbox = Outbox::single_node(store.clone(), routes).start().unwrap();
+    let writer = SeaWriter::new(store.door(&outbox));
+    let db = Database::connect(url_as(&schema, "writer")).await.unwrap();
+
+    let tx = writer.begin(&db).await.unwrap();
+    tx.write(event("own")).await.unwrap();
+    let savepoint = tx.savepoint().await.unwrap();
+    savepoint.write_all(vec![event("own-nested-1"), event("own-nested-2")]).await.unwrap();
+    savepoint.release().await.unwrap();
+    tx.commit().await.unwrap();
+
+    let tx = db.begin().await.unwrap();
+    let direct = writer.insert(&tx, event("direct")).await.unwrap();
+    let nested = tx.begin().await.unwrap();
+    let receipt = writer.insert_nested(&nested, vec![event("nested")]).await.unwrap();
+    nested.commit().await.unwrap();
+    tx.commit().await.unwrap();
+    outbox.committed(direct);
+    outbox.committed(receipt);
+
+    let all = tokio::time::timeout(std::time::Duration::from_secs(30), recorder.wait_for(5)).await;
+    all.expect("all are delivered");
+    outbox.shutdown().await;
+    store.close().await;
+    db.close().await.unwrap();
+    admin.execute_unprepared(&drop_roles(&schema)).await.unwrap();
+    admin.execute_unprepared(&format!("DROP SCHEMA {schema} CASCADE")).await.unwrap();
+}

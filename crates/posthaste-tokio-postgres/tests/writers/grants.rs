@@ -1,0 +1,83 @@
+//! A service with the least rights, as `migrations/postgres/grants.sql` gives them: its clients are those of a
+//! writer, and its engine is a relay.
+
+use posthaste::{Event, Outbox, Recorder, Route, Routes};
+use posthaste_sqlx::PgStore;
+use posthaste_tokio_postgres::PgWriter;
+
+use crate::support::{Db, connect, event, events, soon, url};
+
+const GRANTS: &str = include_str!("../../../posthaste-sqlx/migrations/postgres/grants.sql");
+const ROLES: [&str; 3] = ["writer", "relay", "viewer"];
+
+async fn create_roles(db: &Db) {
+    let grants = GRANTS.replace("\"{table}", &format!("\"{}\".\"outbox_event", db.schema));
+    let mut grants = grants.replace("{schema}", db.schema.as_str());
+    for role in ROLES {
+        let own = format!("{}_{role}", db.schema);
+        db.execute(&format!("CREATE ROLE {own} LOGIN")).await;
+        for end in [",", ";"] {
+            grants = grants.replace(&format!(" {role}{end}"), &format!(" {own}{end}"));
+        }
+    }
+    db.execute(&grants).await;
+}
+
+async fn drop_roles(db: &Db) {
+    let roles = ROLES.map(|role| format!("{}_{role}", db.schema)).join(", ");
+    db.execute(&format!("DROP OWNED BY {roles}; DROP ROLE {roles}")).await;
+}
+
+async fn store_as(db: &Db, role: &str) -> PgStore {
+    let (scheme, address) = (url(), url());
+    let (scheme, _) = scheme.split_once("://").expect("a URL");
+    let (_, address) = address.rsplit_once('@').expect("a URL with a user");
+    let url = format!("{scheme}://{}_{role}@{address}", db.schema);
+    let builder = PgStore::builder(&url.parse().expect("a good URL")).schema(db.schema.clone());
+    builder.connect().await.expect("the store opens")
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn writer_with_the_least_rights_writes_everywhere_also_in_savepoints() {
+    let db = Db::new().await;
+    create_roles(&db).await;
+    let store = store_as(&db, "relay").await;
+    let recorder = Recorder::new();
+    let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
+    let outbox = Outbox::single_node(store.clone(), routes).start().unwrap();
+    let writer = PgWriter::new(store.door(&outbox));
+    let mut config = db.config.clone();
+    config.user(format!("{}_writer", db.schema));
+    let mut client = connect(&config).await;
+
+    let mut tx = writer.begin(&mut client).await.unwrap();
+    tx.write(event("own")).await.unwrap();
+    let savepoint = tx.savepoint().await.unwrap();
+    savepoint.write_all(events(&["own-nested-1", "own-nested-2"])).await.unwrap();
+    savepoint.release().await.unwrap();
+    tx.commit().await.unwrap();
+
+    let mut tx = client.transaction().await.unwrap();
+    let direct = writer.insert(&tx, event("direct")).await.unwrap();
+    let nested = tx.transaction().await.unwrap();
+    let late = Event::builder("Tested").id("late").deliver_after(std::time::Duration::from_secs(3600));
+    let batch = vec![event("nested"), late.json_text("{}").build().unwrap()];
+    let receipt = writer.insert_all(&nested, batch).await.expect("a writer may");
+    nested.commit().await.unwrap();
+    tx.commit().await.unwrap();
+    outbox.committed(direct);
+    outbox.committed(receipt);
+
+    soon("all are delivered", recorder.wait_for(5)).await;
+    soon("the engine is idle", outbox.idle()).await.unwrap();
+    let waiting = "SELECT count(*) FROM outbox_event WHERE event_id = 'late' AND status = 0
+        AND available_at > now() + interval '50 minutes'";
+    assert_eq!(db.int(waiting).await, 1, "what is delayed stays delayed");
+    assert_eq!(recorder.count(), 5);
+    outbox.shutdown().await;
+    store.close().await;
+    drop(client);
+    drop_roles(&db).await;
+    db.close().await;
+}
