@@ -131,7 +131,7 @@ const SECRET: &str = "s3cret";
 fn malformed() -> Vec<(&'static str, &'static str, &'static str, &'static str)> {
     vec![
         ("headers-list", "headers", "'[\"s3cret\"]'", "headers"),
-        ("headers-number", "headers", "'{\"s3cret\": 1}'", "headers"),
+        ("headers-nested", "headers", "'{\"s3cret\": {\"a\": 1}}'", "headers"),
         ("headers-broken", "headers", "'{\"a\": \"s3cret'", "headers"),
         ("headers-not-utf8", "headers", "CAST(x'7333637265742dff' AS TEXT)", "headers"),
         ("headers-blob", "headers", "x'7b7d'", "headers"),
