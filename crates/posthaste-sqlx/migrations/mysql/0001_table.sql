@@ -35,10 +35,10 @@ CREATE TABLE IF NOT EXISTS `{table}` (
   lease_token    BIGINT       NOT NULL DEFAULT 0,
   -- Which call settled the row last, so that one statement can ask what another did.
   settlement     BIGINT       NOT NULL DEFAULT 0,
-  -- Claims ask how large a row is before they read it. A payload that lies outside its row would be read for
-  -- the question alone.
-  size           BIGINT       GENERATED ALWAYS AS
-    (COALESCE(LENGTH(payload), 0) + COALESCE(LENGTH(payload_bytes), 0) + COALESCE(LENGTH(headers), 0)) STORED,
+  -- Claims ask how large a row is before they read it: a payload that lies outside its row would be read for the
+  -- question alone. Not a generated column, for which MariaDB reads what it was generated from.
+  size           BIGINT       NOT NULL DEFAULT
+    (COALESCE(LENGTH(payload), 0) + COALESCE(LENGTH(payload_bytes), 0) + COALESCE(LENGTH(headers), 0)),
   -- There are no partial indexes here. These two make one index serve claims and purges alike: what
   -- is pending (0), done (1) and dead (3) lies apart, each by its own time. What has none, or one before
   -- the calendar of a DATETIME begins, counts from its first day: MySQL asks before it fills in defaults.
