@@ -35,9 +35,10 @@ impl OwnPooler {
         command.args(["--pdeathsig=KILL", "--", "pgbouncer", "-q"]).arg(&file).env("PATH", path);
         let process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("PgBouncer runs");
         let mut pooler = Self { port: own, folder, process };
+        let mut look = tokio::time::interval(Duration::from_millis(20));
         while TcpStream::connect(("127.0.0.1", own)).is_err() {
             assert!(matches!(pooler.process.try_wait(), Ok(None)), "PgBouncer ended");
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            look.tick().await;
         }
         pooler
     }
