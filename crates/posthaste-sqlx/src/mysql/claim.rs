@@ -244,7 +244,8 @@ impl MySqlStore {
 
 impl Found {
     fn read(row: &MySqlRow) -> Result<Self, sqlx::Error> {
-        let due = Timestamp::from_micros(row.try_get("due")?);
+        // A date of zeros, which some program has written, is no time.
+        let due = row.try_get::<Option<i64>, _>("due")?.map(Timestamp::from_micros).unwrap_or_default();
         Ok(Self {
             now: row.try_get("now")?,
             place: Place { due, seq: row.try_get("seq")? },

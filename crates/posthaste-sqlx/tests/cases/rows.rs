@@ -35,9 +35,8 @@ pub(crate) async fn deliver_all(db: &Db) -> Recorder {
 const SECRET: &str = "s3cret";
 
 /// What the table takes and nobody can read: a column, what stands in it, and what is said about it.
-const MALFORMED: [(&str, &str, &str); 12] = [
+const MALFORMED: [(&str, &str, &str); 11] = [
     ("headers", r#"'["s3cret"]'"#, "headers"),
-    ("headers", r#"'{"s3cret": 1}'"#, "headers"),
     ("headers", r#"'{"a": {"s3cret": "b"}}'"#, "headers"),
     ("headers", r#"'{"a": "s3cret'"#, "headers"),
     ("headers", "'s3cret'", "headers"),
