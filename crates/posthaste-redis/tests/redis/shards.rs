@@ -32,7 +32,7 @@ fn aggregates(store: &RedisStore, shards: usize) -> Vec<String> {
 
 fn of_size(aggregate: &str, bytes: usize) -> Event {
     let event = Event::builder("Sized").aggregate("Ticket", aggregate);
-    event.json_text(&format!("\"{}\"", "x".repeat(bytes - 2))).build().expect("a good event")
+    event.json_text(format!("\"{}\"", "x".repeat(bytes - 2))).build().expect("a good event")
 }
 
 async fn write(store: &RedisStore, events: Vec<Event>) {
