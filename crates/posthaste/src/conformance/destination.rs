@@ -263,7 +263,8 @@ pub async fn too_large_is_dead_not_retried(h: &dyn DestinationHarness) {
         return;
     };
     let outcomes = deliver(&*h.destination(), &[plain(), large, plain()]).await;
-    let [Outcome::Done, Outcome::Dead(reason) | Outcome::Unsendable(reason), Outcome::Done] = outcomes.as_slice()
+    let [Outcome::Done, Outcome::Dead(reason) | Outcome::Unsendable(reason), Outcome::Done] =
+        outcomes.as_slice()
     else {
         panic!("the large one is dead, and the others are delivered: {outcomes:?}");
     };

@@ -10,7 +10,7 @@ use super::suspect::proving_time;
 use crate::destination::Delivery;
 use crate::error::cut_error;
 use crate::route::SUSPECTS;
-use crate::store::{Claimed, Lease, Leased, MAX_LOST_LEASES, Malformed, SUSPECT_AFTER, Settlement, Verdict};
+use crate::store::{Claimed, Lease, Leased, MAX_LOST_LEASES, Malformed, Settlement, Verdict};
 
 /// What became of the events of a claim.
 #[derive(Clone, Copy, Debug, Default)]
@@ -83,8 +83,7 @@ impl Placement {
             return;
         }
         let route = shared.routes.find(&leased.event);
-        let may_probe = leased.lost_leases < SUSPECT_AFTER;
-        let probe = shared.is_closed(route) && may_probe && shared.try_probe(route);
+        let probe = shared.is_closed(route) && shared.try_probe(route);
         if shared.is_closed(route) && !probe {
             self.put_aside(shared, route, leased.lease);
             return;
@@ -123,6 +122,9 @@ impl Placement {
             Ok(()) => self.closed_by_suspect = true,
             Err(item) => {
                 shared.inflight.forget([item.row()]);
+                if item.probe {
+                    shared.breaker(item.route, |breaker| breaker.postpone_probe(Instant::now()));
+                }
                 if shared.settings.ordered() {
                     self.back.push(lease);
                 } else {

@@ -23,8 +23,17 @@ pub(crate) struct SimDestination {
     pub(crate) ordered: bool,
     pub(crate) journal: Journal,
     pub(crate) chance: Chance,
-    /// While set, nobody is there.
+    /// While set, nobody is there for this node.
     pub(crate) outage: Arc<AtomicBool>,
+    /// The process that this destination is a part of has ended, and only a supervisor has to notice.
+    pub(crate) dying: Arc<AtomicBool>,
+    /// The most bytes that the node may have in its hands.
+    pub(crate) bytes: usize,
+}
+
+/// Events with such an id end the process that delivers them.
+pub(crate) fn is_poison(id: &EventId) -> bool {
+    id.as_str().starts_with("poison")
 }
 
 #[async_trait]
@@ -34,6 +43,12 @@ impl Destination for SimDestination {
         if self.outage.load(Ordering::Relaxed) {
             drop(running);
             return batch.iter().map(|delivery| self.nobody_there(delivery)).collect();
+        }
+        if batch.iter().any(|delivery| is_poison(delivery.id())) {
+            self.dying.store(true, Ordering::Relaxed);
+        }
+        if self.dying.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
         }
         // Longer than a lease: only renewals keep the event ours.
         let slow = if self.chance.percent(4) { Plan::LEASE * 3 } else { Duration::ZERO };
@@ -80,6 +95,18 @@ impl SimDestination {
         }
     }
 
+    /// Notes what the node has in its hands now; one event may be more than it is allowed (invariant 4).
+    fn carries(&self, change: impl FnOnce(usize) -> usize) {
+        let mut journal = self.journal.lock();
+        let carried = journal.carried.entry((self.node, self.incarnation)).or_default();
+        *carried = change(*carried);
+        let carried = *carried;
+        drop(journal);
+        if carried > self.bytes + Plan::PAYLOAD {
+            self.journal.violation(format!("node {} delivers {carried} bytes at once", self.node));
+        }
+    }
+
     fn journal_failures(&self, batch: &[Delivery]) {
         for delivery in batch {
             self.seen(delivery.id(), |seen| seen.failures += 1);
@@ -95,11 +122,14 @@ impl SimDestination {
 struct Running<'a> {
     destination: &'a SimDestination,
     ids: Vec<EventId>,
+    bytes: usize,
 }
 
 impl<'a> Running<'a> {
     fn start(destination: &'a SimDestination, batch: &[Delivery]) -> Self {
         let ids: Vec<EventId> = batch.iter().map(|delivery| delivery.id().clone()).collect();
+        let bytes = batch.iter().map(|delivery| delivery.payload().len()).sum();
+        destination.carries(|carried| carried + bytes);
         let place = (destination.node, destination.incarnation, destination.name);
         for id in &ids {
             let (mut twice, mut first) = (false, false);
@@ -115,13 +145,14 @@ impl<'a> Running<'a> {
                 destination.journal.violation(format!("{id} runs twice at once on node {place:?}"));
             }
         }
-        Self { destination, ids }
+        Self { destination, ids, bytes }
     }
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         let place = (self.destination.node, self.destination.incarnation, self.destination.name);
+        self.destination.carries(|carried| carried - self.bytes);
         for id in &self.ids {
             self.destination.seen(id, |seen| {
                 seen.running.remove(&place);

@@ -70,12 +70,16 @@ enum Fault {
     LosesAnswer,
     /// Takes effect, later.
     Late(Duration),
+    /// Takes effect at once, and says so when nobody listens any more.
+    AnswersLate,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct SimStore {
     pub(crate) inner: MemoryStore,
     pub(crate) chance: Chance,
+    /// The process behind this connection has ended.
+    pub(crate) dying: Arc<AtomicBool>,
 }
 
 impl SimStore {
@@ -83,10 +87,11 @@ impl SimStore {
         if !self.chance.percent_bad() {
             return Fault::None;
         }
-        match self.chance.below(4) {
+        match self.chance.below(5) {
             0 => Fault::Fails,
             1 => Fault::LosesAnswer,
             2 => Fault::Late(self.chance.millis(2_000)),
+            3 => Fault::AnswersLate,
             // Longer than the engine waits.
             _ => Fault::Late(Duration::from_secs(20)),
         }
@@ -97,6 +102,9 @@ impl SimStore {
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
         let broken = || StoreError::backend("simulated", "the connection broke");
+        if self.dying.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
         match self.fault() {
             Fault::None => call.await,
             Fault::Fails => Err(broken()),
@@ -107,6 +115,11 @@ impl SimStore {
             Fault::Late(delay) => {
                 tokio::time::sleep(delay).await;
                 call.await
+            }
+            Fault::AnswersLate => {
+                let answer = call.await;
+                tokio::time::sleep(Duration::from_secs(20)).await;
+                answer
             }
         }
     }

@@ -21,6 +21,10 @@ pub(crate) struct Entries {
     pub(crate) arrivals: Vec<EventId>,
     /// What the destinations saw of each id.
     pub(crate) seen: BTreeMap<EventId, Seen>,
+    /// Bytes that are being delivered, by node and incarnation.
+    pub(crate) carried: BTreeMap<(usize, u32), usize>,
+    /// Ids that were committed in rows which the store lost. What became of them is open.
+    pub(crate) lost: BTreeSet<EventId>,
     /// Broken rules that show at once, such as two copies running on one node.
     pub(crate) violations: Vec<String>,
     pub(crate) hooks: Hooks,
@@ -59,6 +63,15 @@ impl Journal {
 
     pub(crate) fn rolled_back(&self, ids: &[EventId]) {
         self.lock().rolled_back.extend(ids.iter().cloned());
+    }
+
+    /// The store lost these rows.
+    pub(crate) fn lost(&self, ids: &[EventId]) {
+        let mut journal = self.lock();
+        for id in ids {
+            journal.committed.remove(id);
+            journal.lost.insert(id.clone());
+        }
     }
 
     pub(crate) fn violation(&self, text: String) {

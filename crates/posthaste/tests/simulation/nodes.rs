@@ -23,7 +23,10 @@ pub(crate) struct World {
     incarnations: AtomicU32,
     deliveries: Chance,
     calls: Chance,
-    pub(crate) outage: Arc<AtomicBool>,
+    /// Whether route `a` is out of reach, for each node.
+    outages: Vec<Arc<AtomicBool>>,
+    /// Whether the process of each node has ended by itself.
+    dying: RefCell<Vec<Arc<AtomicBool>>>,
     workers: usize,
     queue: QueueConfig,
     batch: usize,
@@ -40,9 +43,15 @@ impl World {
             incarnations: AtomicU32::new(0),
             deliveries: Chance::new(fastrand::u64(..), plan.calm, plan.bad_deliveries),
             calls: Chance::new(fastrand::u64(..), plan.calm, plan.bad_calls),
-            outage: Arc::default(),
+            outages: (0..plan.nodes).map(|_| Arc::default()).collect(),
+            dying: RefCell::new(vec![Arc::default(); plan.nodes]),
             workers: plan.workers,
-            queue: QueueConfig { hot: plan.hot, cold: plan.cold, ..QueueConfig::default() },
+            queue: QueueConfig {
+                hot: plan.hot,
+                cold: plan.cold,
+                bytes: plan.bytes,
+                ..QueueConfig::default()
+            },
             batch: plan.batch,
             max_attempts: plan.max_attempts,
             ordered: plan.ordered,
@@ -70,6 +79,39 @@ impl World {
         dead.abort();
     }
 
+    /// What a supervisor does: starts another in the place of each node that has ended by itself.
+    pub(crate) fn supervise(&self) {
+        for node in 0..self.node_count() {
+            if self.dying.borrow()[node].load(Ordering::Relaxed) {
+                self.crash(node);
+            }
+        }
+    }
+
+    /// Route `a` goes out of reach of one node, or of all.
+    pub(crate) fn begin_outage(&self, node: Option<usize>) {
+        for (number, outage) in self.outages.iter().enumerate() {
+            if node.is_none_or(|node| node == number) {
+                outage.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    pub(crate) fn end_outages(&self) {
+        self.outages.iter().for_each(|outage| outage.store(false, Ordering::Relaxed));
+    }
+
+    /// The store loses its last rows, as after a failover to a standby that was behind, and gives their
+    /// numbers again.
+    pub(crate) fn lose_tail(&self, rows: usize) {
+        let all = self.store.rows();
+        let tail = &all[all.len().saturating_sub(rows)..];
+        let Some(first) = tail.first() else { return };
+        self.store.lose_from(first.seq);
+        let ids: Vec<_> = tail.iter().map(|row| row.id.clone()).collect();
+        self.journal.lost(&ids);
+    }
+
     /// Stops a node in order, and starts another in its place.
     pub(crate) async fn restart(&self, node: usize) {
         let outbox = self.node(node);
@@ -82,7 +124,7 @@ impl World {
     pub(crate) async fn heal(&self) {
         self.deliveries.heal();
         self.calls.heal();
-        self.outage.store(false, Ordering::Relaxed);
+        self.end_outages();
         use posthaste::Admin as _;
         for route in self.store.stats().await.unwrap().paused {
             self.store.resume(&route, "simulation").await.unwrap();
@@ -92,12 +134,15 @@ impl World {
     /// Waits until no row is pending.
     pub(crate) async fn settled(&self) {
         while self.store.rows().iter().any(|row| row.status.is_pending()) {
+            self.supervise();
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
     }
 
     fn start_node(&self, node: usize) -> Outbox {
         let incarnation = self.incarnations.fetch_add(1, Ordering::Relaxed);
+        let dying = Arc::new(AtomicBool::new(false));
+        self.dying.borrow_mut()[node] = Arc::clone(&dying);
         let destination = |name, batch| SimDestination {
             name,
             node,
@@ -106,7 +151,9 @@ impl World {
             ordered: self.ordered,
             journal: self.journal.clone(),
             chance: self.deliveries.clone(),
-            outage: if name == "a" { Arc::clone(&self.outage) } else { Arc::default() },
+            outage: if name == "a" { Arc::clone(&self.outages[node]) } else { Arc::default() },
+            dying: Arc::clone(&dying),
+            bytes: self.queue.bytes,
         };
         let routes =
             Routes::new().add(Route::event("a").deliver_to(destination("a", self.batch)).name("a")).add(
@@ -115,7 +162,8 @@ impl World {
                     .fan_out_to("two", destination("two", 1))
                     .name("b"),
             );
-        let store = SimStore { inner: self.store.clone(), chance: self.calls.clone() };
+        let store =
+            SimStore { inner: self.store.clone(), chance: self.calls.clone(), dying: Arc::clone(&dying) };
         if self.ordered {
             return Outbox::ordered(store, routes)
                 .poll_interval(Duration::from_secs(2))
@@ -128,6 +176,7 @@ impl World {
             .hot_lease(Plan::HOT_LEASE)
             .workers(self.workers)
             .queue(self.queue.clone())
+            .payload_bytes(Plan::PAYLOAD)
             .poll_interval(Duration::from_secs(2))
             .poll_batch(self.batch)
             .retry(RetryPolicy { max_attempts: self.max_attempts, ..RetryPolicy::default() })

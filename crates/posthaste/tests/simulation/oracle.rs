@@ -6,6 +6,7 @@ use std::ops::AddAssign;
 
 use posthaste::{EventId, EventRow, Status};
 
+use super::destination::is_poison;
 use super::journal::{Entries, Seen};
 use super::nodes::World;
 use super::plan::Plan;
@@ -20,6 +21,8 @@ pub(crate) struct Summary {
     dead: usize,
     unreachable: usize,
     lost_leases: usize,
+    poisoned: usize,
+    lost: usize,
     calm: usize,
 }
 
@@ -87,7 +90,9 @@ fn delivered_everywhere(row: &EventRow, seen: &Seen) -> bool {
 /// An event dies for a reason.
 fn check_dead(plan: &Plan, row: &EventRow, seen: &Seen, wrong: &mut Vec<String>) {
     let spent = row.attempts >= if plan.ordered { 1 } else { plan.max_attempts };
-    if !(spent || seen.dead || row.lost_leases >= 20) {
+    // However many processes ended while they held it: only the event that ended them dies of it.
+    let poisoned = is_poison(&row.id) && row.lost_leases == 20;
+    if !(spent || seen.dead || poisoned) {
         wrong.push(format!("{} is DEAD without a reason: {row:?} {seen:?}", row.id));
     }
     if row.done_at.is_none() || row.last_error.is_none() {
@@ -138,6 +143,8 @@ fn summary(plan: &Plan, world: &World, journal: &Entries, rows: &BTreeMap<EventI
         dead: world.dead(),
         unreachable: journal.seen.values().map(|seen| seen.unreachable as usize).sum(),
         lost_leases: rows.values().map(|row| row.lost_leases as usize).sum(),
+        poisoned: rows.values().filter(|row| row.lost_leases == 20).count(),
+        lost: journal.lost.len(),
         calm: usize::from(plan.calm),
     }
 }
@@ -145,9 +152,10 @@ fn summary(plan: &Plan, world: &World, journal: &Entries, rows: &BTreeMap<EventI
 impl Summary {
     /// Over many seeds everything must have happened at least once, or the faults are not real.
     pub(crate) fn assert_everything_happened(&self) {
-        let Self { committed, rolled_back, delivered, duplicates, dead, unreachable, lost_leases, calm } =
-            *self;
-        for count in [committed, rolled_back, delivered, duplicates, dead, unreachable, lost_leases, calm] {
+        let Self { committed, rolled_back, delivered, duplicates, dead, .. } = *self;
+        let Self { unreachable, lost_leases, poisoned, lost, calm, .. } = *self;
+        let ends = [committed, rolled_back, delivered, duplicates, dead];
+        for count in ends.into_iter().chain([unreachable, lost_leases, poisoned, lost, calm]) {
             assert!(count > 0, "something never happened: {self}");
         }
     }
@@ -162,6 +170,8 @@ impl AddAssign for Summary {
         self.dead += other.dead;
         self.unreachable += other.unreachable;
         self.lost_leases += other.lost_leases;
+        self.poisoned += other.poisoned;
+        self.lost += other.lost;
         self.calm += other.calm;
     }
 }
@@ -170,7 +180,7 @@ impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} committed, {} rolled back, {} delivered, {} duplicates, {} dead, {} unreachable, {} lost leases, {} calm seeds",
+            "{} committed, {} rolled back, {} delivered, {} duplicates, {} dead, {} unreachable, {} lost leases, {} poisoned, {} lost by the store, {} calm seeds",
             self.committed,
             self.rolled_back,
             self.delivered,
@@ -178,6 +188,8 @@ impl fmt::Display for Summary {
             self.dead,
             self.unreachable,
             self.lost_leases,
+            self.poisoned,
+            self.lost,
             self.calm
         )
     }

@@ -30,9 +30,18 @@ pub(crate) struct Plan {
     pub(crate) shutdowns: u32,
     pub(crate) clock_steps: u32,
     pub(crate) pauses: u32,
+    /// Events that end the process which delivers them.
+    pub(crate) poison: u32,
+    /// The store loses its last rows and gives their numbers again, so many times.
+    pub(crate) lost_tails: u32,
+    /// The most bytes in the queues and deliveries of a node.
+    pub(crate) bytes: usize,
 }
 
 impl Plan {
+    /// The largest payload of an event, which is much more than the smallest.
+    pub(crate) const PAYLOAD: usize = 20_000;
+
     pub(crate) const LEASE: Duration = Duration::from_secs(9);
     pub(crate) const HOT_LEASE: Duration = Duration::from_secs(6);
 
@@ -43,6 +52,7 @@ impl Plan {
         let (bad_deliveries, bad_calls, outages, crashes) =
             (sometimes(40), sometimes(15), sometimes(3), sometimes(3));
         let (shutdowns, clock_steps, pauses) = (sometimes(2), sometimes(4), sometimes(2));
+        let (poison, lost_tails) = (sometimes(2), sometimes(2));
         Self {
             ordered: false,
             nodes: rng.usize(1..=2),
@@ -60,13 +70,16 @@ impl Plan {
             shutdowns,
             clock_steps,
             pauses,
+            poison,
+            lost_tails,
+            bytes: rng.usize(Self::PAYLOAD..=10 * Self::PAYLOAD),
         }
     }
 
     /// The same world in ordered mode. A store's clock that is set back makes rows wait for their
-    /// time that were due already, and rows that wait are passed.
+    /// time that were due already, and rows that wait are passed. Numbers that are given twice have no order.
     pub(crate) fn ordered(seed: u64) -> Self {
-        Self { ordered: true, clock_steps: 0, ..Self::new(seed) }
+        Self { ordered: true, clock_steps: 0, lost_tails: 0, poison: 0, ..Self::new(seed) }
     }
 
     /// The most events that one engine may hold: hot + cold + workers × batch + one settle batch,

@@ -14,8 +14,13 @@ pub(crate) async fn run(world: &World, plan: &Plan) {
     for number in 0..plan.transactions {
         let outbox = world.node(dice.below(world.node_count() as u32) as usize);
         write(world, plan, &dice, &outbox, number).await;
+        if number < plan.poison as usize {
+            let poison = Event::builder("a").id(format!("poison-{number}")).json_text("{}").build().unwrap();
+            committed(world, &dice, &outbox, vec![poison]).await;
+        }
         check_bounds(world, plan);
         tokio::time::sleep(dice.millis(400)).await;
+        world.supervise();
         let left = (plan.transactions - number) as u32;
         if !accidents.is_empty() && dice.below(left) < accidents.len() as u32 {
             let accident = accidents.remove(dice.below(accidents.len() as u32) as usize);
@@ -33,6 +38,7 @@ enum Accident {
     ClockStep,
     Pause,
     Resume,
+    LostTail,
 }
 
 fn accidents(plan: &Plan) -> Vec<Accident> {
@@ -43,6 +49,7 @@ fn accidents(plan: &Plan) -> Vec<Accident> {
         (plan.outages, &[Accident::OutageBegins, Accident::OutageEnds]),
         (plan.clock_steps, &[Accident::ClockStep]),
         (plan.pauses, &[Accident::Pause, Accident::Resume]),
+        (plan.lost_tails, &[Accident::LostTail]),
     ] {
         (0..count).for_each(|_| all.extend_from_slice(kinds));
     }
@@ -54,8 +61,9 @@ async fn happen(world: &World, dice: &Dice, accident: Accident) {
     match accident {
         Accident::Crash => world.crash(node),
         Accident::Shutdown => world.restart(node).await,
-        Accident::OutageBegins => world.outage.store(true, std::sync::atomic::Ordering::Relaxed),
-        Accident::OutageEnds => world.outage.store(false, std::sync::atomic::Ordering::Relaxed),
+        Accident::OutageBegins => world.begin_outage(dice.percent(50).then_some(node)),
+        Accident::OutageEnds => world.end_outages(),
+        Accident::LostTail => world.lose_tail(1 + dice.below(5) as usize),
         Accident::ClockStep => world.store.step_clock(dice.percent(50), dice.millis(20_000)),
         Accident::Pause => {
             world.store.pause("b", "simulation").await.unwrap();
@@ -81,8 +89,10 @@ fn events(plan: &Plan, dice: &Dice, number: usize) -> Vec<Event> {
     let count = 1 + dice.below(4);
     (0..count)
         .map(|n| {
-            let event =
-                Event::builder(TYPES[dice.below(2) as usize]).id(format!("{number}-{n}")).json_text("{}");
+            let event = Event::builder(TYPES[dice.below(2) as usize]).id(format!("{number}-{n}"));
+            // Most are small, and some are as large as a whole queue.
+            let size = if dice.percent(20) { dice.below(Plan::PAYLOAD as u32 - 10) as usize } else { 0 };
+            let event = event.json_text(format!("\"{}\"", "x".repeat(size)));
             // A calm world still has delays.
             let delayed = !plan.ordered && dice.percent(10);
             let event = if delayed {
