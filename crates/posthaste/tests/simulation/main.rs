@@ -113,8 +113,8 @@ async fn story(seed: u64, plan: &Plan) -> oracle::Summary {
     fastrand::seed(seed);
     let world = nodes::World::new(plan);
     workload::run(&world, plan).await;
-    world.heal().await;
-    let healed = tokio::time::timeout(Duration::from_secs(2 * 3600), world.settled()).await;
+    world.heal(plan.outages > 0 && !plan.ordered).await;
+    let healed = tokio::time::timeout(plan.time_to_settle(), world.settled()).await;
     oracle::check(seed, plan, &world, healed.is_ok())
 }
 

@@ -82,6 +82,15 @@ impl Plan {
         Self { ordered: true, clock_steps: 0, lost_tails: 0, poison: 0, ..Self::new(seed) }
     }
 
+    /// How long after everything has healed the last event may wait. What was parked comes back at once; an
+    /// event that ends its processes takes its time to die.
+    pub(crate) fn time_to_settle(&self) -> Duration {
+        match self.poison {
+            0 => Duration::from_secs(15 * 60),
+            _ => Duration::from_secs(2 * 3600),
+        }
+    }
+
     /// The most events that one engine may hold: hot + cold + workers × batch + one settle batch,
     /// and what waits for the confirmation of its commit.
     pub(crate) fn most_held(&self) -> usize {
