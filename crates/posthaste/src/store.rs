@@ -335,7 +335,10 @@ pub struct Settlement {
 
 /// What to do with a row after an attempt to deliver it.
 ///
-/// Its owner lived to say so: whatever the verdict, a row that stays pending has its `lost_leases` set to zero.
+/// After [`Failed`](Self::Failed) and [`Deferred`](Self::Deferred) a row that stays pending has its `lost_leases`
+/// set to zero: it was delivered, and its owner lived to say so. After [`Unreachable`](Self::Unreachable) it
+/// was not delivered, so only a start that was counted ([`Renew::start`]) is taken back: a number above
+/// [`SUSPECT_AFTER`] falls by one.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// Delivered: DONE, `done_at` set, `last_error` cleared.

@@ -13,7 +13,9 @@ use crate::LAST_ERROR_MAX_LENGTH;
 use crate::admin::Filter;
 use crate::event::EventId;
 use crate::row::Status;
-use crate::store::{Backoff, Lease, LeaseToken, OnDone, Settle, Settled, Settlement, Verdict};
+use crate::store::{
+    Backoff, Lease, LeaseToken, OnDone, SUSPECT_AFTER, Settle, Settled, Settlement, Verdict,
+};
 
 fn every_verdict() -> [Verdict; 5] {
     [Verdict::Done, failed(10, &[5]), deferred(SECOND), died("no"), unreachable(SECOND, Some("mail"))]
@@ -555,7 +557,7 @@ pub async fn settled_row_that_stays_pending_has_lost_no_lease(h: &dyn Harness) {
     let k = Kit::new(h);
     let id = k.one().await;
     let mut t = k.now().await;
-    for verdict in [failed(10, &[1]), deferred(SECOND), unreachable(SECOND, None), put_off(HOUR)] {
+    for verdict in [failed(10, &[1]), deferred(SECOND)] {
         k.take_as_a_stranger(t).await;
         t = t + LEASE;
         let lease = k.take(t).await;
@@ -564,6 +566,30 @@ pub async fn settled_row_that_stays_pending_has_lost_no_lease(h: &dyn Harness) {
         assert_eq!(k.row(&id).await.lost_leases, 0, "{verdict:?}");
         t = t + MINUTE;
     }
+}
+
+/// Where nothing was delivered nothing is proven: only the start that was counted for it is taken back.
+pub async fn row_that_reached_nobody_keeps_its_lost_leases(h: &dyn Harness) {
+    let k = Kit::new(h);
+    let id = k.one().await;
+    let mut t = k.now().await;
+    k.take_as_a_stranger(t).await;
+    for verdict in [unreachable(SECOND, None), put_off(HOUR)] {
+        t = t + MINUTE;
+        let lease = k.take(t).await;
+        k.settle(t, &lease, verdict.clone()).await;
+        assert_eq!(k.row(&id).await.lost_leases, 1, "{verdict:?}");
+    }
+    for _ in 0..SUSPECT_AFTER {
+        t = t + MINUTE;
+        k.take_as_a_stranger(t).await;
+    }
+    t = t + MINUTE;
+    let lease = k.take(t).await;
+    k.start(t, &lease).await;
+    assert_eq!(k.row(&id).await.lost_leases, SUSPECT_AFTER + 1);
+    k.settle(t, &lease, unreachable(SECOND, None)).await;
+    assert_eq!(k.row(&id).await.lost_leases, SUSPECT_AFTER);
 }
 
 pub async fn putting_off_ends_after_its_time(h: &dyn Harness) {

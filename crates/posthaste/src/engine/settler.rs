@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Shared;
 use super::outgoing::Round;
+use crate::config::Mode;
 use crate::error::StoreError;
 use crate::event::EventId;
 use crate::store::{Lease, LeaseToken, Release, Settle, Settled, Settlement, Verdict};
@@ -204,6 +205,9 @@ fn note(shared: &Shared, settlement: &Settlement, answer: &Settled) {
             shared.due.add(Instant::now() + *delay);
         }
         (Settled::Waiting { .. }, Verdict::Unreachable { park: Some(route), .. }) => shared.parked(route),
+        // Another node may reach the destination that this one could not: whoever polls first gets the event,
+        // and this node does not come back for it to the millisecond.
+        (Settled::Waiting { .. }, Verdict::Unreachable { .. }) if shared.settings.mode == Mode::MultiNode => {}
         (Settled::Waiting { delay }, verdict) => {
             if matches!(verdict, Verdict::Deferred { .. }) {
                 metrics.deferred.increment(1);

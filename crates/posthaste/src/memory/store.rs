@@ -227,7 +227,11 @@ fn apply_if_allowed(
     }
     let settled = apply(row, &settlement.verdict, now);
     if row.is_pending() {
-        row.lost_leases = 0;
+        row.lost_leases = match settlement.verdict {
+            Verdict::Unreachable { .. } if row.lost_leases > SUSPECT_AFTER => row.lost_leases - 1,
+            Verdict::Unreachable { .. } => row.lost_leases,
+            _ => 0,
+        };
     }
     Some(settled)
 }
