@@ -13,9 +13,7 @@ use crate::LAST_ERROR_MAX_LENGTH;
 use crate::admin::Filter;
 use crate::event::EventId;
 use crate::row::Status;
-use crate::store::{
-    Backoff, Lease, LeaseToken, OnDone, SUSPECT_AFTER, Settle, Settled, Settlement, Verdict,
-};
+use crate::store::{Backoff, Lease, LeaseToken, OnDone, SUSPECT_AFTER, Settle, Settled, Settlement, Verdict};
 
 fn every_verdict() -> [Verdict; 5] {
     [Verdict::Done, failed(10, &[5]), deferred(SECOND), died("no"), unreachable(SECOND, Some("mail"))]

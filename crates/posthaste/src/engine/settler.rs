@@ -207,7 +207,8 @@ fn note(shared: &Shared, settlement: &Settlement, answer: &Settled) {
         (Settled::Waiting { .. }, Verdict::Unreachable { park: Some(route), .. }) => shared.parked(route),
         // Another node may reach the destination that this one could not: whoever polls first gets the event,
         // and this node does not come back for it to the millisecond.
-        (Settled::Waiting { .. }, Verdict::Unreachable { .. }) if shared.settings.mode == Mode::MultiNode => {}
+        (Settled::Waiting { .. }, Verdict::Unreachable { .. }) if shared.settings.mode == Mode::MultiNode => {
+        }
         (Settled::Waiting { delay }, verdict) => {
             if matches!(verdict, Verdict::Deferred { .. }) {
                 metrics.deferred.increment(1);
