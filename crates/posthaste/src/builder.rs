@@ -56,6 +56,14 @@ mod sealed {
 }
 
 /// Builds an [`Outbox`]. A setting that makes no sense in the mode does not exist here.
+///
+/// A writer-only outbox dispatches nothing, so it takes no interceptors:
+///
+/// ```compile_fail,E0599
+/// use posthaste::{MemoryStore, Outbox, interceptor};
+///
+/// Outbox::writer_only(MemoryStore::new()).interceptor(interceptor::before(|_| Ok(())));
+/// ```
 #[must_use = "an outbox exists only after `build` or `start`"]
 pub struct Builder<M> {
     config: Config,

@@ -345,6 +345,25 @@ async fn metrics_have_the_documents_names_and_count_what_happened() {
     assert_eq!(numbers.gauge("outbox.lag.oldest.ms{outbox=orders}"), 0.0);
 }
 
+/// Nothing reads them any more, so what they said last would stay for as long as the process lives.
+#[tokio::test(start_paused = true)]
+async fn gauges_of_an_engine_that_was_shut_down_are_zero() {
+    let (numbers, store) = (Numbers::default(), FaultyStore::new());
+    let slow = Gated::with(Recorder::new());
+    let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()).name("made"));
+    let builder = Outbox::single_node(store.clone(), routes).name("orders");
+    let outbox = metrics::with_local_recorder(&numbers, || builder.start()).expect("start");
+    commit(&store.memory, &outbox, events("Made", 12)).await;
+    insert_foreign(&store.memory, "Made", 12);
+    sleep(secs(11)).await;
+    let gauges = ["queue.hot.depth", "queue.cold.depth", "held", "lag.oldest.ms"];
+    let read = |name: &str| numbers.gauge(&format!("outbox.{name}{{outbox=orders}}"));
+    assert!(gauges.iter().all(|name| read(name) > 0.0), "there is something to forget");
+    outbox.shutdown().await;
+    sleep(secs(60)).await;
+    assert_eq!(gauges.map(read), [0.0; 4]);
+}
+
 // S3-117
 #[tokio::test(start_paused = true)]
 async fn metrics_can_have_another_prefix_and_show_an_open_breaker() {

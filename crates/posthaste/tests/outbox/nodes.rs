@@ -61,17 +61,19 @@ async fn parked_backlog_does_not_come_round_in_front_of_healthy_routes() {
     let healthy = Recorder::new();
     let builder = Outbox::multi_node(store.clone(), two_routes(&down, &healthy), secs(30));
     let outbox = builder.poll_interval(millis(250)).poll_batch(500).start().expect("start");
-    insert_foreign(&store.memory, "First", 20_000);
+    let backlog = insert_foreign(&store.memory, "First", 20_000);
+    let writes = || backlog.iter().map(|id| store.memory.writes(id)).sum::<u64>();
     let parked = || store.memory.rows().iter().filter(|row| row.parked.is_some()).count();
     eventually(secs(60), || parked() >= 19_990).await;
-    let (parks, mut written) = (store.count(Call::Park), 0);
+    let (before, mut written) = (writes(), 0);
     for _ in 0..40 {
         written += insert_foreign(&store.memory, "Second", 10).len();
         eventually(secs(2), || healthy.count() == written).await;
         sleep(secs(60)).await;
     }
-    let parks = store.count(Call::Park) - parks;
-    assert!(parks < 100, "the backlog is not claimed and parked again and again: {parks}");
+    // Only probes, a few in a minute.
+    let more = writes() - before;
+    assert!(more < 2_000, "the backlog is not claimed and parked again and again: {more}");
     drop(outbox);
 }
 

@@ -126,3 +126,25 @@ async fn ordered_mode_lets_nothing_pass_a_head_that_fails_at_once() {
         assert_eq!(passed.count(), 0, "the first event was not delivered yet");
     }
 }
+
+/// A handler that blocks its thread cannot be ended; a shutdown is not held up by it for good.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn handler_that_blocks_its_thread_does_not_hang_the_shutdown() {
+    let (store, (release, blocked)) = (MemoryStore::new(), std::sync::mpsc::channel::<()>());
+    let blocked = std::sync::Mutex::new(blocked);
+    let begun = std::sync::Arc::new(tokio::sync::Notify::new());
+    let begins = std::sync::Arc::clone(&begun);
+    let block = move |_: &posthaste::Delivery| {
+        begins.notify_one();
+        let _ = blocked.lock().map(|blocked| blocked.recv());
+        Outcome::Done
+    };
+    let routes = Routes::new().add(Route::event("Made").deliver_to(Recorder::with(block)));
+    let builder = Outbox::single_node(store.clone(), routes).drain(Duration::from_millis(100));
+    let outbox = builder.start().expect("start");
+    commit(&store, &outbox, events(1)).await;
+    begun.notified().await;
+    let report = tokio::time::timeout(Duration::from_secs(60), outbox.shutdown()).await;
+    assert_eq!(report.expect("the shutdown ends").abandoned, 1);
+    drop(release);
+}
