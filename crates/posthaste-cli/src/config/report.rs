@@ -22,6 +22,7 @@ const HARMLESS: &[&str] = &[
     "attempts",
     "base_delay",
     "batch",
+    "busy_grace",
     "busy_interval",
     "bytes",
     "ca",

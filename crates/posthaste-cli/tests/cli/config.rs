@@ -315,6 +315,7 @@ name = "*"
 publish = "stdout:"
 
 [outbox.shop]
+busy_grace = "1day"
 drain = "30s"
 migrate = false
 mode = "multi_node"

@@ -15,6 +15,10 @@ fn each_mistake_in_an_outbox_is_said_at_its_place() {
             "3:8 outbox.shop.mode: a relay delivers, so it is no writer: write multi_node, single_node or ordered",
         ),
         (
+            "mode = \"writer_only\"\npoller.interval = \"1s\"\nqueue.hot = 5",
+            "3:8 outbox.shop.mode: a relay delivers, so it is no writer: write multi_node, single_node or ordered",
+        ),
+        (
             "drain = \"soon\"",
             "3:9 outbox.shop.drain: is no duration: write it as in \"5s\", \"200ms\" or \"1h 30m\"",
         ),
@@ -24,6 +28,14 @@ fn each_mistake_in_an_outbox_is_said_at_its_place() {
         (
             "retry.max_delay = \"1ms\"",
             "3:1 outbox.shop.retry.base_delay: is longer than retry.max_delay (1ms)",
+        ),
+        (
+            "retry.base_delay = \"0s\"",
+            "3:20 outbox.shop.retry.base_delay: is zero: an event would spend all its attempts within a moment",
+        ),
+        (
+            "metrics.prefix = \"outbox.\"",
+            "3:18 outbox.shop.metrics.prefix: must be letters, digits and underscores, a letter first, with single dots between them",
         ),
         (
             "name = \"x\"",
