@@ -66,8 +66,8 @@ CREATE INDEX "{name}_archive_rest_at" ON "{table}_archive_rest" (archived_at);
 -- without being the owner. Both wait for locks for a moment only: whoever reads the archive for hours, as a
 -- dump does, must not make those wait who come after. They are asked again later.
 --
--- A partition is attached and not made in place, so that nobody who reads or fills the archive waits for it; only
--- the last partition must be free. A day of which something lies there already stays there.
+-- A partition is attached and not made in place, so that nobody who reads the archive waits for it; only the last
+-- partition must be free. A day of which something lies there already stays there.
 CREATE FUNCTION "{table}_archive_day"(day date) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET client_min_messages = warning
 SET lock_timeout = '5s' AS $$
@@ -82,6 +82,8 @@ BEGIN
     RETURN;
   END IF;
   PERFORM set_config('lock_timeout', '500ms', true);
+  -- A row that is on its way to the last partition while that of its day is attached would be refused.
+  LOCK TABLE ONLY "{table}_archive" IN SHARE ROW EXCLUSIVE MODE;
   EXECUTE format('CREATE TABLE %I.%I (LIKE "{table}_archive" INCLUDING DEFAULTS)', '{schema}', partition);
   EXECUTE format('ALTER TABLE "{table}_archive" ATTACH PARTITION %I.%I FOR VALUES FROM (%L) TO (%L)',
     '{schema}', partition, first, next);

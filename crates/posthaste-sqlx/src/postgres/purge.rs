@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use posthaste::StoreError;
 use posthaste::store::{Purge, Purgeable};
+use posthaste::{StoreError, Timestamp};
 use sqlx::{PgConnection, Postgres};
 
 use super::PgStore;
@@ -24,8 +24,6 @@ pub(super) const OLD: &str = r#"ARRAY(SELECT seq FROM (
   SELECT seq, inserted_at FROM "{table}" ORDER BY seq LIMIT {limit} FOR UPDATE SKIP LOCKED) AS oldest
 WHERE inserted_at <= coalesce($1, statement_timestamp()) - $2)"#;
 
-const BY_SEQ: &str = "$1";
-
 const DELETE: &str = r#"DELETE FROM "{table}" WHERE seq = ANY ("#;
 const END: &str = ")";
 
@@ -39,9 +37,9 @@ macro_rules! kept {
 
 const ARCHIVE: &str = r#"WITH gone AS (DELETE FROM "{table}" WHERE seq = ANY ("#;
 const ARCHIVE_END: &str = concat!(
-    r#") RETURNING *) INSERT INTO "{table}_archive" (seq, status, "#,
+    r#") RETURNING *) INSERT INTO "{table}_archive" (seq, status, archived_at, "#,
     kept!(),
-    ") SELECT seq, 4, ",
+    ") SELECT seq, 4, coalesce($1, statement_timestamp()), ",
     kept!(),
     " FROM gone"
 );
@@ -80,7 +78,7 @@ impl PgStore {
     }
 
     async fn make_days(&self) {
-        for day in 0..=DAYS_AHEAD {
+        for day in 1..=DAYS_AHEAD {
             let work = async |connection: &mut PgConnection| {
                 self.sql().query::<Postgres>(DAY).bind(day).execute(connection).await
             };
@@ -132,7 +130,7 @@ pub(super) async fn delete(
     connection: &mut PgConnection,
     seqs: &[i64],
 ) -> Result<(), sqlx::Error> {
-    let query = sql.query_of::<Postgres>(&[DELETE, BY_SEQ, END]);
+    let query = sql.query_of::<Postgres>(&[DELETE, "$1", END]);
     query.bind(seqs).execute(connection).await?;
     Ok(())
 }
@@ -140,9 +138,10 @@ pub(super) async fn delete(
 pub(super) async fn archive(
     sql: &Sql,
     connection: &mut PgConnection,
+    at: Option<Timestamp>,
     seqs: &[i64],
 ) -> Result<(), sqlx::Error> {
-    let query = sql.query_of::<Postgres>(&[ARCHIVE, BY_SEQ, ARCHIVE_END]);
-    query.bind(seqs).execute(connection).await?;
+    let query = sql.query_of::<Postgres>(&[ARCHIVE, "$2", ARCHIVE_END]);
+    query.bind(now(at)).bind(seqs).execute(connection).await?;
     Ok(())
 }

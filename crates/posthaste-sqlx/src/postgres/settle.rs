@@ -57,7 +57,8 @@ pub(super) const GENERAL: &str = concat!(
     r#" THEN coalesce($2, statement_timestamp()) ELSE o.done_at END,
   lost_leases = CASE WHEN v.verdict = 'done' OR "#,
     dies!(),
-    r#" THEN o.lost_leases ELSE 0 END,
+    r#" THEN o.lost_leases
+    WHEN v.verdict = 'unreachable' THEN o.lost_leases - (o.lost_leases > 10)::int ELSE 0 END,
   available_at = CASE
     WHEN v.verdict = 'failed' THEN coalesce($2, statement_timestamp())
       + coalesce(($3::interval[])[least(v.first_delay + greatest(o.attempts, 0)::int8, v.last_delay)::int4], interval '0')
@@ -174,7 +175,7 @@ impl PgStore {
         match settle.on_done {
             OnDone::Keep => {}
             OnDone::Delete => purge::delete(self.sql(), connection, &done).await?,
-            OnDone::Archive => purge::archive(self.sql(), connection, &done).await?,
+            OnDone::Archive => purge::archive(self.sql(), connection, settle.now, &done).await?,
         }
         Ok(changed)
     }

@@ -175,7 +175,7 @@ pub(crate) async fn foreign_row_that_was_put_off_for_too_long_is_failed() {
     let again = claim(&store, 1).await;
     assert_eq!(ids_of(&again), [uuid(0)]);
     assert_eq!(settle(&store, &again, put_off(Duration::ZERO)).await, [Settled::Dead { attempts: 0 }]);
-    assert_eq!(order(&db, 0).await, "FAILED too busy -");
+    assert_eq!(order(&db, 0).await, "FAILED too busy unsent");
     store.close().await;
     db.close().await;
 }

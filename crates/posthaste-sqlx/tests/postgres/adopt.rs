@@ -223,7 +223,7 @@ async fn printed_adoption_does_the_same() {
     let answer = psql().arg("-c").arg(printed).stdout(Stdio::null()).output().expect("psql is there");
     assert!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stderr));
     assert_eq!(by_hand.columns().await, by_call.columns().await);
-    let rows = "SELECT md5(string_agg(o::text, E'\\n' ORDER BY seq)) FROM outbox_event AS o";
+    let rows = "SELECT md5(string_agg((to_jsonb(o) - 'inserted_at')::text, E'\\n' ORDER BY seq)) FROM outbox_event AS o";
     assert_eq!(by_hand.text(rows).await, by_call.text(rows).await);
     let state = by_hand.builder().migrations().check().await.unwrap();
     assert_eq!(state, SchemaState::Current { version: 1 });
