@@ -53,9 +53,9 @@ local function attempts_of(row)
   return math.max(tonumber(row.attempts) or 0, 0)
 end
 
--- The row stays pending, due after the delay. Its owner lived to say so, so that no lease counts as lost.
-local function put_back(id, row, delay)
-  row.lost = '0'
+-- The row stays pending, due after the delay.
+local function put_back(id, row, delay, lost)
+  row.lost = int(lost)
   let_go(out, id, row, now + tonumber(delay))
 end
 
@@ -77,7 +77,7 @@ function verdicts.failed(id, row, text, number, list)
     return 'dead ' .. row.attempts
   end
   local delay = pick(list, attempts)
-  put_back(id, row, delay)
+  put_back(id, row, delay, 0)
   row.status, row.error, row.put_off = '2', text, ''
   out.state(id, state_text(row))
   return 'retry ' .. row.attempts .. ' ' .. delay
@@ -85,7 +85,7 @@ end
 
 -- number: the delay.
 function verdicts.deferred(id, row, _, number)
-  put_back(id, row, number)
+  put_back(id, row, number, 0)
   row.status, row.deferrals, row.put_off = '0', more(row.deferrals), ''
   out.state(id, state_text(row))
   return 'wait ' .. number
@@ -102,7 +102,9 @@ end
 function verdicts.unreachable(id, row, text, number, list, limit)
   local since = limit ~= '' and (tonumber(row.put_off) or now)
   if since and now - since >= tonumber(limit) then return verdicts.dead(id, row, text) end
-  put_back(id, row, number)
+  -- It was not delivered: only a start that was counted for a suspect is taken back.
+  local lost = tonumber(row.lost) or 0
+  put_back(id, row, number, lost > 10 and lost - 1 or lost)
   row.error, row.parked, row.put_off = text, list, since and int(since) or ''
   if list ~= '' then out.park(id, row) end
   out.state(id, state_text(row))

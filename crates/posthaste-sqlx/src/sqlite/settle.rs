@@ -55,7 +55,8 @@ pub(super) const GENERAL: &str = concat!(
     r#" THEN ?3 ELSE o.done_at END,
   lost_leases = CASE WHEN v.verdict = 'done' OR "#,
     dies!(),
-    r#" THEN o.lost_leases ELSE 0 END,
+    r#" THEN o.lost_leases
+    WHEN v.verdict = 'unreachable' THEN o.lost_leases - (o.lost_leases > 10) ELSE 0 END,
   parked = CASE WHEN "#,
     dies!(),
     r#" THEN NULL WHEN v.verdict = 'unreachable' THEN v.park END,
