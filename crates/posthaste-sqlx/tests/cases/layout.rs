@@ -12,7 +12,7 @@ use posthaste::store::{
     Settle, Settled, Settlement, Store as _, Unpark, Verdict,
 };
 use posthaste::{
-    Admin as _, Delivery, EventId, Outbox, Outcome, Recorder, RetryPolicy, Route, Routes, Status,
+    Admin as _, Delivery, EventId, Outbox, Outcome, Recorder, RetryPolicy, Route, Routes, Status, StoreError,
 };
 use posthaste_sqlx::OpenError;
 use posthaste_sqlx::layout::{Field, Layout, LayoutStore, State};
@@ -560,16 +560,14 @@ pub(crate) async fn operators_see_and_change_rows() {
     assert_eq!(store.discard(&Filter::status(Status::Done), 9, "ann").await.unwrap(), 0);
     assert_eq!(db.int("SELECT count(*) FROM outbox").await, 6);
     let findings = store.diagnose(&Tolerance::default()).await.unwrap();
-    let codes: Vec<&str> = findings.iter().map(|finding| finding.code).collect();
-    assert_eq!(codes, ["late", "dead-events", "layout-limits"]);
+    assert!(findings.iter().map(|finding| finding.code).eq(["late", "dead-events", "layout-limits"]));
     store.close().await;
     db.close().await;
 }
 
 pub(crate) async fn what_the_table_has_no_place_for_is_refused() {
     let (db, store) = orders().await;
-    let refused =
-        |error: posthaste::StoreError| assert!(matches!(error, posthaste::StoreError::Unsupported { .. }));
+    let refused = |error: StoreError| assert!(matches!(error, StoreError::Unsupported { .. }));
     refused(store.pause("mail", "ann").await.unwrap_err());
     refused(store.resume("mail", "ann").await.unwrap_err());
     refused(store.audit(&PageRequest::first(1)).await.unwrap_err());

@@ -19,6 +19,7 @@ macro_rules! node_tests {
             (flavor = "multi_thread", worker_threads = 2),
             four_nodes_deliver_each_event_exactly_once,
             node_killed_twenty_times_loses_and_invents_nothing_and_repeats_only_what_was_under_way,
+            event_that_aborts_its_process_dies_and_none_that_was_held_beside_it,
             node_stopped_past_its_lease_changes_nothing_that_another_holds,
             node_stopped_under_load_is_replaced_and_only_what_it_had_begun_is_repeated,
             old_node_leaves_a_type_that_only_the_new_one_knows_to_it,
@@ -180,6 +181,31 @@ async fn write(db: &Db, event_type: &str, ids: impl IntoIterator<Item = String>)
     let events = ids.into_iter().map(|id| typed_event(event_type, &id)).collect();
     tx.write_all(events).await.expect("written");
     tx.commit().await.expect("committed");
+}
+
+/// An abort in a C library, an end for want of memory: the process is gone as soon as the delivery begins, again
+/// and again, with everything that it held.
+pub(crate) async fn event_that_aborts_its_process_dies_and_none_that_was_held_beside_it() {
+    let _alone = alone().await;
+    let db = Db::new().await;
+    let lease = Duration::from_millis(300);
+    let sink = Sink::Takes(Duration::from_millis(5));
+    let config = Config { lease, poll: Duration::from_millis(50), sink, ..Config::new(&db) };
+    write(&db, "Made", (0..100).map(|n| format!("before{n}"))).await;
+    write(&db, "Aborting", ["poison".to_owned()]).await;
+    write(&db, "Made", (0..100).map(|n| format!("behind{n}"))).await;
+    let waiting = async || db.int("SELECT count(*) FROM outbox_event WHERE status IN (0, 2)").await;
+    let mut deaths = 0;
+    while waiting().await > 0 {
+        let mut node = Node::start(&config).await;
+        until("it ends, or nothing waits", async || node.has_ended() || waiting().await == 0).await;
+        deaths += usize::from(node.has_ended());
+    }
+    println!("{deaths} processes died");
+    assert_eq!(ids_where(&db, "status = 3").await, BTreeSet::from(["poison".to_owned()]));
+    assert_eq!(ids_where(&db, "status = 1").await.len(), 200);
+    assert_eq!(deaths, 20);
+    db.close().await;
 }
 
 // T-STOP, F20

@@ -126,6 +126,11 @@ impl Node {
         node
     }
 
+    /// Whether its process is gone.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("a child of ours").is_some()
+    }
+
     pub fn tell(&mut self, line: &str) {
         let stdin = self.stdin.as_mut().expect("not stopped yet");
         writeln!(stdin, "{line}").expect("it listens");

@@ -118,6 +118,7 @@ impl Saying {
         }
         match delivery.event_type() {
             "Failing" => Outcome::retry("it fails here"),
+            "Aborting" => std::process::abort(),
             _ => Outcome::Done,
         }
     }

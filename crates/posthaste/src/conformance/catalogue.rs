@@ -112,10 +112,14 @@ macro_rules! store_conformance {
                 thousand_outcomes_in_one_call
                 settling_nothing_answers_nothing
                 concurrent_settlements_count_once
-                position_given_twice_settles_the_row_that_is_meant
-                id_written_twice_settles_the_row_that_is_meant
                 settled_row_that_stays_pending_has_lost_no_lease
                 row_that_reached_nobody_keeps_its_lost_leases
+            }
+            identity {
+                position_given_twice_settles_the_row_that_is_meant
+                id_written_twice_settles_the_row_that_is_meant
+            }
+            put_off {
                 putting_off_ends_after_its_time
                 time_of_putting_off_survives_claims_parks_and_releases
                 any_other_outcome_ends_putting_off

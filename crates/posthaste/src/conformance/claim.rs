@@ -293,7 +293,7 @@ async fn of_sizes(k: &Kit<'_>, sizes: &[usize]) -> Vec<EventId> {
     for size in sizes {
         // One shard where a store has several: each may answer its first row whatever its size.
         let event = Event::builder("Tested").aggregate("Load", "one");
-        let event = event.json_text(&format!("\"{}\"", "x".repeat(size - 2))).build().expect("a good event");
+        let event = event.json_text(format!("\"{}\"", "x".repeat(size - 2))).build().expect("a good event");
         written.push(event.id().clone());
         k.insert(&[row(event)]).await;
     }

@@ -15,7 +15,7 @@ use crate::event::EventId;
 use crate::row::Status;
 use crate::store::{Backoff, Lease, LeaseToken, OnDone, SUSPECT_AFTER, Settle, Settled, Settlement, Verdict};
 
-fn every_verdict() -> [Verdict; 5] {
+pub(super) fn every_verdict() -> [Verdict; 5] {
     [Verdict::Done, failed(10, &[5]), deferred(SECOND), died("no"), unreachable(SECOND, Some("mail"))]
 }
 
@@ -500,56 +500,6 @@ pub async fn concurrent_settlements_count_once(h: &dyn Harness) {
     assert_eq!((counted, k.row(&lease.id).await.attempts), (1, 1));
 }
 
-/// Every verdict, and every end of a delivered row, names its row by id and position together.
-pub async fn position_given_twice_settles_the_row_that_is_meant(h: &dyn Harness) {
-    let k = Kit::new(h);
-    for on_done in ends(h) {
-        for verdict in every_verdict() {
-            let lost = k.held(1).await.remove(0);
-            if k.lacks(h.give_again(lost.seq).await, "number that is given twice") {
-                return;
-            }
-            let other = k.held(1).await.remove(0);
-            assert_eq!(other.seq, lost.seq, "the number is given again");
-            // Whoever writes back may hold the newcomer too: one claim, one token.
-            let lost = Lease { token: other.token, ..lost };
-            let t = k.now().await;
-            let settlement = outcome(&lost, verdict.clone());
-            assert_eq!(k.settle_all(Some(t), &[settlement], on_done).await, [Settled::Stale], "{verdict:?}");
-            let row = k.row(&other.id).await;
-            assert_eq!((row.status, row.attempts, row.deferrals), (Status::New, 0, 0), "{verdict:?}");
-            assert_eq!((row.parked, row.last_error), (None, None), "{verdict:?}");
-            assert!(k.renew(t, std::slice::from_ref(&lost)).await.is_empty());
-            assert_eq!(k.release(t, std::slice::from_ref(&lost)).await, 0);
-            assert_eq!(k.park(t, std::slice::from_ref(&lost), "mail").await, 0);
-            assert_eq!(k.settle(t, &other, Verdict::Done).await, Settled::Done, "its owner still holds it");
-        }
-    }
-}
-
-pub async fn id_written_twice_settles_the_row_that_is_meant(h: &dyn Harness) {
-    let k = Kit::new(h);
-    for on_done in ends(h) {
-        let event = plain();
-        let gone = k.hold(vec![event.clone()]).await.remove(0);
-        let settled = k.settle_all(None, &[outcome(&gone, Verdict::Done)], OnDone::Delete).await;
-        assert_eq!(settled, [Settled::Done]);
-        k.hold(vec![event.clone()]).await;
-        // The answer to the first settlement was lost, so it is sent again.
-        let again = k.settle_all(None, &[outcome(&gone, Verdict::Done)], on_done).await;
-        assert_eq!(again, [Settled::Stale], "{on_done:?}");
-        assert_eq!(k.row(event.id()).await.status, Status::New, "{on_done:?}");
-    }
-}
-
-fn ends(h: &dyn Harness) -> Vec<OnDone> {
-    let mut ends = vec![OnDone::Keep, OnDone::Delete];
-    if h.capabilities().archive {
-        ends.push(OnDone::Archive);
-    }
-    ends
-}
-
 /// Its owner lived to tell: whatever killed the others was not this event.
 pub async fn settled_row_that_stays_pending_has_lost_no_lease(h: &dyn Harness) {
     let k = Kit::new(h);
@@ -588,56 +538,4 @@ pub async fn row_that_reached_nobody_keeps_its_lost_leases(h: &dyn Harness) {
     assert_eq!(k.row(&id).await.lost_leases, SUSPECT_AFTER + 1);
     k.settle(t, &lease, unreachable(SECOND, None)).await;
     assert_eq!(k.row(&id).await.lost_leases, SUSPECT_AFTER);
-}
-
-pub async fn putting_off_ends_after_its_time(h: &dyn Harness) {
-    let k = Kit::new(h);
-    let id = k.one().await;
-    let t = k.now().await;
-    for at in [t, t + 30 * MINUTE, t + HOUR - SECOND] {
-        let lease = k.take(at).await;
-        assert_eq!(k.settle(at, &lease, put_off(HOUR)).await, Settled::Waiting { delay: SECOND });
-        let row = k.row(&id).await;
-        assert_eq!((row.status, row.attempts), (Status::New, 0));
-        assert_eq!(row.last_error.as_deref(), Some("too busy"));
-    }
-    let lease = k.take(t + HOUR).await;
-    assert_eq!(k.settle(t + HOUR, &lease, put_off(HOUR)).await, Settled::Dead { attempts: 0 });
-    let row = k.row(&id).await;
-    assert_eq!((row.status, row.done_at, row.locked_by), (Status::Dead, Some(t + HOUR), None));
-    assert_eq!(row.last_error.as_deref(), Some("too busy"));
-}
-
-pub async fn time_of_putting_off_survives_claims_parks_and_releases(h: &dyn Harness) {
-    let k = Kit::new(h);
-    k.one().await;
-    let t = k.now().await;
-    let lease = k.take(t).await;
-    k.settle(t, &lease, put_off(HOUR)).await;
-    let lease = k.take(t + MINUTE).await;
-    k.release(t + MINUTE, &[lease]).await;
-    let lease = k.take(t + MINUTE).await;
-    k.park(t + MINUTE, &[lease], "mail").await;
-    k.unpark(t + MINUTE, "mail", 1).await;
-    let lease = k.take(t + HOUR).await;
-    assert_eq!(k.settle(t + HOUR, &lease, put_off(HOUR)).await, Settled::Dead { attempts: 0 });
-}
-
-pub async fn any_other_outcome_ends_putting_off(h: &dyn Harness) {
-    let k = Kit::new(h);
-    k.one().await;
-    let mut t = k.now().await;
-    for verdict in [failed(10, &[1]), deferred(SECOND), unreachable(SECOND, None)] {
-        let lease = k.take(t).await;
-        assert_ne!(k.settle(t, &lease, put_off(HOUR)).await, Settled::Stale);
-        let lease = k.take(t + MINUTE).await;
-        k.settle(t + MINUTE, &lease, verdict.clone()).await;
-        t = t + HOUR;
-        let lease = k.take(t).await;
-        let settled = k.settle(t, &lease, put_off(HOUR)).await;
-        assert_eq!(settled, Settled::Waiting { delay: SECOND }, "{verdict:?}");
-        let lease = k.take(t + MINUTE).await;
-        k.settle(t + MINUTE, &lease, verdict).await;
-        t = t + 2 * MINUTE;
-    }
 }

@@ -186,7 +186,7 @@ fn fitting(table: &Table, max_bytes: usize, seqs: &[i64]) -> usize {
 }
 
 fn parked(table: &Table) -> BTreeSet<String> {
-    table.index.parked.keys().take(Claimed::MAX_PARKED_NAMES).map(|route| route.to_string()).collect()
+    table.index.parked.keys().take(Claimed::MAX_PARKED_NAMES).map(ToString::to_string).collect()
 }
 
 enum Taken {

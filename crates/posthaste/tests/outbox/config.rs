@@ -424,29 +424,6 @@ fn names_have_bounds() {
     bounds("metrics.prefix", prefix, &["a", "shop.out_box2"], &bad);
 }
 
-/// Nothing polls and nothing queues where nothing is delivered: a file that says otherwise is mistaken.
-#[test]
-fn writer_only_refuses_what_only_an_engine_needs() {
-    let poller = PollerConfig { batch: 7, ..PollerConfig::default() };
-    let queue = QueueConfig { hot: 7, ..QueueConfig::default() };
-    assert_eq!(wrong(&Config { poller, queue, ..plain(Mode::WriterOnly) }), ["poller", "queue"]);
-    let config = plain(Mode::WriterOnly);
-    let builder = Outbox::from_config(MemoryStore::new(), config, Routes::new());
-    let error = builder
-        .interceptor(posthaste::interceptor::before(|_| Ok(())))
-        .build()
-        .expect_err("nothing is dispatched");
-    assert!(error.to_string().contains("leave out interceptors"), "{error}");
-}
-
-#[test]
-fn routes_whose_names_could_be_taken_for_each_other_have_different_names() {
-    let one = Route::event("c").aggregate("a:b").deliver_to(Recorder::new());
-    let other = Route::event("b:c").aggregate("a").deliver_to(Recorder::new());
-    let routes = Routes::new().add(one).add(other);
-    assert!(Outbox::single_node(MemoryStore::new(), routes).build().is_ok());
-}
-
 #[test]
 fn destination_of_a_fan_out_has_a_name_of_1_to_64_characters() {
     let built = |name: &str| {

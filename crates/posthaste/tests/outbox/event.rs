@@ -325,18 +325,6 @@ fn available_at_must_not_lie_before_occurred_at() {
     assert_eq!((later.is_delayed(), later.delay()), (true, None), "its time came long ago");
 }
 
-/// An import brings events of the past: when they are due does not depend on when they happened.
-#[test]
-fn delay_counts_from_the_clock_at_the_write_and_not_from_the_time_it_happened() {
-    let day = secs(24 * 3600);
-    let tomorrow = SystemTime::now() + day;
-    let import = made().occurred_at(SystemTime::now() - 3 * day).available_at(tomorrow).build();
-    let delay = import.expect("good").delay().expect("held back");
-    assert!(delay <= day && delay > day - secs(60), "{delay:?}");
-    let over = made().occurred_at(SystemTime::now() - 3 * day).available_at(SystemTime::now() - day);
-    assert_eq!(over.build().expect("good").delay(), None);
-}
-
 // S3-43: what counts is the time the event occurred, not the time it is built.
 #[test]
 fn available_at_is_measured_against_a_default_occurred_at_too() {

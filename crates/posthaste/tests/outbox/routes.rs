@@ -481,3 +481,11 @@ async fn backlog_of_one_of_two_routes_drains_without_waiting_for_the_poll_interv
         outbox.shutdown().await;
     }
 }
+
+#[test]
+fn routes_whose_names_could_be_taken_for_each_other_have_different_names() {
+    let one = Route::event("c").aggregate("a:b").deliver_to(Recorder::new());
+    let other = Route::event("b:c").aggregate("a").deliver_to(Recorder::new());
+    let routes = Routes::new().add(one).add(other);
+    assert!(Outbox::single_node(MemoryStore::new(), routes).build().is_ok());
+}

@@ -1,0 +1,60 @@
+//! Putting off: what is not the event's fault spends no attempt, and time may end it.
+
+#![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
+
+use super::Harness;
+use super::kit::{HOUR, Kit, MINUTE, SECOND, deferred, failed, put_off, unreachable};
+use crate::row::Status;
+use crate::store::Settled;
+
+pub async fn putting_off_ends_after_its_time(h: &dyn Harness) {
+    let k = Kit::new(h);
+    let id = k.one().await;
+    let t = k.now().await;
+    for at in [t, t + 30 * MINUTE, t + HOUR - SECOND] {
+        let lease = k.take(at).await;
+        assert_eq!(k.settle(at, &lease, put_off(HOUR)).await, Settled::Waiting { delay: SECOND });
+        let row = k.row(&id).await;
+        assert_eq!((row.status, row.attempts), (Status::New, 0));
+        assert_eq!(row.last_error.as_deref(), Some("too busy"));
+    }
+    let lease = k.take(t + HOUR).await;
+    assert_eq!(k.settle(t + HOUR, &lease, put_off(HOUR)).await, Settled::Dead { attempts: 0 });
+    let row = k.row(&id).await;
+    assert_eq!((row.status, row.done_at, row.locked_by), (Status::Dead, Some(t + HOUR), None));
+    assert_eq!(row.last_error.as_deref(), Some("too busy"));
+}
+
+pub async fn time_of_putting_off_survives_claims_parks_and_releases(h: &dyn Harness) {
+    let k = Kit::new(h);
+    k.one().await;
+    let t = k.now().await;
+    let lease = k.take(t).await;
+    k.settle(t, &lease, put_off(HOUR)).await;
+    let lease = k.take(t + MINUTE).await;
+    k.release(t + MINUTE, &[lease]).await;
+    let lease = k.take(t + MINUTE).await;
+    k.park(t + MINUTE, &[lease], "mail").await;
+    k.unpark(t + MINUTE, "mail", 1).await;
+    let lease = k.take(t + HOUR).await;
+    assert_eq!(k.settle(t + HOUR, &lease, put_off(HOUR)).await, Settled::Dead { attempts: 0 });
+}
+
+pub async fn any_other_outcome_ends_putting_off(h: &dyn Harness) {
+    let k = Kit::new(h);
+    k.one().await;
+    let mut t = k.now().await;
+    for verdict in [failed(10, &[1]), deferred(SECOND), unreachable(SECOND, None)] {
+        let lease = k.take(t).await;
+        assert_ne!(k.settle(t, &lease, put_off(HOUR)).await, Settled::Stale);
+        let lease = k.take(t + MINUTE).await;
+        k.settle(t + MINUTE, &lease, verdict.clone()).await;
+        t = t + HOUR;
+        let lease = k.take(t).await;
+        let settled = k.settle(t, &lease, put_off(HOUR)).await;
+        assert_eq!(settled, Settled::Waiting { delay: SECOND }, "{verdict:?}");
+        let lease = k.take(t + MINUTE).await;
+        k.settle(t + MINUTE, &lease, verdict).await;
+        t = t + 2 * MINUTE;
+    }
+}
