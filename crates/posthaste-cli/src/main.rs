@@ -38,11 +38,6 @@ use clap::Parser;
 use args::{Cli, Command};
 use posthaste_sqlx::layout::AUDIT;
 
-/// The relay holds large events for a moment. glibc would keep their memory, for each thread that had one.
-#[cfg(feature = "relay")]
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

@@ -187,7 +187,7 @@ impl<M: Retries> Builder<M> {
         self.change(|config| config.retry = Some(retry))
     }
 
-    /// The bounds of the queues. Default: 1000 hot and 1000 cold events, 32 MiB together.
+    /// The bounds of the queues. Default: 1000 hot and 1000 cold events, 16 MiB together.
     pub fn queue(self, queue: QueueConfig) -> Self {
         self.change(|config| config.queue = queue)
     }

@@ -103,7 +103,7 @@ pub struct QueueConfig {
     pub hot: usize,
     /// The most events waiting that were claimed. Default: 1000.
     pub cold: usize,
-    /// The most bytes in both queues and in deliveries together; one event may exceed it. Default: 32 MiB.
+    /// The most bytes in both queues and in deliveries together; one event may exceed it. Default: 16 MiB.
     pub bytes: usize,
     /// Which queue comes first. Default: [`Fairness::Weighted`].
     pub fairness: Fairness,
@@ -281,7 +281,7 @@ impl Default for Config {
 
 impl Default for QueueConfig {
     fn default() -> Self {
-        Self { hot: 1000, cold: 1000, bytes: 32 * 1024 * 1024, fairness: Fairness::default() }
+        Self { hot: 1000, cold: 1000, bytes: 16 * 1024 * 1024, fairness: Fairness::default() }
     }
 }
 

@@ -50,7 +50,7 @@ fn every_default_is_the_documented_one() {
     assert_eq!((config.name.as_str(), config.mode), ("outbox", Mode::SingleNode));
     assert_eq!((config.workers, config.retry, config.lease), (None, None, None), "left to the mode");
     assert_eq!((config.queue.hot, config.queue.cold), (1000, 1000));
-    assert_eq!((config.queue.bytes, config.queue.fairness), (33_554_432, Fairness::Weighted));
+    assert_eq!((config.queue.bytes, config.queue.fairness), (16_777_216, Fairness::Weighted));
     assert_eq!((config.poller.interval, config.poller.busy_interval), (secs(5), None));
     assert_eq!((config.poller.batch, config.poller.skip_recent), (50, Duration::ZERO));
     assert_eq!((config.purge.on_done, config.purge.age), (OnDone::Keep, None));
