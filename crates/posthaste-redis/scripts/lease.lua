@@ -26,7 +26,7 @@ for i, id in ipairs(ids) do
     else
       let_go(out, id, row, now + wait)
       if what == 'park' then
-        row.parked = route
+        row.parked, row.put_off = route, ''
         out.park(id, row)
       end
       out.state(id, state_text(row))

@@ -12,6 +12,7 @@ local out, count, stale = batch(), 0, {}
 for i, id in ipairs(ids) do
   local row = states[i] and read_state(states[i])
   if row and row.parked == route and not ends(row.status) then
+    row.put_off = ''
     let_go(out, id, row, now)
     out.state(id, state_text(row))
     count = count + 1

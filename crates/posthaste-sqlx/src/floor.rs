@@ -41,6 +41,10 @@ const LONGEST: Duration = Duration::from_secs(30);
 const FIRST_SLICE: Duration = Duration::from_secs(60);
 const LAST_SLICE: Duration = Duration::from_secs(365 * 24 * 3600);
 
+/// No slice is shorter. One of this length that is lost too is stepped over until the next round: what is smaller
+/// reads next to nothing, and slices of nothing would be repeated for ever.
+const SHORTEST_SLICE: Duration = Duration::from_secs(1);
+
 /// A slice that takes less is followed by a larger one, a slice that takes more by a smaller one.
 const QUICK: Duration = Duration::from_millis(100);
 const SLOW: Duration = Duration::from_secs(1);
@@ -185,7 +189,12 @@ impl Sweep {
     fn smaller(self, now: Timestamp) -> Self {
         match self {
             Self::Whole => Self::Slice { top: now, span: FIRST_SLICE, spent: Duration::ZERO },
-            Self::Slice { top, span, spent } => Self::Slice { top, span: span.min(LAST_SLICE) / 4, spent },
+            Self::Slice { top, span, spent } if span <= SHORTEST_SLICE => {
+                Self::Slice { top: top - span, span: FIRST_SLICE, spent: spent + LONGEST }
+            }
+            Self::Slice { top, span, spent } => {
+                Self::Slice { top, span: (span.min(LAST_SLICE) / 4).max(SHORTEST_SLICE), spent }
+            }
         }
     }
 
@@ -198,7 +207,7 @@ impl Sweep {
         }
         let next = match took {
             took if took < QUICK => span * 4,
-            took if took > SLOW => span / 4,
+            took if took > SLOW => (span / 4).max(SHORTEST_SLICE),
             _ => span,
         };
         Self::Slice { top: top - span, span: next, spent }
@@ -238,6 +247,23 @@ mod tests {
         assert_eq!(stretch.from, place(5));
         floor.end(&stretch, place(7), true, SLOW);
         assert_eq!(floor.begin(NOW).from, place(7));
+    }
+
+    /// However many sweeps in a row fail, a whole round comes to its end as soon as they work again.
+    #[test]
+    fn sweeps_that_failed_for_long_reach_the_bottom_again() {
+        let floor = Floor::new();
+        for _ in 0..40 {
+            floor.lock().next_sweep = Instant::now();
+            floor.begin(NOW);
+        }
+        let reaches_the_bottom = (0..60).any(|_| {
+            floor.lock().next_sweep = Instant::now();
+            let stretch = floor.begin(NOW);
+            floor.end(&stretch, place(5), false, FAST);
+            stretch.from == Place::BOTTOM
+        });
+        assert!(reaches_the_bottom);
     }
 
     #[test]

@@ -371,7 +371,9 @@ pub enum Verdict {
         park: Option<String>,
         /// If it has been put off in this way for so long, the row is DEAD instead. The time
         /// counts, by the store's clock, from the first such settlement that no other verdict
-        /// followed; releases, parks and claims do not interrupt it. None: it may go on for ever.
+        /// followed; releases and claims do not interrupt it. [`park`](Store::park) and
+        /// [`unpark`](Store::unpark) end it: while a route is closed nobody tries, and when it opens
+        /// everything begins anew. None: it may go on for ever.
         give_up_after: Option<Duration>,
     },
 }

@@ -28,7 +28,7 @@ const PER_PEER: usize = 64;
 const PROBES: usize = 32;
 
 /// Of them from one address.
-const PROBES_PER_PEER: usize = 8;
+const PROBES_PER_PEER: usize = 2;
 
 /// A probe is one short request. A connection in a probe's place that sends none for so long is closed.
 const PROBE_IDLE: Duration = Duration::from_secs(2);

@@ -162,7 +162,7 @@ impl Kept {
         let mut rows: Vec<&mut Row> = self.rows.values_mut().filter(waits).collect();
         rows.sort_by_key(|row| row.order);
         rows.truncate(limit);
-        rows.iter_mut().for_each(|row| (row.due, row.parked) = (now, None));
+        rows.iter_mut().for_each(|row| (row.due, row.parked, row.put_off_since) = (now, None, None));
         rows.len() as u64
     }
 
@@ -196,7 +196,10 @@ impl Kept {
     /// Keys stay, because what was delivered has yet to be written down.
     pub(super) fn forget_leases(&mut self, now: Instant) {
         for row in self.rows.values_mut() {
-            (row.token, row.due) = (None, row.due.min(now));
+            // What waits for its time still does: only what was on lease is due.
+            if row.token.take().is_some() {
+                row.due = row.due.min(now);
+            }
         }
     }
 
@@ -322,6 +325,16 @@ mod tests {
         kept.put_off(&lease("a", 7), now, Some("mail"));
         kept.lease(key("a"), 8.into(), now + SECOND);
         assert_eq!(kept.unpark("mail", 9, now), 0);
+    }
+
+    /// On a line that breaks often, attempts would be spent one after the other.
+    #[test]
+    fn lost_lock_makes_nothing_due_that_waits_for_its_time() {
+        let now = Instant::now();
+        let mut kept = three(now);
+        assert!(kept.put_off(&lease("a", 7), now + 9 * SECOND, None));
+        kept.forget_leases(now);
+        assert_eq!(ids(&kept.free(vec![key("a"), key("b")], 9, now)), ["b"]);
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub(super) const RELEASE: &str = concat!(
 pub(super) const PARK: &str = concat!(
     "UPDATE `{table}` SET available_at = ",
     clock!(),
-    " + INTERVAL ? MICROSECOND, parked = ?, locked_by = NULL, locked_at = NULL, lease_token = 0
+    " + INTERVAL ? MICROSECOND, parked = ?, put_off_since = NULL, locked_by = NULL, locked_at = NULL, lease_token = 0
 WHERE seq IN ({keys})"
 );
 
@@ -51,8 +51,11 @@ WHERE seq IN ({keys})"
 pub(super) const PARKED: &str = "SELECT seq FROM `{table}` FORCE INDEX (`{table}_parked`)
 WHERE parked = ? AND status IN (0, 2) ORDER BY seq LIMIT ? FOR UPDATE SKIP LOCKED";
 
-pub(super) const UNPARK: &str =
-    concat!("UPDATE `{table}` SET available_at = ", clock!(), ", parked = NULL WHERE seq IN ({keys})");
+pub(super) const UNPARK: &str = concat!(
+    "UPDATE `{table}` SET available_at = ",
+    clock!(),
+    ", parked = NULL, put_off_since = NULL WHERE seq IN ({keys})"
+);
 
 impl MySqlStore {
     pub(super) async fn renew_leases(&self, renew: &Renew<'_>) -> Result<Vec<Lease>, StoreError> {

@@ -5,7 +5,7 @@
 use super::Harness;
 use super::kit::{HOUR, Kit, MINUTE, SECOND, deferred, failed, put_off, unreachable};
 use crate::row::Status;
-use crate::store::Settled;
+use crate::store::{Settled, Verdict};
 
 pub async fn putting_off_ends_after_its_time(h: &dyn Harness) {
     let k = Kit::new(h);
@@ -25,7 +25,7 @@ pub async fn putting_off_ends_after_its_time(h: &dyn Harness) {
     assert_eq!(row.last_error.as_deref(), Some("too busy"));
 }
 
-pub async fn time_of_putting_off_survives_claims_parks_and_releases(h: &dyn Harness) {
+pub async fn time_of_putting_off_survives_claims_and_releases(h: &dyn Harness) {
     let k = Kit::new(h);
     k.one().await;
     let t = k.now().await;
@@ -33,11 +33,33 @@ pub async fn time_of_putting_off_survives_claims_parks_and_releases(h: &dyn Harn
     k.settle(t, &lease, put_off(HOUR)).await;
     let lease = k.take(t + MINUTE).await;
     k.release(t + MINUTE, &[lease]).await;
-    let lease = k.take(t + MINUTE).await;
-    k.park(t + MINUTE, &[lease], "mail").await;
-    k.unpark(t + MINUTE, "mail", 1).await;
     let lease = k.take(t + HOUR).await;
     assert_eq!(k.settle(t + HOUR, &lease, put_off(HOUR)).await, Settled::Dead { attempts: 0 });
+}
+
+/// A route that an operator has paused over the weekend is not a destination that was busy all the time.
+pub async fn closed_route_ends_the_time_of_putting_off(h: &dyn Harness) {
+    let k = Kit::new(h);
+    let t = k.now().await;
+    for is_parked_by_settlement in [true, false] {
+        let lease = k.held(1).await.remove(0);
+        if is_parked_by_settlement {
+            let busy = put_off(HOUR);
+            let Verdict::Unreachable { error, delay, give_up_after, .. } = busy else { unreachable!() };
+            let park = Some("mail".to_owned());
+            k.settle(t, &lease, Verdict::Unreachable { error, delay, park, give_up_after }).await;
+        } else {
+            k.settle(t, &lease, put_off(HOUR)).await;
+            let lease = k.take(t + MINUTE).await;
+            assert_eq!(k.park(t + MINUTE, &[lease], "mail").await, 1);
+        }
+        assert_eq!(k.unpark(t + 2 * HOUR, "mail", 1).await, 1);
+        let lease = k.take(t + 2 * HOUR).await;
+        let settled = k.settle(t + 2 * HOUR, &lease, put_off(HOUR)).await;
+        assert_eq!(settled, Settled::Waiting { delay: SECOND }, "{is_parked_by_settlement}");
+        let lease = k.take(t + 2 * HOUR + MINUTE).await;
+        assert_eq!(k.settle(t + 2 * HOUR + MINUTE, &lease, Verdict::Done).await, Settled::Done);
+    }
 }
 
 pub async fn any_other_outcome_ends_putting_off(h: &dyn Harness) {

@@ -138,8 +138,12 @@ impl Breaker {
     /// The destination has more than it can take and wants to be left alone for `pause`. One event alone
     /// does not close the route, as one of many queues may be full; and none spends an attempt.
     pub(crate) fn busy(&mut self, id: &EventId, failed: Failed, pause: Duration, now: Instant) -> Advice {
-        let counts = self.count(id);
-        let advice = self.advise(id, failed, now, counts);
+        // A try, but none that speaks against the event: an outage that follows must not find it guilty.
+        let (times, tries) = self.count(id);
+        if let Some(suspect) = self.suspects.get_mut(id) {
+            suspect.times = 1;
+        }
+        let advice = self.advise(id, failed, now, (times, tries));
         if let Some(open) = &mut self.open {
             open.next_probe = open.next_probe.max(now + pause);
         }
@@ -267,6 +271,17 @@ mod tests {
         }
         breaker.delivered(&id(99));
         assert_eq!(breaker.unreachable(&poison, REFUSED, now), Advice::Spend);
+    }
+
+    #[test]
+    fn event_that_was_turned_away_again_and_again_spends_nothing_in_an_outage() {
+        let now = Instant::now();
+        let mut breaker = Breaker::default();
+        for n in 1..=2 * PATIENCE {
+            breaker.delivered(&id(n));
+            assert_ne!(breaker.busy(&id(777), SILENT, Duration::ZERO, now), Advice::Spend);
+        }
+        assert_ne!(breaker.unreachable(&id(777), REFUSED, now), Advice::Spend);
     }
 
     #[test]

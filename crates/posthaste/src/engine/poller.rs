@@ -20,6 +20,12 @@ const MOST_UNPARKED: usize = 512;
 /// other without end.
 const SHY: Duration = Duration::from_millis(500);
 
+/// Between two pages of rows that are parked under names of others.
+pub(super) const OTHERS_PAUSE: Duration = Duration::from_secs(1);
+
+/// A probe that is late by so much is looked for beside a backlog too.
+const PROBE_OVERDUE: Duration = Duration::from_secs(10);
+
 /// The most bytes of one claim, so that it comes in time over a slow line and while it is read not
 /// much more is in memory than the queues may hold.
 const MOST_CLAIMED_BYTES: usize = 16 * 1024 * 1024;
@@ -143,10 +149,13 @@ pub(crate) async fn poll(shared: &Shared) -> Result<Polled, StoreError> {
     let suspects = claimed.parked.contains(SUSPECTS);
     let placed = place(shared, claimed, asked_at + shared.settings.lease.duration).await;
     let mut unparked = unpark(shared).await?;
+    bring_back_others(shared).await?;
     if suspects && shared.queue.wants_suspect() {
         unparked += u64::from(unpark_one(shared, SUSPECTS).await?);
     }
-    let probing = !full_batch && find_probes(shared).await?;
+    // A backlog of other routes keeps nobody waiting for a probe for long.
+    let overdue = shared.next_probe().is_some_and(|at| at + PROBE_OVERDUE <= Instant::now());
+    let probing = (!full_batch || overdue) && find_probes(shared).await?;
     Ok(Polled {
         claimed: count,
         again: !placed.full && (full_batch || unparked > 0 || probing),
@@ -217,27 +226,25 @@ async fn unpark(shared: &Shared) -> Result<u64, StoreError> {
             asking.got_all();
         }
     }
-    Ok(total + bring_back_others(shared).await?)
+    Ok(total)
 }
 
 /// Brings back what is parked under names that are no route of this engine, each name once: the route may
-/// have been renamed, or the event may have a route now.
-async fn bring_back_others(shared: &Shared) -> Result<u64, StoreError> {
-    let mut total = 0;
-    while let Some(name) = shared.other_parked() {
-        let limit = few_sizes(shared.queue.cold_room().events.min(MOST_UNPARKED), MOST_UNPARKED);
-        if limit == 0 {
-            break;
-        }
-        let unpark = Unpark { route: &name, limit, now: None };
-        let rows = shared.call("unpark", shared.store.unpark(&unpark)).await?;
-        total += rows;
-        if rows == limit as u64 {
-            break;
-        }
+/// have been renamed, or the event may have a route now. A page a second: another engine that has the route and
+/// finds it closed may park them again.
+async fn bring_back_others(shared: &Shared) -> Result<(), StoreError> {
+    let limit = few_sizes(shared.queue.cold_room().events.min(MOST_UNPARKED), MOST_UNPARKED);
+    let Some(name) = shared.other_parked(Instant::now()).filter(|_| limit > 0) else { return Ok(()) };
+    let unpark = Unpark { route: &name, limit, now: None };
+    let rows = shared.call("unpark", shared.store.unpark(&unpark)).await?;
+    if rows < limit as u64 {
         shared.brought_back(name);
     }
-    Ok(total)
+    shared.due.add(Instant::now() + OTHERS_PAUSE);
+    if rows > 0 {
+        shared.poll_bell.ring();
+    }
+    Ok(())
 }
 
 /// The whole batch, or the next smaller power of two. Stores write limits into their statements, and

@@ -172,12 +172,14 @@ impl Queue {
         let mut inner = self.lock();
         let (source, limit) = (item.source(), self.limit(item.source()));
         let is_full = self.is_shut_or_heavy(&inner) || *inner.count(source) >= limit;
-        let share_is_full = inner.waiting[item.route].side(source).len() >= self.share(item.route, limit);
+        let share = (self.share(item.route, limit), self.share(item.route, self.limits.bytes));
+        let waiting = &mut inner.waiting[item.route];
+        let share_is_full = waiting.side(source).len() >= share.0 || waiting.bytes >= share.1;
         if is_full || share_is_full {
             return Err(Refused { item, share_is_full: !is_full });
         }
         *inner.count(source) += 1;
-        inner.bytes += item.weight();
+        inner.carry(item.route, item.weight());
         inner.arrivals += 1;
         item.arrival = inner.arrivals;
         inner.waiting[item.route].side(source).push_back(item);
@@ -193,7 +195,6 @@ impl Queue {
         if self.is_shut_or_heavy(&inner) || !inner.suspect.is_free(Instant::now()) {
             return Err(item);
         }
-        inner.bytes += item.weight();
         inner.suspect.put(item, not_before);
         drop(inner);
         // Whoever waits for work has to learn when it may begin.
@@ -241,7 +242,7 @@ impl Queue {
         let mut inner = self.lock();
         let was_heavy = inner.bytes >= self.limits.bytes;
         inner.running -= 1;
-        inner.bytes -= bytes;
+        inner.put_down(route, bytes);
         let waiting = &mut inner.waiting[route];
         waiting.running -= 1;
         let limited = waiting.running + 1 == waiting.concurrency;
@@ -271,13 +272,20 @@ impl Queue {
     /// How many more cold events of this route the queue takes.
     pub(crate) fn cold_room_of(&self, route: usize) -> usize {
         let room = self.cold_room().events;
-        let waiting = self.lock().waiting[route].cold.len();
-        room.min(self.share(route, self.limits.cold).saturating_sub(waiting))
+        let inner = self.lock();
+        let waiting = &inner.waiting[route];
+        if waiting.bytes >= self.share(route, self.limits.bytes) {
+            return 0;
+        }
+        room.min(self.share(route, self.limits.cold).saturating_sub(waiting.cold.len()))
     }
 
     /// Whether a route has less than a quarter of its share of the cold queue waiting.
     pub(crate) fn has_drained(&self, route: usize) -> bool {
-        self.lock().waiting[route].cold.len() * 4 <= self.share(route, self.limits.cold)
+        let inner = self.lock();
+        let waiting = &inner.waiting[route];
+        waiting.cold.len() * 4 <= self.share(route, self.limits.cold)
+            && waiting.bytes * 2 <= self.share(route, self.limits.bytes)
     }
 
     /// How many of `limit` places one route may take: all if it is alone, else half, so that a slow
@@ -322,10 +330,7 @@ impl Queue {
     /// this is not the time for it.
     pub(crate) fn drain(&self) -> Vec<Item> {
         self.enter(State::Draining);
-        let mut inner = self.lock();
-        let suspect = inner.suspect.take();
-        inner.bytes -= suspect.as_ref().map_or(0, Item::weight);
-        suspect.into_iter().collect()
+        self.lock().suspect.take().into_iter().collect()
     }
 
     /// Workers stop at once. Answers what was still waiting.
@@ -348,8 +353,10 @@ impl Queue {
             items.extend(waiting.hot.drain(..).chain(waiting.cold.drain(..)));
         }
         inner.taken(&items);
+        for item in &items {
+            inner.put_down(item.route, item.weight());
+        }
         items.extend(inner.suspect.take());
-        inner.bytes -= items.iter().map(Item::weight).sum::<usize>();
         drop(inner);
         self.space.notify_one();
         items
@@ -479,8 +486,20 @@ impl Inner {
         }
     }
 
+    fn carry(&mut self, route: usize, bytes: usize) {
+        self.bytes += bytes;
+        self.waiting[route].bytes += bytes;
+    }
+
+    fn put_down(&mut self, route: usize, bytes: usize) {
+        self.bytes -= bytes;
+        self.waiting[route].bytes -= bytes;
+    }
+
+    /// Its bytes count from here on: while it waits for its time, it must not keep others out.
     fn begin_suspect(&mut self, item: Item, now: Instant) -> Next {
         self.running += 1;
+        self.carry(item.route, item.weight());
         self.waiting[item.route].begin(1, now);
         Next::Take(vec![item])
     }

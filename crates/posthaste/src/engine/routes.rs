@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::Shared;
 use super::breaker::Breaker;
+use super::poller::OTHERS_PAUSE;
 use crate::config::Settings;
 use crate::route::{NO_ROUTE, SUSPECTS, parked_for};
 use crate::store::{Claimed, Lease, Park};
@@ -59,6 +60,8 @@ impl RouteState {
 pub(super) struct OthersParked {
     waiting: BTreeSet<String>,
     done: BTreeSet<String>,
+    /// Not before then is the next page asked for.
+    next: Option<Instant>,
 }
 
 impl OthersParked {
@@ -251,9 +254,15 @@ impl Shared {
         }
     }
 
-    /// A name that is no route here, under which rows may be parked that nobody has brought back yet.
-    pub(super) fn other_parked(&self) -> Option<String> {
-        lock(&self.others_parked).waiting.first().cloned()
+    /// A name that is no route here, under which rows may be parked that nobody has brought back yet; none
+    /// within a second of the last.
+    pub(super) fn other_parked(&self, now: Instant) -> Option<String> {
+        let mut others = lock(&self.others_parked);
+        if others.next.is_some_and(|next| next > now) {
+            return None;
+        }
+        others.next = Some(now + OTHERS_PAUSE);
+        others.waiting.first().cloned()
     }
 
     /// All rows that were parked under this name came back. What is parked under it from now on is left

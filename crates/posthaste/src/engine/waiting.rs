@@ -19,6 +19,8 @@ pub(super) struct Waiting {
     pub(super) hot: VecDeque<Item>,
     pub(super) cold: VecDeque<Item>,
     pub(super) running: usize,
+    /// Of what waits and of what runs.
+    pub(super) bytes: usize,
     pub(super) concurrency: usize,
     batch: usize,
     rate: Option<Rate>,
@@ -38,6 +40,7 @@ impl Waiting {
             hot: VecDeque::new(),
             cold: VecDeque::new(),
             running: 0,
+            bytes: 0,
             concurrency,
             batch,
             rate: rate.map(Rate::per_second),

@@ -87,6 +87,7 @@ impl Store for MemoryStore {
             table.update_leased(lease, |row| {
                 row.is_held_by(park.owner, lease.token).then(|| {
                     row.let_go(due);
+                    row.put_off_since = None;
                     row.parked = Some(Arc::clone(&route));
                 })
             })
@@ -102,7 +103,12 @@ impl Store for MemoryStore {
                 Some(parked) => parked.iter().copied().take(unpark.limit).collect(),
                 None => Vec::new(),
             };
-            let unparked = seqs.into_iter().filter_map(|seq| table.change(seq, |row| row.let_go(now)));
+            let unparked = seqs.into_iter().filter_map(|seq| {
+                table.change(seq, |row| {
+                    row.let_go(now);
+                    row.put_off_since = None;
+                })
+            });
             unparked.count() as u64
         };
         if count > 0 {

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use posthaste::config::QueueConfig;
 use posthaste::memory::RawRow;
-use posthaste::{Delivery, Destination, MemoryStore, Outbox, Outcome, Profile, Route, Routes, Status};
+use posthaste::{
+    Delivery, Destination, MemoryStore, Outbox, Outcome, Profile, Recorder, Route, Routes, Status,
+};
 use tokio::time::sleep;
 
 use crate::support::*;
@@ -90,5 +92,24 @@ async fn large_event_is_delivered_under_steady_traffic_of_small_ones() {
         }
     }
     assert_eq!(status(&store, &large), Status::Done);
+    drop(outbox);
+}
+
+/// One route with large events and a slow destination leaves room for the others, in bytes as well.
+#[tokio::test(start_paused = true)]
+async fn large_events_of_a_slow_route_leave_room_for_another() {
+    let (store, slow, quick) = (MemoryStore::new(), Gated::new(), Recorder::new());
+    let routes = Routes::new()
+        .add(Route::event("Made").deliver_to(slow.clone()).concurrency(1))
+        .add(Route::event("Small").deliver_to(quick.clone()));
+    let queue = QueueConfig { bytes: 8 * MIB, ..QueueConfig::default() };
+    let builder = Outbox::multi_node(FaultyStore::on(&store), routes, secs(30)).queue(queue);
+    let outbox = builder.poll_interval(millis(50)).poll_batch(500).start().expect("start");
+    (0..200).for_each(|_| insert_large(&store, MIB));
+    sleep(secs(2)).await;
+    insert_foreign(&store, "Small", 10);
+    eventually(secs(5), || quick.count() == 10).await;
+    slow.gate.open();
+    eventually(secs(120), || slow.recorder.count() == 200).await;
     drop(outbox);
 }
