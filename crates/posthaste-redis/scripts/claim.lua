@@ -12,8 +12,8 @@ local max_parked_names = tonumber(ARGV[12])
 local LOOK = 10000
 -- Of what has just arrived at least so many are looked at, because some may have a delay.
 local LOOK_AHEAD = 20
--- An answer much larger than this would keep others waiting, and its reader too.
-local MOST_BYTES, BODIES = 8 * 1024 * 1024, 50
+-- So many bodies are read at once.
+local BODIES = 50
 
 -- One step into the index for each name, however many rows are parked for it.
 local function parked_names()

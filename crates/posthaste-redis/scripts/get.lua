@@ -1,3 +1,3 @@
 -- One row with its whole body. ARGV: now, id.
 
-return shown({ ARGV[2] }, true)
+return (shown({ ARGV[2] }, true))

@@ -1,6 +1,8 @@
 -- One page of rows in the order of insertion.
 -- ARGV: now, after (a place in that order, or nothing), limit, newest first (1 | 0), then the kinds:
--- waiting, done, dead, archived. Answers id, state, due time and the head of the body for each.
+-- waiting, done, dead, archived.
+-- Answers id, state, due time and the head of the body for each, fewer than asked for where bodies are large; 1 if
+-- there may be more, or 0; how many bytes of bodies were read.
 
 local after, limit, is_reverse = ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1'
 local INDEXES = { waiting = WAITING, done = DONE, dead = DEAD, archived = ARCHIVED }
@@ -23,4 +25,5 @@ end)
 
 local ids = {}
 for i = 1, math.min(#keys, limit) do ids[i] = id_of(keys[i]) end
-return shown(ids, false)
+local rows, looked, bytes = shown(ids, false)
+return { rows, (looked < #ids or #ids == limit) and 1 or 0, bytes }

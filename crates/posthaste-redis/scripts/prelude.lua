@@ -371,16 +371,35 @@ local function note(actor, action, target, rows)
     'target', target, 'rows', rows)
 end
 
--- The body without its payload, which stands last in what our own Writers make, behind its length.
+-- The body without its payload, which stands last in what our own Writers make, behind its length. A header may
+-- have the name of the length, but not a number. A pattern would go through a large body letter by letter.
+local LENGTH = ',"payload_bytes":'
+
 local function without_payload(body)
-  return body and string.match(body, '^(.*,"payload_bytes":.*),"payload":') or false
+  local at = body and string.find(body, LENGTH, 1, true)
+  while at do
+    local last = string.match(body, '^%d+()', at + #LENGTH)
+    if last then
+      local payload = string.find(body, ',"payload":', last, true)
+      return payload and string.sub(body, 1, payload - 1) or false
+    end
+    at = string.find(body, LENGTH, at + 1, true)
+  end
+  return false
 end
 
--- What a person sees of a row: id, state, due time, body.
+-- A script that reads more of bodies than this would keep others waiting, and the reader of its answer too.
+local MOST_BYTES = 8 * 1024 * 1024
+
+-- What a person sees of a row: id, state, due time, body. Then how many of the ids were looked at, at least one and
+-- no more than a script may read; and how many bytes of bodies that were.
 local function shown(ids, is_full)
-  local states, bodies, rows = fields_of(STATES, ids), fields_of(ENTRIES, ids), {}
+  local states, rows, bytes = fields_of(STATES, ids), {}, 0
   for i, id in ipairs(ids) do
-    local body = bodies[i]
+    local size = redis.call('HSTRLEN', ENTRIES, id)
+    if i > 1 and bytes + size > MOST_BYTES then return rows, i - 1, bytes end
+    bytes = bytes + size
+    local body = redis.call('HGET', ENTRIES, id)
     if body or states[i] then
       local head = not is_full and without_payload(body)
       rows[#rows + 1] = {
@@ -388,5 +407,5 @@ local function shown(ids, is_full)
       }
     end
   end
-  return rows
+  return rows, #ids, bytes
 end

@@ -1,13 +1,16 @@
 -- Removes or archives old rows, one page in the order of insertion.
 -- ARGV: now, what (done | dead | archived | any), older_than, archive (1 | 0), limit, actor, target, after.
--- Answers how many, and where to go on, or nothing at the end.
+-- Answers how many; where to go on, or nothing at the end; 1 if the same page has more that was too much to delete at
+-- once, or 0.
 
 local what, before = ARGV[2], now - tonumber(ARGV[3])
 local archive, limit, after = ARGV[4] == '1', tonumber(ARGV[5]), ARGV[8]
 local KINDS = { done = { DONE }, dead = { DEAD }, archived = { ARCHIVED }, any = { WAITING, DONE, DEAD } }
 local LOOK = 1000
+-- Bodies of more than this, about, are not freed at once: it would keep others waiting.
+local FREE_BYTES = 64 * 1024 * 1024
 
-if limit == 0 then return { 0, '' } end
+if limit == 0 then return { 0, '', 0 } end
 if what == 'any' then promote(LOOK) end
 
 -- A row ends after it was inserted: what was inserted later is not old enough.
@@ -41,9 +44,10 @@ table.sort(old, function(a, b)
   return a.turn < b.turn
 end)
 
-local out, count = batch(), math.min(#old, limit)
-for i = 1, count do
-  local id, row = old[i].id, old[i].row
+local out, count, freed, most = batch(), 0, 0, math.min(#old, limit)
+while count < most and freed < FREE_BYTES do
+  count = count + 1
+  local id, row = old[count].id, old[count].row
   local index = ENDED[row.status]
   if index then
     out.forget_ended(id, row.place, index)
@@ -57,6 +61,7 @@ for i = 1, count do
     out.ended(id, row.place, ARCHIVED)
     out.state(id, state_text(row))
   else
+    freed = freed + redis.call('HSTRLEN', ENTRIES, id)
     out.delete(id)
   end
 end
@@ -64,4 +69,4 @@ end
 for index in pairs(is_meant) do write('ZREM', index, stale) end
 out.write()
 note(ARGV[6], 'purge', ARGV[7], count)
-return { count, #ids == LOOK and keys[LOOK] or '' }
+return { count, #ids == LOOK and keys[LOOK] or '', count < most and 1 or 0 }

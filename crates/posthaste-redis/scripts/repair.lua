@@ -1,6 +1,6 @@
 -- Finishes what a script that failed in the middle, or a foreign program, left half done. One page of a scan
 -- over one shard; safe beside live traffic, because it looks and mends in one step.
--- ARGV: now, what to scan (entries | state | pending | parked), cursor, page.
+-- ARGV: now, what to scan (state | pending | entries | parked, in this order), cursor, page.
 -- Answers: whether it looked at all (or has to be asked again, because much has just arrived), the next
 -- cursor ("0" at the end), bodies that nothing led to, members without a body, rows in the wrong indexes.
 
@@ -8,6 +8,10 @@ local what, cursor, page = ARGV[2], ARGV[3], tonumber(ARGV[4])
 local found_bodies, found_members, found_rows = 0, 0, 0
 
 local out = batch()
+
+-- A page of bodies ends behind so many bytes: Redis shows the names in a hash with their values, and large ones
+-- keep others waiting.
+local PAGE_BYTES = 1024 * 1024
 
 -- A body without a state and an arrival. One that is due at some time was written by a foreign program with the
 -- two commands of the document, and keeps that time. To any other nothing leads: it is half of an enqueue, and due
@@ -79,17 +83,35 @@ local function names(list)
   return ids
 end
 
+-- One page of bodies: the ids, and where to go on. Step by step, because how large a step is shows only then.
+local function scan_entries()
+  local ids, is_known, bytes = {}, {}, 0
+  for _ = 1, page do
+    local answer = redis.call('HSCAN', ENTRIES, cursor, 'COUNT', 1)
+    for i = 1, #answer[2], 2 do
+      local id = answer[2][i]
+      bytes = bytes + #answer[2][i + 1]
+      -- A hash that grows or shrinks shows some names twice.
+      if not is_known[id] then ids[#ids + 1], is_known[id] = id, true end
+    end
+    cursor = answer[1]
+    if cursor == '0' or #ids >= page or bytes >= PAGE_BYTES then break end
+  end
+  return ids
+end
+
 -- An arrival is no orphan: everything that has arrived gets its place first.
 if promote(CHUNK) then return { 0, cursor, 0, 0, 0 } end
 
 if what == 'entries' then
-  local answer = redis.call('HSCAN', ENTRIES, cursor, 'COUNT', page)
-  local ids = names(answer[2])
+  -- States without a body are gone by now, so that as many of both say that every body has a state. Nothing has to
+  -- be read then, and that is nearly always so.
+  if redis.call('HLEN', ENTRIES) <= redis.call('HLEN', STATES) then return { 1, '0', 0, 0, 0 } end
+  local ids = scan_entries()
   local states = fields_of(STATES, ids)
   for i, id in ipairs(ids) do
     if not states[i] then find_again(id) end
   end
-  cursor = answer[1]
 elseif what == 'state' then
   local answer = redis.call('HSCAN', STATES, cursor, 'COUNT', page)
   for i = 1, #answer[2], 2 do
@@ -106,9 +128,13 @@ elseif what == 'pending' then
   local ids = names(answer[2])
   local states = fields_of(STATES, ids)
   for i, id in ipairs(ids) do
-    if not states[i] and redis.call('HEXISTS', ENTRIES, id) == 0 then
-      write('ZREM', PENDING, { id })
-      found_members = found_members + 1
+    if not states[i] then
+      if redis.call('HEXISTS', ENTRIES, id) == 1 then
+        find_again(id)
+      else
+        write('ZREM', PENDING, { id })
+        found_members = found_members + 1
+      end
     end
   end
   cursor = answer[1]

@@ -1,11 +1,11 @@
 -- Writes outcomes back.
--- ARGV: now, owner, on_done (keep | delete | archive), how many rows were simply delivered, id and place of
--- each of these; then for each other row: id, place, token, verdict, the destinations that have it, text,
+-- ARGV: now, owner, on_done (keep | delete | archive), suspect_after, how many rows were simply delivered, id and
+-- place of each of these; then for each other row: id, place, token, verdict, the destinations that have it, text,
 -- number, list, limit. What the last four mean stands with each verdict.
 -- Answers 1 or 0 for each delivered row, 0 where nothing changed, and one text for each other row: `stale`,
 -- `done`, `retry attempts delay`, `wait delay` or `dead attempts`.
 
-local owner, on_done, delivered_rows = ARGV[2], ARGV[3], tonumber(ARGV[4])
+local owner, on_done, suspect_after, delivered_rows = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 -- How many values stand for each row that was not simply delivered.
 local VALUES = 9
 
@@ -104,7 +104,7 @@ function verdicts.unreachable(id, row, text, number, list, limit)
   if since and now - since >= tonumber(limit) then return verdicts.dead(id, row, text) end
   -- It was not delivered: only a start that was counted for a suspect is taken back.
   local lost = tonumber(row.lost) or 0
-  put_back(id, row, number, lost > 10 and lost - 1 or lost)
+  put_back(id, row, number, lost > suspect_after and lost - 1 or lost)
   row.error, row.parked, row.put_off = text, list, since and int(since) or ''
   if list ~= '' then out.park(id, row) end
   out.state(id, state_text(row))
@@ -114,10 +114,10 @@ end
 -- "Delivered" is a fact, whoever brings it, as long as the row that is meant is pending.
 local function settle_delivered()
   local ids, answers = {}, {}
-  for i = 1, delivered_rows do ids[i] = ARGV[2 * i + 3] end
+  for i = 1, delivered_rows do ids[i] = ARGV[2 * i + 4] end
   local states = fields_of(STATES, ids)
   for i, id in ipairs(ids) do
-    local place = ARGV[2 * i + 4]
+    local place = ARGV[2 * i + 5]
     local text, is_arrival = state_of(id, place, states[i])
     local status, own_place, _, rest = split_state(text or '1\t\t\t')
     answers[i] = (ends(status) or not is_at(own_place, place)) and 0 or 1
@@ -130,7 +130,7 @@ local function settle_delivered()
 end
 
 local function settle_others()
-  local first, ids, answers = 5 + 2 * delivered_rows, {}, {}
+  local first, ids, answers = 6 + 2 * delivered_rows, {}, {}
   for i = first, #ARGV, VALUES do ids[#ids + 1] = ARGV[i] end
   local states = fields_of(STATES, ids)
   for i, id in ipairs(ids) do

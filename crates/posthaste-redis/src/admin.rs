@@ -15,14 +15,8 @@ use redis::streams::StreamRangeReply;
 use crate::RedisStore;
 use crate::body::Extent;
 use crate::filter::{is_whole_kind, kinds, matches};
-use crate::keys::{Shard, Sid};
-use crate::state::Shown;
-
-/// What a script shows of a row.
-type ShownRow = (String, Option<String>, Option<f64>, Option<Vec<u8>>);
-
-/// How many rows a script reads at once: more would keep others waiting.
-pub(crate) const PAGE: usize = 500;
+use crate::keys::Sid;
+use crate::page::{Direction, Look, PAGE, ShownRow, shown};
 
 /// How many rows one page of a list, or a group of DEAD events, looks at.
 const LOOK: usize = 10_000;
@@ -49,9 +43,9 @@ impl Admin for RedisStore {
         }
         let (mut count, mut after) = (0, None);
         loop {
-            let (rows, next) = self.page(filter, after, PAGE, Direction::OldestFirst).await?;
-            count += rows.iter().filter(|row| matches(row, filter, before)).count() as u64;
-            let Some(next) = next else { return Ok(count) };
+            let page = self.page(filter, after, PAGE, Direction::OldestFirst).await?;
+            count += page.rows.iter().filter(|row| matches(row, filter, before)).count() as u64;
+            let Some(next) = page.next else { return Ok(count) };
             after = Some(next);
         }
     }
@@ -66,11 +60,11 @@ impl Admin for RedisStore {
             return Ok(Page { items: row.into_iter().take(limit).collect(), next: None });
         }
         self.promote_all().await?;
-        let (mut items, mut looked, mut after) = (Vec::new(), 0, page.after);
+        let (mut items, mut look, mut after) = (Vec::new(), Look::at_most(LOOK), page.after);
         loop {
-            let (rows, next) = self.page(filter, after, PAGE, Direction::OldestFirst).await?;
-            looked += rows.len();
-            for row in rows {
+            let read = self.page(filter, after, PAGE, Direction::OldestFirst).await?;
+            look.add(&read);
+            for row in read.rows {
                 if !matches(&row, filter, before) {
                     continue;
                 }
@@ -80,9 +74,9 @@ impl Admin for RedisStore {
                 }
                 items.push(row);
             }
-            match next {
+            match read.next {
                 None => return Ok(Page { items, next: None }),
-                Some(next) if looked >= LOOK => return Ok(Page { items, next: Some(next) }),
+                Some(next) if look.is_over() => return Ok(Page { items, next: Some(next) }),
                 Some(next) => after = Some(next),
             }
         }
@@ -102,9 +96,9 @@ impl Admin for RedisStore {
     async fn dead_groups(&self, limit: usize) -> Result<Vec<DeadGroup>, StoreError> {
         let (mut rows, mut after) = (Vec::new(), None);
         loop {
-            let (page, next) = self.page(&Filter::dead(), after, PAGE, Direction::NewestFirst).await?;
-            rows.extend(page);
-            match next {
+            let page = self.page(&Filter::dead(), after, PAGE, Direction::NewestFirst).await?;
+            rows.extend(page.rows);
+            match page.next {
                 Some(next) if rows.len() < LOOK => after = Some(next),
                 _ => return Ok(group(rows, limit)),
             }
@@ -173,13 +167,6 @@ impl Admin for RedisStore {
     }
 }
 
-/// In which order a page is read.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Direction {
-    OldestFirst,
-    NewestFirst,
-}
-
 /// What a person does to DEAD rows.
 struct Change<'a> {
     what: &'static str,
@@ -231,46 +218,6 @@ impl RedisStore {
         let mut members = redis::cmd("SMEMBERS");
         members.arg(self.keys().first().key("control"));
         self.link().query(&members).await.map_err(crate::error::failed)
-    }
-
-    /// One page of all shards together: rows in order, and where to go on.
-    pub(crate) async fn page(
-        &self,
-        filter: &Filter,
-        after: Option<i64>,
-        limit: usize,
-        direction: Direction,
-    ) -> Result<(Vec<EventRow>, Option<i64>), StoreError> {
-        let is_reverse = direction == Direction::NewestFirst;
-        let ask = |shard: &'_ Shard| {
-            let place = after.map(|seq| self.place(seq, shard, direction)).unwrap_or_default();
-            let call = self.scripts().page.on(shard).arg("").arg(place).arg(limit);
-            let call = call.arg(u8::from(is_reverse)).arg(kinds(filter));
-            let number = shard.number;
-            async move {
-                let rows: Vec<ShownRow> = call.run(self.link()).await?;
-                Ok::<_, StoreError>(rows.into_iter().map(move |row| shown(row, number)).collect::<Vec<_>>())
-            }
-        };
-        let pages = try_join_all(self.keys().shards().iter().map(ask)).await?;
-        let is_last = pages.iter().all(|page| page.len() < limit);
-        let mut rows: Vec<EventRow> =
-            pages.iter().flatten().map(|row| row.detail(Extent::Head).row).collect();
-        rows.sort_by_key(|row| if is_reverse { -row.seq } else { row.seq });
-        let is_cut = rows.len() > limit;
-        rows.truncate(limit);
-        let next = rows.last().map(|row| row.seq).filter(|_| is_cut || !is_last);
-        Ok((rows, next))
-    }
-
-    /// Where a page of this shard goes on. Rows of other shards at the same place may be on either side.
-    fn place(&self, seq: i64, shard: &Shard, direction: Direction) -> Vec<u8> {
-        let mut place = self.keys().place(seq, shard.number).into_bytes();
-        if direction == Direction::NewestFirst && self.keys().of_seq(seq).number != shard.number {
-            // Behind every id there, so that the row at that place is on the page.
-            place.push(0xff);
-        }
-        place
     }
 
     /// Changes DEAD rows, shard by shard; answers how many.
@@ -369,10 +316,6 @@ impl RedisStore {
 /// The archive is meant only where it is asked for by its status.
 fn is_meant(row: &EventRow, filter: &Filter, before: Option<Timestamp>) -> bool {
     matches(row, filter, before) && (row.status != Status::Archived || filter.status.is_some())
-}
-
-fn shown((id, state, due, body): ShownRow, shard: u16) -> Shown {
-    Shown { id, state, due: due.map(|due| due as i64), body, shard }
 }
 
 fn group(rows: Vec<EventRow>, limit: usize) -> Vec<DeadGroup> {

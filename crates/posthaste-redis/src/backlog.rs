@@ -6,26 +6,25 @@ use posthaste::admin::{Backlog, BacklogBy, BacklogGroup, Filter};
 use posthaste::{EventRow, Status, StoreError, Timestamp};
 
 use crate::RedisStore;
-use crate::admin::{Direction, PAGE};
+use crate::page::{Direction, Look, PAGE};
 
 impl RedisStore {
     pub(crate) async fn read_backlog(&self, by: BacklogBy, limit: usize) -> Result<Backlog, StoreError> {
         let (waiting, arrivals) = self.count_pending().await?;
         self.promote_up_to(Backlog::LOOK.saturating_sub(waiting as usize)).await?;
         let (pending, now) = (waiting + arrivals, self.clock().await?);
-        let (mut groups, mut after, mut looked) = (HashMap::new(), None, 0);
+        let (mut groups, mut after, mut look) = (HashMap::new(), None, Look::at_most(Backlog::LOOK));
         loop {
-            let page = PAGE.min(Backlog::LOOK - looked);
-            let (rows, next) =
-                self.page(&Filter::status(Status::New), after, page, Direction::OldestFirst).await?;
-            looked += rows.len();
-            rows.iter().for_each(|row| add(&mut groups, row, by, now));
-            match next {
-                Some(next) if looked < Backlog::LOOK => after = Some(next),
+            let limit = PAGE.min(Backlog::LOOK - look.rows);
+            let page = self.page(&Filter::status(Status::New), after, limit, Direction::OldestFirst).await?;
+            look.add(&page);
+            page.rows.iter().for_each(|row| add(&mut groups, row, by, now));
+            match page.next {
+                Some(next) if !look.is_over() => after = Some(next),
                 _ => break,
             }
         }
-        Ok(Backlog::largest(groups.into_values().collect(), limit, pending > looked as u64))
+        Ok(Backlog::largest(groups.into_values().collect(), limit, pending > look.rows as u64))
     }
 }
 

@@ -111,14 +111,19 @@ impl Scene {
 
     /// The two commands of the document.
     async fn write_as_a_foreign_program(&self) {
-        let (shard, (id, due)) = (self.store.keys().first(), &self.foreign);
-        let mut body = redis::cmd("HSETNX");
-        body.arg(shard.key("entries")).arg(id).arg(r#"{"event_type":"Foreign","payload":"{}"}"#);
+        let (id, due) = &self.foreign;
+        self.write_body(id).await;
         let mut member = redis::cmd("ZADD");
-        member.arg(shard.key("pending")).arg("NX").arg(due.as_micros()).arg(id);
-        for cmd in [body, member] {
-            let _: i64 = self.store.link().query(&cmd).await.expect("the server does it");
-        }
+        member.arg(self.store.keys().first().key("pending")).arg("NX").arg(due.as_micros()).arg(id);
+        let _: i64 = self.store.link().query(&member).await.expect("the server does it");
+    }
+
+    /// A body, to which nothing leads.
+    async fn write_body(&self, id: &str) {
+        let mut body = redis::cmd("HSETNX");
+        body.arg(self.store.keys().first().key("entries")).arg(id);
+        body.arg(r#"{"event_type":"Foreign","payload":"{}"}"#);
+        let _: i64 = self.store.link().query(&body).await.expect("the server does it");
     }
 
     /// Whatever fails, an event that waits for its time does not come before it.
@@ -441,6 +446,11 @@ fault_cases! {
     discard: MayGo, async |_, store| store.discard(&Filter::dead(), 10, "ann").await.map(|_| ());
     pause: Kept, async |_, store| store.pause("mail", "ann").await.map(|_| ());
     repair: Kept, async |_, store| store.repair_worker().run_once().await.map(|_| ());
+    repair_of_bodies_that_nothing_leads_to: Kept, async |scene, store| {
+        scene.write_body("lost-1").await;
+        scene.write_body("lost-2").await;
+        store.repair_worker().run_once().await.map(|_| ())
+    };
 }
 
 /// Members of indexes may be left by a script that failed; what a row is, its state says.

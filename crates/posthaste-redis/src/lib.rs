@@ -43,6 +43,7 @@ mod glance;
 mod keys;
 mod metrics;
 mod open;
+mod page;
 mod repair;
 mod scripts;
 mod state;

@@ -55,8 +55,9 @@ impl Repaired {
 const PAGE: usize = 100;
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
 
-/// What is scanned, one after another.
-const SCANS: [&str; 4] = ["entries", "state", "pending", "parked"];
+/// What is scanned, one after another. Bodies come behind the two that say what is missing without reading them:
+/// then there are as many bodies as states, unless nothing leads to one, and most passes need not read a single one.
+const SCANS: [&str; 4] = ["state", "pending", "entries", "parked"];
 
 impl RedisStore {
     /// A worker that finds and mends what is half done.
@@ -66,7 +67,8 @@ impl RedisStore {
 }
 
 impl RepairWorker {
-    /// How many rows one call looks at, about. Default: 100, which takes less than a millisecond.
+    /// How many rows one call looks at, about. Default: 100, which takes less than a millisecond. Where bodies
+    /// have to be read, a call also ends behind the first mebibyte of them.
     pub fn page(mut self, rows: usize) -> Self {
         self.page = rows.max(1);
         self

@@ -5,8 +5,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
 use posthaste::store::{
-    Claim, Claimed, Lease, OnDone, Park, Purge, Purgeable, Release, Renew, Settle, Settled, Settlement,
-    Store, Unpark, Verdict, Wake,
+    Claim, Claimed, Lease, OnDone, Park, Purge, Purgeable, Release, Renew, SUSPECT_AFTER, Settle, Settled,
+    Settlement, Store, Unpark, Verdict, Wake,
 };
 use posthaste::{StoreError, Timestamp};
 
@@ -108,7 +108,7 @@ impl RedisStore {
             places.iter().partition(|&&place| is_simply_delivered(&settle.settlements[place]));
         let call =
             self.scripts().settle.on(shard).arg(clock(settle.now)).arg(&*escape(settle.owner.as_str()));
-        let mut call = call.arg(on_done).arg(delivered.len());
+        let mut call = call.arg(on_done).arg(SUSPECT_AFTER).arg(delivered.len());
         for &place in &delivered {
             let lease = &settle.settlements[place].lease;
             call.push(lease.id.as_str());
@@ -200,12 +200,14 @@ impl RedisStore {
                 let call = self.scripts().purge.on(shard).arg(clock(purge.now)).arg(what);
                 let call = call.arg(micros(purge.older_than)).arg(u8::from(purge.archive));
                 let call = call.arg((limit - count).min(BATCH)).arg(self.audited_inside(actor)).arg(&target);
-                let (gone, next): (u64, String) = call.arg(after).run(self.link()).await?;
+                let (gone, next, is_cut): (u64, String, bool) = call.arg(&after).run(self.link()).await?;
                 count += gone;
-                if next.is_empty() || count >= limit {
+                if count >= limit || next.is_empty() && !is_cut {
                     break;
                 }
-                after = next;
+                if !is_cut {
+                    after = next;
+                }
             }
         }
         self.note(actor, "purge", &target, count).await?;

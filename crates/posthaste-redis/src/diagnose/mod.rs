@@ -10,7 +10,7 @@ use posthaste::admin::{
 use posthaste::{EventRow, Status, StoreError, Timestamp};
 
 use crate::RedisStore;
-use crate::admin::{Direction, PAGE};
+use crate::page::{Direction, Look, PAGE};
 
 /// So much of the audit is searched for who has paused a route.
 const MOST_ENTRIES: usize = 10_000;
@@ -25,16 +25,16 @@ impl RedisStore {
     }
 
     async fn read_signs(&self, stats: &Stats) -> Result<Signs, StoreError> {
-        let (newest, _) = self.page(&Filter::default(), None, PAGE, Direction::NewestFirst).await?;
+        let newest = self.page(&Filter::default(), None, PAGE, Direction::NewestFirst).await?;
         let mut seen = Pending::default();
-        let (mut after, mut looked) = (None, 0);
+        let (mut after, mut look) = (None, Look::at_most(Signs::LOOK));
         loop {
             let pending = Filter::status(Status::New);
-            let (rows, next) = self.page(&pending, after, PAGE, Direction::OldestFirst).await?;
-            looked += rows.len();
-            rows.iter().for_each(|row| seen.add(row));
-            match next {
-                Some(next) if looked < Signs::LOOK => after = Some(next),
+            let page = self.page(&pending, after, PAGE, Direction::OldestFirst).await?;
+            look.add(&page);
+            page.rows.iter().for_each(|row| seen.add(row));
+            match page.next {
+                Some(next) if !look.is_over() => after = Some(next),
                 _ => break,
             }
         }
@@ -44,7 +44,7 @@ impl RedisStore {
             lost_leases: seen.lost_leases,
             parked: seen.parked.into_values().collect(),
             paused: self.read_pauses(&stats.paused).await?,
-            written: newest.iter().map(|row| (row.created_at, row.inserted_at)).collect(),
+            written: newest.rows.iter().map(|row| (row.created_at, row.inserted_at)).collect(),
         })
     }
 

@@ -8,6 +8,7 @@ mod expiry;
 mod failover;
 #[allow(unreachable_pub, reason = "also a module of tests that are crates of their own")]
 mod forwarder;
+mod large;
 mod places;
 mod server;
 mod shards;

@@ -7,14 +7,9 @@ use posthaste::store::{
     Claim, ClaimOrder, Claimed, LeaseToken, OnDone, Owner, Settle, Settled, Settlement, Store as _, Verdict,
 };
 use posthaste::{Admin as _, Event, Outbox, Recorder, Route, Routes};
-use posthaste_redis::{OutboxName, RedisStore};
+use posthaste_redis::RedisStore;
 
-use crate::support::{self, soon, until};
-
-async fn store_with(shards: u16) -> (RedisStore, OutboxName) {
-    let name = support::fresh_name();
-    (support::builder(&name).shards(shards).connect().await.expect("the store opens"), name)
-}
+use crate::support::{self, soon, store_with_shards, until};
 
 /// An aggregate in each of the first `shards` shards.
 fn aggregates(store: &RedisStore, shards: usize) -> Vec<String> {
@@ -73,7 +68,7 @@ async fn twins(store: &RedisStore) {
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn id_in_two_shards_is_two_rows_and_each_is_settled_by_its_own_lease() {
-    let (store, name) = store_with(2).await;
+    let (store, name) = store_with_shards(2).await;
     twins(&store).await;
     let owner = Owner::from("me");
     let claimed = claim(&store, &owner, usize::MAX).await.events;
@@ -93,7 +88,7 @@ async fn id_in_two_shards_is_two_rows_and_each_is_settled_by_its_own_lease() {
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn id_in_two_shards_is_delivered_with_both_payloads() {
-    let (store, name) = store_with(2).await;
+    let (store, name) = store_with_shards(2).await;
     twins(&store).await;
     let recorder = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
@@ -114,7 +109,7 @@ async fn claim_keeps_to_its_bytes_over_all_shards_together() {
     const SHARDS: u16 = 4;
     const ROW: usize = 100_000;
     const MOST: usize = 250_000;
-    let (store, name) = store_with(SHARDS).await;
+    let (store, name) = store_with_shards(SHARDS).await;
     let aggregates = aggregates(&store, SHARDS.into());
     let rows = 3 * aggregates.len();
     write(&store, aggregates.iter().cycle().take(rows).map(|aggregate| of_size(aggregate, ROW)).collect())
@@ -137,7 +132,7 @@ async fn claim_keeps_to_its_bytes_over_all_shards_together() {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn row_that_is_larger_than_a_claim_comes_alone_and_is_not_starved_by_other_shards() {
     const SHARDS: u16 = 4;
-    let (store, name) = store_with(SHARDS).await;
+    let (store, name) = store_with_shards(SHARDS).await;
     let aggregates = aggregates(&store, SHARDS.into());
     let mut events = vec![of_size(&aggregates[2], 1_000_000)];
     events.extend(aggregates.iter().cycle().take(400).map(|aggregate| of_size(aggregate, 1_000)));
@@ -162,7 +157,7 @@ async fn row_that_is_larger_than_a_claim_comes_alone_and_is_not_starved_by_other
 #[ignore = "needs Redis: cargo xtask test"]
 async fn parked_and_paused_routes_are_answered_from_all_shards() {
     const SHARDS: u16 = 4;
-    let (store, name) = store_with(SHARDS).await;
+    let (store, name) = store_with_shards(SHARDS).await;
     write(&store, aggregates(&store, SHARDS.into()).iter().map(|it| of_size(it, 10)).collect()).await;
     let owner = Owner::from("me");
     let claimed = claim(&store, &owner, usize::MAX).await.events;

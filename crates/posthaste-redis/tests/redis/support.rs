@@ -40,6 +40,12 @@ pub(crate) async fn store() -> (RedisStore, OutboxName) {
     (builder(&name).connect().await.expect("the store opens"), name)
 }
 
+/// The same with several shards.
+pub(crate) async fn store_with_shards(shards: u16) -> (RedisStore, OutboxName) {
+    let name = fresh_name();
+    (builder(&name).shards(shards).connect().await.expect("the store opens"), name)
+}
+
 /// A key of the first shard.
 pub(crate) fn key(name: &OutboxName, key: &str) -> String {
     format!("{{{name}:0}}:{key}")

@@ -1,0 +1,126 @@
+//! Pages of rows as an operator sees them, bounded in rows and in bytes.
+//!
+//! Redis has no way to read a part of a body: whoever wants to know the type of an event reads its payload too. So
+//! a script shows fewer rows than it is asked for where they are large, and a [`Look`] ends early.
+
+use futures_util::future::try_join_all;
+use posthaste::admin::Filter;
+use posthaste::{EventRow, StoreError};
+
+use crate::RedisStore;
+use crate::body::Extent;
+use crate::filter::kinds;
+use crate::keys::Shard;
+use crate::state::Shown;
+
+/// What a script shows of a row.
+pub(crate) type ShownRow = (String, Option<String>, Option<f64>, Option<Vec<u8>>);
+
+/// How many rows a script reads at once: more would keep others waiting.
+pub(crate) const PAGE: usize = 500;
+
+/// In which order a page is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    OldestFirst,
+    NewestFirst,
+}
+
+/// One page of all shards together.
+pub(crate) struct Rows {
+    /// In order.
+    pub(crate) rows: Vec<EventRow>,
+    /// Where to go on; none at the end.
+    pub(crate) next: Option<i64>,
+    /// How much of bodies the server read for it.
+    bytes: usize,
+}
+
+/// How much was looked at, page by page.
+pub(crate) struct Look {
+    most: usize,
+    pub(crate) rows: usize,
+    bytes: usize,
+}
+
+impl Look {
+    /// So much is read of bodies, about: twenty thousand rows of 1.6 KiB.
+    const MOST_BYTES: usize = 32 * 1024 * 1024;
+
+    pub(crate) fn at_most(rows: usize) -> Self {
+        Self { most: rows, rows: 0, bytes: 0 }
+    }
+
+    pub(crate) fn add(&mut self, page: &Rows) {
+        self.rows += page.rows.len();
+        self.bytes = self.bytes.saturating_add(page.bytes);
+    }
+
+    /// Whether it was enough: what comes after it is not looked at.
+    pub(crate) fn is_over(&self) -> bool {
+        self.rows >= self.most || self.bytes >= Self::MOST_BYTES
+    }
+}
+
+impl RedisStore {
+    /// One page of all shards together.
+    pub(crate) async fn page(
+        &self,
+        filter: &Filter,
+        after: Option<i64>,
+        limit: usize,
+        direction: Direction,
+    ) -> Result<Rows, StoreError> {
+        let is_reverse = direction == Direction::NewestFirst;
+        let ask = |shard: &'_ Shard| {
+            let place = after.map(|seq| self.place(seq, shard, direction)).unwrap_or_default();
+            let call = self.scripts().page.on(shard).arg("").arg(place).arg(limit);
+            let call = call.arg(u8::from(is_reverse)).arg(kinds(filter));
+            let number = shard.number;
+            async move {
+                let (rows, is_cut, bytes): (Vec<ShownRow>, bool, usize) = call.run(self.link()).await?;
+                let row = |row| shown(row, number).detail(Extent::Head).row;
+                Ok::<_, StoreError>(Part { rows: rows.into_iter().map(row).collect(), is_cut, bytes })
+            }
+        };
+        let parts = try_join_all(self.keys().shards().iter().map(ask)).await?;
+        Ok(merge(parts, limit, direction))
+    }
+
+    /// Where a page of this shard goes on. Rows of other shards at the same place may be on either side.
+    fn place(&self, seq: i64, shard: &Shard, direction: Direction) -> Vec<u8> {
+        let mut place = self.keys().place(seq, shard.number).into_bytes();
+        if direction == Direction::NewestFirst && self.keys().of_seq(seq).number != shard.number {
+            // Behind every id there, so that the row at that place is on the page.
+            place.push(0xff);
+        }
+        place
+    }
+}
+
+pub(crate) fn shown((id, state, due, body): ShownRow, shard: u16) -> Shown {
+    Shown { id, state, due: due.map(|due| due as i64), body, shard }
+}
+
+/// What one shard has for a page.
+struct Part {
+    rows: Vec<EventRow>,
+    /// There may be more behind these.
+    is_cut: bool,
+    bytes: usize,
+}
+
+fn merge(parts: Vec<Part>, limit: usize, direction: Direction) -> Rows {
+    let turn = |row: &EventRow| if direction == Direction::NewestFirst { -row.seq } else { row.seq };
+    // Behind the last row of a part that was cut, others of its shard are missing.
+    let cut = parts.iter().filter(|part| part.is_cut);
+    let end = cut.filter_map(|part| part.rows.iter().map(turn).max()).min();
+    let bytes = parts.iter().map(|part| part.bytes).sum();
+    let mut rows: Vec<EventRow> = parts.into_iter().flat_map(|part| part.rows).collect();
+    rows.retain(|row| end.is_none_or(|end| turn(row) <= end));
+    rows.sort_by_key(turn);
+    let is_cut = end.is_some() || rows.len() > limit;
+    rows.truncate(limit);
+    let next = rows.last().map(|row| row.seq).filter(|_| is_cut);
+    Rows { rows, next, bytes }
+}
