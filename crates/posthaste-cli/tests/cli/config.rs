@@ -303,7 +303,7 @@ action = "delete"
 after = "7days"
 
 [outbox.audit.queue]
-bytes = 67108864
+bytes = 16777216
 cold = 1000
 fairness = "weighted"
 hot = 1000

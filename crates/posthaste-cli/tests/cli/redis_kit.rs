@@ -67,7 +67,7 @@ impl RedisShop {
         let done = if done > 0 { (done * 1000).to_string() } else { String::new() };
         let digits = number.to_string().len();
         let place = format!("{inserted}-{digits}{number}");
-        let state = format!("{status}\t{place}\t\t{attempts}\t0\t0\t0\t{done}\t\t\t{error}");
+        let state = format!("{status}\t{place}\t\t{attempts}\t0\t0\t0\t{done}\t\t\t\t{error}");
         self.ask::<u8>(cmd("HSET").arg(self.key("entries")).arg(id).arg(body));
         self.ask::<u8>(cmd("HSET").arg(self.key("state")).arg(id).arg(state));
         let (index, due) = match status {

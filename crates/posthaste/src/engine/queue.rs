@@ -381,7 +381,7 @@ impl Queue {
         }
         let now = Instant::now();
         let next = match self.turn(&mut inner, now) {
-            Turn::Block => Next::Nothing,
+            Turn::Block(until) => Next::Nothing.or_at(until),
             Turn::Begin(item) => inner.begin_suspect(*item, now),
             Turn::Others(suspect_at) => self.next_of_others(&mut inner, now).or_at(suspect_at),
         };

@@ -17,6 +17,10 @@ use tokio::time::Instant;
 use super::queue::Item;
 use crate::store::SUSPECT_AFTER;
 
+/// Others wait at most so long for what runs to end. One slow delivery and a suspect together must not keep every
+/// route idle; then the others have their turn first, for as long.
+const LONGEST_BLOCK: Duration = Duration::from_secs(5);
+
 /// How long an engine must have lived before it begins an event that has lost so many leases.
 pub(super) fn proving_time(lost_leases: u32, lease: Duration) -> Duration {
     lease * (lost_leases + 1).saturating_sub(SUSPECT_AFTER)
@@ -50,8 +54,8 @@ enum State {
 pub(super) enum Turn {
     /// It is begun now.
     Begin(Box<Item>),
-    /// Nothing may be started: it runs, or waits for others to end.
-    Block,
+    /// Nothing may be started: it runs, or waits for others to end, for which it waits until this instant.
+    Block(Option<Instant>),
     /// Others may be started; it may begin at this instant, if there is one.
     Others(Option<Instant>),
 }
@@ -70,16 +74,22 @@ impl Place {
     pub(super) fn turn(&mut self, now: Instant, idle: bool) -> Turn {
         match &mut self.state {
             State::Empty => Turn::Others(None),
-            State::Running { .. } => Turn::Block,
+            State::Running { .. } => Turn::Block(None),
             State::Waiting { not_before, .. } if *not_before > now => Turn::Others(Some(*not_before)),
-            State::Waiting { blocking_since, .. } => {
-                let blocking_since = *blocking_since.get_or_insert(now);
-                if !idle {
-                    return Turn::Block;
+            State::Waiting { blocking_since, not_before, .. } => {
+                let since = *blocking_since.get_or_insert(now);
+                let until = since + LONGEST_BLOCK;
+                if !idle && now >= until {
+                    (*blocking_since, *not_before) = (None, now + LONGEST_BLOCK);
+                    return Turn::Others(Some(*not_before));
                 }
+                if !idle {
+                    return Turn::Block(Some(until));
+                }
+                let blocking_since = since;
                 match std::mem::replace(&mut self.state, State::Running { blocking_since }) {
                     State::Waiting { item, .. } => Turn::Begin(item),
-                    _ => Turn::Block,
+                    _ => Turn::Block(None),
                 }
             }
         }

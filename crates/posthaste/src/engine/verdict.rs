@@ -14,7 +14,7 @@ use crate::error::{cut_error, error_text};
 use crate::route::{NO_ROUTE, probed};
 use crate::store::{Lease, Settlement, Verdict};
 
-/// How long an event waits, about, that was a probe in vain.
+/// How long an event waits at most that was a probe in vain.
 const AFTER_PROBE: Duration = Duration::from_secs(30);
 /// A busy destination that wants to be left alone for longer is asked again after this all the same.
 const LONGEST_BUSY: Duration = Duration::from_secs(3600);
@@ -152,7 +152,7 @@ fn wait(shared: &Shared, item: &Item, error: String, advice: Option<Advice>) -> 
 /// Not a multiple of the time between probes: it would be due at the moment of this node's next probe, and no
 /// other node would ever get it.
 fn after_probe() -> Duration {
-    AFTER_PROBE.mul_f64(0.75 + fastrand::f64() / 2.0)
+    AFTER_PROBE.mul_f64(1.0 - fastrand::f64() / 6.0)
 }
 
 /// In a rolling deploy an old node may claim a new type: it leaves it to the others for a while. The store

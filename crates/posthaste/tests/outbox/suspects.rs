@@ -152,6 +152,37 @@ async fn suspects_leave_every_other_event_its_turn() {
     drop(outbox);
 }
 
+/// One delivery that takes long, and a suspect that waits for its end: the rest goes on.
+#[tokio::test(start_paused = true)]
+async fn suspect_that_waits_for_a_slow_delivery_does_not_keep_everything_waiting() {
+    let store = MemoryStore::new();
+    insert_foreign(&store, "Made", 1);
+    for _ in 0..=SUSPECT_AFTER {
+        let slow = Gated::new();
+        let outbox = start_gated(&FaultyStore::on(&store), &slow);
+        eventually(secs(30), || slow.gate.entered() == 1).await;
+        drop(outbox);
+    }
+    let (slow, quick, suspects) = (Gated::new(), Recorder::new(), Recorder::new());
+    let routes = Routes::new()
+        .add(Route::event("Made").deliver_to(suspects.clone()))
+        .add(Route::event("Slow").deliver_to(slow.clone()))
+        .add(Route::event("Quick").deliver_to(quick.clone()));
+    insert_foreign(&store, "Slow", 1);
+    let builder = Outbox::multi_node(FaultyStore::on(&store), routes, LEASE).poll_interval(millis(100));
+    let outbox = builder.handler_timeout(HOUR).start().expect("start");
+    eventually(secs(5), || slow.gate.entered() == 1).await;
+    sleep(secs(60)).await;
+    for n in 1..=5 {
+        insert_foreign(&store, "Quick", 10);
+        eventually(secs(15), || quick.count() == 10 * n).await;
+    }
+    assert_eq!(suspects.count(), 0, "it is never begun beside another");
+    slow.gate.open();
+    eventually(secs(60), || suspects.count() == 1).await;
+    drop(outbox);
+}
+
 /// A start that the store could not count must not happen: it could go on for ever.
 #[tokio::test(start_paused = true)]
 async fn suspect_is_not_begun_while_its_start_cannot_be_counted() {
