@@ -267,6 +267,7 @@ format = "text"
 level = "info"
 
 [outbox.audit]
+busy_grace = "1day"
 drain = "30s"
 migrate = false
 mode = "ordered"
@@ -355,7 +356,7 @@ action = "delete"
 after = "7days"
 
 [outbox.shop.queue]
-bytes = 67108864
+bytes = 16777216
 cold = 1000
 fairness = "weighted"
 hot = 1000
