@@ -16,13 +16,16 @@ use crate::few::Few;
 
 /// READ COMMITTED locks the rows that a statement finds, and not the gaps between them: under the default a
 /// claim makes every INSERT of the service wait. Nobody waits for a lock as long as the server's default of
-/// fifty seconds, or for a table as long as its default of a day. The SQL mode is strict, as MySQL's own, but takes rows as they are: a date of zeros that some
-/// program has written can be archived.
+/// fifty seconds, or for a table as long as its default of a day. MariaDB ends a transaction whose process has
+/// stood still for five seconds, or its rows would stay locked, and be stepped over by every other node, until it
+/// goes on; MySQL cannot. The SQL mode is strict, as MySQL's own, but takes rows as they are: a date of zeros
+/// that some program has written can be archived.
 macro_rules! settings {
     () => {
         "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;
 SET SESSION innodb_lock_wait_timeout = 5, SESSION lock_wait_timeout = 5,
-  SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'"
+  SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'
+  /*M!100300 , SESSION idle_transaction_timeout = 5 */"
     };
 }
 
