@@ -110,6 +110,10 @@ impl Breaker {
         if self.is_open() {
             self.open(now);
         }
+        // Out of step with other nodes: one of them may have taken the only event just before each time.
+        if let Some(open) = &mut self.open {
+            open.next_probe = now + open.wait.mul_f64(0.5 + fastrand::f64() / 2.0);
+        }
     }
 
     /// The destination took an event. Answers true if that closed the breaker.
