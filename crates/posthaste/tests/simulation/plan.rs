@@ -86,7 +86,7 @@ impl Plan {
     /// event that ends its processes takes its time to die.
     pub(crate) fn time_to_settle(&self) -> Duration {
         match self.poison {
-            0 => Duration::from_secs(45 * 60),
+            0 => Duration::from_secs(15 * 60),
             _ => Duration::from_secs(2 * 3600),
         }
     }
