@@ -372,8 +372,10 @@ pub enum Verdict {
         /// If it has been put off in this way for so long, the row is DEAD instead. The time
         /// counts, by the store's clock, from the first such settlement that no other verdict
         /// followed; releases and claims do not interrupt it. [`park`](Store::park) and
-        /// [`unpark`](Store::unpark) end it: while a route is closed nobody tries, and when it opens
-        /// everything begins anew. None: it may go on for ever.
+        /// [`unpark`](Store::unpark) end it: while a route is closed nothing is tried, and when it opens
+        /// the time starts again. Of different limits since that first settlement the longest counts: an
+        /// event that waits for a busy destination is not given up because one node, which has no route for
+        /// it, would wait for a shorter time. None: it may go on for ever.
         give_up_after: Option<Duration>,
     },
 }

@@ -22,8 +22,9 @@ CREATE TABLE IF NOT EXISTS `{table}` (
   replays        INT          NOT NULL DEFAULT 0,
   parked         VARCHAR(255),
   progress       LONGTEXT,
-  -- Since when the row has been put off, by settlements that do not put it off for ever.
+  -- Since when the row has been put off for a limited time, and the longest limit since then, in microseconds.
   put_off_since  DATETIME(6),
+  put_off_limit  BIGINT,
   -- When the row is due: at once, after a delay, at its retry time, or when its lease ends.
   available_at   DATETIME(6)  NOT NULL DEFAULT (UTC_TIMESTAMP(6)),
   created_at     DATETIME(6)  NOT NULL DEFAULT (UTC_TIMESTAMP(6)),

@@ -25,6 +25,7 @@ ALTER TABLE `{table}`
   ADD COLUMN parked         VARCHAR(255),
   ADD COLUMN progress       LONGTEXT,
   ADD COLUMN put_off_since  DATETIME(6),
+  ADD COLUMN put_off_limit  BIGINT,
   ADD COLUMN inserted_at    DATETIME(6) NOT NULL DEFAULT (UTC_TIMESTAMP(6)),
   ADD COLUMN lease_token    BIGINT      NOT NULL DEFAULT 0,
   ADD COLUMN settlement     BIGINT      NOT NULL DEFAULT 0,

@@ -26,8 +26,9 @@ CREATE TABLE "{table}" (
   inserted_at    timestamptz  NOT NULL DEFAULT clock_timestamp(),
   done_at        timestamptz,
   last_error     text,
-  -- Since when it has been put off for a limited time.
+  -- Since when it has been put off for a limited time, and the longest limit since then.
   put_off_since  timestamptz,
+  put_off_limit  interval,
   locked_by      varchar(128),
   locked_at      timestamptz,
   lease_token    bigint       NOT NULL DEFAULT 0,

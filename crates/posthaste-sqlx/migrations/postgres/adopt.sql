@@ -28,6 +28,7 @@ ALTER TABLE "{table}"
   ADD COLUMN parked         text,
   ADD COLUMN progress       text[],
   ADD COLUMN put_off_since  timestamptz,
+  ADD COLUMN put_off_limit  interval,
   ADD COLUMN inserted_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
   ADD COLUMN lease_token    bigint      NOT NULL DEFAULT 0;
 

@@ -27,8 +27,9 @@ CREATE TABLE "{table}" (
   replays        INTEGER NOT NULL DEFAULT 0,
   parked         TEXT,
   progress       TEXT,
-  -- Since when the row has been put off, by settlements that do not put it off for ever.
+  -- Since when the row has been put off for a limited time, and the longest limit since then, in microseconds.
   put_off_since  INTEGER,
+  put_off_limit  INTEGER,
   -- When the row is due: at once, after a delay, at its retry time, or when its lease ends.
   available_at   INTEGER NOT NULL DEFAULT (
     CAST(strftime('%s', 'now') AS INTEGER) * 1000000 + CAST(substr(strftime('%f', 'now'), 4) AS INTEGER) * 1000),

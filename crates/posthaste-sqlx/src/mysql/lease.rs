@@ -42,7 +42,8 @@ pub(super) const RELEASE: &str = concat!(
 pub(super) const PARK: &str = concat!(
     "UPDATE `{table}` SET available_at = ",
     clock!(),
-    " + INTERVAL ? MICROSECOND, parked = ?, put_off_since = NULL, locked_by = NULL, locked_at = NULL, lease_token = 0
+    " + INTERVAL ? MICROSECOND, parked = ?, put_off_since = NULL, put_off_limit = NULL,
+  locked_by = NULL, locked_at = NULL, lease_token = 0
 WHERE seq IN ({keys})"
 );
 
@@ -54,7 +55,7 @@ WHERE parked = ? AND status IN (0, 2) ORDER BY seq LIMIT ? FOR UPDATE SKIP LOCKE
 pub(super) const UNPARK: &str = concat!(
     "UPDATE `{table}` SET available_at = ",
     clock!(),
-    ", parked = NULL, put_off_since = NULL WHERE seq IN ({keys})"
+    ", parked = NULL, put_off_since = NULL, put_off_limit = NULL WHERE seq IN ({keys})"
 );
 
 impl MySqlStore {

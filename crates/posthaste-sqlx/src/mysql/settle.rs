@@ -22,25 +22,36 @@ use super::{MySqlStore, purge};
 pub(super) const DONE: &str = concat!(
     "UPDATE `{table}` SET status = 1, done_at = ",
     clock!(),
-    ", last_error = NULL, parked = NULL, put_off_since = NULL, locked_by = NULL, locked_at = NULL, lease_token = 0,
-  settlement = ?
+    ", last_error = NULL, parked = NULL, put_off_since = NULL, put_off_limit = NULL, locked_by = NULL,
+  locked_at = NULL, lease_token = 0, settlement = ?
 WHERE seq IN ({keys}) AND (event_id IN ({keys})) IS TRUE AND status IN (0, 2)"
 );
 
 /// MariaDB says which rows it deleted.
 pub(super) const DELETE: &str = "DELETE FROM `{table}` WHERE seq IN ({keys}) AND (event_id IN ({keys})) IS TRUE AND status IN (0, 2) RETURNING seq";
 
+/// For how long the row may be put off: the longest limit counts. NULL if this outcome has none.
+macro_rules! limit {
+    () => {
+        "COALESCE(GREATEST(o.put_off_limit, v.give_up_after), v.give_up_after)"
+    };
+}
+
 /// Whether the row is given up after this outcome: said so, at its last attempt, or put off for too long.
 macro_rules! dies {
     () => {
-        "(v.verdict = 'dead' OR LEAST(GREATEST(o.attempts, 0), 2147483646) + 1 >= v.max_attempts \
-         OR TIMESTAMPDIFF(MICROSECOND, COALESCE(o.put_off_since, c.now), c.now) >= v.give_up_after)"
+        concat!(
+            "(v.verdict = 'dead' OR LEAST(GREATEST(o.attempts, 0), 2147483646) + 1 >= v.max_attempts \
+             OR TIMESTAMPDIFF(MICROSECOND, COALESCE(o.put_off_since, c.now), c.now) >= ",
+            limit!(),
+            ")"
+        )
     };
 }
 
 /// Where several tables stand in an UPDATE nothing is said about the order of its assignments, so none
-/// reads a column that another one sets, but for `attempts` and `put_off_since`, which come last. Counts stop
-/// growing where their column ends.
+/// reads a column that another one sets, but for `attempts` and the two about putting off, which come last.
+/// Counts stop growing where their column ends.
 pub(super) const GENERAL: &str = concat!(
     "UPDATE (SELECT ",
     clock!(),
@@ -74,7 +85,10 @@ SET o.settlement = c.mark,
     JSON_MERGE_PRESERVE(IF(JSON_VALID(o.progress), o.progress, '[]'), v.names)),
   o.locked_by = NULL, o.locked_at = NULL, o.lease_token = 0,
   o.attempts = IF(v.verdict = 'failed', LEAST(GREATEST(o.attempts, 0), 2147483646) + 1, o.attempts),
-  o.put_off_since = IF(v.give_up_after IS NULL, NULL, COALESCE(o.put_off_since, c.now))
+  o.put_off_since = IF(v.give_up_after IS NULL, NULL, COALESCE(o.put_off_since, c.now)),
+  o.put_off_limit = ",
+    limit!(),
+    "
 WHERE o.event_id = v.id AND o.status IN (0, 2)
   AND (v.verdict = 'done' OR o.locked_by = ? AND o.lease_token = v.token)"
 );

@@ -30,14 +30,14 @@ pub(super) const RELEASE: &str = concat!(
 );
 
 pub(super) const PARK: &str = concat!(
-    r#"UPDATE "{table}" AS o SET available_at = coalesce($5, statement_timestamp()) + $6, parked = $7, put_off_since = NULL,
-  locked_by = NULL, locked_at = NULL, lease_token = 0"#,
+    r#"UPDATE "{table}" AS o SET available_at = coalesce($5, statement_timestamp()) + $6, parked = $7,
+  put_off_since = NULL, put_off_limit = NULL, locked_by = NULL, locked_at = NULL, lease_token = 0"#,
     held!()
 );
 
 /// `NOT IN (1, 3)`, so that PostgreSQL does not look through all that is pending for the parked ones.
 pub(super) const UNPARK: &str = r#"UPDATE "{table}" SET available_at = coalesce($2, statement_timestamp()), parked = NULL,
-  put_off_since = NULL
+  put_off_since = NULL, put_off_limit = NULL
 WHERE seq = ANY (ARRAY(SELECT seq FROM "{table}"
   WHERE parked = $1 AND status NOT IN (1, 3) ORDER BY seq LIMIT {limit} FOR UPDATE SKIP LOCKED))"#;
 

@@ -29,7 +29,7 @@ WHERE seq = ANY ($1) AND status NOT IN (1, 3)
 
 pub(super) const DONE: &str = concat!(
     r#"UPDATE "{table}" SET status = 1, done_at = coalesce($3, statement_timestamp()), last_error = NULL,
-  put_off_since = NULL, parked = NULL, locked_by = NULL, locked_at = NULL, lease_token = 0"#,
+  put_off_since = NULL, put_off_limit = NULL, parked = NULL, locked_by = NULL, locked_at = NULL, lease_token = 0"#,
     meant!()
 );
 
@@ -40,8 +40,8 @@ macro_rules! dies {
     () => {
         "(v.verdict = 'dead'
       OR (v.verdict = 'failed' AND least(greatest(o.attempts, 0), 2147483646) + 1 >= v.max_attempts)
-      OR coalesce($2, statement_timestamp())
-        >= coalesce(o.put_off_since, $2, statement_timestamp()) + v.give_up_after) IS TRUE"
+      OR (v.give_up_after IS NOT NULL AND coalesce($2, statement_timestamp())
+        >= coalesce(o.put_off_since, $2, statement_timestamp()) + greatest(o.put_off_limit, v.give_up_after))) IS TRUE"
     };
 }
 
@@ -69,6 +69,7 @@ pub(super) const GENERAL: &str = concat!(
   last_error = CASE v.verdict WHEN 'done' THEN NULL WHEN 'deferred' THEN o.last_error ELSE v.error END,
   put_off_since = CASE WHEN v.give_up_after IS NOT NULL
     THEN coalesce(o.put_off_since, $2, statement_timestamp()) END,
+  put_off_limit = CASE WHEN v.give_up_after IS NOT NULL THEN greatest(o.put_off_limit, v.give_up_after) END,
   parked = CASE WHEN v.verdict = 'unreachable' AND NOT "#,
     dies!(),
     r#" THEN v.park END,

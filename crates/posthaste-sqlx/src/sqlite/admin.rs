@@ -39,8 +39,8 @@ FROM (SELECT * FROM "{table}" INDEXED BY "{table}_dead" WHERE status = 3 ORDER B
 GROUP BY 1, 2, 3 ORDER BY total DESC, 2, 3 LIMIT ?1"#;
 
 const REVIVE: &str = r#"UPDATE "{table}" SET status = 0, available_at = ?2, attempts = 0, deferrals = 0,
-  lost_leases = 0, replays = replays + 1, last_error = NULL, done_at = NULL, parked = NULL, put_off_since = NULL,
-  locked_by = NULL, locked_at = NULL, lease_token = 0, progress = iif(?3, NULL, progress)
+  lost_leases = 0, replays = replays + 1, last_error = NULL, done_at = NULL, parked = NULL,
+  put_off_since = NULL, put_off_limit = NULL, locked_by = NULL, locked_at = NULL, lease_token = 0, progress = iif(?3, NULL, progress)
 WHERE seq IN (SELECT value FROM jsonb_each(?1)) AND status = 3"#;
 
 const NOTE: &str =

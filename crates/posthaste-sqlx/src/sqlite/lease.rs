@@ -30,12 +30,13 @@ pub(super) const RELEASE: &str = concat!(
 );
 
 pub(super) const PARK: &str = concat!(
-    r#"UPDATE "{table}" AS o SET available_at = ?3, parked = ?4, put_off_since = NULL,
+    r#"UPDATE "{table}" AS o SET available_at = ?3, parked = ?4, put_off_since = NULL, put_off_limit = NULL,
   locked_by = NULL, locked_at = NULL, lease_token = 0"#,
     held!()
 );
 
-pub(super) const UNPARK: &str = r#"UPDATE "{table}" SET available_at = ?3, parked = NULL, put_off_since = NULL
+pub(super) const UNPARK: &str = r#"UPDATE "{table}" SET available_at = ?3, parked = NULL, put_off_since = NULL,
+  put_off_limit = NULL
 WHERE seq IN (SELECT seq FROM "{table}" INDEXED BY "{table}_parked"
   WHERE parked IS NOT NULL AND parked = ?1 AND status IN (0, 2) ORDER BY seq LIMIT ?2)"#;
 

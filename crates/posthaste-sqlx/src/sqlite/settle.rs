@@ -27,7 +27,7 @@ macro_rules! delivered {
 /// The token of a row that is DONE holds nothing: it tells which statement made it so.
 pub(super) const DONE: &str = concat!(
     r#"UPDATE "{table}" SET status = 1, done_at = ?3, last_error = NULL, parked = NULL, put_off_since = NULL,
-  locked_by = NULL, locked_at = NULL, lease_token = ?4 "#,
+  put_off_limit = NULL, locked_by = NULL, locked_at = NULL, lease_token = ?4 "#,
     delivered!()
 );
 
@@ -36,11 +36,21 @@ WHERE seq IN (SELECT value FROM jsonb_each(?1)) AND status = 1 AND lease_token =
 
 pub(super) const DELETE: &str = concat!(r#"DELETE FROM "{table}" "#, delivered!(), " RETURNING seq");
 
+/// For how long the row may be put off: the longest limit counts. NULL if this outcome has none.
+macro_rules! limit {
+    () => {
+        "coalesce(max(o.put_off_limit, v.give_up_after), v.give_up_after)"
+    };
+}
+
 /// Whether the row is given up after this outcome: said so, at its last attempt, or put off for too long.
 macro_rules! dies {
     () => {
-        "v.verdict = 'dead' OR min(max(o.attempts, 0), 4294967294) + 1 >= v.max_attempts \
-         OR ?3 - coalesce(o.put_off_since, ?3) >= v.give_up_after"
+        concat!(
+            "v.verdict = 'dead' OR min(max(o.attempts, 0), 4294967294) + 1 >= v.max_attempts \
+             OR ?3 - coalesce(o.put_off_since, ?3) >= ",
+            limit!()
+        )
     };
 }
 
@@ -61,6 +71,9 @@ pub(super) const GENERAL: &str = concat!(
     dies!(),
     r#" THEN NULL WHEN v.verdict = 'unreachable' THEN v.park END,
   put_off_since = CASE WHEN v.give_up_after IS NOT NULL THEN coalesce(o.put_off_since, ?3) END,
+  put_off_limit = "#,
+    limit!(),
+    r#",
   available_at = CASE v.verdict
     WHEN 'failed' THEN ?3 + min(9223372036854775807 - ?3, coalesce(v.delays ->> min(max(o.attempts, 0), v.last_delay), 0))
     WHEN 'deferred' THEN ?3 + v.delay

@@ -121,6 +121,8 @@ macro_rules! store_conformance {
             }
             put_off {
                 putting_off_ends_after_its_time
+                longest_limit_of_putting_off_counts
+                limit_of_putting_off_ends_with_its_time
                 time_of_putting_off_survives_claims_and_releases
                 closed_route_ends_the_time_of_putting_off
                 any_other_outcome_ends_putting_off

@@ -25,6 +25,41 @@ pub async fn putting_off_ends_after_its_time(h: &dyn Harness) {
     assert_eq!(row.last_error.as_deref(), Some("too busy"));
 }
 
+/// A node without a route for an event gives up soon; the event was waiting for a busy destination of others.
+pub async fn longest_limit_of_putting_off_counts(h: &dyn Harness) {
+    let k = Kit::new(h);
+    for limits in [[HOUR, MINUTE], [MINUTE, HOUR]] {
+        k.one().await;
+        let t = k.now().await;
+        let lease = k.take(t).await;
+        k.settle(t, &lease, put_off(limits[0])).await;
+        for (after, limit) in [(30 * SECOND, limits[1]), (2 * MINUTE, MINUTE), (HOUR - SECOND, MINUTE)] {
+            let lease = k.take(t + after).await;
+            let settled = k.settle(t + after, &lease, put_off(limit)).await;
+            assert_eq!(settled, Settled::Waiting { delay: SECOND }, "{limits:?} after {after:?}");
+        }
+        let lease = k.take(t + HOUR).await;
+        assert_eq!(k.settle(t + HOUR, &lease, put_off(MINUTE)).await, Settled::Dead { attempts: 0 });
+    }
+}
+
+/// A limit of the past says nothing about what begins now.
+pub async fn limit_of_putting_off_ends_with_its_time(h: &dyn Harness) {
+    let k = Kit::new(h);
+    k.one().await;
+    let t = k.now().await;
+    let lease = k.take(t).await;
+    k.settle(t, &lease, put_off(HOUR)).await;
+    let lease = k.take(t + SECOND).await;
+    k.settle(t + SECOND, &lease, deferred(SECOND)).await;
+    for (at, expected) in
+        [(t + MINUTE, Settled::Waiting { delay: SECOND }), (t + 2 * MINUTE, Settled::Dead { attempts: 0 })]
+    {
+        let lease = k.take(at).await;
+        assert_eq!(k.settle(at, &lease, put_off(MINUTE)).await, expected);
+    }
+}
+
 pub async fn time_of_putting_off_survives_claims_and_releases(h: &dyn Harness) {
     let k = Kit::new(h);
     k.one().await;

@@ -157,7 +157,7 @@ fn revive(row: &mut Row, forget_progress: bool, now: Timestamp) {
     row.last_error = None;
     row.done_at = None;
     row.replays = row.replays.saturating_add(1);
-    row.put_off_since = None;
+    row.put_off = None;
     if forget_progress {
         row.progress.clear();
     }

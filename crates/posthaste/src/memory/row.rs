@@ -31,11 +31,17 @@ pub(super) struct Row {
     pub(super) inserted_at: Timestamp,
     pub(super) done_at: Option<Timestamp>,
     pub(super) last_error: Option<String>,
-    /// Since when it has been put off for a limited time.
-    pub(super) put_off_since: Option<Timestamp>,
+    pub(super) put_off: Option<PutOff>,
     pub(super) hold: Option<Hold>,
     /// How often the row was written after its insert.
     pub(super) writes: u64,
+}
+
+/// Since when a row has been put off for a limited time, and the longest limit since then.
+#[derive(Debug)]
+pub(super) struct PutOff {
+    since: Timestamp,
+    limit: Duration,
 }
 
 /// `locked_by`, `lease_token` and `locked_at`, which come and go together.
@@ -68,7 +74,7 @@ impl Row {
             inserted_at: now,
             done_at: None,
             last_error: None,
-            put_off_since: None,
+            put_off: None,
             hold,
             writes: 0,
         }
@@ -149,9 +155,11 @@ impl Row {
         self.parked = None;
     }
 
-    /// How long it has been put off for a limited time; that begins now if it has not begun.
-    pub(super) fn put_off(&mut self, now: Timestamp) -> Duration {
-        now.since(*self.put_off_since.get_or_insert(now))
+    /// Puts it off for a limited time, which begins now if it has not begun. False if that time is over.
+    pub(super) fn put_off(&mut self, limit: Duration, now: Timestamp) -> bool {
+        let put_off = self.put_off.get_or_insert(PutOff { since: now, limit });
+        put_off.limit = put_off.limit.max(limit);
+        now.since(put_off.since) < put_off.limit
     }
 
     /// What is wrong with the row, without a word of its payload or headers.

@@ -87,7 +87,7 @@ impl Store for MemoryStore {
             table.update_leased(lease, |row| {
                 row.is_held_by(park.owner, lease.token).then(|| {
                     row.let_go(due);
-                    row.put_off_since = None;
+                    row.put_off = None;
                     row.parked = Some(Arc::clone(&route));
                 })
             })
@@ -106,7 +106,7 @@ impl Store for MemoryStore {
             let unparked = seqs.into_iter().filter_map(|seq| {
                 table.change(seq, |row| {
                     row.let_go(now);
-                    row.put_off_since = None;
+                    row.put_off = None;
                 })
             });
             unparked.count() as u64
@@ -229,7 +229,7 @@ fn apply_if_allowed(
     }
     row.progress.extend(settlement.delivered.iter().cloned());
     if !matches!(settlement.verdict, Verdict::Unreachable { give_up_after: Some(_), .. }) {
-        row.put_off_since = None;
+        row.put_off = None;
     }
     let settled = apply(row, &settlement.verdict, now);
     if row.is_pending() {
@@ -259,7 +259,7 @@ fn apply(row: &mut Row, verdict: &Verdict, now: Timestamp) -> Settled {
             row.finish(Status::Dead, Some(reason.clone()), now);
             Settled::Dead { attempts: row.attempts() }
         }
-        Verdict::Unreachable { error, give_up_after: Some(limit), .. } if row.put_off(now) >= *limit => {
+        Verdict::Unreachable { error, give_up_after: Some(limit), .. } if !row.put_off(*limit, now) => {
             row.finish(Status::Dead, Some(error.clone()), now);
             Settled::Dead { attempts: row.attempts() }
         }
