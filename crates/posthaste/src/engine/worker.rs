@@ -16,7 +16,7 @@ use super::{Shared, keeper, verdict};
 use crate::destination::{Delivery, OnTimeout, Outcome};
 use crate::error::BoxError;
 use crate::route::{Entry, Target};
-use crate::store::Lease;
+use crate::store::{Lease, Settlement, Verdict};
 
 /// How long a suspect waits whose start could not be counted.
 const UNCOUNTED: Duration = Duration::from_secs(1);
@@ -91,6 +91,16 @@ fn start<'a>(shared: &Shared, items: &'a [Item]) -> Vec<(&'a Item, Lease)> {
     work
 }
 
+/// How long the event is put off: not tried again at once, because the store is in trouble. In ordered mode it
+/// stays due, or what comes behind it would overtake it, and this engine waits instead.
+async fn uncounted(shared: &Shared) -> Duration {
+    if !shared.settings.ordered() {
+        return UNCOUNTED;
+    }
+    tokio::time::sleep(UNCOUNTED).await;
+    Duration::ZERO
+}
+
 /// Counts the start of a suspect in the store before it begins. Returns false, and it goes back, if that
 /// cannot be done: what is not counted could kill its owners for ever.
 async fn count_suspect(shared: &Shared, work: &[(&Item, Lease)]) -> bool {
@@ -111,9 +121,13 @@ async fn count_suspect(shared: &Shared, work: &[(&Item, Lease)]) -> bool {
             shared.inflight.forget([item.row()]);
         }
         None => {
-            // Not at once: the store is in trouble.
-            shared.inflight.forget([item.row()]);
-            shared.outgoing.release(leases.to_vec(), Instant::now() + UNCOUNTED);
+            // It may have been counted all the same, and this settlement takes that back: starts that did not
+            // happen must not add up to an event that is DEAD.
+            let delay = uncounted(shared).await;
+            let error = "the store did not say that it counted this start, so it did not happen".to_owned();
+            let verdict = Verdict::Unreachable { error, delay, park: None, give_up_after: None };
+            let settlement = Settlement { lease: lease.clone(), verdict, delivered: Vec::new() };
+            shared.outgoing.settle(vec![settlement]).await;
         }
     }
     false
