@@ -8,6 +8,7 @@ use posthaste::admin::{
 use posthaste::store::Purge;
 use posthaste::{EventDetail, EventId, EventRow, Status, StoreError};
 
+use super::table::Caller;
 use super::{AUDIT, Layout, LayoutStore, operator};
 use crate::page::cut_page;
 
@@ -69,7 +70,7 @@ impl Admin for LayoutStore {
     }
 
     async fn purge(&self, purge: &Purge, actor: &str) -> Result<u64, StoreError> {
-        let rows = operator::purge(self.table(), purge).await?;
+        let rows = operator::purge(self.table(), Caller::Operator, purge).await?;
         self.note(actor, "purge", purge, rows);
         Ok(rows)
     }

@@ -1,4 +1,4 @@
-//! What operators ask of a foreign table. Everything reads a bounded number of rows, as far as its indexes allow.
+//! What operators, and gauges of the engine, ask of a foreign table. Everything reads a bounded number of rows, as far as its indexes allow.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use posthaste::{EventDetail, EventId, EventRow, GLOBAL, StoreError, Timestamp};
 
 use super::counts::{Counts, MOST_COUNTED};
 use super::filter::Conditions;
-use super::table::{Answer, Question, Table};
+use super::table::{Answer, Caller, Question, Table};
 use super::text::Changing;
 use super::{Field, State};
 use crate::row::{detail, view};
@@ -37,7 +37,7 @@ fn oldest_first(table: &dyn Table, columns: &str, condition: &str, rest: &str) -
     format!("SELECT {columns} FROM {} AS t WHERE {condition} ORDER BY {order} {rest}", table.name())
 }
 
-pub(super) async fn oldest(table: &dyn Table) -> Result<Option<Duration>, StoreError> {
+pub(super) async fn oldest(table: &dyn Table, caller: Caller) -> Result<Option<Duration>, StoreError> {
     let words = table.words();
     if words.column(Field::CreatedAt).is_none() {
         return Ok(None);
@@ -45,7 +45,7 @@ pub(super) async fn oldest(table: &dyn Table) -> Result<Option<Duration>, StoreE
     let created_at = (words.dialect.time)(words, Field::CreatedAt);
     let columns = format!("{} AS store_now, {created_at} AS created_at", words.dialect.now);
     let asked = oldest_first(table, &columns, &words.is(State::Pending), "LIMIT 1");
-    Ok(table.ask(Question::new(asked)).await?.first().and_then(|row| age(&**row, "created_at")))
+    Ok(table.ask(caller, Question::new(asked)).await?.first().and_then(|row| age(&**row, "created_at")))
 }
 
 pub(super) async fn stats(table: &dyn Table) -> Result<Stats, StoreError> {
@@ -58,7 +58,7 @@ pub(super) async fn stats(table: &dyn Table) -> Result<Stats, StoreError> {
         )
     });
     let asked = format!("SELECT {}, ({}) AS total", counts.join(", "), words.dialect.total);
-    let rows = table.ask(Question { text: asked, values: vec![table.bare_name()] }).await?;
+    let rows = table.ask(Caller::Operator, Question { text: asked, values: vec![table.bare_name()] }).await?;
     let count = |column: &str| rows.first().map_or(0, |row| number(&**row, column));
     let counts = Counts {
         pending: count("pending"),
@@ -67,7 +67,7 @@ pub(super) async fn stats(table: &dyn Table) -> Result<Stats, StoreError> {
         archived: count("archived"),
         total: count("total"),
     };
-    Ok(Stats { oldest_pending: oldest(table).await?, ..counts.stats() })
+    Ok(Stats { oldest_pending: oldest(table, Caller::Operator).await?, ..counts.stats() })
 }
 
 pub(super) async fn backlog(table: &dyn Table, by: BacklogBy, limit: usize) -> Result<Backlog, StoreError> {
@@ -84,7 +84,7 @@ pub(super) async fn backlog(table: &dyn Table, by: BacklogBy, limit: usize) -> R
          GROUP BY 1 ORDER BY 2 DESC, 1",
         words.dialect.now
     );
-    let rows = table.ask(Question::new(asked)).await?;
+    let rows = table.ask(Caller::Operator, Question::new(asked)).await?;
     let groups: Vec<BacklogGroup> = rows.iter().map(|row| group(&**row)).collect();
     let looked_at: u64 = groups.iter().map(|group| group.count).sum();
     Ok(Backlog::largest(groups, limit, looked_at > Backlog::LOOK as u64))
@@ -97,7 +97,7 @@ fn group(row: &Answer) -> BacklogGroup {
 pub(super) async fn count(table: &dyn Table, filter: &Filter) -> Result<u64, StoreError> {
     let conditions = Conditions::new(table.words(), filter);
     let text = format!("SELECT count(*) AS events FROM {} AS t WHERE {}", table.name(), conditions.text());
-    let rows = table.ask(Question { text, values: conditions.values }).await?;
+    let rows = table.ask(Caller::Operator, Question { text, values: conditions.values }).await?;
     Ok(rows.first().map_or(0, |row| number(&**row, "events")))
 }
 
@@ -112,7 +112,7 @@ pub(super) async fn list(
     let conditions = Conditions::new(words, filter);
     let rest = format!(", {} LIMIT {limit} OFFSET {from}", words.key_names());
     let text = oldest_first(table, &(words.dialect.of_row)(words), &conditions.text(), &rest);
-    let rows = table.ask(Question { text, values: conditions.values }).await?;
+    let rows = table.ask(Caller::Operator, Question { text, values: conditions.values }).await?;
     Ok(rows.iter().map(|row| view(&**row)).collect())
 }
 
@@ -123,7 +123,7 @@ pub(super) async fn get(table: &dyn Table, id: &EventId) -> Result<Option<EventD
     let (row, event) = ((words.dialect.of_row)(words), (words.dialect.of_event)(words));
     let text =
         format!("SELECT {row}, {event} FROM {} AS t WHERE {} LIMIT 1", table.name(), conditions.text());
-    let rows = table.ask(Question { text, values: conditions.values }).await?;
+    let rows = table.ask(Caller::Operator, Question { text, values: conditions.values }).await?;
     Ok(rows.first().map(|row| detail(&**row)))
 }
 
@@ -136,7 +136,7 @@ pub(super) async fn dead_groups(table: &dyn Table, limit: usize) -> Result<Vec<D
   coalesce(left(last_error, 200), '') AS reason, count(*) AS events, min(created_at) AS first, max(created_at) AS last
 FROM ({dead}) AS dead GROUP BY 1, 2, 3 ORDER BY 4 DESC, 2, 3 LIMIT {limit}"
     );
-    let rows = table.ask(Question::new(asked)).await?;
+    let rows = table.ask(Caller::Operator, Question::new(asked)).await?;
     Ok(rows.iter().map(|row| dead_group(&**row)).collect())
 }
 
@@ -154,15 +154,16 @@ fn dead_group(row: &Answer) -> DeadGroup {
 /// Rows that match wait again.
 pub(super) async fn revive(table: &dyn Table, filter: &Filter, limit: usize) -> Result<u64, StoreError> {
     let set = table.words().set(State::Pending, "NULL");
-    change(table, Conditions::new(table.words(), filter), State::Failed, limit, Some(set)).await
+    change(table, Caller::Operator, Conditions::new(table.words(), filter), State::Failed, limit, Some(set))
+        .await
 }
 
 /// Rows that match are deleted.
 pub(super) async fn discard(table: &dyn Table, filter: &Filter, limit: usize) -> Result<u64, StoreError> {
-    change(table, Conditions::new(table.words(), filter), State::Failed, limit, None).await
+    change(table, Caller::Operator, Conditions::new(table.words(), filter), State::Failed, limit, None).await
 }
 
-pub(super) async fn purge(table: &dyn Table, purge: &Purge) -> Result<u64, StoreError> {
+pub(super) async fn purge(table: &dyn Table, caller: Caller, purge: &Purge) -> Result<u64, StoreError> {
     let words = table.words();
     let unsupported = |operation| StoreError::Unsupported { store: words.dialect.store, operation };
     let state = match purge.what {
@@ -180,12 +181,13 @@ pub(super) async fn purge(table: &dyn Table, purge: &Purge) -> Result<u64, Store
     // An archived row keeps its error.
     let error = words.bare(Field::Error).map(|(column, _)| column).unwrap_or_default();
     let set = archive.then(|| words.set(State::Archived, &error));
-    change(table, conditions, state, purge.limit, set).await
+    change(table, caller, conditions, state, purge.limit, set).await
 }
 
 /// Sets something in the oldest rows of a state that match, or deletes them.
 async fn change(
     table: &dyn Table,
+    caller: Caller,
     conditions: Conditions,
     state: State,
     limit: usize,
@@ -198,5 +200,5 @@ async fn change(
     let guard = table.words().is(state);
     let changing = Changing { table: table.name().to_owned(), set, picked, guard, keys };
     let text = (table.words().dialect.change)(&changing);
-    table.change(Question { text, values: conditions.values }).await
+    table.change(caller, Question { text, values: conditions.values }).await
 }

@@ -13,7 +13,7 @@ use posthaste::{EventId, StoreError, Timestamp};
 use tokio::time::Instant;
 
 use super::kept::Kept;
-use super::table::{Failure, Key, Table};
+use super::table::{Caller, Failure, Key, Table};
 use super::{Layout, operator};
 
 /// How long an event that can neither be delivered nor given up waits for the next attempt.
@@ -353,11 +353,11 @@ impl Store for LayoutStore {
         if !self.0.purges {
             return Ok(0);
         }
-        operator::purge(self.table(), purge).await
+        operator::purge(self.table(), Caller::Engine, purge).await
     }
 
     async fn oldest_pending(&self, _now: Option<Timestamp>) -> Result<Option<Duration>, StoreError> {
-        operator::oldest(self.table()).await
+        operator::oldest(self.table(), Caller::Engine).await
     }
 
     /// Nobody rings for such a table.

@@ -131,11 +131,11 @@ pub(crate) trait Table: fmt::Debug + Send + Sync {
     /// Gives rows up, each with its reason. Answers those that were pending.
     async fn given_up(&self, rows: &[(Key, String)]) -> Result<Option<HashSet<EventId>>, StoreError>;
 
-    /// Answers a question that an operator has; at any connection.
-    async fn ask(&self, question: Question) -> Result<Vec<Box<Answer>>, StoreError>;
+    /// Runs a statement that only reads, and returns its rows.
+    async fn ask(&self, caller: Caller, question: Question) -> Result<Vec<Box<Answer>>, StoreError>;
 
-    /// Changes rows as an operator or a purge wants it; answers how many.
-    async fn change(&self, question: Question) -> Result<u64, StoreError>;
+    /// Changes rows as an operator or a purge wants it; returns how many.
+    async fn change(&self, caller: Caller, question: Question) -> Result<u64, StoreError>;
 
     /// The layout, with the types of its columns.
     fn words(&self) -> &Words;
@@ -147,6 +147,14 @@ pub(crate) trait Table: fmt::Debug + Send + Sync {
     fn bare_name(&self) -> Value;
 
     async fn close(&self);
+}
+
+/// Who runs a statement. Each has connections of its own, and so has what an operator changes: the engine never waits
+/// for operators, and a change never waits for questions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Caller {
+    Engine,
+    Operator,
 }
 
 /// A statement and what is bound to it.
@@ -170,18 +178,26 @@ pub(crate) type Answer = dyn Columns + Send + Sync;
 pub(crate) mod tests {
     use std::time::Duration;
 
-    use posthaste::store::{ClaimOrder, LeaseToken, Owner};
+    use futures_util::future::join_all;
+    use posthaste::store::{
+        ClaimOrder, LeaseToken, Owner, Purge, Purgeable, Settle, Settled, Settlement, Store as _, Verdict,
+    };
     use tokio::time::{interval, timeout};
 
     use super::*;
+    use crate::layout::LayoutStore;
+
+    fn claim(owner: &Owner) -> Claim<'_> {
+        let (token, lease, order) = (LeaseToken::random(), Duration::from_secs(30), ClaimOrder::Due);
+        let (max_bytes, skip_recent) = (usize::MAX, Duration::ZERO);
+        Claim { owner, token, lease, limit: 1, max_bytes, order, skip_recent, now: None }
+    }
 
     /// Whether a claim finds that the lock is this table's.
     pub(crate) async fn leads(table: &dyn Table) -> bool {
-        let (owner, token, lease) = (Owner::from("tester"), LeaseToken::random(), Duration::from_secs(30));
-        let order = ClaimOrder::Due;
-        let (max_bytes, skip_recent) = (usize::MAX, Duration::ZERO);
-        let claim = Claim { owner: &owner, token, lease, limit: 1, max_bytes, order, skip_recent, now: None };
-        table.claim(&claim, 1, Room::new(max_bytes), &|_, keys| keys).await.expect("a claim").is_some()
+        let owner = Owner::from("tester");
+        let claim = claim(&owner);
+        table.claim(&claim, 1, Room::new(usize::MAX), &|_, keys| keys).await.expect("a claim").is_some()
     }
 
     /// Waits until the lock is this table's.
@@ -193,5 +209,36 @@ pub(crate) mod tests {
             }
         };
         timeout(Duration::from_secs(20), took_over).await.expect("it takes over");
+    }
+
+    /// The engine of a table with a row that waits goes on, and so do operators' changes, while more operators ask this
+    /// question than there are connections for them.
+    pub(crate) async fn slow_questions_hold_nothing_up(table: impl Table + 'static, question: &str) {
+        let store = LayoutStore::new(table, true);
+        let ask = || store.table().ask(Caller::Operator, Question::new(question.to_owned()));
+        let questions = join_all((0..8).map(|_| ask()));
+        let work = async {
+            let owner = Owner::from("tester");
+            let claimed = store.claim(&claim(&owner)).await.expect("a claim");
+            assert!(store.oldest_pending(None).await.expect("the engine's own question").is_some());
+            let verdict = Verdict::Done;
+            let lease = claimed.events[0].lease.clone();
+            let settlements = [Settlement { lease, verdict, delivered: Vec::new() }];
+            let settle =
+                Settle { owner: &owner, settlements: &settlements, on_done: OnDone::Keep, now: None };
+            assert_eq!(store.settle(&settle).await.expect("a settlement"), [Settled::Done]);
+            let (what, older_than, archive) = (Purgeable::Done, Duration::ZERO, false);
+            let purge = Purge { what, older_than, archive, limit: 1, now: None };
+            assert_eq!(store.purge(&purge).await.expect("a purge of the engine's"), 1);
+            let purged = posthaste::Admin::purge(&store, &purge, "ann").await;
+            assert_eq!(purged.expect("an operator's change"), 0);
+        };
+        // The questions are asked first: what is behind them gets no connection of theirs before they end.
+        tokio::select! {
+            biased;
+            _ = questions => panic!("the questions are slower than everything else"),
+            () = work => {}
+        }
+        store.close().await;
     }
 }

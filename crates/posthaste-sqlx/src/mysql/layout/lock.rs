@@ -1,7 +1,9 @@
-//! Tests: the server finds out that whoever had the lock of a table has vanished, and who is there keeps it.
+//! Tests: the server finds out that whoever had the lock of a table has vanished, who is there keeps it, and operators
+//! hold nothing up.
 
 use std::time::Duration;
 
+use posthaste_sql::mysql::Flavour;
 use sqlx::mysql::MySqlConnectOptions;
 use sqlx::{ConnectOptions as _, MySql, MySqlConnection};
 use tokio::time::interval;
@@ -10,8 +12,8 @@ use super::LayoutTable;
 use crate::layout::Layout;
 use crate::layout::session::{InUse, Session};
 use crate::layout::silence::Proxy;
-use crate::layout::table::Table as _;
-use crate::layout::table::tests::{leads, takes_over};
+use crate::layout::table::tests::{leads, slow_questions_hold_nothing_up, takes_over};
+use crate::layout::table::{Caller, Question, Table as _};
 use crate::mysql::Login;
 use crate::sql::ready;
 
@@ -35,7 +37,10 @@ async fn run(connection: &mut MySqlConnection, text: &str) {
 }
 
 async fn open(options: &MySqlConnectOptions) -> LayoutTable {
-    let layout = Layout::debezium();
+    open_as(options, Layout::debezium()).await
+}
+
+async fn open_as(options: &MySqlConnectOptions, layout: Layout) -> LayoutTable {
     let place = posthaste_sql::Place::new(layout.table_name().clone());
     LayoutTable::open(&Login(options.clone()), &place, &layout, false).await.expect("the table opens")
 }
@@ -83,5 +88,39 @@ async fn leader_that_polls_seldom_keeps_its_session() {
     assert_eq!(number(&mut used, "SELECT CAST(CONNECTION_ID() AS SIGNED)").await, before);
     used.give_back();
     session.close().await;
+    run(&mut owner, &format!("DROP DATABASE {name}")).await;
+}
+
+#[tokio::test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+async fn engine_of_a_foreign_table_does_not_wait_for_operators() {
+    let (options, mut owner, name) = database("layout_questions").await;
+    let mut connection = options.connect().await.expect("a connection");
+    let table = include_str!("../../../tests/layouts/mysql/order-service.sql");
+    let row = "INSERT INTO outbox VALUES (UUID(), 'Order', UUID(), 'Made', '{}', 'NEW', UTC_TIMESTAMP(6), NULL, NULL)";
+    for text in [table.trim_end().trim_end_matches(';'), row] {
+        run(&mut connection, text).await;
+    }
+    let table = open_as(&options, Layout::order_service()).await;
+    slow_questions_hold_nothing_up(table, "SELECT SLEEP(60)").await;
+    run(&mut owner, &format!("DROP DATABASE {name}")).await;
+}
+
+#[tokio::test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+async fn questions_about_a_foreign_table_are_ended_by_the_server() {
+    let (options, mut owner, name) = database("layout_limits").await;
+    let table = open(&options).await;
+    let version: String =
+        sqlx::query_scalar("SELECT VERSION()").fetch_one(&mut owner).await.expect("a version");
+    let limit = match Flavour::of(&version) {
+        Flavour::MariaDb => "SELECT CAST(@@SESSION.max_statement_time * 1000 AS SIGNED) AS ms",
+        Flavour::MySql => "SELECT CAST(@@SESSION.max_execution_time AS SIGNED) AS ms",
+    };
+    for (caller, expected) in [(Caller::Operator, 15_000), (Caller::Engine, 0)] {
+        let rows = table.ask(caller, Question::new(limit.to_owned())).await.expect("an answer");
+        assert_eq!(rows[0].number("ms").expect("a number"), Some(expected), "{caller:?}");
+    }
+    table.close().await;
     run(&mut owner, &format!("DROP DATABASE {name}")).await;
 }

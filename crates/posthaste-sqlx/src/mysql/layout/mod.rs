@@ -18,14 +18,15 @@ use posthaste_sql::Place;
 use sqlx::mysql::MySqlRow;
 use sqlx::{ConnectOptions as _, Connection as _, MySql, MySqlConnection, Row as _};
 
-use super::connection::{BEGIN, Login, SETTINGS, explain, is_contention, server};
+use super::connection::{Connections, Login, SETTINGS, explain, server};
 use super::value::{MOST_KEYS, MySqlQuery, limit, places};
 use crate::OpenError;
-use crate::few::Few;
 use crate::layout::Layout;
 use crate::layout::filter::Value;
 use crate::layout::session::{Open, Session};
-use crate::layout::table::{Answer, Choose, Counted, Failure, Key, Parts, Question, Read, Room, Table};
+use crate::layout::table::{
+    Answer, Caller, Choose, Counted, Failure, Key, Parts, Question, Read, Room, Table,
+};
 use crate::layout::text::Words;
 use crate::row::Reader;
 use crate::sql::ready;
@@ -46,12 +47,11 @@ const SIGNS_OF_LIFE: &str = "SET SESSION wait_timeout = 60";
 #[derive(Debug)]
 pub(crate) struct LayoutTable {
     session: Session<MySql>,
-    few: Few<MySql>,
+    connections: Connections,
     words: Words,
     texts: Texts,
     /// What the lock is called.
     lock: String,
-    server: Arc<str>,
 }
 
 impl LayoutTable {
@@ -62,13 +62,13 @@ impl LayoutTable {
         read_only: bool,
     ) -> Result<Self, OpenError> {
         let options = login.0.clone().disable_statement_logging();
-        let server: Arc<str> = server(&login.0).into();
+        let server = server(&login.0);
         let failed = |error| explain(error, &server);
         let mut connection = options.connect().await.map_err(failed)?;
         let name = layout.table_name().to_string();
         let Some(catalogue) = catalogue::look_up(&mut connection, &name).await.map_err(failed)? else {
             let table = layout.table_name().clone();
-            return Err(OpenError::NoForeignTable { table, server: server.to_string() });
+            return Err(OpenError::NoForeignTable { table, server });
         };
         let words = Words::new(layout, &columns::DIALECT, &catalogue)?;
         let texts = Texts::new(&words, &place.text("`{table}`"));
@@ -77,20 +77,16 @@ impl LayoutTable {
         }
         let _ = connection.close().await;
         Ok(Self {
-            session: Session::new(options.clone(), &[SETTINGS, SIGNS_OF_LIFE]),
-            few: Few::new(options, 4).with_settings(SETTINGS).unharmed_by(is_contention),
+            connections: Connections::new(&options),
+            session: Session::new(options, &[SETTINGS, SIGNS_OF_LIFE]),
             texts,
             words,
             lock: name,
-            server,
         })
     }
 
     fn failed(&self, error: sqlx::Error) -> StoreError {
-        match explain(error, &self.server) {
-            OpenError::Database(error) => StoreError::backend("MySQL", error),
-            known => StoreError::backend("MySQL", known),
-        }
+        self.connections.failed(error)
     }
 
     /// Runs work in the session that has the lock, all of it or nothing; none if the lock is not ours.
@@ -128,14 +124,6 @@ impl LayoutTable {
             true => Ok(Some(Read::default())),
             false => self.read(connection, claim, room, chosen).await.map(Some),
         }
-    }
-
-    /// Runs work on any connection.
-    async fn anywhere<T>(
-        &self,
-        work: impl AsyncFnOnce(&mut MySqlConnection) -> Result<T, sqlx::Error>,
-    ) -> Result<T, StoreError> {
-        self.few.with(work).await.map_err(|error| self.failed(error))
     }
 
     /// A statement about some keys, at most [`MOST_KEYS`] of them; the last one fills the places that are left.
@@ -258,15 +246,16 @@ impl Table for LayoutTable {
         };
         let mut done = HashSet::new();
         for some in keys.chunks(MOST_KEYS) {
-            let ended = self.few.together(BEGIN, async |connection| self.end(connection, text, some).await);
-            done.extend(ended.await.map_err(|error| self.failed(error))?);
+            let end = async |connection: &mut MySqlConnection| self.end(connection, text, some).await;
+            done.extend(self.connections.engine_together(end).await?);
         }
         Ok(done)
     }
 
     async fn write_nothing(&self) -> Result<(), StoreError> {
         let text = &self.texts.nothing;
-        self.anywhere(async |connection| ready::<MySql>(text).execute(connection).await).await?;
+        let write = async |connection: &mut MySqlConnection| ready::<MySql>(text).execute(connection).await;
+        self.connections.engine(write).await?;
         Ok(())
     }
 
@@ -298,14 +287,22 @@ impl Table for LayoutTable {
         .await
     }
 
-    async fn ask(&self, question: Question) -> Result<Vec<Box<Answer>>, StoreError> {
-        let rows = self.anywhere(async |connection| bound(question).fetch_all(connection).await).await?;
+    async fn ask(&self, caller: Caller, question: Question) -> Result<Vec<Box<Answer>>, StoreError> {
+        let read = async |connection: &mut MySqlConnection| bound(&question).fetch_all(connection).await;
+        let rows = match caller {
+            Caller::Engine => self.connections.engine(read).await?,
+            Caller::Operator => self.connections.viewer(read).await?,
+        };
         Ok(rows.into_iter().map(|row| Box::new(row) as Box<Answer>).collect())
     }
 
-    async fn change(&self, question: Question) -> Result<u64, StoreError> {
-        let changed = self.anywhere(async |connection| bound(question).execute(connection).await);
-        Ok(changed.await?.rows_affected())
+    async fn change(&self, caller: Caller, question: Question) -> Result<u64, StoreError> {
+        let write = async |connection: &mut MySqlConnection| bound(&question).execute(connection).await;
+        let changed = match caller {
+            Caller::Engine => self.connections.engine(write).await?,
+            Caller::Operator => self.connections.operator(write).await?,
+        };
+        Ok(changed.rows_affected())
     }
 
     fn words(&self) -> &Words {
@@ -322,7 +319,7 @@ impl Table for LayoutTable {
 
     async fn close(&self) {
         self.session.close().await;
-        self.few.close().await;
+        self.connections.close().await;
     }
 }
 
@@ -356,10 +353,10 @@ fn key_of(row: &MySqlRow) -> Result<Key, sqlx::Error> {
 }
 
 /// A question with its values. It is planned anew each time: nobody asks the same twice.
-fn bound(question: Question) -> MySqlQuery {
-    let text: Arc<str> = question.text.into();
-    question.values.into_iter().fold(ready::<MySql>(&text).persistent(false), |query, value| match value {
-        Value::Text(text) => query.bind(text),
-        Value::Micros(micros) => query.bind(micros),
+fn bound(question: &Question) -> MySqlQuery {
+    let text: Arc<str> = question.text.as_str().into();
+    question.values.iter().fold(ready::<MySql>(&text).persistent(false), |query, value| match value {
+        Value::Text(text) => query.bind(text.clone()),
+        Value::Micros(micros) => query.bind(*micros),
     })
 }

@@ -1,4 +1,4 @@
-//! Tests: the server finds out that whoever had the lock of a table has vanished.
+//! Tests: the server finds out that whoever had the lock of a table has vanished, and operators hold nothing up.
 
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions as _, PgConnection, Postgres};
@@ -7,7 +7,7 @@ use super::LayoutTable;
 use crate::layout::Layout;
 use crate::layout::silence::Proxy;
 use crate::layout::table::Table as _;
-use crate::layout::table::tests::{leads, takes_over};
+use crate::layout::table::tests::{leads, slow_questions_hold_nothing_up, takes_over};
 use crate::postgres::Login;
 use crate::sql::ready;
 
@@ -31,7 +31,10 @@ async fn run(connection: &mut PgConnection, text: &str) {
 }
 
 async fn open(options: &PgConnectOptions, schema: &str) -> LayoutTable {
-    let layout = Layout::debezium();
+    open_as(options, schema, Layout::debezium()).await
+}
+
+async fn open_as(options: &PgConnectOptions, schema: &str, layout: Layout) -> LayoutTable {
     let place = posthaste_sql::Place::new(layout.table_name().clone());
     let place = place.in_schema(schema.parse().expect("a good name"));
     LayoutTable::open(&Login(options.clone()), &place, &layout, false).await.expect("the table opens")
@@ -79,5 +82,19 @@ async fn lock_of_a_leader_that_fell_silent_is_free_again() {
         takes_over(&second).await;
     }
     second.close().await;
+    run(&mut owner, &format!("DROP SCHEMA {name} CASCADE")).await;
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn engine_of_a_foreign_table_does_not_wait_for_operators() {
+    let (options, mut owner, name) = schema("layout_questions").await;
+    let table = include_str!("../../../tests/layouts/postgres/order-service.sql");
+    let row = "INSERT INTO outbox VALUES (gen_random_uuid(), 'Order', gen_random_uuid(), 'Made', '{}', 'NEW', now())";
+    for text in table.split_terminator(';').filter(|text| !text.trim().is_empty()).chain([row]) {
+        run(&mut owner, text).await;
+    }
+    let table = open_as(&options, &name, Layout::order_service()).await;
+    slow_questions_hold_nothing_up(table, "SELECT pg_sleep(60)::text").await;
     run(&mut owner, &format!("DROP SCHEMA {name} CASCADE")).await;
 }

@@ -27,7 +27,9 @@ use crate::few::Few;
 use crate::layout::Layout;
 use crate::layout::filter::Value;
 use crate::layout::session::{Open, Session};
-use crate::layout::table::{Answer, Choose, Counted, Failure, Key, Parts, Question, Read, Room, Table};
+use crate::layout::table::{
+    Answer, Caller, Choose, Counted, Failure, Key, Parts, Question, Read, Room, Table,
+};
 use crate::layout::text::Words;
 use crate::row::Reader;
 use crate::sql::ready;
@@ -62,8 +64,9 @@ const SILENCE: &str = "SELECT set_config('idle_session_timeout', '60s', false)
 #[derive(Debug)]
 pub(crate) struct LayoutTable {
     session: Session<Postgres>,
+    /// One to settle, one for the rest.
     engine: Few<Postgres>,
-    /// With durable commits, for operators and purges. Changes do not wait for questions.
+    /// With durable commits, for operators. Changes do not wait for questions.
     questions: Few<Postgres>,
     changes: Few<Postgres>,
     words: Words,
@@ -273,14 +276,22 @@ impl Table for LayoutTable {
         .await
     }
 
-    async fn ask(&self, question: Question) -> Result<Vec<Box<Answer>>, StoreError> {
-        let rows = self.questions.with(async |connection| bound(question).fetch_all(connection).await);
+    async fn ask(&self, caller: Caller, question: Question) -> Result<Vec<Box<Answer>>, StoreError> {
+        let few = match caller {
+            Caller::Engine => &self.engine,
+            Caller::Operator => &self.questions,
+        };
+        let rows = few.with(async |connection| bound(question).fetch_all(connection).await);
         let rows = rows.await.map_err(|error| self.failed(error))?;
         Ok(rows.into_iter().map(|row| Box::new(row) as Box<Answer>).collect())
     }
 
-    async fn change(&self, question: Question) -> Result<u64, StoreError> {
-        let changed = self.changes.with(async |connection| bound(question).execute(connection).await);
+    async fn change(&self, caller: Caller, question: Question) -> Result<u64, StoreError> {
+        let few = match caller {
+            Caller::Engine => &self.engine,
+            Caller::Operator => &self.changes,
+        };
+        let changed = few.with(async |connection| bound(question).execute(connection).await);
         Ok(changed.await.map_err(|error| self.failed(error))?.rows_affected())
     }
 
