@@ -7,6 +7,7 @@ use std::pin::Pin;
 use futures_util::FutureExt as _;
 use lapin::message::BasicReturnMessage;
 use lapin::options::BasicPublishOptions;
+use lapin::types::ShortString;
 use lapin::{Channel, Confirmation, ErrorKind};
 use posthaste::Outcome;
 use tokio::time::{Instant, timeout_at};
@@ -18,7 +19,8 @@ use crate::refused::one_line;
 /// A message that no queue takes comes back; otherwise it is confirmed, and gone.
 const OPTIONS: BasicPublishOptions = BasicPublishOptions { mandatory: true, immediate: false };
 
-/// A message that was on a channel when the broker closed it.
+/// A message of whose fate nothing is known, because of others on its channel: the broker closed the channel, or
+/// sent back one that is like it.
 pub(super) struct Cut {
     /// Its place among the messages.
     pub(super) at: usize,
@@ -27,8 +29,8 @@ pub(super) struct Cut {
 
 type Sending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Sends all of them, in order, then waits for all confirmations. Answers those of whose fate nothing is
-/// known because one of them made the broker close the channel.
+/// Sends all of them, in order, then waits for all confirmations. Returns those of whose fate nothing is
+/// known because of others on the channel.
 pub(super) async fn publish(
     link: &Link,
     messages: &[Ready],
@@ -112,17 +114,16 @@ fn sending<'a>(channel: &'a Channel, message: &'a Ready) -> Sending<'a, lapin::R
     })
 }
 
-/// What came back is known by its id: lapin hands it out, first come first served, with the next confirmation
-/// there is, which is that of some other message when several are confirmed at once. So when nothing was handed
-/// out, nothing came back of what is confirmed; and when something was, all of it was only if all confirmations
-/// are there.
+/// lapin hands out what came back, first come first served, with the next confirmation there is, which is that of
+/// some other message when several are confirmed at once. So when nothing was handed out, nothing came back of what
+/// is confirmed; and when something was, all of it was only if all confirmations are there.
 fn judge(
     link: &Link,
     messages: &[Ready],
     answers: Vec<Option<lapin::Result<Confirmation>>>,
     outcomes: &mut [Option<Outcome>],
 ) -> Vec<Cut> {
-    let mut returned = HashMap::new();
+    let mut came_back = Vec::new();
     let mut is_complete = true;
     let answers: Vec<_> = answers
         .into_iter()
@@ -136,17 +137,20 @@ fn judge(
                 Some(Err(error)) if is_of_the_channel(error, link) => Verdict::Cut(said(error)),
                 Some(Err(error)) => Verdict::Lost(lost(error)),
             };
-            if let Some(message) = answer.and_then(Result::ok).and_then(Confirmation::take_message) {
-                returned.insert(id_of(&message), reason_of(&message));
-            }
+            came_back.extend(answer.and_then(Result::ok).and_then(Confirmation::take_message));
             verdict
         })
         .collect();
-    let are_returns_known = is_complete || returned.is_empty();
+    let are_returns_known = is_complete || came_back.is_empty();
+    let returned = returned(messages, &came_back);
     let mut cut = Vec::new();
     for (at, (message, verdict)) in messages.iter().zip(answers).enumerate() {
-        let outcome = match (returned.get(message.id.as_str()), verdict) {
-            (Some(reason), _) => Outcome::retry(unroutable(message, reason)),
+        let outcome = match (returned.get(&mark(message)), verdict) {
+            (Some(alike), _) if alike.came_back < alike.sent => {
+                cut.push(Cut { at, why: alike.reason.clone() });
+                continue;
+            }
+            (Some(alike), _) => Outcome::retry(unroutable(message, &alike.reason)),
             (None, Verdict::Taken) if are_returns_known => Outcome::Done,
             (None, Verdict::Taken | Verdict::Unknown) => Outcome::no_answer(NO_ANSWER),
             (None, Verdict::Refused) => Outcome::busy(REFUSED),
@@ -159,6 +163,43 @@ fn judge(
         outcomes[message.at] = Some(outcome);
     }
     cut
+}
+
+/// By what we know a message again that comes back: exchange, routing key and id. The id alone is not enough,
+/// because two events can have the same.
+type Mark<'a> = (&'a str, &'a str, &'a str);
+
+fn mark(message: &Ready) -> Mark<'_> {
+    (message.exchange.as_str(), message.routing_key.as_str(), message.id.as_str())
+}
+
+fn mark_of_returned(message: &BasicReturnMessage) -> Mark<'_> {
+    let sent = &message.delivery;
+    let id = sent.properties.message_id().as_ref().map(ShortString::as_str).unwrap_or_default();
+    (sent.exchange.as_str(), sent.routing_key.as_str(), id)
+}
+
+/// Messages with the same mark. Where some of them came back and others did not, as an exchange that routes by
+/// headers can do it, nothing says which: each is sent again alone.
+struct Alike {
+    sent: usize,
+    came_back: usize,
+    reason: String,
+}
+
+fn returned<'a>(messages: &'a [Ready], came_back: &'a [BasicReturnMessage]) -> HashMap<Mark<'a>, Alike> {
+    let mut returned: HashMap<Mark<'_>, Alike> = HashMap::new();
+    for message in came_back {
+        let reason = || format!("{} {}", message.reply_code, message.reply_text);
+        let alike = returned.entry(mark_of_returned(message));
+        alike.or_insert_with(|| Alike { sent: 0, came_back: 0, reason: reason() }).came_back += 1;
+    }
+    for message in messages {
+        if let Some(alike) = returned.get_mut(&mark(message)) {
+            alike.sent += 1;
+        }
+    }
+    returned
 }
 
 enum Verdict {
@@ -179,14 +220,6 @@ const REFUSED: &str = "RabbitMQ refused the message (basic.nack): a queue is ful
 fn is_of_the_channel(error: &lapin::Error, link: &Link) -> bool {
     let is_state = matches!(error.kind(), ErrorKind::InvalidChannelState(..) | ErrorKind::InvalidChannel(_));
     error.is_amqp_soft_error() || (is_state && link.is_alive())
-}
-
-fn id_of(message: &BasicReturnMessage) -> String {
-    message.delivery.properties.message_id().as_ref().map(ToString::to_string).unwrap_or_default()
-}
-
-fn reason_of(message: &BasicReturnMessage) -> String {
-    format!("{} {}", message.reply_code, message.reply_text)
 }
 
 fn unroutable(message: &Ready, reason: &str) -> String {

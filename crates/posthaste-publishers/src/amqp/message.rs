@@ -21,7 +21,7 @@ pub(super) struct Ready {
     pub(super) at: usize,
     pub(super) exchange: ShortString,
     pub(super) routing_key: ShortString,
-    /// The event's id. By it we know a message again that comes back.
+    /// The event's id.
     pub(super) id: ShortString,
     pub(super) properties: BasicProperties,
     pub(super) body: Bytes,

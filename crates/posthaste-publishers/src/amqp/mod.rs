@@ -101,7 +101,8 @@ impl AmqpPublisher {
         }
     }
 
-    /// One of these made the broker close the channel, and nobody knows which: alone each answers for itself.
+    /// One of these made the broker close the channel or came back, and nothing says which: alone each answers for
+    /// itself.
     async fn send_one_by_one(
         &self,
         link: &Link,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lapin::types::{AMQPValue, FieldTable};
-use posthaste::{Delivery, Destination, Event, Outcome};
+use posthaste::{Delivery, Destination, Event, EventParts, Headers, Outcome};
 use posthaste_publishers::publisher;
 
 use super::queue::Queue;
@@ -47,6 +47,54 @@ async fn deliver_good_and_bad(destination: &dyn Destination, text: &str) {
             assert_eq!(retried(outcome), text);
         }
     }
+}
+
+/// Another event with the same id, as rows of a table can have it whose ids are not unique.
+fn with_id_of(first: &Delivery, change: impl Fn(&mut EventParts)) -> Delivery {
+    let mut parts = first.event.to_parts();
+    parts.payload = "2".into();
+    change(&mut parts);
+    Delivery::first(Event::from_parts(parts))
+}
+
+#[tokio::test]
+#[ignore = "needs RabbitMQ: cargo xtask test"]
+async fn event_that_arrived_is_not_taken_for_one_with_the_same_id_that_came_back() {
+    let queue = Queue::new(&shared());
+    queue.declare_with(FieldTable::default(), "good.#").await;
+    let destination = publisher(&queue.publisher_url()).expect("a good URL");
+    let good = event_to("good.one");
+    let bad = with_id_of(&good, |parts| parts.topic = Some("bad.one".into()));
+    let outcomes = destination.deliver(&[good.clone(), bad.clone(), good.clone(), bad]).await;
+    assert_eq!(is_done(&outcomes), [true, false, true, false], "{outcomes:?}");
+    assert!(retried(&outcomes[1]).contains("NO_ROUTE"), "{outcomes:?}");
+    let received = queue.received(1).await;
+    assert!(received.iter().all(|message| message.payload == good.payload()), "{received:?}");
+    assert_eq!(received.len(), 2, "each was sent once: {received:?}");
+    queue.delete().await;
+}
+
+/// Exchange, routing key and id are the same, and nothing else of a message that came back says which it was.
+#[tokio::test]
+#[ignore = "needs RabbitMQ: cargo xtask test"]
+async fn events_with_the_same_id_that_are_routed_by_headers_have_an_outcome_each() {
+    let queue = Queue::new(&shared());
+    let mut wanted = FieldTable::default();
+    wanted.insert("wanted".into(), AMQPValue::LongString("yes".into()));
+    queue.declare_by_headers(wanted).await;
+    let destination = publisher(&queue.publisher_url()).expect("a good URL");
+    let with_header = |value: &str| {
+        let headers: Headers = [("wanted".to_owned(), value.to_owned())].into();
+        move |parts: &mut EventParts| parts.headers = headers.clone()
+    };
+    let first = event("Made");
+    let (good, bad) = (with_id_of(&first, with_header("yes")), with_id_of(&first, with_header("no")));
+    let outcomes = destination.deliver(&[bad.clone(), good.clone(), bad, good]).await;
+    assert_eq!(is_done(&outcomes), [false, true, false, true], "{outcomes:?}");
+    assert!(retried(&outcomes[0]).contains("NO_ROUTE"), "{outcomes:?}");
+    let received = queue.received(1).await;
+    assert!(received.iter().all(|message| message.header("wanted") == Some("yes")), "{received:?}");
+    queue.delete().await;
 }
 
 #[tokio::test]

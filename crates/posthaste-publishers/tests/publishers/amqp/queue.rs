@@ -56,20 +56,29 @@ impl Queue {
 
     /// A queue with these arguments, which gets what matches this pattern.
     pub(super) async fn declare_with(&self, arguments: FieldTable, pattern: &str) {
+        self.declare_bound(ExchangeKind::Topic, arguments, pattern, FieldTable::default()).await;
+    }
+
+    /// A queue which gets what has these headers, whatever the routing key.
+    pub(super) async fn declare_by_headers(&self, headers: FieldTable) {
+        self.declare_bound(ExchangeKind::Headers, FieldTable::default(), "", headers).await;
+    }
+
+    async fn declare_bound(
+        &self,
+        kind: ExchangeKind,
+        arguments: FieldTable,
+        pattern: &str,
+        headers: FieldTable,
+    ) {
         let channel = self.channel().await;
         let name = || self.name.as_str().into();
         let durable = ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() };
-        channel
-            .exchange_declare(name(), ExchangeKind::Topic, durable, FieldTable::default())
-            .await
-            .expect("an exchange");
+        channel.exchange_declare(name(), kind, durable, FieldTable::default()).await.expect("an exchange");
         let durable = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
         channel.queue_declare(name(), durable, arguments).await.expect("a queue");
         let bind = QueueBindOptions::default();
-        channel
-            .queue_bind(name(), name(), pattern.into(), bind, FieldTable::default())
-            .await
-            .expect("a binding");
+        channel.queue_bind(name(), name(), pattern.into(), bind, headers).await.expect("a binding");
     }
 
     /// An exchange alone, to which only other exchanges may publish.
@@ -131,7 +140,8 @@ async fn get(channel: &Channel, name: &str) -> Option<BasicGetMessage> {
 }
 
 fn different(seen: &[Received]) -> usize {
-    seen.iter().map(|message| &message.id).collect::<std::collections::HashSet<_>>().len()
+    let all = seen.iter().map(|message| (&message.id, &message.payload));
+    all.collect::<std::collections::HashSet<_>>().len()
 }
 
 fn received(message: &BasicGetMessage) -> Received {
