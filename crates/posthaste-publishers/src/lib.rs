@@ -33,6 +33,8 @@ mod error;
 mod format;
 #[cfg(feature = "http")]
 pub mod http;
+#[cfg(any(feature = "http", feature = "nats"))]
+mod identity;
 #[cfg(feature = "kafka")]
 pub mod kafka;
 #[cfg(feature = "lines")]

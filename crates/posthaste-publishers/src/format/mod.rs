@@ -47,14 +47,7 @@ impl FromStr for Format {
     type Err = UnknownFormat;
 
     fn from_str(name: &str) -> Result<Self, UnknownFormat> {
-        Ok(match name {
-            "raw" => Self::Raw,
-            "envelope" => Self::Envelope,
-            "cloudevents" => Self::CloudEvents,
-            "cloudevents-structured" => Self::CloudEventsStructured,
-            "debezium" => Self::Debezium,
-            _ => return Err(UnknownFormat),
-        })
+        Self::ALL.into_iter().find(|format| format.name() == name).ok_or(UnknownFormat)
     }
 }
 
@@ -71,6 +64,20 @@ pub(crate) struct Message<'a> {
 pub(crate) const JSON: &str = "application/json";
 
 impl Format {
+    const ALL: [Self; 5] =
+        [Self::Raw, Self::Envelope, Self::CloudEvents, Self::CloudEventsStructured, Self::Debezium];
+
+    /// As in a URL.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Raw => "raw",
+            Self::Envelope => "envelope",
+            Self::CloudEvents => "cloudevents",
+            Self::CloudEventsStructured => "cloudevents-structured",
+            Self::Debezium => "debezium",
+        }
+    }
+
     /// The message of an event. `ce` is what the names of CloudEvents' headers begin with at this broker:
     /// `ce_` on Kafka, `ce-` on NATS and HTTP, `cloudEvents_` on AMQP.
     pub(crate) fn message<'a>(self, delivery: &'a Delivery, ce: &str) -> Message<'a> {
@@ -198,14 +205,11 @@ pub(crate) mod tests {
         headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     }
 
-    const ALL: [Format; 5] =
-        [Format::Raw, Format::Envelope, Format::CloudEvents, Format::CloudEventsStructured, Format::Debezium];
-
     #[test]
     fn every_format_sends_the_deliverys_own_trace_on() {
         let delivery = order();
         let trace = delivery.trace.as_ref().expect("a trace").traceparent();
-        for format in ALL {
+        for format in Format::ALL {
             let message = format.message(&delivery, "ce-");
             let sent: Vec<&str> = message
                 .headers

@@ -42,6 +42,7 @@ use signature::SigningKey;
 
 use crate::error::PublisherError;
 use crate::format::Format;
+use crate::identity::{message_id, with_replays};
 use crate::refused::Refused;
 
 const NAME: &str = "HTTP";
@@ -96,6 +97,14 @@ struct Inner {
     last_answer: Mutex<Option<Instant>>,
 }
 
+/// A request that is not signed yet.
+struct Prepared {
+    /// The webhook's, which is signed with the rest.
+    id: String,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
 /// One call of `deliver`. Its end comes before the engine's timeout, which would take the outcomes of events
 /// with it that were delivered.
 struct Call {
@@ -131,14 +140,14 @@ impl HttpPublisher {
     }
 
     async fn send(&self, delivery: &Delivery, call: &Call) -> Outcome {
-        let (headers, body) = match self.inner.prepare(delivery) {
+        let prepared = match self.inner.prepare(delivery) {
             Ok(prepared) => prepared,
             Err(refused) => return refused.into(),
         };
         let Ok(Ok(_permit)) = timeout_at(call.last_begin, self.inner.requests.acquire()).await else {
             return self.inner.not_begun(call);
         };
-        let request = self.inner.request(delivery, headers, body);
+        let request = self.inner.request(prepared);
         match timeout_at(call.ends, self.inner.exchange(request)).await {
             Ok(outcome) => outcome,
             Err(_) => Outcome::no_answer(format!(
@@ -171,28 +180,26 @@ impl Destination for HttpPublisher {
 
 impl Inner {
     /// Everything that can be wrong with an event is found here, before anything is sent.
-    fn prepare(&self, delivery: &Delivery) -> Result<(HeaderMap, Bytes), Refused> {
+    fn prepare(&self, delivery: &Delivery) -> Result<Prepared, Refused> {
         let message = self.format.message(delivery, "ce-");
         if message.body.len() > self.max_body_bytes {
             return Err(Refused::too_large(message.body.len(), self.max_body_bytes));
         }
         let mut headers = headers::of(&message, &self.headers)?;
-        let id = delivery.id().as_str();
-        let key = match delivery.replays {
-            0 => headers::id(id)?,
-            // An operator wants it to be taken again: a new key, which no receiver has seen.
-            replays => headers::id(&format!("{id}:r{replays}"))?,
-        };
-        headers.insert(headers::WEBHOOK_ID, headers::id(id)?);
+        let id = message_id(delivery, self.format, "");
+        // An operator wants a replay to be taken again: a new key, which no receiver has seen.
+        let key = headers::id(&with_replays(&id, delivery.replays))?;
+        headers.insert(headers::WEBHOOK_ID, headers::id(&id)?);
         headers.insert(headers::IDEMPOTENCY_KEY, key);
-        Ok((headers, message.body))
+        Ok(Prepared { id, headers, body: message.body })
     }
 
     /// Signed at the last moment: receivers refuse signatures that are minutes old.
-    fn request(&self, delivery: &Delivery, mut headers: HeaderMap, body: Bytes) -> Request {
+    fn request(&self, prepared: Prepared) -> Request {
+        let Prepared { id, mut headers, body } = prepared;
         let timestamp = now();
         headers.insert(headers::WEBHOOK_TIMESTAMP, HeaderValue::from(timestamp));
-        let sign = |key: &SigningKey| key.sign(delivery.id().as_str(), timestamp, &body);
+        let sign = |key: &SigningKey| key.sign(&id, timestamp, &body);
         let signatures: Vec<String> = self.keys.iter().map(sign).collect();
         if let (false, Ok(value)) = (signatures.is_empty(), HeaderValue::from_str(&signatures.join(" "))) {
             headers.insert(headers::WEBHOOK_SIGNATURE, value);

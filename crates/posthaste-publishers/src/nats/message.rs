@@ -7,6 +7,7 @@ use posthaste::Delivery;
 
 use super::settings::Settings;
 use crate::format::Format;
+use crate::identity::{message_id, with_replays};
 use crate::refused::Refused;
 
 /// Servers read it with the reply's subject and two numbers in a line of at most 4,096 bytes, and close the
@@ -35,7 +36,8 @@ impl Settings {
         let message = self.format.message(delivery, "ce-");
         let mut headers = Headers::default();
         if !self.core {
-            headers.add("Nats-Msg-Id", &message_id(delivery))?;
+            let id = message_id(delivery, self.format, &subject);
+            headers.add("Nats-Msg-Id", &with_replays(&id, delivery.replays))?;
             if let Some(stream) = &self.stream {
                 headers.add("Nats-Expected-Stream", stream)?;
             }
@@ -55,14 +57,6 @@ impl Settings {
         }
         let size = headers.bytes() + message.body.len();
         Ok(Message { subject, headers: headers.finish()?, body: message.body, size })
-    }
-}
-
-/// What a stream knows a repeat by. An operator's replay is none.
-fn message_id(delivery: &Delivery) -> String {
-    match delivery.replays {
-        0 => delivery.id().as_str().to_owned(),
-        replays => format!("{}:r{replays}", delivery.id()),
     }
 }
 

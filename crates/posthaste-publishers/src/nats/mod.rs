@@ -30,8 +30,9 @@ const BATCH: usize = 500;
 /// Publishes to a subject that a JetStream stream takes. An event is delivered when the stream says that it
 /// has stored it.
 ///
-/// The event's id goes out as `Nats-Msg-Id`: what is sent twice within the stream's duplicate window is stored
-/// once. An operator's replay has an id of its own there, so that it is stored again.
+/// The event's id goes out as `Nats-Msg-Id`, with a hash of the message behind it: what is sent twice within the
+/// stream's duplicate window is stored once, and two events that have the same id are both stored. An operator's
+/// replay has an id of its own there, so that it is stored again.
 ///
 /// ```
 /// use posthaste_publishers::nats::NatsPublisher;

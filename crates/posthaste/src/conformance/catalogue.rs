@@ -297,6 +297,7 @@ macro_rules! destination_conformance {
                 unicode_survives
                 concurrent_calls_all_arrive
                 repeated_event_is_taken_again
+                two_events_with_one_id_both_arrive
             }
         }
     };

@@ -209,6 +209,20 @@ pub async fn repeated_event_is_taken_again(h: &dyn DestinationHarness) {
     assert!(h.received(1).await.iter().all(|message| message.id == *event.id()));
 }
 
+/// Ids repeat where the events of two tables go to one destination: the second one is no repeat.
+pub async fn two_events_with_one_id_both_arrive(h: &dyn DestinationHarness) {
+    let id = EventId::uuid_v7();
+    let event = |n: u8| Event::builder("Counted").id(id.clone()).json(&n).build().expect("a good event");
+    for outcome in deliver(&*h.destination(), &[event(1), event(2)]).await {
+        assert!(matches!(outcome, Outcome::Done), "{outcome:?}");
+    }
+    let received = h.received(2).await;
+    assert!(received.iter().all(|message| message.id == id), "{received:?}");
+    let mut payloads: Vec<&Bytes> = received.iter().map(|message| &message.payload).collect();
+    payloads.sort();
+    assert_eq!(payloads, ["1", "2"], "{received:?}");
+}
+
 // S2-06, S3-120
 pub async fn id_key_and_headers_arrive(h: &dyn DestinationHarness) {
     let can = h.capabilities();

@@ -1,5 +1,6 @@
 //! What goes over the wire, in which order, and how much at once.
 
+use std::collections::HashMap;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -50,8 +51,7 @@ async fn request_is_a_post_with_everything_in_it() {
     assert_eq!(seen[0].head, "POST /hooks?tenant=7&format=x HTTP/1.1");
     assert_eq!(seen[0].body, b"{}");
     for (name, value) in [
-        ("webhook-id", id.as_str()),
-        ("idempotency-key", id.as_str()),
+        ("outbox-event-id", id.as_str()),
         ("authorization", "Bearer abc"),
         ("content-type", "application/json"),
         ("outbox-event-type", "Gr%C3%B6%C3%9Fe"),
@@ -61,13 +61,22 @@ async fn request_is_a_post_with_everything_in_it() {
     ] {
         assert_eq!(seen[0].header(name), Some(value), "{name}");
     }
+    assert_ids(&seen[0], &id);
     let signatures = seen[0].headers.iter().filter(|(name, _)| name == "webhook-signature");
     let signatures: Vec<_> = signatures.map(|(_, value)| value.as_str()).collect();
     assert!(matches!(signatures[..], [one] if one != "v1,forged" && !one.contains(' ')), "{signatures:?}");
     assert!(seen[0].header("webhook-timestamp").is_some_and(|time| time.parse::<u64>().is_ok()));
 }
 
-/// The id stays that of the event: who drops by it drops replays too.
+/// Both are the event's id and a fingerprint of the message.
+fn assert_ids(request: &Request, id: &str) {
+    let webhook_id = request.header("webhook-id").expect("an id");
+    let fingerprint = webhook_id.strip_prefix(&format!("{id}:")).expect("the event's id");
+    assert_eq!(fingerprint.len(), 16, "{webhook_id}");
+    assert_eq!(request.header("idempotency-key"), Some(webhook_id));
+}
+
+/// The webhook's id stays: who drops by it drops replays too.
 #[tokio::test]
 async fn replay_has_a_key_that_no_receiver_has_seen() {
     let (url, seen) = keeping().await;
@@ -80,9 +89,33 @@ async fn replay_has_a_key_that_no_receiver_has_seen() {
         assert_eq!(read(&deliver_one(&hooks, delivery).await).0, "done");
     }
     let seen = seen.lock().expect("nobody panics");
+    assert_ids(&seen[0], &id);
+    let webhook_id = seen[0].header("webhook-id").expect("an id");
     let keys: Vec<_> = seen.iter().map(|request| request.header("idempotency-key")).collect();
-    assert_eq!(keys, [Some(id.as_str()), Some(&id), Some(&format!("{id}:r2"))]);
-    assert!(seen.iter().all(|request| request.header("webhook-id") == Some(&id)));
+    assert_eq!(keys, [Some(webhook_id), Some(webhook_id), Some(&format!("{webhook_id}:r2"))]);
+    assert!(seen.iter().all(|request| request.header("webhook-id") == Some(webhook_id)));
+}
+
+/// Ids repeat where the events of two tables go to one receiver, which answers 2xx to what it takes for a repeat.
+#[tokio::test]
+async fn receiver_that_drops_repeats_takes_two_events_with_one_id() {
+    let (url, seen) = keeping().await;
+    let hooks = local(&url).build().expect("good settings");
+    let first = event(1);
+    let mut parts = first.event.to_parts();
+    parts.payload = "2".into();
+    let second = Delivery::first(Event::from_parts(parts));
+    let batch = [first.clone(), second.clone(), first, second];
+    assert_eq!(kinds(&hooks.deliver(&batch).await), ["done"; 4]);
+    let seen = seen.lock().expect("nobody panics");
+    for name in ["webhook-id", "idempotency-key"] {
+        let mut taken: HashMap<&str, &[u8]> = HashMap::new();
+        for request in seen.iter() {
+            let known = taken.entry(request.header(name).expect(name)).or_insert(&request.body);
+            assert_eq!(*known, request.body, "{name} of a repeat");
+        }
+        assert_eq!(taken.len(), 2, "{name} tells the two events apart");
+    }
 }
 
 #[tokio::test]

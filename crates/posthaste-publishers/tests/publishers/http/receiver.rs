@@ -48,8 +48,8 @@ impl Receiver {
     pub(super) async fn requests(&self, n: usize) -> Vec<Received> {
         until("the requests are there", || {
             let received = self.read();
-            let ids: HashSet<_> = received.iter().map(|request| &request.id).collect();
-            std::future::ready(ids.len() >= n)
+            let all: HashSet<_> = received.iter().map(|request| (&request.id, &request.payload)).collect();
+            std::future::ready(all.len() >= n)
         })
         .await;
         self.read()
@@ -80,7 +80,7 @@ fn received(line: &Value) -> Received {
         Some(value.into_owned())
     };
     Received {
-        id: EventId::from(headers.get("webhook-id").expect("an id").clone()),
+        id: EventId::from(decoded("outbox-event-id").expect("an id")),
         payload: STANDARD.decode(line["body"].as_str().expect("a body")).expect("base64").into(),
         key: decoded("outbox-aggregate-id"),
         headers,

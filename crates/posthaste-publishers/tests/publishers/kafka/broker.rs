@@ -192,7 +192,7 @@ pub(super) async fn read_at_least(hosts: &str, topic: &str, n: usize) -> Vec<See
     let mut ticks = interval(Duration::from_millis(50));
     loop {
         let seen = read(hosts, topic).await;
-        let different: HashSet<EventId> = seen.iter().map(Seen::id).collect();
+        let different: HashSet<_> = seen.iter().map(|seen| (seen.id(), &seen.payload)).collect();
         if different.len() >= n {
             return seen;
         }
