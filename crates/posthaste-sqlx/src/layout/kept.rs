@@ -35,8 +35,14 @@ struct Row {
     attempts: u32,
     progress: BTreeSet<String>,
     parked: Option<String>,
-    /// Since when it has been put off for a limited time.
-    put_off_since: Option<Instant>,
+    put_off: Option<PutOff>,
+}
+
+/// Since when a row has been put off for a limited time, and the longest limit since then.
+#[derive(Debug)]
+struct PutOff {
+    since: Instant,
+    limit: Duration,
 }
 
 /// What is remembered of a row that is claimed.
@@ -138,15 +144,19 @@ impl Kept {
         true
     }
 
-    /// How long a held row has been put off for a limited time, which begins now if it has not begun.
-    pub(super) fn putting_off(&mut self, lease: &Lease, now: Instant) -> Duration {
-        self.held(lease).map_or(Duration::ZERO, |row| now - *row.put_off_since.get_or_insert(now))
+    /// Whether a held row was put off for so long already, or for as long as another limit was since that time began.
+    /// It begins now if it has not begun.
+    pub(super) fn was_put_off_for(&mut self, lease: &Lease, limit: Duration, now: Instant) -> bool {
+        let Some(row) = self.held(lease) else { return false };
+        let put_off = row.put_off.get_or_insert(PutOff { since: now, limit });
+        put_off.limit = put_off.limit.max(limit);
+        now - put_off.since >= put_off.limit
     }
 
     /// The outcome is another one than to be put off for a limited time.
     pub(super) fn end_putting_off(&mut self, lease: &Lease) {
         if let Some(row) = self.held(lease) {
-            row.put_off_since = None;
+            row.put_off = None;
         }
     }
 
@@ -162,7 +172,7 @@ impl Kept {
         let mut rows: Vec<&mut Row> = self.rows.values_mut().filter(waits).collect();
         rows.sort_by_key(|row| row.order);
         rows.truncate(limit);
-        rows.iter_mut().for_each(|row| (row.due, row.parked, row.put_off_since) = (now, None, None));
+        rows.iter_mut().for_each(|row| (row.due, row.parked, row.put_off) = (now, None, None));
         rows.len() as u64
     }
 
@@ -220,17 +230,7 @@ impl Kept {
 impl Row {
     fn new(key: Key, order: u64, due: Instant) -> Self {
         let (under_way, progress) = (VecDeque::new(), BTreeSet::new());
-        Self {
-            key,
-            order,
-            due,
-            token: None,
-            under_way,
-            attempts: 0,
-            progress,
-            parked: None,
-            put_off_since: None,
-        }
+        Self { key, order, due, token: None, under_way, attempts: 0, progress, parked: None, put_off: None }
     }
 
     /// Of leases that lapse again and again the last ones are remembered.
@@ -252,7 +252,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn key(id: &str) -> Key {
-        Key { id: id.into(), parts: vec![id.to_owned()] }
+        Key { id: id.into(), parts: vec![id.to_owned()], written: None }
     }
 
     fn lease(id: &str, token: i64) -> Lease {
@@ -354,7 +354,9 @@ mod tests {
 
     /// Two rows with one id, where the key has two columns.
     fn twins() -> Vec<Key> {
-        ["x", "y"].map(|part| Key { id: "a".into(), parts: vec![part.to_owned(), "a".to_owned()] }).to_vec()
+        let key =
+            |part: &str| Key { id: "a".into(), parts: vec![part.to_owned(), "a".to_owned()], written: None };
+        ["x", "y"].map(key).to_vec()
     }
 
     #[test]
@@ -386,6 +388,29 @@ mod tests {
         kept.set_attempts(&"a".into(), 3);
         kept.lease(twins()[1].clone(), 8.into(), now + SECOND);
         assert_eq!(kept.memory(&"a".into()).attempts, 0, "the other row's failures are not its own");
+    }
+
+    /// One node has no route for an event that waits for a busy destination of others, and gives up sooner.
+    #[test]
+    fn longest_limit_since_a_row_is_put_off_counts() {
+        let now = Instant::now();
+        for limits in [[9, 2], [2, 9]].map(|limits| limits.map(|seconds| seconds * SECOND)) {
+            let mut kept = three(now);
+            let mut is_over = |limit, at| kept.was_put_off_for(&lease("a", 7), limit, at);
+            assert!(!is_over(limits[0], now) && !is_over(limits[1], now + SECOND));
+            assert!(!is_over(2 * SECOND, now + 8 * SECOND), "{limits:?}");
+            assert!(is_over(2 * SECOND, now + 9 * SECOND), "{limits:?}");
+        }
+    }
+
+    #[test]
+    fn limit_of_putting_off_ends_with_its_time() {
+        let now = Instant::now();
+        let mut kept = three(now);
+        assert!(!kept.was_put_off_for(&lease("a", 7), 9 * SECOND, now));
+        kept.end_putting_off(&lease("a", 7));
+        assert!(!kept.was_put_off_for(&lease("a", 7), SECOND, now + SECOND));
+        assert!(kept.was_put_off_for(&lease("a", 7), SECOND, now + 2 * SECOND));
     }
 
     #[test]

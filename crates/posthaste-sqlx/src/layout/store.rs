@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::kept::Kept;
 use super::table::{Caller, Failure, Key, Table};
-use super::{Layout, operator};
+use super::{Field, Layout, operator};
 
 /// How long an event that can neither be delivered nor given up waits for the next attempt.
 const FOR_EVER: Duration = Duration::from_secs(300);
@@ -101,11 +101,13 @@ impl LayoutStore {
     }
 
     /// The key of the row that was claimed with a lease. Of one that was claimed before this process lost its memory
-    /// it is the id, where that is the whole key.
+    /// it is the id, where nothing else tells rows apart.
     fn key_of(&self, lease: &Lease) -> Option<Key> {
         let known = self.kept().key(lease).cloned();
-        let alone = || Key { id: lease.id.clone(), parts: vec![lease.id.to_string()] };
-        known.or_else(|| (self.layout().key_columns().len() == 1).then(alone))
+        let alone = || Key { id: lease.id.clone(), parts: vec![lease.id.to_string()], written: None };
+        let layout = self.layout();
+        let id_is_all = layout.key_columns().len() == 1 && layout.column_of(Field::CreatedAt).is_none();
+        known.or_else(|| id_is_all.then(alone))
     }
 
     /// Whether none of this is held here and nothing of it would be written. Whoever settles such a thing wants to
@@ -221,7 +223,7 @@ impl LayoutStore {
             let reason = match &settlement.verdict {
                 Verdict::Dead { reason } => reason,
                 Verdict::Unreachable { error, give_up_after: Some(limit), .. }
-                    if kept.putting_off(lease, now) >= *limit =>
+                    if kept.was_put_off_for(lease, *limit, now) =>
                 {
                     error
                 }
@@ -340,8 +342,11 @@ impl Store for LayoutStore {
 
     async fn park(&self, park: &Park<'_>) -> Result<u64, StoreError> {
         let (due, mut kept) = (Instant::now() + park.duration, self.kept());
-        let parked = park.leases.iter().filter(|lease| kept.put_off(lease, due, Some(park.route)));
-        Ok(parked.count() as u64)
+        let mut parks = |lease: &Lease| {
+            kept.end_putting_off(lease);
+            kept.put_off(lease, due, Some(park.route))
+        };
+        Ok(park.leases.iter().filter(|lease| parks(lease)).count() as u64)
     }
 
     async fn unpark(&self, unpark: &Unpark<'_>) -> Result<u64, StoreError> {

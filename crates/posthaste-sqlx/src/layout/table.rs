@@ -11,12 +11,15 @@ use super::filter::Value;
 use super::text::Words;
 use crate::row::Columns;
 
-/// What tells a row from all others.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What tells a row from all others, those included that were there before it or come after it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     pub(crate) id: EventId,
     /// The values of the key's columns, as text.
     pub(crate) parts: Vec<String>,
+    /// When the row was written, as text, where the table says so. A key can be used again for another row, after a
+    /// TRUNCATE for example, and the outcome of the one is not that of the other.
+    pub(crate) written: Option<String>,
 }
 
 /// A row that was read to be delivered, or what cannot be read of it.
@@ -24,6 +27,13 @@ pub(crate) type Found = Result<Leased, Malformed>;
 
 /// Which of the pending keys to read. It is told first whether the lock of the table was taken just now.
 pub(crate) type Choose<'a> = dyn Fn(bool, Vec<Key>) -> Vec<Key> + Send + Sync + 'a;
+
+/// The fewest rows that are measured at once, and as many as are measured first. To measure a row a server may have to
+/// read all of it, so a claim measures few rows beyond those that it takes.
+const SMALLEST_STEP: usize = 16;
+
+/// Steps grow by this as long as the rows are small: each is a round trip.
+const GROWTH: usize = 4;
 
 /// How much a claim may still read.
 #[derive(Clone, Copy, Debug)]
@@ -38,27 +48,64 @@ impl Room {
         Self { bytes, is_untouched: true }
     }
 
-    /// Divides rows, in their order, into those that fit and those that are left. Rows without a size are gone.
-    pub(crate) fn divide(self, keys: Vec<Key>, sizes: &HashMap<EventId, usize>) -> Parts {
-        let mut parts = Parts::default();
-        for key in keys {
-            let Some(size) = sizes.get(&key.id) else { continue };
-            let bytes = parts.bytes.saturating_add(*size);
-            let is_first = self.is_untouched && parts.fitting.is_empty();
-            if parts.left.is_empty() && (is_first || bytes <= self.bytes) {
-                parts.bytes = bytes;
-                parts.fitting.push(key);
-            } else {
-                parts.left.push(key);
-            }
-        }
-        parts
+    /// Divides rows, in their order, into those that fit and those that are left.
+    pub(crate) fn divide(self, keys: Vec<Key>) -> Division {
+        let (step, largest, parts) = (SMALLEST_STEP, 0, Parts::default());
+        Division { room: self, rest: keys.into_iter(), step, largest, parts }
     }
 
     /// What is left of it after this.
     pub(crate) fn after(self, read: &Read) -> Self {
         let is_untouched = self.is_untouched && read.rows.is_empty();
         Self { bytes: self.bytes.saturating_sub(read.bytes), is_untouched }
+    }
+}
+
+/// Rows that are being divided: measured step by step, and none after the step in which one does not fit.
+#[derive(Debug)]
+pub(crate) struct Division {
+    room: Room,
+    rest: std::vec::IntoIter<Key>,
+    step: usize,
+    /// The size of the largest row so far.
+    largest: usize,
+    parts: Parts,
+}
+
+impl Division {
+    /// The rows to measure next; none when it is known what fits.
+    pub(crate) fn next_step(&mut self) -> Option<Vec<Key>> {
+        if !self.parts.left.is_empty() || self.rest.as_slice().is_empty() {
+            return None;
+        }
+        Some(self.rest.by_ref().take(self.step).collect())
+    }
+
+    /// Takes the sizes of the rows of a step. Rows without a size are gone. The next step has as many rows as would fit
+    /// if all were as large as the largest so far.
+    pub(crate) fn measured(&mut self, keys: Vec<Key>, sizes: &HashMap<EventId, usize>) {
+        let Self { room, parts, .. } = self;
+        self.largest = sizes.values().copied().fold(self.largest, usize::max);
+        for key in keys {
+            let Some(size) = sizes.get(&key.id) else { continue };
+            let bytes = parts.bytes.saturating_add(*size);
+            let is_first = room.is_untouched && parts.fitting.is_empty();
+            if parts.left.is_empty() && (is_first || bytes <= room.bytes) {
+                parts.bytes = bytes;
+                parts.fitting.push(key);
+            } else {
+                parts.left.push(key);
+            }
+        }
+        let fitting = room.bytes.saturating_sub(parts.bytes) / self.largest.max(1);
+        self.step = fitting.clamp(SMALLEST_STEP, GROWTH * self.step);
+    }
+
+    /// What fits, and what is left; rows that were not measured are among the latter.
+    pub(crate) fn end(self) -> Parts {
+        let mut parts = self.parts;
+        parts.left.extend(self.rest);
+        parts
     }
 }
 
@@ -103,7 +150,8 @@ pub(crate) struct Counted {
 ///
 /// One session holds the lock of the whole table. What only its holder may do runs in that session, so that the
 /// lock is there for as long as the statement runs; such calls answer none where somebody else has the lock, and
-/// change nothing. Every write-back changes pending rows only.
+/// change nothing. Every write-back changes pending rows only, and none that was written at another time than its
+/// [`Key`] says.
 #[async_trait]
 pub(crate) trait Table: fmt::Debug + Send + Sync {
     /// Takes the lock if it is free, reads up to `look` pending keys, oldest first, and the rows of those that
@@ -193,6 +241,48 @@ pub(crate) mod tests {
         Claim { owner, token, lease, limit: 1, max_bytes, order, skip_recent, now: None }
     }
 
+    /// Divides rows of these sizes; returns how many fit, are left, and were measured in each step.
+    fn divide(room: usize, sizes: &[usize]) -> (usize, usize, Vec<usize>) {
+        let key = |n: usize| Key { id: EventId::from(n.to_string()), parts: Vec::new(), written: None };
+        let mut division = Room::new(room).divide((0..sizes.len()).map(key).collect());
+        let (mut rest, mut steps) = (sizes, Vec::new());
+        while let Some(keys) = division.next_step() {
+            let (some, others) = rest.split_at(keys.len());
+            let sizes = keys.iter().map(|key| key.id.clone()).zip(some.iter().copied()).collect();
+            steps.push(keys.len());
+            division.measured(keys, &sizes);
+            rest = others;
+        }
+        let parts = division.end();
+        assert_eq!(parts.bytes, sizes[..parts.fitting.len()].iter().sum::<usize>());
+        (parts.fitting.len(), parts.left.len(), steps)
+    }
+
+    #[test]
+    fn claim_does_not_measure_every_row_that_waits() {
+        const MIB: usize = 1 << 20;
+        assert_eq!(divide(16 * MIB, &[MIB; 500]), (16, 484, vec![16, 16]), "what is behind the last is left");
+        assert_eq!(divide(16 * MIB, &[20 * MIB; 500]), (1, 499, vec![16]), "the first one whatever its size");
+        assert_eq!(
+            divide(16 * MIB, &[100; 500]),
+            (500, 0, vec![16, 64, 256, 164]),
+            "small rows in a few steps"
+        );
+        assert_eq!(divide(usize::MAX, &[0; 20]), (20, 0, vec![16, 4]));
+        let small_then_large: Vec<usize> = [[100; 250], [MIB; 250]].concat();
+        assert_eq!(divide(16 * MIB, &small_then_large), (265, 235, vec![16, 64, 256]));
+    }
+
+    #[test]
+    fn rows_that_are_gone_are_neither_taken_nor_left() {
+        let key = |id: &str| Key { id: id.into(), parts: Vec::new(), written: None };
+        let mut division = Room::new(10).divide(["a", "b", "c"].map(key).to_vec());
+        let keys = division.next_step().expect("a step");
+        division.measured(keys, &[("a".into(), 4), ("c".into(), 7)].into());
+        let parts = division.end();
+        assert_eq!((parts.fitting, parts.left, parts.bytes), (vec![key("a")], vec![key("c")], 4));
+    }
+
     /// Whether a claim finds that the lock is this table's.
     pub(crate) async fn leads(table: &dyn Table) -> bool {
         let owner = Owner::from("tester");
@@ -209,6 +299,22 @@ pub(crate) mod tests {
             }
         };
         timeout(Duration::from_secs(20), took_over).await.expect("it takes over");
+    }
+
+    /// The row of a key that is used again between the look at the keys and the look at the rows is not taken for the
+    /// one that had it before.
+    pub(crate) async fn row_of_another_time_is_not_read(table: &dyn Table) {
+        let owner = Owner::from("tester");
+        for (written, rows) in [(Some("2000-01-01 00:00:00"), 0), (None, 1)] {
+            let choose = |_, mut keys: Vec<Key>| {
+                let written = written.map(str::to_owned);
+                keys.iter_mut().for_each(|key| key.written = written.clone().or(key.written.take()));
+                keys
+            };
+            let read = table.claim(&claim(&owner), 1, Room::new(usize::MAX), &choose).await.expect("a claim");
+            assert_eq!(read.expect("the lock").rows.len(), rows, "{written:?}");
+        }
+        table.close().await;
     }
 
     /// The engine of a table with a row that waits goes on, and so do operators' changes, while more operators ask this

@@ -202,6 +202,12 @@ impl Words {
         columns.iter().map(|name| (self.quoted(name.as_str()), self.kind(name.as_str()))).collect()
     }
 
+    /// When a row was written, as text, if the table says so.
+    pub(crate) fn written(&self) -> Option<String> {
+        let (column, kind) = self.column(Field::CreatedAt)?;
+        Some((self.dialect.as_text)(&column, kind))
+    }
+
     fn kind(&self, name: &str) -> Kind {
         self.kinds.get(name).copied().unwrap_or(Kind::Text)
     }

@@ -9,7 +9,7 @@ use posthaste::store::{
     Unpark, Verdict,
 };
 use posthaste::{Admin as _, EventId};
-use posthaste_sqlx::layout::Layout;
+use posthaste_sqlx::layout::{Field, Layout, State};
 
 use crate::layout::cases::*;
 use crate::layout::{ORDER_SERVICE, builder, builder_at};
@@ -29,7 +29,11 @@ macro_rules! layout_engine_tests {
             store_without_its_server_settles_nothing,
             store_that_can_put_nothing_more_aside_says_so_once,
             claim_of_a_foreign_table_ends_before_the_row_that_does_not_fit,
+            row_with_the_key_of_a_deleted_one_does_not_get_its_outcome,
+            outcome_that_nobody_remembers_the_time_of_is_told_to_no_row,
+            row_without_a_time_is_delivered_and_says_so,
             foreign_row_that_was_put_off_for_too_long_is_failed,
+            longest_limit_of_putting_off_counts_for_a_foreign_row,
             foreign_rows_say_what_they_are_parked_for,
             words_of_an_error_stay_out_of_the_log,
         );
@@ -160,22 +164,124 @@ pub(crate) async fn claim_of_a_foreign_table_ends_before_the_row_that_does_not_f
     db.close().await;
 }
 
+/// A TRUNCATE that starts the numbers again, or a server that has forgotten the last one, gives a key to another row.
+pub(crate) async fn row_with_the_key_of_a_deleted_one_does_not_get_its_outcome() {
+    let (db, store) = records().await;
+    let replace = async || {
+        db.execute("DELETE FROM outbox_record").await;
+        write_records(&db, 1).await;
+        db.execute("UPDATE outbox_record SET created_at = '2026-01-01 00:00:00.000001'").await;
+    };
+    let dead = Verdict::Dead { reason: "no".to_owned() };
+    for verdict in [Verdict::Done, failed(9, Duration::ZERO), failed(1, Duration::ZERO), dead] {
+        db.execute("DELETE FROM outbox_record").await;
+        write_records(&db, 1).await;
+        let first = claim(&store, 1).await;
+        replace().await;
+        assert_eq!(settle(&store, &first, verdict.clone()).await, [Settled::Stale], "{verdict:?}");
+        assert_eq!(record(&db, 0).await, "PENDING 0 -", "{verdict:?}");
+        let second = claim(&store, 1).await;
+        assert_eq!(settle(&store, &second, Verdict::Done).await, [Settled::Done], "the second was delivered");
+        assert_eq!(record(&db, 0).await, "SENT 0 -");
+    }
+    store.close().await;
+    db.close().await;
+}
+
+/// As when a store was away for so long that its rows were forgotten before it heard of a delivery.
+pub(crate) async fn outcome_that_nobody_remembers_the_time_of_is_told_to_no_row() {
+    let (db, store) = orders().await;
+    write_orders(&db, 0, 1).await;
+    let claimed = claim(&store, 1).await;
+    store.close().await;
+    let store = open(&db, Layout::order_service()).await;
+    assert_eq!(settle(&store, &claimed, Verdict::Done).await, [Settled::Stale]);
+    assert_eq!(order(&db, 0).await, "NEW - unsent", "it may be another row by now, so it is delivered again");
+    store.close().await;
+    db.close().await;
+    // Where the id is all that there is to tell rows apart, it is enough.
+    let (db, store) = debezium().await;
+    let claimed = claim(&store, 1).await;
+    store.close().await;
+    let store = open(&db, Layout::debezium()).await;
+    assert_eq!(settle(&store, &claimed, Verdict::Done).await, [Settled::Done]);
+    store.close().await;
+    db.close().await;
+}
+
+pub(crate) async fn row_without_a_time_is_delivered_and_says_so() {
+    let db = Db::new().await;
+    let text = "VARCHAR(9) NOT NULL";
+    db.execute(&format!(
+        "CREATE TABLE timeless (id INT PRIMARY KEY, kind {text}, body {text}, state {text}, made TIMESTAMP NULL)"
+    ))
+    .await;
+    let columns = [
+        (Field::Id, "id"),
+        (Field::EventType, "kind"),
+        (Field::Payload, "body"),
+        (Field::Status, "state"),
+        (Field::CreatedAt, "made"),
+    ];
+    let values = [(State::Pending, "NEW"), (State::Sent, "SENT"), (State::Failed, "FAILED")];
+    let store = open(&db, described("timeless", &columns, &values)).await;
+    let dead = Verdict::Dead { reason: "no".to_owned() };
+    for (verdict, settled, state) in
+        [(Verdict::Done, Settled::Done, "SENT"), (dead, Settled::Dead { attempts: 0 }, "FAILED")]
+    {
+        db.execute("INSERT INTO timeless VALUES (7, 'A', '{}', 'NEW', NULL)").await;
+        let claimed = claim(&store, 9).await;
+        assert_eq!(ids_of(&claimed), ["7"]);
+        assert_eq!(settle(&store, &claimed, verdict).await, [settled]);
+        assert_eq!(row(&db, "timeless", "state", "id = 7").await, state);
+        db.execute("DELETE FROM timeless").await;
+    }
+    store.close().await;
+    db.close().await;
+}
+
+/// The destination was too busy for the event, which may wait for so long.
+fn put_off(limit: Duration) -> Verdict {
+    let (error, delay) = ("too busy".to_owned(), Duration::ZERO);
+    Verdict::Unreachable { error, delay, park: None, give_up_after: Some(limit) }
+}
+
 pub(crate) async fn foreign_row_that_was_put_off_for_too_long_is_failed() {
     let (db, store) = orders().await;
-    write_orders(&db, 0, 2).await;
-    let put_off = |limit: Duration| Verdict::Unreachable {
-        error: "too busy".to_owned(),
-        delay: Duration::ZERO,
-        park: None,
-        give_up_after: Some(limit),
-    };
-    let first = claim(&store, 1).await;
-    let waits = settle(&store, &first, put_off(HOUR)).await;
-    assert_eq!(waits, [Settled::Waiting { delay: Duration::ZERO }]);
-    let again = claim(&store, 1).await;
-    assert_eq!(ids_of(&again), [uuid(0)]);
-    assert_eq!(settle(&store, &again, put_off(Duration::ZERO)).await, [Settled::Dead { attempts: 0 }]);
+    write_orders(&db, 0, 1).await;
+    // The time begins with the first such outcome, and so this limit is over at once.
+    let claimed = claim(&store, 1).await;
+    assert_eq!(settle(&store, &claimed, put_off(Duration::ZERO)).await, [Settled::Dead { attempts: 0 }]);
     assert_eq!(order(&db, 0).await, "FAILED too busy unsent");
+    store.close().await;
+    db.close().await;
+}
+
+/// A node without a route for an event gives up soon; the event was waiting for a busy destination of others.
+pub(crate) async fn longest_limit_of_putting_off_counts_for_a_foreign_row() {
+    let (db, store) = orders().await;
+    write_orders(&db, 0, 2).await;
+    let (waits, owner) = ([Settled::Waiting { delay: Duration::ZERO }], Owner::from("tester"));
+    let next = async |n: u32, verdict: Verdict| {
+        let claimed = claim(&store, 1).await;
+        assert_eq!(ids_of(&claimed), [uuid(n)]);
+        settle(&store, &claimed, verdict).await
+    };
+    assert_eq!(next(0, put_off(HOUR)).await, waits);
+    assert_eq!(next(0, put_off(Duration::ZERO)).await, waits, "the longer limit counts");
+    assert_eq!(order(&db, 0).await, "NEW - unsent");
+    assert_eq!(next(0, Verdict::Deferred { delay: Duration::ZERO }).await, waits);
+    assert_eq!(next(0, put_off(Duration::ZERO)).await, [Settled::Dead { attempts: 0 }], "it has ended");
+
+    assert_eq!(next(1, put_off(HOUR)).await, waits);
+    let leases: Vec<Lease> = claim(&store, 1).await.events.iter().map(|event| event.lease.clone()).collect();
+    let park = Park { owner: &owner, leases: &leases, route: "mail", duration: Duration::ZERO, now: None };
+    assert_eq!(store.park(&park).await.unwrap(), 1);
+    assert_eq!(
+        next(1, put_off(Duration::ZERO)).await,
+        [Settled::Dead { attempts: 0 }],
+        "a closed route ends it"
+    );
     store.close().await;
     db.close().await;
 }

@@ -2,7 +2,7 @@
 
 use posthaste::Admin;
 use posthaste::admin::{Filter, Replay};
-use posthaste::store::{Purge, Purgeable};
+use posthaste::store::{Claim, Owner, Purge, Purgeable, Store as _};
 use posthaste_sqlx::layout::{Field, Layout, LayoutStore, LayoutStoreBuilder, State};
 
 use crate::support::*;
@@ -114,5 +114,35 @@ async fn operators_change_a_few_rows_without_a_look_at_all_of_them() {
     until("the server has counted", async || rows_read(&db).await > before).await;
     let read = rows_read(&db).await - before;
     assert!(read < 300, "{read} rows were read to change thirty of them");
+    db.close().await;
+}
+
+/// The server reads the whole of a row to know how large it is.
+#[tokio::test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+async fn claim_does_not_measure_every_row_that_waits() {
+    if !is_mariadb().await {
+        return; // MySQL counts only for all tables together.
+    }
+    administrate("SET GLOBAL userstat = 1").await;
+    let db = Db::new().await;
+    db.execute(OUTBOX_RECORD).await;
+    db.execute(
+        "INSERT INTO outbox_record (aggregate_id, event_id, status, topic, payload, schema_version, created_at)
+           SELECT UUID(), UUID(), 'PENDING', 'orders', REPEAT('x', 1000), 1, NOW(6) + INTERVAL seq SECOND
+           FROM seq_1_to_400;
+         ANALYZE TABLE outbox_record",
+    )
+    .await;
+    let store = builder(&db, Layout::outbox_record()).connect().await.expect("the table opens");
+    let (before, owner) = (rows_read(&db).await, Owner::from("tester"));
+    let claim = Claim { limit: 400, max_bytes: 1500, ..cases::request(&owner) };
+    let claimed = store.claim(&claim).await.expect("a claim");
+    assert_eq!((claimed.events.len(), claimed.cut), (1, true));
+    // What a session has read is known when it ends.
+    store.close().await;
+    until("the server has counted", async || rows_read(&db).await > before).await;
+    let read = rows_read(&db).await - before;
+    assert!(read < 500, "{read} rows were read for the keys of 400 rows and one of them");
     db.close().await;
 }

@@ -1,7 +1,7 @@
 //! Outbox tables of others, on PostgreSQL.
 
 use posthaste::admin::Filter;
-use posthaste::store::{Purge, Purgeable, Settled, Verdict};
+use posthaste::store::{Claim, Owner, Purge, Purgeable, Settled, Store as _, Verdict};
 use posthaste::{Admin, Status};
 use posthaste_sqlx::layout::{Field, Layout, LayoutStore, LayoutStoreBuilder, State};
 
@@ -191,5 +191,35 @@ async fn pooler_that_lends_sessions_is_refused() {
     let builder = LayoutStore::postgres(&pgbouncer(), Layout::order_service()).schema(db.schema.clone());
     let error = builder.connect().await.expect_err("a lock would be lost").to_string();
     assert!(error.contains("pooler"), "{error}");
+    db.close().await;
+}
+
+/// How large a JSON text is the server knows when it has read all of it.
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn claim_does_not_measure_every_row_that_waits() {
+    let db = Db::new().await;
+    let pool = pool_in(&db.schema, server(), 1).await;
+    let rows = "ALTER TABLE outboxevent ALTER COLUMN payload SET STORAGE EXTERNAL;
+      INSERT INTO outboxevent SELECT gen_random_uuid(), 'order', 'o-1', 'Made', jsonb_build_object('x', repeat('x', 60000))
+        FROM generate_series(1, 200)";
+    run(&pool, &format!("{DEBEZIUM}; {rows}")).await.expect("rows");
+    pool.close().await;
+    let inserted = "SELECT n_tup_ins FROM pg_stat_user_tables WHERE relid = 'outboxevent'::regclass";
+    until("the server has counted", async || db.int(inserted).await == 200).await;
+    let read = "SELECT toast_blks_hit + toast_blks_read FROM pg_statio_user_tables WHERE relid = 'outboxevent'::regclass";
+    let all =
+        "SELECT pg_relation_size(reltoastrelid) / 8192 FROM pg_class WHERE oid = 'outboxevent'::regclass";
+    let (before, all) = (db.int(read).await, db.int(all).await);
+    let store = builder(&db, Layout::debezium()).connect().await.expect("the table opens");
+    let owner = Owner::from("tester");
+    let claim = Claim { limit: 200, max_bytes: 100_000, ..cases::request(&owner) };
+    let claimed = store.claim(&claim).await.expect("a claim");
+    assert_eq!((claimed.events.len(), claimed.cut), (1, true));
+    // What a session has read is known when it ends.
+    store.close().await;
+    until("the server has counted", async || db.int(read).await > before).await;
+    let read = db.int(read).await - before;
+    assert!(read < all / 2, "{read} of {all} blocks were read for one of 200 rows");
     db.close().await;
 }

@@ -12,7 +12,9 @@ use super::LayoutTable;
 use crate::layout::Layout;
 use crate::layout::session::{InUse, Session};
 use crate::layout::silence::Proxy;
-use crate::layout::table::tests::{leads, slow_questions_hold_nothing_up, takes_over};
+use crate::layout::table::tests::{
+    leads, row_of_another_time_is_not_read, slow_questions_hold_nothing_up, takes_over,
+};
 use crate::layout::table::{Caller, Question, Table as _};
 use crate::mysql::Login;
 use crate::sql::ready;
@@ -94,16 +96,29 @@ async fn leader_that_polls_seldom_keeps_its_session() {
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn engine_of_a_foreign_table_does_not_wait_for_operators() {
-    let (options, mut owner, name) = database("layout_questions").await;
+    let (table, mut owner, name) = one_order("layout_questions").await;
+    slow_questions_hold_nothing_up(table, "SELECT SLEEP(60)").await;
+    run(&mut owner, &format!("DROP DATABASE {name}")).await;
+}
+
+#[tokio::test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+async fn row_with_the_key_of_one_that_was_to_be_claimed_is_not_read_for_it() {
+    let (table, mut owner, name) = one_order("layout_keys").await;
+    row_of_another_time_is_not_read(&table).await;
+    run(&mut owner, &format!("DROP DATABASE {name}")).await;
+}
+
+/// The table of the order service with a row that waits, in a database of its own.
+async fn one_order(test: &str) -> (LayoutTable, MySqlConnection, String) {
+    let (options, owner, name) = database(test).await;
     let mut connection = options.connect().await.expect("a connection");
     let table = include_str!("../../../tests/layouts/mysql/order-service.sql");
     let row = "INSERT INTO outbox VALUES (UUID(), 'Order', UUID(), 'Made', '{}', 'NEW', UTC_TIMESTAMP(6), NULL, NULL)";
     for text in [table.trim_end().trim_end_matches(';'), row] {
         run(&mut connection, text).await;
     }
-    let table = open_as(&options, Layout::order_service()).await;
-    slow_questions_hold_nothing_up(table, "SELECT SLEEP(60)").await;
-    run(&mut owner, &format!("DROP DATABASE {name}")).await;
+    (open_as(&options, Layout::order_service()).await, owner, name)
 }
 
 #[tokio::test]

@@ -149,18 +149,26 @@ impl LayoutTable {
         room: Room,
         keys: Vec<Key>,
     ) -> Result<Read, sqlx::Error> {
-        let sizes = self.sizes(connection, &keys).await?;
-        let Parts { fitting, bytes, left } = room.divide(keys, &sizes);
+        let mut division = room.divide(keys);
+        while let Some(some) = division.next_step() {
+            let sizes = self.sizes(connection, &some).await?;
+            division.measured(some, &sizes);
+        }
+        let Parts { fitting, bytes, left } = division.end();
         let mut found = HashMap::new();
         for some in fitting.chunks(MOST_KEYS) {
             let mut rows = self.with_keys(&self.texts.read, some).fetch(&mut *connection);
             while let Some(row) = rows.try_next().await? {
                 let (now, id): (i64, &str) = (row.try_get("store_now")?, row.try_get("event_id")?);
-                let now = Timestamp::from_micros(now);
-                found.insert(EventId::from(id), Reader::new(&row).leased(claim, now));
+                let (now, written): (_, Option<String>) =
+                    (Timestamp::from_micros(now), row.try_get("written")?);
+                found.insert((EventId::from(id), written), Reader::new(&row).leased(claim, now));
             }
         }
-        let rows = fitting.into_iter().filter_map(|key| Some((key.clone(), found.remove(&key.id)?)));
+        let rows = fitting.into_iter().filter_map(|key| {
+            let row = found.remove(&(key.id.clone(), key.written.clone()))?;
+            Some((key, row))
+        });
         Ok(Read { rows: rows.collect(), bytes, left })
     }
 
@@ -170,17 +178,12 @@ impl LayoutTable {
         connection: &mut MySqlConnection,
         keys: &[Key],
     ) -> Result<HashMap<EventId, usize>, sqlx::Error> {
-        let mut sizes = HashMap::new();
-        for some in keys.chunks(MOST_KEYS) {
-            for row in &self.with_keys(&self.texts.sizes, some).fetch_all(&mut *connection).await? {
-                let (id, size): (&str, i64) = (row.try_get(0)?, row.try_get(1)?);
-                sizes.insert(EventId::from(id), usize::try_from(size).unwrap_or(0));
-            }
-        }
-        Ok(sizes)
+        let rows = self.with_keys(&self.texts.sizes, keys).fetch_all(connection).await?;
+        rows.iter().map(size).collect()
     }
 
-    /// Ends those rows that are pending, and answers which were: an UPDATE only counts them.
+    /// Ends those rows that are pending, and returns which were: an UPDATE only counts them. A row that was written at
+    /// another time has the key of one that is gone.
     async fn end(
         &self,
         connection: &mut MySqlConnection,
@@ -188,7 +191,9 @@ impl LayoutTable {
         keys: &[Key],
     ) -> Result<HashSet<EventId>, sqlx::Error> {
         let rows = self.with_keys(&self.texts.still_pending, keys).fetch_all(&mut *connection).await?;
-        let pending = rows.iter().map(key_of).collect::<Result<Vec<Key>, _>>()?;
+        let mut pending = rows.iter().map(key_of).collect::<Result<Vec<Key>, _>>()?;
+        let known: HashSet<&Key> = keys.iter().collect();
+        pending.retain(|key| known.contains(key));
         if !pending.is_empty() {
             self.with_keys(text, &pending).execute(connection).await?;
         }
@@ -202,7 +207,7 @@ impl LayoutTable {
     ) -> Result<Option<Counted>, sqlx::Error> {
         let most = i64::from(failure.max_attempts);
         let query = ready::<MySql>(&self.one_key(&self.texts.count)).bind(most).bind(failure.error.clone());
-        if bind_key(query, &failure.key).execute(&mut *connection).await?.rows_affected() == 0 {
+        if bind_row(query, &failure.key).execute(&mut *connection).await?.rows_affected() == 0 {
             return Ok(None);
         }
         let query = bind_key(ready::<MySql>(&self.one_key(&self.texts.counted)), &failure.key);
@@ -278,7 +283,7 @@ impl Table for LayoutTable {
             for (key, reason) in rows {
                 let query = ready::<MySql>(&self.one_key(&self.texts.give_up));
                 let query = if has_error { query.bind(reason.clone()) } else { query };
-                if bind_key(query, key).execute(&mut *connection).await?.rows_affected() > 0 {
+                if bind_row(query, key).execute(&mut *connection).await?.rows_affected() > 0 {
                     all.insert(key.id.clone());
                 }
             }
@@ -345,11 +350,21 @@ fn bind_key(query: MySqlQuery, key: &Key) -> MySqlQuery {
     key.parts.iter().cloned().fold(query, sqlx::query::Query::bind)
 }
 
-/// The id first, then the columns of the key.
+/// The key, and when its row was written.
+fn bind_row(query: MySqlQuery, key: &Key) -> MySqlQuery {
+    bind_key(query, key).bind(key.written.clone())
+}
+
+/// The id first, then the columns of the key, then when the row was written.
 fn key_of(row: &MySqlRow) -> Result<Key, sqlx::Error> {
-    let id: String = row.try_get(0)?;
-    let parts = (1..row.len()).map(|column| row.try_get(column)).collect::<Result<_, _>>()?;
-    Ok(Key { id: id.into(), parts })
+    let (id, last): (String, usize) = (row.try_get(0)?, row.len() - 1);
+    let parts = (1..last).map(|column| row.try_get(column)).collect::<Result<_, _>>()?;
+    Ok(Key { id: id.into(), parts, written: row.try_get(last)? })
+}
+
+fn size(row: &MySqlRow) -> Result<(EventId, usize), sqlx::Error> {
+    let (id, size): (&str, i64) = (row.try_get(0)?, row.try_get(1)?);
+    Ok((EventId::from(id), usize::try_from(size).unwrap_or(0)))
 }
 
 /// A question with its values. It is planned anew each time: nobody asks the same twice.

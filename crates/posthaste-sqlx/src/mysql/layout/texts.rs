@@ -14,11 +14,11 @@ pub(super) struct Texts {
     pub(super) table: String,
     /// The places of one key.
     pub(super) key: String,
-    /// Keys of pending rows, oldest first; a LIMIT follows.
+    /// Ids, keys and times of pending rows, oldest first; a LIMIT follows.
     pub(super) pending: String,
     /// The sizes of the rows of some keys.
     pub(super) sizes: String,
-    /// The rows of some keys.
+    /// The rows of some keys, and when they were written.
     pub(super) read: String,
     /// Delivered rows by what becomes of them.
     pub(super) keep: String,
@@ -26,13 +26,13 @@ pub(super) struct Texts {
     pub(super) archive: String,
     /// As if something had been delivered.
     pub(super) nothing: Arc<str>,
-    /// Those of some keys whose rows are pending, locked until the transaction ends.
+    /// The same of some keys whose rows are pending, locked until the transaction ends.
     pub(super) still_pending: String,
-    /// One failed attempt: the limit and the error come before the key.
+    /// One failed attempt: the limit and the error come before the key, and after it when the row was written.
     pub(super) count: String,
     /// What one row says of its attempts.
     pub(super) counted: String,
-    /// One row that is given up: the reason comes before the key.
+    /// One row that is given up: the reason comes before the key, and after it when the row was written.
     pub(super) give_up: String,
 }
 
@@ -44,6 +44,9 @@ impl Texts {
         let id = columns::text(words, Field::Id);
         let parts: Vec<String> =
             keys.iter().map(|(column, kind)| (words.dialect.as_text)(column, *kind)).map(converted).collect();
+        let written = written(words);
+        let whole = format!("{id}, {}, {written}", parts.join(", "));
+        let one = format!("({}) = {{keys}} AND {written} <=> ?", names.join(", "));
         let places: Vec<String> = keys.iter().map(|(_, kind)| key_value(*kind, "?")).collect();
         let listed = format!("({}) IN ({{keys}})", names.join(", "));
         let delete = format!("DELETE t FROM {table} AS t WHERE {listed} AND {pending}");
@@ -57,17 +60,13 @@ impl Texts {
         Self {
             table: table.to_owned(),
             key: format!("({})", places.join(", ")),
-            pending: format!(
-                "SELECT {id}, {} FROM {table} AS t WHERE {pending} ORDER BY {}",
-                parts.join(", "),
-                words.order()
-            ),
+            pending: format!("SELECT {whole} FROM {table} AS t WHERE {pending} ORDER BY {}", words.order()),
             sizes: format!(
                 "SELECT {id}, {} FROM {table} AS t WHERE {listed} AND {pending}",
                 columns::size(words)
             ),
             read: format!(
-                "SELECT {}, {} AS store_now FROM {table} AS t WHERE {listed} AND {pending}",
+                "SELECT {}, {} AS store_now, {written} AS written FROM {table} AS t WHERE {listed} AND {pending}",
                 columns::of_event(words),
                 words.dialect.now
             ),
@@ -78,20 +77,23 @@ impl Texts {
             },
             nothing: words.write_nothing(table).into(),
             still_pending: format!(
-                "SELECT {id}, {} FROM {table} AS t WHERE {listed} AND {pending} FOR UPDATE",
-                parts.join(", ")
+                "SELECT {whole} FROM {table} AS t WHERE {listed} AND {pending} FOR UPDATE"
             ),
             keep,
             delete,
-            count: count(words, table, &pending, &names),
+            count: count(words, table, &pending, &one),
             counted: counted(words, table, &names),
             give_up: format!(
-                "UPDATE {table} AS t SET {} WHERE ({}) = {{keys}} AND {pending}",
-                words.set(State::Failed, "?"),
-                names.join(", ")
+                "UPDATE {table} AS t SET {} WHERE {one} AND {pending}",
+                words.set(State::Failed, "?")
             ),
         }
     }
+}
+
+/// When a row was written, as text; nothing where the table does not say so.
+fn written(words: &Words) -> String {
+    words.written().map_or_else(|| "CAST(NULL AS CHAR)".to_owned(), converted)
 }
 
 fn converted(text: String) -> String {
@@ -100,7 +102,7 @@ fn converted(text: String) -> String {
 
 /// One statement counts and decides, on the count that the table has at that moment. What reads the count stands
 /// before what changes it: the server goes from left to right.
-fn count(words: &Words, table: &str, pending: &str, names: &[&str]) -> String {
+fn count(words: &Words, table: &str, pending: &str, one: &str) -> String {
     let (Some((attempts, _)), Some((status, _))) =
         (words.column(Field::Attempts), words.column(Field::Status))
     else {
@@ -115,8 +117,7 @@ fn count(words: &Words, table: &str, pending: &str, names: &[&str]) -> String {
     let grown = format!("LEAST(GREATEST(COALESCE({attempts}, 0), 0), 2147483646) + 1");
     format!(
         "UPDATE {table} AS t SET {status} = CASE WHEN {grown} >= ? THEN '{failed}' ELSE {status} END, {error}, \
-         {attempts} = {grown} WHERE ({}) = {{keys}} AND {pending}",
-        names.join(", ")
+         {attempts} = {grown} WHERE {one} AND {pending}"
     )
 }
 

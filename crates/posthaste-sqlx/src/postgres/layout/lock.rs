@@ -7,7 +7,9 @@ use super::LayoutTable;
 use crate::layout::Layout;
 use crate::layout::silence::Proxy;
 use crate::layout::table::Table as _;
-use crate::layout::table::tests::{leads, slow_questions_hold_nothing_up, takes_over};
+use crate::layout::table::tests::{
+    leads, row_of_another_time_is_not_read, slow_questions_hold_nothing_up, takes_over,
+};
 use crate::postgres::Login;
 use crate::sql::ready;
 
@@ -88,13 +90,26 @@ async fn lock_of_a_leader_that_fell_silent_is_free_again() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn engine_of_a_foreign_table_does_not_wait_for_operators() {
-    let (options, mut owner, name) = schema("layout_questions").await;
+    let (table, mut owner, name) = one_order("layout_questions").await;
+    slow_questions_hold_nothing_up(table, "SELECT pg_sleep(60)::text").await;
+    run(&mut owner, &format!("DROP SCHEMA {name} CASCADE")).await;
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn row_with_the_key_of_one_that_was_to_be_claimed_is_not_read_for_it() {
+    let (table, mut owner, name) = one_order("layout_keys").await;
+    row_of_another_time_is_not_read(&table).await;
+    run(&mut owner, &format!("DROP SCHEMA {name} CASCADE")).await;
+}
+
+/// The table of the order service with a row that waits, in a schema of its own.
+async fn one_order(test: &str) -> (LayoutTable, PgConnection, String) {
+    let (options, mut owner, name) = schema(test).await;
     let table = include_str!("../../../tests/layouts/postgres/order-service.sql");
     let row = "INSERT INTO outbox VALUES (gen_random_uuid(), 'Order', gen_random_uuid(), 'Made', '{}', 'NEW', now())";
     for text in table.split_terminator(';').filter(|text| !text.trim().is_empty()).chain([row]) {
         run(&mut owner, text).await;
     }
-    let table = open_as(&options, &name, Layout::order_service()).await;
-    slow_questions_hold_nothing_up(table, "SELECT pg_sleep(60)::text").await;
-    run(&mut owner, &format!("DROP SCHEMA {name} CASCADE")).await;
+    (open_as(&options, &name, Layout::order_service()).await, owner, name)
 }

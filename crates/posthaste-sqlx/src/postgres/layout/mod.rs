@@ -185,8 +185,12 @@ impl LayoutTable {
         room: Room,
         keys: Vec<Key>,
     ) -> Result<Read, sqlx::Error> {
-        let sizes = self.sizes(connection, &keys).await?;
-        let Parts { fitting, bytes, left } = room.divide(keys, &sizes);
+        let mut division = room.divide(keys);
+        while let Some(some) = division.next_step() {
+            let sizes = self.sizes(connection, &some).await?;
+            division.measured(some, &sizes);
+        }
+        let Parts { fitting, bytes, left } = division.end();
         let mut found = HashMap::new();
         let mut rows = self.with_keys(&self.texts.read, &fitting).fetch(connection);
         while let Some(row) = rows.try_next().await? {
@@ -207,13 +211,15 @@ impl LayoutTable {
         rows.iter().map(size).collect()
     }
 
-    /// A statement about these keys: a list for each column.
+    /// A statement about these keys: a list for each column, and one for when their rows were written.
     fn with_keys(&self, text: &Arc<str>, keys: &[Key]) -> Query<'static, Postgres, PgArguments> {
         // Planned anew each time, as the look at the keys: a few rows are found by their index in a large table.
-        (0..self.texts.key_columns).fold(ready::<Postgres>(text).persistent(false), |query, column| {
+        let query = ready::<Postgres>(text).persistent(false);
+        let query = (0..self.texts.key_columns).fold(query, |query, column| {
             let parts = keys.iter().map(|key| key.parts.get(column).cloned().unwrap_or_default());
             query.bind(parts.collect::<Vec<String>>())
-        })
+        });
+        query.bind(keys.iter().map(|key| key.written.clone()).collect::<Vec<Option<String>>>())
     }
 }
 
@@ -315,11 +321,11 @@ impl Table for LayoutTable {
     }
 }
 
-/// The id first, then the columns of the key.
+/// The id first, then the columns of the key, then when the row was written.
 fn key_of(row: &PgRow) -> Result<Key, sqlx::Error> {
-    let id: String = row.try_get(0)?;
-    let parts = (1..row.len()).map(|column| row.try_get(column)).collect::<Result<_, _>>()?;
-    Ok(Key { id: id.into(), parts })
+    let (id, last): (String, usize) = (row.try_get(0)?, row.len() - 1);
+    let parts = (1..last).map(|column| row.try_get(column)).collect::<Result<_, _>>()?;
+    Ok(Key { id: id.into(), parts, written: row.try_get(last)? })
 }
 
 fn size(row: &PgRow) -> Result<(EventId, usize), sqlx::Error> {

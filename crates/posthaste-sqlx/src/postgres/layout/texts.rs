@@ -11,7 +11,7 @@ pub(super) struct Texts {
     /// The quoted name, as in `FROM`.
     pub(super) table: String,
     pub(super) key_columns: usize,
-    /// Keys of pending rows, oldest first; a LIMIT follows.
+    /// Ids, keys and times of pending rows, oldest first; a LIMIT follows.
     pub(super) pending: String,
     /// The sizes of the rows of keys that are bound.
     pub(super) sizes: Arc<str>,
@@ -34,7 +34,8 @@ impl Texts {
         let pending = words.is(State::Pending);
         let id = words.column(Field::Id).map(|(column, _)| column).unwrap_or_default();
         let keys = words.key();
-        let listed: Vec<String> = keys.iter().map(|(column, _)| format!("{column}::text")).collect();
+        let parts: Vec<String> = keys.iter().map(|(column, _)| format!("{column}::text")).collect();
+        let listed = format!("{id}::text, {}, {}", parts.join(", "), written(words));
         let (from, joined) = (list(keys.len(), &[]), join(words));
         let delete = format!(
             "DELETE FROM {table} AS t USING {from} WHERE {joined} AND {pending} RETURNING {id}::text"
@@ -53,8 +54,7 @@ impl Texts {
             table: table.to_owned(),
             key_columns: keys.len(),
             pending: format!(
-                "SELECT {id}::text, {} FROM {table} AS t WHERE {pending} ORDER BY {}",
-                listed.join(", "),
+                "SELECT {listed} FROM {table} AS t WHERE {pending} ORDER BY {}",
                 words.order()
             ),
             sizes: format!(
@@ -81,9 +81,15 @@ impl Texts {
     }
 }
 
-/// Keys that are bound, a list for each column, and lists of other values beside them.
+/// When a row was written, as text; nothing where the table does not say so.
+fn written(words: &Words) -> String {
+    words.written().unwrap_or_else(|| "NULL::text".to_owned())
+}
+
+/// Keys that are bound, a list for each column and one for when their rows were written, and lists of other values
+/// beside them.
 fn list(columns: usize, others: &[(&str, &str)]) -> String {
-    let keys = (0..columns).map(|n| (format!("k{n}"), "text"));
+    let keys = (0..columns).map(|n| format!("k{n}")).chain(["written".to_owned()]).map(|name| (name, "text"));
     let all: Vec<(String, &str)> =
         keys.chain(others.iter().map(|(name, kind)| ((*name).to_owned(), *kind))).collect();
     let places: Vec<String> =
@@ -92,12 +98,17 @@ fn list(columns: usize, others: &[(&str, &str)]) -> String {
     format!("unnest({}) AS k({})", places.join(", "), names.join(", "))
 }
 
-/// That a row is one of those whose keys are bound. The key is compared as what it is, so that its index helps.
+/// That a row is one of those whose keys are bound, and no later one with such a key. The key is compared as what it
+/// is, so that its index helps.
 fn join(words: &Words) -> String {
     let keys = words.key();
     let pairs =
         keys.iter().enumerate().map(|(n, (column, kind))| format!("{column} = k.k{n}::{}", key_type(*kind)));
-    pairs.collect::<Vec<_>>().join(" AND ")
+    format!(
+        "{} AND {} IS NOT DISTINCT FROM k.written",
+        pairs.collect::<Vec<_>>().join(" AND "),
+        written(words)
+    )
 }
 
 /// One statement counts and decides, on the count that the table has at that moment.
