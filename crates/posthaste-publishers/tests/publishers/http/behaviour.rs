@@ -96,6 +96,22 @@ async fn replay_has_a_key_that_no_receiver_has_seen() {
     assert!(seen.iter().all(|request| request.header("webhook-id") == Some(webhook_id)));
 }
 
+/// Standard Webhooks wants it so: what is signed is id, time and body with dots between.
+#[tokio::test]
+async fn id_with_dots_cannot_be_read_as_an_id_and_a_time() {
+    let (url, seen) = keeping().await;
+    let hooks = local(&url).build().expect("good settings");
+    let parts = EventParts { id: "a.9999999999.b".into(), ..event(1).to_parts() };
+    let delivery = Delivery { replays: 1, ..Delivery::first(Event::from_parts(parts)) };
+    assert_eq!(read(&deliver_one(&hooks, delivery).await).0, "done");
+    let seen = seen.lock().expect("nobody panics");
+    for name in ["webhook-id", "idempotency-key"] {
+        let value = seen[0].header(name).expect(name);
+        assert!(value.starts_with("a%2E9999999999%2Eb:") && !value.contains('.'), "{name}: {value}");
+    }
+    assert_eq!(seen[0].header("outbox-event-id"), Some("a.9999999999.b"));
+}
+
 /// Ids repeat where the events of two tables go to one receiver, which answers 2xx to what it takes for a repeat.
 #[tokio::test]
 async fn receiver_that_drops_repeats_takes_two_events_with_one_id() {
