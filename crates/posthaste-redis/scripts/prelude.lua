@@ -68,8 +68,8 @@ end
 
 -- The state of a row is one text: status, place, lease, and the rest. The place is its place in the order of
 -- insertion: the stream id of its arrival, with the length of the second number before it, so that texts
--- sort as the numbers do. The lease is token, owner and time, or nothing. Most rows never see more than
--- that: their rest is this one.
+-- sort as the numbers do. The lease is token, owner and time, or nothing; what says that a row is put off is since
+-- when and the longest limit, or nothing. Most rows never see more than a lease: their rest is this one.
 local UNTOUCHED = '0\t0\t0\t0\t\t\t\t\t'
 local STATE = '^([^\t]*)\t([^\t]*)\t([^\t]*)\t(.*)$'
 local REST = '^([^\t]*)' .. string.rep('\t([^\t]*)', 7) .. '\t(.*)$'

@@ -97,15 +97,23 @@ function verdicts.dead(id, row, text)
   return 'dead ' .. int(attempts_of(row))
 end
 
+-- Puts a row off for a limited time, which begins now if it has not begun; of different limits since then the
+-- longest counts. Returns what the state says of it, or nothing if the time is over.
+local function put_off(row, limit)
+  local since, longest = string.match(row.put_off, '^(%d+) (%d+)$')
+  since, longest = tonumber(since) or now, math.max(tonumber(longest) or 0, tonumber(limit))
+  return now - since < longest and int(since) .. ' ' .. int(longest)
+end
+
 -- text: the error. number: the delay. list: the route to park it for, or nothing. limit: how long it may be put
 -- off in all, or nothing for ever.
 function verdicts.unreachable(id, row, text, number, list, limit)
-  local since = limit ~= '' and (tonumber(row.put_off) or now)
-  if since and now - since >= tonumber(limit) then return verdicts.dead(id, row, text) end
+  local put_off_text = limit == '' and '' or put_off(row, limit)
+  if not put_off_text then return verdicts.dead(id, row, text) end
   -- It was not delivered: only a start that was counted for a suspect is taken back.
   local lost = tonumber(row.lost) or 0
   put_back(id, row, number, lost > suspect_after and lost - 1 or lost)
-  row.error, row.parked, row.put_off = text, list, since and int(since) or ''
+  row.error, row.parked, row.put_off = text, list, put_off_text
   if list ~= '' then out.park(id, row) end
   out.state(id, state_text(row))
   return 'wait ' .. number

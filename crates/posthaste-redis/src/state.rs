@@ -40,7 +40,7 @@ impl State {
         let attempts = next().parse().ok();
         let (deferrals, lost, replays) = (count(next()), count(next()), count(next()));
         let done_at = time(next());
-        // Since when it is put off, which only the scripts need.
+        // Since when it is put off, and for how long at most, which only the scripts need.
         next();
         let parked = Some(next()).filter(|route| !route.is_empty()).map(unescape);
         let progress = next().split(',').filter(|name| !name.is_empty()).map(unescape).collect();
