@@ -13,6 +13,7 @@ use posthaste::{EventDetail, EventId, EventRow, Status, StoreError, Timestamp};
 use redis::streams::StreamRangeReply;
 
 use crate::RedisStore;
+use crate::ask::in_time;
 use crate::body::Extent;
 use crate::filter::{is_whole_kind, kinds, matches};
 use crate::keys::Sid;
@@ -86,10 +87,10 @@ impl Admin for RedisStore {
         self.promote_all().await?;
         let ask = |shard| async move {
             let call = self.scripts().get.on(shard).arg("").arg(id.as_str());
-            let rows: Vec<ShownRow> = call.run(self.link()).await?;
+            let rows: Vec<ShownRow> = self.ask_for_bodies(shard, &call).await?;
             Ok::<_, StoreError>(rows.into_iter().next().map(|row| shown(row, shard.number)))
         };
-        let found = try_join_all(self.keys().shards().iter().map(ask)).await?;
+        let found = in_time(try_join_all(self.keys().shards().iter().map(ask))).await?;
         Ok(found.into_iter().flatten().next().map(|row| row.detail(Extent::Whole)))
     }
 

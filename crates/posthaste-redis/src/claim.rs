@@ -6,8 +6,9 @@ use posthaste::{StoreError, Timestamp};
 use redis::Value;
 
 use crate::RedisStore;
+use crate::ask::in_time;
 use crate::body::{self, Extent};
-use crate::glance::Seen;
+use crate::glance::Routes;
 use crate::keys::Shard;
 use crate::state::State;
 use crate::store::{clock, micros, shares};
@@ -40,6 +41,8 @@ struct Taken {
     claimed: Claimed,
     due: Vec<(i64, Leased)>,
     bytes: usize,
+    /// A shard has answered.
+    is_answered: bool,
     failure: Option<StoreError>,
 }
 
@@ -72,22 +75,32 @@ struct Open<'k> {
 }
 
 impl RedisStore {
-    /// Claims round by round, until there is enough or nothing more.
-    ///
-    /// The shard whose turn it is comes first and alone: its first row is claimed whatever its size, so that no
-    /// row is too large for ever. The others share what it left, all at once. When a share was too small for a
-    /// row and nobody else had anything, its shard gets all that is left.
+    /// Claims as much as comes in time.
     pub(crate) async fn claim_due(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
         if claim.order == ClaimOrder::Seq && self.keys().count() > 1 {
             let operation = "claim in the order of insertion from several shards: open it with one shard";
             return Err(StoreError::Unsupported { store: "Redis", operation });
         }
-        let seen = self.0.glance.last();
-        let look = !seen.as_ref().is_some_and(Seen::is_recent);
+        in_time(async {
+            let claiming = self.0.pace.begin(claim.max_bytes);
+            let claim = Claim { max_bytes: claiming.bytes, ..claim.clone() };
+            let taken = self.claim_rounds(&claim).await;
+            claiming.ended(taken.bytes);
+            self.finish_claim(&claim, taken)
+        })
+        .await
+    }
+
+    /// Claims round by round, until there is enough or nothing more.
+    ///
+    /// The shard whose turn it is comes first and alone: its first row is claimed whatever its size, so that no
+    /// row is too large for ever. The others share what it left, all at once. When a share was too small for a
+    /// row and nobody else had anything, its shard gets all that is left.
+    async fn claim_rounds(&self, claim: &Claim<'_>) -> Taken {
         let mut open: Vec<Open<'_>> =
             self.in_turn().into_iter().map(|shard| Open { shard, next: None }).collect();
         let mut taken = Taken::default();
-        let mut asked = first_round(&open, claim, look);
+        let mut asked = self.first_round(&open, claim);
         while !asked.is_empty() {
             let before = taken.rows();
             let answers = join_all(asked.iter().map(|ask| self.claim_in(ask, claim))).await;
@@ -101,7 +114,25 @@ impl RedisStore {
                 None => next_round(&open, claim, &taken),
             };
         }
-        self.finish_claim(claim, taken, look, seen)
+        taken
+    }
+
+    /// The shard whose turn it is, alone. The others are only looked at, where that is due.
+    fn first_round<'k>(&self, open: &[Open<'k>], claim: &Claim<'_>) -> Vec<Ask<'k>> {
+        let mut asked = next_round(open, claim, &Taken::default());
+        asked.truncate(1);
+        asked.iter_mut().for_each(|ask| ask.whatever = true);
+        let others = open[asked.len()..].iter().map(|open| Ask {
+            shard: open.shard,
+            rows: 0,
+            bytes: 0,
+            whatever: false,
+            look: false,
+        });
+        asked.extend(others);
+        asked.iter_mut().for_each(|ask| ask.look = self.0.glance.is_old(ask.shard.number));
+        asked.retain(|ask| ask.rows > 0 || ask.look);
+        asked
     }
 
     async fn claim_in(&self, ask: &Ask<'_>, claim: &Claim<'_>) -> Result<Answer, StoreError> {
@@ -114,7 +145,7 @@ impl RedisStore {
         let call = call.arg(claim.token.as_i64()).arg(micros(claim.lease)).arg(ask.rows);
         let call = call.arg(micros(claim.skip_recent)).arg(order).arg(SUSPECT_AFTER);
         let call = call.arg(ask.bytes.min(MOST_BYTES)).arg(u8::from(ask.whatever)).arg(u8::from(ask.look));
-        call.arg(Claimed::MAX_PARKED_NAMES).run(self.link()).await
+        self.ask_for_bodies(ask.shard, &call.arg(Claimed::MAX_PARKED_NAMES)).await
     }
 
     /// Takes what a shard answered. One that fails does not hide the others: what they leased would wait for its
@@ -140,9 +171,12 @@ impl RedisStore {
         } else if let Some(open) = open.iter_mut().find(|open| open.shard.number == ask.shard.number) {
             open.next = Some(too_large).filter(|bytes| *bytes > 0);
         }
+        taken.is_answered = true;
         self.take_rows(claim, ask.shard, rows, Timestamp::from_micros(now), taken);
-        taken.claimed.paused.extend(paused);
-        taken.claimed.parked.extend(parked.iter().map(|name| unescape(name)));
+        if ask.look {
+            let (paused, parked) = (paused.into_iter().collect(), parked.iter().map(|name| unescape(name)));
+            self.0.glance.set(ask.shard.number, Routes { paused, parked: parked.collect() });
+        }
         self.count_orphans_met(orphans);
     }
 
@@ -193,32 +227,19 @@ impl RedisStore {
         }
     }
 
-    /// Puts the rows of all shards into their order, and remembers what was seen of the routes.
-    fn finish_claim(
-        &self,
-        claim: &Claim<'_>,
-        taken: Taken,
-        look: bool,
-        seen: Option<Seen>,
-    ) -> Result<Claimed, StoreError> {
-        let is_empty = taken.rows() == 0;
-        let Taken { mut claimed, mut due, failure, .. } = taken;
-        claimed.parked = claimed.parked.into_iter().take(Claimed::MAX_PARKED_NAMES).collect();
-        match (&failure, seen) {
-            (None, _) if look => {
-                self.0.glance.set(Seen::now(claimed.paused.clone(), claimed.parked.clone()));
-            }
-            // Not every shard was looked at: what was seen before is better than a part.
-            (_, Some(seen)) => (claimed.paused, claimed.parked) = (seen.paused, seen.parked),
-            (_, None) => {}
-        }
+    /// Puts the rows of all shards into their order. A shard that failed hides nothing of the others.
+    fn finish_claim(&self, claim: &Claim<'_>, taken: Taken) -> Result<Claimed, StoreError> {
+        let Taken { mut claimed, mut due, is_answered, failure, .. } = taken;
         match failure {
-            Some(error) if is_empty => return Err(error),
+            Some(error) if !is_answered => return Err(error),
             Some(error) => {
                 tracing::warn!(%error, "a shard of the outbox cannot be claimed from; the others are");
             }
             None => {}
         }
+        let routes = self.0.glance.all();
+        claimed.paused = routes.paused;
+        claimed.parked = routes.parked.into_iter().take(Claimed::MAX_PARKED_NAMES).collect();
         match claim.order {
             ClaimOrder::Due => due.sort_by_key(|(due, leased)| (*due, leased.lease.seq)),
             ClaimOrder::Seq => due.sort_by_key(|(_, leased)| leased.lease.seq),
@@ -226,24 +247,6 @@ impl RedisStore {
         claimed.events = due.into_iter().map(|(_, leased)| leased).collect();
         Ok(claimed)
     }
-}
-
-/// The shard whose turn it is, alone. The others are only looked at, where that is due.
-fn first_round<'k>(open: &[Open<'k>], claim: &Claim<'_>, look: bool) -> Vec<Ask<'k>> {
-    let mut asked = next_round(open, claim, &Taken::default());
-    asked.truncate(1);
-    asked.iter_mut().for_each(|ask| (ask.whatever, ask.look) = (true, look));
-    if look {
-        let others = &open[asked.len()..];
-        asked.extend(others.iter().map(|open| Ask {
-            shard: open.shard,
-            rows: 0,
-            bytes: 0,
-            whatever: false,
-            look,
-        }));
-    }
-    asked
 }
 
 /// Equal shares for these shards of what may still be claimed.

@@ -1,22 +1,33 @@
-//! The way to the server: one connection for many calls, none of which waits for ever.
+//! The way to the server: two connections for many calls, none of which waits for ever.
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use posthaste::store::Wake;
 use redis::aio::MultiplexedConnection;
 #[cfg(feature = "cluster")]
+use redis::cluster::ClusterClientBuilder;
+#[cfg(feature = "cluster")]
 use redis::cluster_async::ClusterConnection;
 #[cfg(feature = "cluster")]
 use redis::cluster_routing::{MultipleNodeRoutingInfo, RoutingInfo};
-use redis::{AsyncConnectionConfig, Client, Cmd, FromRedisValue, RedisError, RedisResult};
+use redis::{AsyncConnectionConfig, Client, Cmd, FromRedisValue, RedisError, RedisResult, Value};
 use tokio::sync::Mutex;
-use tokio::time::Instant;
+#[cfg(feature = "cluster")]
+use tokio::time::timeout;
+use tokio::time::{Instant, sleep};
+
+use crate::error::is_silent;
 
 /// How long a server may take to answer a call, and to accept a connection.
-pub(crate) const ANSWER: Duration = Duration::from_secs(2);
+const ANSWER: Duration = Duration::from_secs(2);
 const CONNECT: Duration = Duration::from_secs(2);
+
+/// While a server sends bodies it is asked so often whether it is still there.
+const PROBE_EVERY: Duration = Duration::from_secs(1);
 
 /// How long a connection is kept to a server that refuses to write: it may do so for hours.
 const REPLACE_AFTER: Duration = Duration::from_secs(1);
@@ -24,56 +35,74 @@ const REPLACE_AFTER: Duration = Duration::from_secs(1);
 /// The name of a server that is the only one.
 pub(crate) const ONE_SERVER: &str = "the server";
 
-/// Calls share it; it connects anew when the server went away, or went silent.
+/// Calls share it. Answers that hold bodies come on a connection of their own: over a slow line they take their
+/// time, and no other call waits behind them.
 #[derive(Clone)]
 pub(crate) enum Link {
     Server(Arc<Server>),
     #[cfg(feature = "cluster")]
-    Cluster(ClusterConnection),
+    Cluster(Pair<ClusterConnection>),
 }
 
-/// A connection to one server. The driver's own manager keeps a connection that went silent, so that
-/// every call on it fails until the operating system gives up: this one does not.
-pub(crate) struct Server {
-    client: Client,
-    current: Mutex<Current>,
-    /// Rung when a connection was given up because it led to the wrong server.
-    moved: Wake,
-}
-
-#[derive(Default)]
-struct Current {
-    connection: Option<MultiplexedConnection>,
-    made_at: Option<Instant>,
-    /// Which connection it is, so that a late failure of the one before it does no harm.
-    number: u64,
-    /// When connecting failed last: who waited for that attempt does not begin another one.
-    failed_at: Option<Instant>,
+/// A connection for calls, and one for answers that hold bodies.
+#[derive(Clone)]
+pub(crate) struct Pair<C> {
+    calls: C,
+    bodies: C,
 }
 
 impl Link {
     pub(crate) async fn to_server(client: Client) -> RedisResult<Self> {
-        let server = Server { client, current: Mutex::default(), moved: Wake::new() };
-        server.connection().await?;
+        let server = Server::new(client);
+        server.connections().await?;
         Ok(Self::Server(Arc::new(server)))
     }
 
     #[cfg(feature = "cluster")]
-    pub(crate) async fn to_cluster(client: redis::cluster::ClusterClientBuilder) -> RedisResult<Self> {
-        let client = client
-            .response_timeout(ANSWER)
-            .connection_timeout(CONNECT)
-            // Who calls repeats, so that nobody waits for long.
-            .overall_response_timeout(Some(2 * ANSWER))
-            .build()?;
-        Ok(Self::Cluster(client.get_async_connection().await?))
+    pub(crate) async fn to_cluster(client: impl Fn() -> ClusterClientBuilder) -> RedisResult<Self> {
+        let client = || client().connection_timeout(CONNECT);
+        // Who calls repeats, so that no call waits for long.
+        let calls = client().response_timeout(ANSWER).overall_response_timeout(Some(2 * ANSWER)).build()?;
+        let bodies = client().build()?;
+        let (calls, bodies) = tokio::try_join!(calls.get_async_connection(), bodies.get_async_connection())?;
+        Ok(Self::Cluster(Pair { calls, bodies }))
     }
 
     pub(crate) async fn query<T: FromRedisValue>(&self, cmd: &Cmd) -> RedisResult<T> {
         match self {
             Self::Server(server) => server.query(cmd).await,
             #[cfg(feature = "cluster")]
-            Self::Cluster(connection) => cmd.query_async(&mut connection.clone()).await,
+            Self::Cluster(cluster) => cmd.query_async(&mut cluster.calls.clone()).await,
+        }
+    }
+
+    /// A call whose answer holds bodies. How long that may take depends on the line, which only the caller can
+    /// know: it ends the call by dropping it. Where the server that has `key` falls silent the call fails by itself.
+    pub(crate) async fn query_bodies<T: FromRedisValue>(&self, cmd: &Cmd, key: &str) -> RedisResult<T> {
+        match self {
+            Self::Server(server) => server.query_bodies(cmd, key).await,
+            // What a node still sends to a caller that gave up keeps only calls to that node waiting.
+            #[cfg(feature = "cluster")]
+            Self::Cluster(cluster) => {
+                let mut bodies = cluster.bodies.clone();
+                tokio::select! {
+                    answer = cmd.query_async(&mut bodies) => answer,
+                    silence = self.silence(key) => Err(silence),
+                }
+            }
+        }
+    }
+
+    /// Ends when the node that has this key does not answer other calls in time.
+    #[cfg(feature = "cluster")]
+    async fn silence(&self, key: &str) -> RedisError {
+        loop {
+            sleep(PROBE_EVERY).await;
+            let answer = timeout(ANSWER, self.query::<Value>(&probe(key))).await;
+            match answer.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into())) {
+                Err(error) if is_silent(&error) => return error,
+                _ => {}
+            }
         }
     }
 
@@ -82,9 +111,9 @@ impl Link {
         match self {
             Self::Server(server) => Ok(vec![(ONE_SERVER.to_owned(), server.query(cmd).await?)]),
             #[cfg(feature = "cluster")]
-            Self::Cluster(connection) => {
+            Self::Cluster(cluster) => {
                 let primaries = RoutingInfo::MultiNode((MultipleNodeRoutingInfo::AllMasters, None));
-                let answers = connection.clone().route_command(cmd.clone(), primaries).await?;
+                let answers = cluster.calls.clone().route_command(cmd.clone(), primaries).await?;
                 let answers: Vec<(String, T)> = redis::from_redis_value(answers)?;
                 Ok(answers.into_iter().map(|(node, answer)| (format!("the node {node}"), answer)).collect())
             }
@@ -111,9 +140,79 @@ impl Link {
     }
 }
 
+/// Any server that answers this is there.
+fn probe(key: &str) -> Cmd {
+    let mut probe = redis::cmd("EXISTS");
+    probe.arg(key);
+    probe
+}
+
+/// The connections to one server. The driver's own manager keeps a connection that went silent, so that every call
+/// on it fails until the operating system gives up: this one does not.
+pub(crate) struct Server {
+    client: Client,
+    current: Mutex<Current>,
+    /// The last connections that were lost, and the last ones whose bodies a caller did not wait for.
+    lost: AtomicU64,
+    given_up: AtomicU64,
+    /// Rung when connections were given up because they led to the wrong server.
+    moved: Wake,
+}
+
+#[derive(Default)]
+struct Current {
+    /// Made together, so that both lead to the same server where the address moves: an event that is claimed at one
+    /// server would be settled at another.
+    connections: Option<Pair<MultiplexedConnection>>,
+    made_at: Option<Instant>,
+    /// Which connections they are, so that a late failure of those before them does no harm.
+    number: u64,
+    /// When connecting failed last: who waited for that attempt does not begin another one.
+    failed_at: Option<Instant>,
+}
+
 impl Server {
+    fn new(client: Client) -> Self {
+        let (current, lost, given_up) = (Mutex::default(), AtomicU64::new(0), AtomicU64::new(0));
+        Self { client, current, lost, given_up, moved: Wake::new() }
+    }
+
     async fn query<T: FromRedisValue>(&self, cmd: &Cmd) -> RedisResult<T> {
-        let (mut connection, number) = self.connection().await?;
+        let (connections, number) = self.connections().await?;
+        self.query_on(connections.calls, number, cmd).await
+    }
+
+    async fn query_bodies<T: FromRedisValue>(&self, cmd: &Cmd, key: &str) -> RedisResult<T> {
+        let (connections, number) = self.connections().await?;
+        let waiting = Waiting { given_up: &self.given_up, number };
+        let answer = tokio::select! {
+            answer = self.query_on(connections.bodies, number, cmd) => answer,
+            silence = self.silence(number, key) => Err(silence),
+        };
+        waiting.ended();
+        answer
+    }
+
+    /// Ends when these connections are lost: the server does not answer other calls in time.
+    async fn silence(&self, number: u64, key: &str) -> RedisError {
+        loop {
+            sleep(PROBE_EVERY).await;
+            match self.query::<Value>(&probe(key)).await {
+                Err(error) if is_silent(&error) => return error,
+                _ if self.lost.load(Ordering::Relaxed) >= number => {
+                    return io::Error::from(io::ErrorKind::NotConnected).into();
+                }
+                _ => {}
+            }
+        }
+    }
+
+    async fn query_on<T: FromRedisValue>(
+        &self,
+        mut connection: MultiplexedConnection,
+        number: u64,
+        cmd: &Cmd,
+    ) -> RedisResult<T> {
         let answer = cmd.query_async(&mut connection).await;
         match &answer {
             Err(error) if is_lost(error) => _ = self.forget(number, Duration::ZERO).await,
@@ -123,21 +222,24 @@ impl Server {
         answer
     }
 
-    async fn connection(&self) -> RedisResult<(MultiplexedConnection, u64)> {
+    async fn connections(&self) -> RedisResult<(Pair<MultiplexedConnection>, u64)> {
         let asked_at = Instant::now();
         let mut current = self.current.lock().await;
-        if let Some(connection) = &current.connection {
-            return Ok((connection.clone(), current.number));
+        let is_given_up = current.number <= self.given_up.load(Ordering::Relaxed);
+        if let Some(connections) = current.connections.as_ref().filter(|_| !is_given_up) {
+            return Ok((connections.clone(), current.number));
         }
         if current.failed_at.is_some_and(|failed_at| failed_at >= asked_at) {
-            return Err(RedisError::from(std::io::Error::from(std::io::ErrorKind::NotConnected)));
+            return Err(io::Error::from(io::ErrorKind::NotConnected).into());
         }
-        match self.connect().await {
-            Ok(connection) => {
-                current.connection = Some(connection.clone());
+        current.connections = None;
+        match tokio::try_join!(self.connect(Some(ANSWER)), self.connect(None)) {
+            Ok((calls, bodies)) => {
+                let connections = Pair { calls, bodies };
+                current.connections = Some(connections.clone());
                 current.made_at = Some(Instant::now());
                 current.number += 1;
-                Ok((connection, current.number))
+                Ok((connections, current.number))
             }
             Err(error) => {
                 current.failed_at = Some(Instant::now());
@@ -146,27 +248,47 @@ impl Server {
         }
     }
 
-    async fn connect(&self) -> RedisResult<MultiplexedConnection> {
-        let config = AsyncConnectionConfig::new()
-            .set_response_timeout(Some(ANSWER))
-            .set_connection_timeout(Some(CONNECT));
+    /// `answer`: how long an answer may take, where the caller does not know better.
+    async fn connect(&self, answer: Option<Duration>) -> RedisResult<MultiplexedConnection> {
+        let config =
+            AsyncConnectionConfig::new().set_response_timeout(answer).set_connection_timeout(Some(CONNECT));
         self.client.get_multiplexed_async_connection_with_config(&config).await
     }
 
-    /// The next call connects anew, if this connection is at least so old; answers whether it will.
+    /// The next call connects again, if these connections are at least so old; returns whether it will.
     async fn forget(&self, number: u64, age: Duration) -> bool {
         let mut current = self.current.lock().await;
         let is_old = current.made_at.is_none_or(|made_at| made_at.elapsed() >= age);
-        let is_meant = current.number == number && is_old && current.connection.is_some();
+        let is_meant = current.number == number && is_old && current.connections.is_some();
         if is_meant {
-            current.connection = None;
+            current.connections = None;
+            self.lost.fetch_max(number, Ordering::Relaxed);
         }
         is_meant
     }
 }
 
-/// Whether the next call should not use this connection. Silence counts: what answers after it would be
-/// the answer to somebody else's question.
+/// A caller waits for bodies. Dropped before they came, the connections are given up: what is still under way would
+/// keep the next ones waiting.
+struct Waiting<'k> {
+    given_up: &'k AtomicU64,
+    number: u64,
+}
+
+impl Waiting<'_> {
+    fn ended(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.given_up.fetch_max(self.number, Ordering::Relaxed);
+    }
+}
+
+/// Whether the next call should not use this connection. Silence counts: what answers after it would be the answer
+/// to another question.
 fn is_lost(error: &RedisError) -> bool {
     error.is_io_error() || error.is_unrecoverable_error()
 }

@@ -122,9 +122,9 @@ pub(crate) fn opening(server: &str, source: RedisError) -> OpenError {
     if is_refused {
         return OpenError::Refused { server, source };
     }
-    match source.kind() {
-        ErrorKind::Io | ErrorKind::ClusterConnectionNotFound => OpenError::Unreachable { server, source },
-        _ => OpenError::Server(source),
+    match is_silent(&source) {
+        true => OpenError::Unreachable { server, source },
+        false => OpenError::Server(source),
     }
 }
 
@@ -136,6 +136,21 @@ struct Failure(#[source] RedisError);
 /// A call of the store failed.
 pub(crate) fn failed(error: RedisError) -> StoreError {
     StoreError::backend("Redis", Failure(error))
+}
+
+/// Whether no server answered: one that is there says what is wrong.
+pub(crate) fn is_silent(error: &RedisError) -> bool {
+    matches!(error.kind(), ErrorKind::Io | ErrorKind::ClusterConnectionNotFound)
+}
+
+/// The same of a call that failed.
+pub(crate) fn has_found_silence(error: &StoreError) -> bool {
+    match error {
+        StoreError::Backend { source, .. } => {
+            source.downcast_ref::<Failure>().is_some_and(|failure| is_silent(&failure.0))
+        }
+        _ => false,
+    }
 }
 
 /// An answer of the server that no script of ours gives.

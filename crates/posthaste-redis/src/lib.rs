@@ -28,6 +28,7 @@
 //! What lies where, and what each setting of the server really promises, stands in `docs/redis.md`.
 
 mod admin;
+mod ask;
 mod background;
 mod backlog;
 mod body;
@@ -43,8 +44,10 @@ mod glance;
 mod keys;
 mod metrics;
 mod open;
+mod pace;
 mod page;
 mod repair;
+mod rest;
 mod scripts;
 mod state;
 mod stats;
@@ -90,6 +93,8 @@ struct Inner {
     scripts: Scripts,
     metrics: metrics::Metrics,
     glance: glance::Glance,
+    pace: pace::Pace,
+    rests: rest::Rests,
     /// Nothing may be written: a replica, for those who only look.
     read_only: bool,
     /// How often an engine's process looks for something half done.
@@ -217,10 +222,15 @@ impl RedisStore {
 
     /// Rows became due: this process and the others may have a look.
     fn ring(&self) {
+        self.wake_here();
+        self.bell().ring();
+    }
+
+    /// There may be something to claim that only this process could not see.
+    fn wake_here(&self) {
         if let Some(wake) = self.0.wake.get() {
             wake.ring();
         }
-        self.bell().ring();
     }
 }
 

@@ -14,6 +14,8 @@ use crate::error::opening;
 use crate::glance::Glance;
 use crate::keys::{Keys, MAX_SHARDS, OutboxName, Shard};
 use crate::metrics::Metrics;
+use crate::pace::Pace;
+use crate::rest::Rests;
 use crate::scripts::Scripts;
 use crate::{Inner, OpenError, RedisStore, repair};
 
@@ -121,8 +123,10 @@ impl RedisStoreBuilder {
         Ok(RedisStore(Arc::new(Inner {
             link,
             metrics: Metrics::new(self.name.to_string()),
-            keys,
             glance: Glance::default(),
+            pace: Pace::default(),
+            rests: Rests::of(keys.count()),
+            keys,
             scripts: Scripts::default(),
             read_only: self.read_only,
             repair_every: self.repair_every,
@@ -154,11 +158,14 @@ impl RedisStoreBuilder {
     async fn link(&self) -> Result<Link, RedisError> {
         #[cfg(feature = "cluster")]
         if self.is_cluster {
-            let client = redis::cluster::ClusterClient::builder(self.servers.iter().cloned());
-            #[cfg(feature = "tls")]
-            let client = match &self.certificates {
-                Some(certificates) => client.certs(certificates.clone()),
-                None => client,
+            let client = || {
+                let client = redis::cluster::ClusterClient::builder(self.servers.iter().cloned());
+                #[cfg(feature = "tls")]
+                let client = match &self.certificates {
+                    Some(certificates) => client.certs(certificates.clone()),
+                    None => client,
+                };
+                client
             };
             return Link::to_cluster(client).await;
         }

@@ -8,6 +8,7 @@ use posthaste::admin::Filter;
 use posthaste::{EventRow, StoreError};
 
 use crate::RedisStore;
+use crate::ask::in_time;
 use crate::body::Extent;
 use crate::filter::kinds;
 use crate::keys::Shard;
@@ -71,20 +72,26 @@ impl RedisStore {
         limit: usize,
         direction: Direction,
     ) -> Result<Rows, StoreError> {
-        let is_reverse = direction == Direction::NewestFirst;
-        let ask = |shard: &'_ Shard| {
-            let place = after.map(|seq| self.place(seq, shard, direction)).unwrap_or_default();
-            let call = self.scripts().page.on(shard).arg("").arg(place).arg(limit);
-            let call = call.arg(u8::from(is_reverse)).arg(kinds(filter));
-            let number = shard.number;
-            async move {
-                let (rows, is_cut, bytes): (Vec<ShownRow>, bool, usize) = call.run(self.link()).await?;
-                let row = |row| shown(row, number).detail(Extent::Head).row;
-                Ok::<_, StoreError>(Part { rows: rows.into_iter().map(row).collect(), is_cut, bytes })
-            }
-        };
-        let parts = try_join_all(self.keys().shards().iter().map(ask)).await?;
+        let ask = |shard| self.part(shard, filter, after, limit, direction);
+        let parts = in_time(try_join_all(self.keys().shards().iter().map(ask))).await?;
         Ok(merge(parts, limit, direction))
+    }
+
+    /// What one shard has for a page.
+    async fn part(
+        &self,
+        shard: &Shard,
+        filter: &Filter,
+        after: Option<i64>,
+        limit: usize,
+        direction: Direction,
+    ) -> Result<Part, StoreError> {
+        let place = after.map(|seq| self.place(seq, shard, direction)).unwrap_or_default();
+        let call = self.scripts().page.on(shard).arg("").arg(place).arg(limit);
+        let call = call.arg(u8::from(direction == Direction::NewestFirst)).arg(kinds(filter));
+        let (rows, is_cut, bytes): (Vec<ShownRow>, bool, usize) = self.ask_for_bodies(shard, &call).await?;
+        let row = |row| shown(row, shard.number).detail(Extent::Head).row;
+        Ok(Part { rows: rows.into_iter().map(row).collect(), is_cut, bytes })
     }
 
     /// Where a page of this shard goes on. Rows of other shards at the same place may be on either side.

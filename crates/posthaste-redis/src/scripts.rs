@@ -1,7 +1,7 @@
 //! The Lua scripts, one per mutation, and how they are called.
 
 use posthaste::StoreError;
-use redis::{Cmd, ErrorKind, FromRedisValue, ServerErrorKind, ToRedisArgs};
+use redis::{Arg, Cmd, ErrorKind, FromRedisValue, RedisResult, ServerErrorKind, ToRedisArgs};
 
 use crate::connection::Link;
 use crate::error::failed;
@@ -141,22 +141,57 @@ impl Call<'_> {
         self.cmd.arg(arg);
     }
 
-    /// Runs the script. A server that does not know it, because it was restarted or told to forget, is
-    /// taught it: nothing was done yet, so nothing is done twice.
+    /// Runs the script.
     pub(crate) async fn run<T: FromRedisValue>(&self, link: &Link) -> Result<T, StoreError> {
-        const TRIES: usize = 3;
-        let mut tries = 0;
-        loop {
-            tries += 1;
-            match link.query(&self.cmd).await {
-                Err(error) if is_unknown(&error) && tries < TRIES => {
-                    let mut load = redis::cmd("SCRIPT");
-                    load.arg("LOAD").arg(&self.script.text);
-                    link.query::<redis::Value>(&load).await.map_err(failed)?;
-                }
-                answer => return answer.map_err(failed),
+        self.run_on(link, None).await
+    }
+
+    /// Runs a script whose answer holds bodies, and waits for as long as the server sends. The caller bounds that.
+    pub(crate) async fn run_for_bodies<T: FromRedisValue>(
+        &self,
+        link: &Link,
+        shard: &Shard,
+    ) -> Result<T, StoreError> {
+        self.run_on(link, Some(shard)).await
+    }
+
+    /// A server that does not know the script, because it was restarted or told to forget, is given its text:
+    /// nothing was done yet, so nothing is done twice.
+    async fn run_on<T: FromRedisValue>(
+        &self,
+        link: &Link,
+        bodies_of: Option<&Shard>,
+    ) -> Result<T, StoreError> {
+        match self.send(link, bodies_of, &self.cmd).await {
+            Err(error) if is_unknown(&error) => self.send(link, bodies_of, &self.with_text()).await,
+            answer => answer,
+        }
+        .map_err(failed)
+    }
+
+    async fn send<T: FromRedisValue>(
+        &self,
+        link: &Link,
+        bodies_of: Option<&Shard>,
+        cmd: &Cmd,
+    ) -> RedisResult<T> {
+        match bodies_of {
+            Some(shard) => link.query_bodies(cmd, shard.entries()).await,
+            None => link.query(cmd).await,
+        }
+    }
+
+    /// The same call with the whole script in place of its hash. `SCRIPT LOAD` would be sent to every node of a
+    /// cluster, and fail with any of them.
+    fn with_text(&self) -> Cmd {
+        let mut cmd = redis::cmd("EVAL");
+        cmd.arg(&self.script.text);
+        for arg in self.cmd.args_iter().skip(2) {
+            if let Arg::Simple(arg) = arg {
+                cmd.arg(arg);
             }
         }
+        cmd
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::future::try_join_all;
+use futures_util::future::{join_all, try_join_all};
 use posthaste::store::{
     Claim, Claimed, Lease, OnDone, Park, Purge, Purgeable, Release, Renew, SUSPECT_AFTER, Settle, Settled,
     Settlement, Store, Unpark, Verdict, Wake,
@@ -11,6 +11,7 @@ use posthaste::store::{
 use posthaste::{StoreError, Timestamp};
 
 use crate::RedisStore;
+use crate::ask::answered;
 use crate::error::unexpected;
 use crate::keys::{Shard, Sid};
 use crate::scripts::Call;
@@ -26,11 +27,17 @@ impl Store for RedisStore {
         let mut settled = vec![Settled::Stale; settle.settlements.len()];
         let shards = self.by_shard(settle.settlements.iter().map(|settlement| settlement.lease.seq));
         let answers = shards.iter().map(|(shard, places)| self.settle_in(shard, settle, places));
-        for (place, answer) in try_join_all(answers).await?.into_iter().flatten() {
-            settled[place] = answer;
+        let mut failure = None;
+        // Each shard is heard to the end, whatever becomes of another. What failed is told of the whole, because
+        // no answer says "unknown" of a row; the caller repeats it, and finds stale what was settled.
+        for answer in join_all(answers).await {
+            match answer {
+                Ok(answer) => answer.into_iter().for_each(|(place, answer)| settled[place] = answer),
+                Err(error) => failure = Some(error),
+            }
         }
         self.count_dead(settled.iter().filter(|settled| matches!(settled, Settled::Dead { .. })).count());
-        Ok(settled)
+        failure.map_or(Ok(settled), Err)
     }
 
     async fn renew(&self, renew: &Renew<'_>) -> Result<Vec<Lease>, StoreError> {
@@ -53,17 +60,20 @@ impl Store for RedisStore {
     }
 
     async fn unpark(&self, unpark: &Unpark<'_>) -> Result<u64, StoreError> {
-        let mut count = 0;
-        for shard in self.keys().shards() {
+        let (mut count, mut answers) = (0, Vec::new());
+        for shard in self.in_turn() {
             let limit = (unpark.limit as u64).saturating_sub(count);
             let call =
                 self.scripts().unpark.on(shard).arg(clock(unpark.now)).arg(&*escape(unpark.route)).arg(limit);
-            count += call.run::<u64>(self.link()).await?;
+            let answer = self.ask::<u64>(shard, &call).await;
+            count += answer.as_ref().unwrap_or(&0);
+            answers.push(answer);
         }
         if count > 0 {
             self.ring();
         }
-        Ok(count)
+        // What a shard that failed has parked is seen with its routes when it answers again.
+        answered(answers).map(|_| count)
     }
 
     async fn purge(&self, purge: &Purge) -> Result<u64, StoreError> {
@@ -85,13 +95,6 @@ impl Store for RedisStore {
 }
 
 impl RedisStore {
-    /// The shards, beginning with another one each time, or a small limit would starve the last ones.
-    pub(crate) fn in_turn(&self) -> Vec<&Shard> {
-        let shards = self.keys().shards();
-        let (behind, first) = shards.split_at(self.next_turn() % shards.len());
-        first.iter().chain(behind).collect()
-    }
-
     /// Settles the rows of one shard; answers the place of each in the request, and what became of it.
     async fn settle_in(
         &self,
@@ -115,7 +118,7 @@ impl RedisStore {
             call.push(Sid::of_seq(lease.seq).place());
         }
         others.iter().for_each(|&place| self.push_settlement(&mut call, &settle.settlements[place]));
-        let (done, rest): (Vec<bool>, Vec<String>) = call.run(self.link()).await?;
+        let (done, rest): (Vec<bool>, Vec<String>) = self.ask(shard, &call).await?;
         if done.len() != delivered.len() || rest.len() != others.len() {
             return Err(unexpected("settle"));
         }
@@ -158,7 +161,8 @@ impl RedisStore {
         call.push(lease.token.as_i64());
     }
 
-    /// Renews, releases or parks; answers the leases that were held.
+    /// Renews, releases or parks; returns the leases that are known to have been held. Those of a shard that failed
+    /// are not: an engine begins none of them.
     async fn held<'l>(
         &self,
         request: &Held<'_>,
@@ -166,20 +170,28 @@ impl RedisStore {
         now: Option<Timestamp>,
     ) -> Result<Vec<&'l Lease>, StoreError> {
         let shards = self.by_shard(leases.iter().map(|lease| lease.seq));
-        let ask = |(shard, places): &(&Shard, Vec<usize>)| {
-            let call = self.scripts().lease.on(shard).arg(clock(now)).arg(&*escape(request.owner));
-            let mut call = call.arg(request.what).arg(micros(request.wait)).arg(&*escape(request.route));
-            places.iter().for_each(|&place| self.push_lease(&mut call, &leases[place]));
-            async move { call.run::<Vec<usize>>(self.link()).await }
-        };
-        let answers = try_join_all(shards.iter().map(ask)).await?;
-        // The script counts the leases of its shard from one.
-        let lease = |places: &[usize], number: usize| Some(&leases[*places.get(number.checked_sub(1)?)?]);
-        let held = shards
-            .iter()
-            .zip(answers)
-            .flat_map(|((_, places), numbers)| numbers.into_iter().map(move |number| lease(places, number)));
-        held.collect::<Option<_>>().ok_or_else(|| unexpected("a call about leases"))
+        let answers = join_all(shards.into_iter().map(|(shard, places)| {
+            let leases = places.into_iter().map(|place| &leases[place]).collect();
+            self.held_in(shard, request, leases, now)
+        }));
+        Ok(answered(answers.await)?.into_iter().flatten().collect())
+    }
+
+    async fn held_in<'l>(
+        &self,
+        shard: &Shard,
+        request: &Held<'_>,
+        leases: Vec<&'l Lease>,
+        now: Option<Timestamp>,
+    ) -> Result<Vec<&'l Lease>, StoreError> {
+        let call = self.scripts().lease.on(shard).arg(clock(now)).arg(&*escape(request.owner));
+        let mut call = call.arg(request.what).arg(micros(request.wait)).arg(&*escape(request.route));
+        leases.iter().for_each(|lease| self.push_lease(&mut call, lease));
+        let numbers: Vec<usize> = self.ask(shard, &call).await?;
+        // The script counts from one.
+        let lease = |number: usize| leases.get(number.checked_sub(1)?).copied();
+        let held: Option<Vec<_>> = numbers.into_iter().map(lease).collect();
+        held.ok_or_else(|| unexpected("a call about leases"))
     }
 
     /// Removes old rows; an operator is named.

@@ -6,6 +6,7 @@ mod crash;
 mod diagnose;
 mod expiry;
 mod failover;
+mod far;
 #[allow(unreachable_pub, reason = "also a module of tests that are crates of their own")]
 mod forwarder;
 mod large;
@@ -15,6 +16,9 @@ mod shards;
 #[allow(unreachable_pub, reason = "also a module of tests that are crates of their own")]
 #[path = "../../../posthaste-sqlx/tests/postgres/support/silence.rs"]
 mod silence;
+mod silent_shard;
+#[path = "../../../posthaste-cli/tests/cli/relay/slow_line.rs"]
+mod slow_line;
 mod support;
 mod trouble;
 mod writer;

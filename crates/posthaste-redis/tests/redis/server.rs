@@ -1,11 +1,11 @@
-//! A Redis server of a test's own, to be killed and started again.
+//! Redis servers of a test's own, to be stopped, killed and started again.
 
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
-use crate::support::{until, url_of};
+use crate::support::{connect, until, url_of};
 
 pub(crate) struct OwnServer {
     port: u16,
@@ -28,8 +28,7 @@ impl OwnServer {
     }
 
     fn prepare(settings: &[&str]) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
-        let port = port.expect("a free port").port();
+        let port = free_port();
         let dir = tempfile::tempdir().expect("a folder");
         let settings = settings.iter().map(ToString::to_string).collect();
         Self { port, dir, settings, process: None }
@@ -82,6 +81,22 @@ impl OwnServer {
         }
     }
 
+    /// It stands still, and its connections stay.
+    pub(crate) fn stand_still(&self) {
+        self.signal("-STOP");
+    }
+
+    /// It goes on where it stood still.
+    pub(crate) fn go_on(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let process = self.process.as_ref().expect("it runs").id().to_string();
+        let status = Command::new("kill").args([signal, &process]).status().expect("kill runs");
+        assert!(status.success(), "{signal}");
+    }
+
     /// Ends it where it stands, and starts it again. Returns when it answers.
     pub(crate) async fn restart(&mut self) {
         self.kill();
@@ -117,8 +132,89 @@ impl OwnServer {
     }
 }
 
+fn free_port() -> u16 {
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+    port.expect("a free port").port()
+}
+
 impl Drop for OwnServer {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+/// A cluster of three servers, of which two go on without the third.
+pub(crate) struct OwnCluster {
+    pub(crate) nodes: Vec<OwnServer>,
+}
+
+impl OwnCluster {
+    const SLOTS: u16 = 16_384;
+    const NODES: u16 = 3;
+
+    pub(crate) async fn start() -> Self {
+        let mut nodes: Vec<OwnServer> = Vec::new();
+        let mut bus_ports: Vec<u16> = Vec::new();
+        for index in 0..Self::NODES {
+            let bus_port = free_port();
+            let node = OwnServer::start(&[
+                "--cluster-enabled",
+                "yes",
+                "--cluster-port",
+                &bus_port.to_string(),
+                "--cluster-announce-ip",
+                "127.0.0.1",
+                "--cluster-require-full-coverage",
+                "no",
+                // Longer than any test: no node is declared dead.
+                "--cluster-node-timeout",
+                "600000",
+            ])
+            .await;
+            let mut connection = connect(&node.url()).await;
+            let mut tell = async |args: &[&str]| {
+                let answer = redis::cmd("CLUSTER").arg(args).query_async::<()>(&mut connection).await;
+                answer.unwrap_or_else(|error| panic!("{args:?}: {error}"));
+            };
+            tell(&["SET-CONFIG-EPOCH", &(index + 1).to_string()]).await;
+            let (first, end) = (Self::first_slot(index), Self::first_slot(index + 1));
+            tell(&["ADDSLOTSRANGE", &first.to_string(), &(end - 1).to_string()]).await;
+            for (other, bus_port) in nodes.iter().zip(&bus_ports) {
+                tell(&["MEET", "127.0.0.1", &other.port().to_string(), &bus_port.to_string()]).await;
+            }
+            nodes.push(node);
+            bus_ports.push(bus_port);
+        }
+        let cluster = Self { nodes };
+        until("the nodes are one cluster", async || cluster.is_whole().await).await;
+        cluster
+    }
+
+    async fn is_whole(&self) -> bool {
+        for node in &self.nodes {
+            let mut info = redis::cmd("CLUSTER");
+            let info = info.arg("INFO").query_async::<String>(&mut connect(&node.url()).await).await;
+            let info = info.expect("CLUSTER INFO");
+            if !["cluster_state:ok", "cluster_size:3"].iter().all(|line| info.lines().any(|it| it == *line)) {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn first_slot(index: u16) -> u16 {
+        (u32::from(Self::SLOTS) * u32::from(index) / u32::from(Self::NODES)) as u16
+    }
+
+    pub(crate) fn urls(&self) -> Vec<String> {
+        self.nodes.iter().map(OwnServer::url).collect()
+    }
+
+    /// The node that has this key.
+    pub(crate) async fn node_of(&self, key: &str) -> usize {
+        let mut ask = redis::cmd("CLUSTER");
+        ask.arg("KEYSLOT").arg(key);
+        let slot: u16 = ask.query_async(&mut connect(&self.nodes[0].url()).await).await.expect("KEYSLOT");
+        (1..Self::NODES).filter(|&index| slot >= Self::first_slot(index)).count()
     }
 }

@@ -12,7 +12,7 @@ use posthaste_redis::RedisStore;
 use crate::support::{self, soon, store_with_shards, until};
 
 /// An aggregate in each of the first `shards` shards.
-fn aggregates(store: &RedisStore, shards: usize) -> Vec<String> {
+pub(crate) fn aggregates(store: &RedisStore, shards: usize) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for aggregate in (0..).map(|n: u32| n.to_string()) {
         if found.iter().all(|known| store.tag(known) != store.tag(&aggregate)) {
@@ -25,17 +25,17 @@ fn aggregates(store: &RedisStore, shards: usize) -> Vec<String> {
     found
 }
 
-fn of_size(aggregate: &str, bytes: usize) -> Event {
+pub(crate) fn of_size(aggregate: &str, bytes: usize) -> Event {
     let event = Event::builder("Sized").aggregate("Ticket", aggregate);
     event.json_text(format!("\"{}\"", "x".repeat(bytes - 2))).build().expect("a good event")
 }
 
-async fn write(store: &RedisStore, events: Vec<Event>) {
+pub(crate) async fn write(store: &RedisStore, events: Vec<Event>) {
     let nobody = Outbox::writer_only(store.clone()).build().expect("a good configuration");
     store.writer(&nobody).write_all(events).await.expect("they are stored");
 }
 
-async fn claim(store: &RedisStore, owner: &Owner, max_bytes: usize) -> Claimed {
+pub(crate) async fn claim(store: &RedisStore, owner: &Owner, max_bytes: usize) -> Claimed {
     let claim = Claim {
         owner,
         token: LeaseToken::random(),

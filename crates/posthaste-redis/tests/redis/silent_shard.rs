@@ -1,0 +1,180 @@
+//! A node of a cluster that does not answer: the shards on the other nodes go on.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use posthaste::Admin as _;
+use posthaste::store::{
+    Lease, Leased, OnDone, Owner, Park, Release, Renew, Settle, Settled, Settlement, Store as _, Unpark,
+    Verdict,
+};
+use posthaste_redis::RedisStore;
+
+use crate::server::{OwnCluster, OwnServer};
+use crate::shards::{aggregates, claim, of_size, write};
+use crate::support::{connect, soon};
+
+const SHARDS: u16 = 8;
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// An outbox with an event in each shard, and a node that has some of the shards, but not the first: there it is
+/// said which routes are paused.
+struct Scene {
+    cluster: OwnCluster,
+    store: RedisStore,
+    aggregates: Vec<String>,
+    victim: usize,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let cluster = OwnCluster::start().await;
+        let urls = cluster.urls();
+        let builder = RedisStore::cluster(urls.iter().map(String::as_str)).expect("good URLs");
+        let store = builder.shards(SHARDS).connect().await.expect("it opens");
+        let first = cluster.node_of("{outbox:0}").await;
+        let aggregates = aggregates(&store, SHARDS.into());
+        let mut nodes = Vec::new();
+        for aggregate in &aggregates {
+            nodes.push(cluster.node_of(store.tag(aggregate)).await);
+        }
+        let victim = nodes.into_iter().find(|node| *node != first).expect("the shards are on several nodes");
+        write(&store, aggregates.iter().map(|aggregate| of_size(aggregate, 10)).collect()).await;
+        Self { cluster, store, aggregates, victim }
+    }
+
+    fn victim(&self) -> &OwnServer {
+        &self.cluster.nodes[self.victim]
+    }
+
+    /// The aggregates whose shards are on the other nodes.
+    async fn on_the_others(&self) -> BTreeSet<String> {
+        let mut others = BTreeSet::new();
+        for aggregate in &self.aggregates {
+            if self.cluster.node_of(self.store.tag(aggregate)).await != self.victim {
+                others.insert(aggregate.clone());
+            }
+        }
+        others
+    }
+
+    /// Claims everything.
+    async fn all(&self, owner: &Owner) -> Vec<Leased> {
+        let claimed = claim(&self.store, owner, usize::MAX).await.events;
+        assert_eq!(claimed.len(), usize::from(SHARDS));
+        claimed
+    }
+}
+
+fn aggregates_of(leased: &[Leased]) -> BTreeSet<String> {
+    leased.iter().filter_map(|leased| leased.event.aggregate_id().map(str::to_owned)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn shards_of_a_node_that_stands_still_are_left_out_of_claims_and_come_back() {
+    // Each of these claims would wait for seconds.
+    const CLAIMS: usize = 40;
+    const PATIENCE: Duration = Duration::from_secs(60);
+    let scene = Scene::new().await;
+    let (owner, others) = (Owner::from("me"), scene.on_the_others().await);
+    let before = claim(&scene.store, &owner, 0).await;
+    assert!(before.paused.is_empty() && before.events.len() == 1);
+    scene.victim().stand_still();
+    assert!(scene.store.pause("mail", "ann").await.expect("it is paused"));
+
+    let (mut found, since) = (before.events, Instant::now());
+    for _ in 0..CLAIMS {
+        let claimed = claim(&scene.store, &owner, usize::MAX).await;
+        assert!(claimed.paused.iter().eq(["mail"]), "the pause is seen: {:?}", claimed.paused);
+        found.extend(claimed.events);
+    }
+    let took = since.elapsed();
+    println!("{CLAIMS} claims beside a node that stands still: {took:?}");
+    assert!(took < PATIENCE, "{took:?}");
+    assert_eq!(aggregates_of(&found), others);
+
+    scene.victim().go_on();
+    let rest = async {
+        while found.len() < usize::from(SHARDS) {
+            found.extend(claim(&scene.store, &owner, usize::MAX).await.events);
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, rest).await.expect("the others are claimed when the node goes on");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn leases_on_other_nodes_are_renewed_parked_and_brought_back_while_one_stands_still() {
+    let scene = Scene::new().await;
+    let (owner, others) = (Owner::from("me"), scene.on_the_others().await);
+    let leases: Vec<Lease> = scene.all(&owner).await.into_iter().map(|leased| leased.lease).collect();
+    scene.victim().stand_still();
+    let renew = Renew { owner: &owner, leases: &leases, lease: HOUR, start: false, now: None };
+    let held = soon("they are renewed", scene.store.renew(&renew)).await.expect("the others answer");
+    assert_eq!(held.len(), others.len(), "those of the other nodes, and no more");
+    let park = Park { owner: &owner, leases: &leases, route: "mail", duration: HOUR, now: None };
+    let parked = soon("they are parked", scene.store.park(&park)).await.expect("the others answer");
+    assert_eq!(parked, others.len() as u64);
+    let unpark = Unpark { route: "mail", limit: 100, now: None };
+    let unparked = soon("they come back", scene.store.unpark(&unpark)).await.expect("the others answer");
+    assert_eq!(unparked, others.len() as u64);
+    let again = claim(&scene.store, &owner, usize::MAX).await.events;
+    assert_eq!(aggregates_of(&again), others);
+    let leases: Vec<Lease> = again.into_iter().map(|leased| leased.lease).chain(leases).collect();
+    let release = Release { owner: &owner, leases: &leases, now: None };
+    let released = soon("they are released", scene.store.release(&release)).await.expect("the others answer");
+    assert_eq!(released, others.len() as u64);
+}
+
+/// The shard that fails is fast, and the others have to be taught the script first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn settlement_that_fails_in_one_shard_is_carried_out_in_the_others() {
+    let scene = Scene::new().await;
+    let owner = Owner::from("me");
+    let mut claimed = scene.all(&owner).await;
+    let settlement = |leased: &Leased| Settlement {
+        lease: leased.lease.clone(),
+        verdict: Verdict::Done,
+        delivered: Vec::new(),
+    };
+    let settle = async |leased: &[Leased]| {
+        let settlements: Vec<Settlement> = leased.iter().map(settlement).collect();
+        let settle = Settle { owner: &owner, settlements: &settlements, on_done: OnDone::Keep, now: None };
+        scene.store.settle(&settle).await
+    };
+    let tag_of =
+        |leased: &Leased| scene.store.tag(leased.event.aggregate_id().expect("an aggregate")).to_owned();
+    let mut broken = None;
+    for (place, leased) in claimed.iter().enumerate() {
+        if scene.cluster.node_of(&tag_of(leased)).await == scene.victim {
+            broken = Some(place);
+        }
+    }
+    let broken = broken.expect("the node has a shard");
+    let leased = claimed.remove(broken);
+    claimed.insert(0, leased);
+    let tag = tag_of(&claimed[0]);
+    let mut there = connect(&scene.victim().url()).await;
+    let _: () = redis::cmd("SET")
+        .arg(format!("{tag}:audit"))
+        .arg("not ours")
+        .query_async(&mut there)
+        .await
+        .expect("SET");
+    settle(&claimed[..1]).await.expect_err("a key holds something else");
+    for (index, node) in scene.cluster.nodes.iter().enumerate() {
+        if index != scene.victim {
+            let mut flush = redis::cmd("SCRIPT");
+            let _: () =
+                flush.arg("FLUSH").query_async(&mut connect(&node.url()).await).await.expect("SCRIPT FLUSH");
+        }
+    }
+    settle(&claimed).await.expect_err("a key holds something else");
+    let _: () = redis::cmd("DEL").arg(format!("{tag}:audit")).query_async(&mut there).await.expect("DEL");
+    let mut expected = vec![Settled::Stale; claimed.len()];
+    expected[0] = Settled::Done;
+    assert_eq!(settle(&claimed).await.expect("the settlement works"), expected, "all but one were settled");
+}
