@@ -11,9 +11,9 @@
 //! they cost a tenth of the claims. A claim from the floor that found less than it asked for says when to
 //! look again, from the bottom: nobody else may come for a whole poll interval.
 //!
-//! A sweep can take longer than its caller waits. One that never ended is not begun again: from then on each sweep
-//! is of a slice of time, from now downwards, and slices grow and shrink with what they take. When all slices
-//! together are quick again, the forgotten transaction is gone, and sweeps are whole again.
+//! A sweep can take longer than its caller waits. One that never ended, or that failed after a long time, is not begun
+//! again: from then on each sweep is of a slice of time, from now downwards, and slices grow and shrink with what they
+//! take. When all slices together are quick again, the forgotten transaction is gone, and sweeps are whole again.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -84,8 +84,6 @@ enum Sweep {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stretch {
     pub(crate) from: Place,
-    /// A store that reads further finds the same, and more.
-    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "MySQL reads on to the present"))]
     pub(crate) until: Option<Timestamp>,
     /// The sweep that it is; none for a claim from the floor.
     sweep: Option<Sweep>,
@@ -140,6 +138,19 @@ impl Floor {
             Sweep::Whole => state.place = seen,
             Sweep::Slice { .. } if full => {}
             Sweep::Slice { .. } => state.sweep = sweep.next(seen, took),
+        }
+    }
+
+    /// A claim has failed after so long. A sweep that failed soon was not too long, whatever else was wrong: it is
+    /// repeated after the rest that follows every sweep. One that took long is lost, like one that never ended.
+    pub(crate) fn fail(&self, stretch: &Stretch, now: Timestamp, took: Duration) {
+        if stretch.sweep.is_none() {
+            return;
+        }
+        let (mut state, at) = (self.lock(), Instant::now());
+        match took {
+            took if took > SLOW => state.lose_sweep(at, took, now),
+            _ => state.rest(at + took * REST),
         }
     }
 
@@ -303,6 +314,36 @@ mod tests {
         assert_eq!(floor.begin(NOW).from, place(5));
         let rest = floor.lock().next_sweep - Instant::now();
         assert!(rest <= LONGEST * REST && rest > LONGEST, "{rest:?}");
+    }
+
+    /// A connection that was refused, for example, says nothing about how long a sweep takes.
+    #[test]
+    fn sweep_that_failed_at_once_is_soon_repeated_as_a_whole() {
+        let floor = Floor::new();
+        let sweep = floor.begin(NOW);
+        floor.lock().sweeping = Instant::now().checked_sub(MINUTE);
+        floor.fail(&sweep, NOW, FAST);
+        let again = floor.begin(NOW);
+        assert_eq!((again.from, again.until), (Place::BOTTOM, None));
+    }
+
+    #[test]
+    fn sweep_that_the_server_ended_is_lost() {
+        let floor = Floor::new();
+        floor.fail(&floor.begin(NOW), NOW, MINUTE);
+        assert_eq!(floor.begin(NOW).from, Place { due: NOW - LATE, seq: 0 });
+        assert_eq!(rested(floor).begin(NOW).until, Some(NOW), "the next one is of a slice");
+    }
+
+    /// Whatever happens to claims from the floor, the next sweep comes when it is time.
+    #[test]
+    fn claim_from_the_floor_that_failed_changes_nothing() {
+        let floor = Floor::new();
+        floor.end(&floor.begin(NOW), place(5), true, MINUTE);
+        let next_sweep = floor.lock().next_sweep;
+        floor.fail(&floor.begin(NOW), NOW, MINUTE);
+        assert_eq!(floor.begin(NOW).from, place(5));
+        assert_eq!(floor.lock().next_sweep, next_sweep);
     }
 
     /// A process that starts where no sweep ends must not wait for one.

@@ -19,8 +19,6 @@ pub(crate) struct Seen {
     pub(crate) now: Timestamp,
     /// The routes that an operator has paused.
     pub(crate) paused: BTreeSet<String>,
-    /// What rows are parked for.
-    pub(crate) parked: BTreeSet<String>,
 }
 
 impl Glance {

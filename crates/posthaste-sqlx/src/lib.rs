@@ -29,6 +29,8 @@ pub mod mysql;
 mod pace;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod page;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+mod parked;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]

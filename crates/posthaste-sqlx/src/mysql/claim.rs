@@ -17,33 +17,27 @@ use super::value::{self, MOST_KEYS, at, bind_all, clock, delay, micros, places};
 use crate::fit::fitting;
 use crate::floor::{LATE, Place, Stretch};
 use crate::glance::Seen;
+use crate::parked;
 use crate::row::Reader;
+
+/// The server's clock, and the paused routes.
+const GLANCE: &str = concat!(
+    "SELECT ",
+    micros!("UTC_TIMESTAMP(6)"),
+    " AS now, NULL AS paused UNION ALL SELECT NULL, route FROM `{table}_control`"
+);
 
 /// The first name behind this one that rows are parked for: one step into the index, however many rows bear
 /// it. A statement that asks for all names would do so only while the server's statistics are good, and read
 /// all that is parked otherwise.
-macro_rules! next_parked {
-    ($name:literal) => {
-        concat!(
-            "FROM `{table}` FORCE INDEX (`{table}_parked`) WHERE parked > ",
-            $name,
-            " ORDER BY parked LIMIT 1"
-        )
-    };
-}
+pub(super) const NEXT_PARKED: &str = "SELECT /*+ MAX_EXECUTION_TIME(5000) */ parked
+FROM `{table}` FORCE INDEX (`{table}_parked`) WHERE parked > ? ORDER BY parked LIMIT 1";
 
-pub(super) const NEXT_PARKED: &str = concat!("SELECT parked ", next_parked!("?"));
+/// The server itself ends a look that takes too long: it would not see that its caller has gone away. For MySQL the
+/// limit stands in the statement; MariaDB takes it from here.
+const BOUNDED: &str = "/*M!100100 SET STATEMENT max_statement_time = 5 FOR */ ";
 
-/// The server's clock, the paused routes, and the first name that rows are parked for.
-pub(super) const GLANCE: &str = concat!(
-    "SELECT ",
-    micros!("UTC_TIMESTAMP(6)"),
-    " AS now, NULL AS paused, NULL AS parked
-UNION ALL SELECT NULL, route, NULL FROM `{table}_control`
-UNION ALL (SELECT NULL, NULL, parked ",
-    next_parked!("''"),
-    ")"
-);
+const _: () = assert!(parked::LONGEST.as_secs() == 5);
 
 /// What a claim has to know of a row before it takes it.
 macro_rules! found {
@@ -113,7 +107,8 @@ struct Taken {
 
 impl MySqlStore {
     pub(super) async fn claim_rows(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
-        let Seen { now, paused, parked, .. } = self.glance().await?;
+        let Seen { now, paused, .. } = self.glance().await?;
+        let parked = self.0.parked.names(|| self.clone().look_at_parked()).await;
         let taken = match (claim.limit, claim.order) {
             (0, _) => Taken::default(),
             (_, ClaimOrder::Seq) => self.take_by_seq(claim).await?,
@@ -128,20 +123,25 @@ impl MySqlStore {
             return Ok(seen);
         }
         let seen = self.connections().engine(async |connection| {
-            let rows = self.sql().query::<MySql>(GLANCE).fetch_all(&mut *connection).await?;
-            let mut seen = read_seen(&rows)?;
-            while let Some(name) =
-                seen.parked.last().filter(|_| seen.parked.len() < Claimed::MAX_PARKED_NAMES)
-            {
-                let query = self.sql().scalar::<MySql, String>(NEXT_PARKED).bind(name.clone());
-                let Some(next) = query.fetch_optional(&mut *connection).await? else { break };
-                seen.parked.insert(next);
-            }
-            Ok(seen)
+            read_seen(&self.sql().query::<MySql>(GLANCE).fetch_all(connection).await?)
         });
         let seen = seen.await?;
         self.0.glance.set(Some(seen.clone()));
         Ok(seen)
+    }
+
+    async fn look_at_parked(self) -> Result<BTreeSet<String>, StoreError> {
+        let names = self.connections().engine(async |connection| {
+            let mut names = BTreeSet::new();
+            while names.len() < Claimed::MAX_PARKED_NAMES {
+                let last = names.last().cloned().unwrap_or_default();
+                let query = self.sql().query_of::<MySql>(&[BOUNDED, NEXT_PARKED]).bind(last);
+                let Some(next) = query.fetch_optional(&mut *connection).await? else { break };
+                names.insert(next.try_get::<String, _>(0)?);
+            }
+            Ok(names)
+        });
+        names.await
     }
 
     async fn take_by_seq(&self, claim: &Claim<'_>) -> Result<Taken, StoreError> {
@@ -170,7 +170,11 @@ impl MySqlStore {
             let rows = query.bind(value::limit(claim.limit)).fetch_all(&mut *connection).await?;
             self.take(connection, claim, &rows).await
         });
-        let taken = taken.await?;
+        let taken = taken.await;
+        if plain && taken.is_err() {
+            self.0.floor.fail(&stretch, seen_at, started.elapsed());
+        }
+        let taken = taken?;
         if plain {
             // A batch that is not full has seen all that is due.
             let seen = taken.last.unwrap_or(Place { due: seen_at - LATE, seq: 0 });
@@ -259,12 +263,10 @@ fn is_leased(row: &MySqlRow) -> bool {
 }
 
 fn read_seen(rows: &[MySqlRow]) -> Result<Seen, sqlx::Error> {
-    let mut now = None;
-    let (mut paused, mut parked) = (BTreeSet::new(), BTreeSet::new());
+    let (mut now, mut paused) = (None, BTreeSet::new());
     for row in rows {
         now = now.or(row.try_get::<Option<i64>, _>(0)?);
         paused.extend(row.try_get::<Option<String>, _>(1)?);
-        parked.extend(row.try_get::<Option<String>, _>(2)?);
     }
-    Ok(Seen { at: Instant::now(), now: Timestamp::from_micros(now.unwrap_or_default()), paused, parked })
+    Ok(Seen { at: Instant::now(), now: Timestamp::from_micros(now.unwrap_or_default()), paused })
 }

@@ -66,6 +66,7 @@ pub use writer::MySqlWriter;
 use crate::floor::Floor;
 use crate::glance::Glance;
 use crate::pace::Pace;
+use crate::parked::Parked;
 use crate::sql::Sql;
 use crate::{OpenError, TableName};
 use connection::Connections;
@@ -88,6 +89,7 @@ struct Inner {
     floor: Floor,
     glance: Glance,
     pace: Pace,
+    parked: Parked,
     /// Rung when there may be something to claim; made when somebody first asks.
     wake: OnceLock<Wake>,
     /// Rung when the store ends, for the one who watches.
@@ -155,6 +157,7 @@ impl MySqlStore {
 
     fn forget_glance(&self) {
         self.0.glance.forget();
+        self.0.parked.forget();
     }
 
     /// Starts to watch when somebody asks for the first time.
@@ -239,6 +242,7 @@ impl MySqlStoreBuilder {
             floor: Floor::new(),
             glance: Glance::default(),
             pace: Pace::default(),
+            parked: Parked::default(),
             wake: OnceLock::new(),
             gone: Wake::new(),
         })))

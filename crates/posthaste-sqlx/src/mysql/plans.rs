@@ -48,7 +48,6 @@ fn all() -> Vec<Expected> {
             "outbox_event_due",
         ),
         by("claim by insertion", claim::BY_SEQ, &["NULL", "0", "0", "100"], "outbox_event_phase"),
-        by("glance", claim::GLANCE, &[], "outbox_event_parked"),
         by("next name that is parked for", claim::NEXT_PARKED, &["'a'"], "outbox_event_parked"),
         by("lease", claim::LEASE, &["'me'", "10", "'me'", "0", "7", "0"], BY_SEQ),
         by("rows that are leased", claim::ROWS, &[], BY_SEQ),

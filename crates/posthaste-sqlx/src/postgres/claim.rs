@@ -1,6 +1,6 @@
 //! Claims: due rows, in order, one statement.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Instant;
 
 use futures_util::TryStreamExt as _;
@@ -17,15 +17,16 @@ use crate::floor::{LATE, Place, Stretch};
 use crate::glance::Seen;
 use crate::row::Reader;
 
-/// The clock, the routes that are paused, and what rows are parked for. From one name the index leads to the
-/// next, however many rows are parked for it.
-pub(super) const GLANCE: &str = r#"WITH RECURSIVE names AS (
+/// The clock, and the routes that are paused.
+const GLANCE: &str = r#"SELECT statement_timestamp(), ARRAY(SELECT route FROM "{table}_control")"#;
+
+/// What rows are parked for. From one name the index leads to the next, however many rows are parked for it.
+pub(super) const PARKED_NAMES: &str = r#"WITH RECURSIVE names AS (
   (SELECT parked FROM "{table}" WHERE parked IS NOT NULL AND status NOT IN (1, 3) ORDER BY parked LIMIT 1)
   UNION ALL
   SELECT (SELECT parked FROM "{table}" WHERE parked > names.parked AND status NOT IN (1, 3) ORDER BY parked LIMIT 1)
   FROM names WHERE names.parked IS NOT NULL)
-SELECT statement_timestamp(), ARRAY(SELECT route FROM "{table}_control"),
-  ARRAY(SELECT parked FROM (SELECT parked FROM names LIMIT 1000) AS first WHERE parked IS NOT NULL)"#;
+SELECT ARRAY(SELECT parked FROM (SELECT parked FROM names LIMIT 1000) AS first WHERE parked IS NOT NULL)"#;
 
 // The two numbers that stand in the statements.
 const _: () = assert!(Claimed::MAX_PARKED_NAMES == 1000 && SUSPECT_AFTER == 10);
@@ -111,7 +112,8 @@ const IN_TURN: &str = "SELECT pg_advisory_xact_lock(hashtextextended('posthaste 
 impl PgStore {
     pub(super) async fn claim_rows(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
         let seen = self.glance().await?;
-        let mut claimed = Claimed { paused: seen.paused, parked: seen.parked, ..Claimed::default() };
+        let parked = self.0.parked.names(|| self.clone().look_at_parked()).await;
+        let mut claimed = Claimed { paused: seen.paused, parked, ..Claimed::default() };
         if claim.limit == 0 {
             return Ok(claimed);
         }
@@ -135,14 +137,19 @@ impl PgStore {
         }
         let seen = self.connections().engine(async |connection| {
             let row = self.sql().query::<Postgres>(GLANCE).fetch_one(connection).await?;
-            let names = |column: usize| row.try_get::<Vec<String>, _>(column);
-            let (paused, parked) = (names(1)?.into_iter().collect(), names(2)?.into_iter().collect());
-            let now: Time = row.try_get(0)?;
-            Ok(Seen { at: Instant::now(), now: now.0, paused, parked })
+            let (now, paused): (Time, Vec<String>) = (row.try_get(0)?, row.try_get(1)?);
+            Ok(Seen { at: Instant::now(), now: now.0, paused: paused.into_iter().collect() })
         });
         let seen = seen.await?;
         self.0.glance.set(Some(seen.clone()));
         Ok(seen)
+    }
+
+    async fn look_at_parked(self) -> Result<BTreeSet<String>, StoreError> {
+        let names = self.connections().engine(async |connection| {
+            self.sql().scalar::<Postgres, Vec<String>>(PARKED_NAMES).fetch_one(connection).await
+        });
+        Ok(names.await?.into_iter().collect())
     }
 
     async fn take_by_seq(&self, claim: &Claim<'_>) -> Result<Taken, StoreError> {
@@ -166,7 +173,11 @@ impl PgStore {
             let until = stretch.until.unwrap_or(Timestamp::from_micros(i64::MAX));
             read(query.bind(Time(until)), connection, claim).await
         });
-        let taken = taken.await?;
+        let taken = taken.await;
+        if plain && taken.is_err() {
+            self.0.floor.fail(&stretch, seen_at, started.elapsed());
+        }
+        let taken = taken?;
         if plain {
             let full = taken.due == claim.limit || taken.is_cut();
             // A batch that is not full has seen all that is due.

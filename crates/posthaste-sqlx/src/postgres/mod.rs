@@ -65,6 +65,7 @@ pub use writer::PgWriter;
 use crate::floor::Floor;
 use crate::glance::Glance;
 use crate::pace::Pace;
+use crate::parked::Parked;
 use crate::sql::Sql;
 use crate::{OpenError, SchemaName, TableName};
 pub(crate) use connection::Login;
@@ -86,6 +87,7 @@ struct Inner {
     floor: Floor,
     glance: Glance,
     pace: Pace,
+    parked: Parked,
     /// When to see again that the archive has partitions for the days to come.
     next_look_at_days: Mutex<Option<Instant>>,
     /// Rung when there may be something to claim; made when somebody first asks.
@@ -184,6 +186,7 @@ impl PgStore {
 
     fn forget_glance(&self) {
         self.0.glance.forget();
+        self.0.parked.forget();
     }
 
     fn next_look_at_days(&self) -> MutexGuard<'_, Option<Instant>> {
@@ -346,6 +349,7 @@ impl PgStoreBuilder {
             floor: Floor::new(),
             glance: Glance::default(),
             pace: Pace::default(),
+            parked: Parked::default(),
             next_look_at_days: Mutex::new(None),
             wake: OnceLock::new(),
             listen: listen.map(|options| Login(named(&options, Path::Direct, "posthaste listen"))),

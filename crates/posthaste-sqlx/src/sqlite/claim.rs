@@ -2,12 +2,13 @@
 //!
 //! Which rows fit is decided from their sizes, which stand in the head of a row, before a payload is read.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Instant;
 
 use futures_util::TryStreamExt as _;
 use posthaste::store::{Claim, ClaimOrder, Claimed, SUSPECT_AFTER};
 use posthaste::{StoreError, Timestamp};
+use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, SqliteConnection};
 
 use super::row::event_columns;
@@ -17,14 +18,14 @@ use crate::fit;
 use crate::glance::Seen;
 use crate::row::Reader;
 
-/// The paused routes, and what rows are parked for: each name takes one step into the index, however many rows
-/// bear it.
-pub(super) const GLANCE: &str = r#"WITH RECURSIVE names (name) AS (
+const PAUSED: &str = r#"SELECT json_group_array(route) FROM "{table}_control""#;
+
+/// What rows are parked for: each name takes one step into the index, however many rows bear it.
+pub(super) const PARKED_NAMES: &str = r#"WITH RECURSIVE names (name) AS (
   SELECT min(parked) FROM "{table}" INDEXED BY "{table}_parked" WHERE parked IS NOT NULL
   UNION ALL SELECT (SELECT min(parked) FROM "{table}" INDEXED BY "{table}_parked"
     WHERE parked IS NOT NULL AND parked > name) FROM names WHERE name IS NOT NULL LIMIT ?1)
-SELECT (SELECT json_group_array(route) FROM "{table}_control"),
-  (SELECT json_group_array(name) FROM names WHERE typeof(name) = 'text')"#;
+SELECT json_group_array(name) FROM names WHERE typeof(name) = 'text'"#;
 
 /// What an empty poll costs: a look at the head of the index, without the write lock.
 pub(super) const ANYTHING_DUE: &str = r#"SELECT EXISTS (
@@ -80,7 +81,8 @@ type Found = (i64, i64);
 impl SqliteStore {
     pub(super) async fn claim_rows(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
         let now = claim.now.unwrap_or_else(Timestamp::now);
-        let Seen { paused, parked, .. } = self.glance().await?;
+        let Seen { paused, .. } = self.glance().await?;
+        let parked = self.0.parked.names(|| self.clone().look_at_parked()).await;
         let mut claimed = Claimed { paused, parked, ..Claimed::default() };
         if claim.limit == 0 || !self.is_anything_due(now).await? {
             return Ok(claimed);
@@ -95,15 +97,19 @@ impl SqliteStore {
         if let Some(seen) = self.0.glance.recent() {
             return Ok(seen);
         }
-        let query = self.sql().query(GLANCE).bind(value::limit(Claimed::MAX_PARKED_NAMES));
-        let row = query.fetch_one(&self.connections().write).await.map_err(|error| self.failed(error))?;
-        let names = |index| {
-            let names = lossy(&row, index).map_err(|error| self.failed(error))?;
-            Ok(serde_json::from_str(&names).unwrap_or_default())
-        };
-        let seen = Seen { at: Instant::now(), now: Timestamp::now(), paused: names(0)?, parked: names(1)? };
+        let row = self.sql().query(PAUSED).fetch_one(&self.connections().write).await;
+        let paused = row.and_then(|row| names(&row)).map_err(|error| self.failed(error))?;
+        let seen = Seen { at: Instant::now(), now: Timestamp::now(), paused };
         self.0.glance.set(Some(seen.clone()));
         Ok(seen)
+    }
+
+    async fn look_at_parked(self) -> Result<BTreeSet<String>, StoreError> {
+        let read = async || {
+            let query = self.sql().query(PARKED_NAMES).bind(value::limit(Claimed::MAX_PARKED_NAMES));
+            names(&query.fetch_one(&mut *self.connections().reader().await?).await?)
+        };
+        read().await.map_err(|error| self.failed(error))
     }
 
     async fn is_anything_due(&self, now: Timestamp) -> Result<bool, StoreError> {
@@ -183,6 +189,11 @@ impl SqliteStore {
         }
         Ok(())
     }
+}
+
+/// A list of names, as JSON.
+fn names(row: &SqliteRow) -> Result<BTreeSet<String>, sqlx::Error> {
+    Ok(serde_json::from_str(&lossy(row, 0)?).unwrap_or_default())
 }
 
 fn sizes(found: &[Found]) -> impl Iterator<Item = i64> + '_ {

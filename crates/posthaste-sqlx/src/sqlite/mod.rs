@@ -66,6 +66,7 @@ pub use tx::{SqliteSavepoint, SqliteTx};
 pub use writer::SqliteWriter;
 
 use crate::glance::Glance;
+use crate::parked::Parked;
 use crate::sql::Sql;
 use crate::{OpenError, TableName};
 use connection::{Connections, engine_options, reader_options};
@@ -83,6 +84,7 @@ struct Inner {
     sql: Sql,
     statements: Arc<Statements>,
     glance: Glance,
+    parked: Parked,
     wake: OnceLock<Wake>,
 }
 
@@ -142,6 +144,7 @@ impl SqliteStore {
             sql,
             statements: Arc::new(statements.at(home)),
             glance: Glance::default(),
+            parked: Parked::default(),
             wake: OnceLock::new(),
         })))
     }
@@ -156,6 +159,7 @@ impl SqliteStore {
 
     fn forget_glance(&self) {
         self.0.glance.forget();
+        self.0.parked.forget();
     }
 
     fn failed(&self, error: sqlx::Error) -> StoreError {

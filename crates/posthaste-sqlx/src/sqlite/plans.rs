@@ -24,7 +24,11 @@ const BY_PENDING: &str = "USING INDEX outbox_event_pending (seq=?";
 
 const EXPECTED: [Expected<'static>; 24] = [
     // A search for each name, and nothing that reads all that is parked.
-    by("glance", claim::GLANCE, "SEARCH outbox_event USING COVERING INDEX outbox_event_parked (parked>?)"),
+    by(
+        "look at names",
+        claim::PARKED_NAMES,
+        "SEARCH outbox_event USING COVERING INDEX outbox_event_parked (parked>?)",
+    ),
     by(
         "anything due",
         claim::ANYTHING_DUE,

@@ -11,6 +11,7 @@ mod layout_engine;
 mod layout_open;
 mod locked;
 mod open;
+mod parked;
 mod payloads;
 mod rows;
 mod secrets;
