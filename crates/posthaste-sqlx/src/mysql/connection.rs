@@ -41,7 +41,7 @@ const VIEWER_SETTINGS: &str = concat!(
 pub(super) const BEGIN: &str = "START TRANSACTION";
 
 /// How often a call is tried that others stand in the way of.
-const MOST_TRIES: u32 = 5;
+pub(super) const MOST_TRIES: u32 = 5;
 
 /// Where to log in, and as whom. Its password is never shown, as that of the driver's own type is.
 #[derive(Clone)]
@@ -147,7 +147,7 @@ impl Connections {
 
     /// Waits before the next try, and answers how many there were. Between 5 and 10 ms, then twice as long
     /// each time: those who collided must not meet again.
-    async fn pause(&self, tries: u32) -> u32 {
+    pub(super) async fn pause(&self, tries: u32) -> u32 {
         self.repeated.fetch_add(1, Ordering::Relaxed);
         let least = Duration::from_millis(5) * 2_u32.pow(tries - 1);
         tokio::time::sleep(least + least.mul_f64(fastrand::f64())).await;

@@ -2,16 +2,19 @@
 //!
 //! The rows that leases hold are locked first, and changed then. A row that an open transaction has locked, because
 //! it has not committed its INSERT for example, is stepped over: an UPDATE alone would wait for it, and so would
-//! every outcome behind it.
+//! every outcome behind it. Renewing tries a row that was stepped over again, for a moment, because what is not renewed
+//! counts as lost.
 
 use std::collections::HashSet;
 
 use posthaste::StoreError;
-use posthaste::store::{Lease, Park, Release, Renew, Unpark};
-use sqlx::{MySql, MySqlConnection, Row as _};
+use posthaste::store::{Lease, Owner, Park, Release, Renew, Unpark};
+use sqlx::mysql::MySqlRow;
+use sqlx::{MySql, Row as _};
 
 use super::MySqlStore;
-use super::value::{self, MOST_KEYS, MySqlQuery, bind_all, clock, delay, leases, now, places};
+use super::connection::MOST_TRIES;
+use super::value::{self, MOST_KEYS, MySqlQuery, bind_all, clock, delay, now, places};
 
 /// The rows that these leases hold.
 macro_rules! held {
@@ -60,59 +63,61 @@ pub(super) const UNPARK: &str = concat!(
 
 impl MySqlStore {
     pub(super) async fn renew_leases(&self, renew: &Renew<'_>) -> Result<Vec<Lease>, StoreError> {
-        if renew.leases.is_empty() {
-            return Ok(Vec::new());
-        }
-        let (owner, leases) = (renew.owner.as_str(), leases(renew.leases));
         let bind = |query: MySqlQuery| query.bind(now(renew.now)).bind(delay(renew.lease)).bind(renew.start);
-        let renewed = self.change_held(RENEW, owner, &leases, bind).await?;
-        // Whoever asks for n and gets n needs no second answer.
-        if renewed == renew.leases.len() as u64 {
-            return Ok(renew.leases.to_vec());
+        let (mut renewed, mut left, mut tries) = (HashSet::new(), renew.leases.to_vec(), 1);
+        while !left.is_empty() {
+            renewed.extend(self.change_held(RENEW, renew.owner, &left, bind).await?);
+            left.retain(|lease| !renewed.contains(&row_of(lease)));
+            // A row that stays locked is not renewed, whoever holds it: its lease runs out when it did before.
+            if left.is_empty() || tries == MOST_TRIES {
+                break;
+            }
+            let held = self.still_held(renew.owner, &left).await?;
+            left.retain(|lease| held.contains(&row_of(lease)));
+            if !left.is_empty() {
+                tries = self.connections().pause(tries).await;
+            }
         }
-        // A start that was stepped over was not counted, so it must not happen.
-        if renew.start {
-            return Ok(Vec::new());
-        }
-        // A row that is locked is renewed the next time, long before its lease ends, and held until then.
+        Ok(renew.leases.iter().filter(|lease| renewed.contains(&row_of(lease))).cloned().collect())
+    }
+
+    /// Which of these leases hold a row, locked or not.
+    async fn still_held(&self, owner: &Owner, leases: &[Lease]) -> Result<HashSet<Row>, StoreError> {
         let held = self.connections().engine(async |connection| {
-            let query = self.sql().query::<MySql>(HELD).bind(leases.clone()).bind(owner);
-            let rows = query.fetch_all(connection).await?;
-            rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+            let query = self.sql().query::<MySql>(HELD).bind(value::leases(leases)).bind(owner.as_str());
+            query.fetch_all(connection).await?.iter().map(read_row).collect()
         });
-        let held: HashSet<(i64, String)> = held.await?;
-        let is_held = |lease: &&Lease| held.contains(&(lease.seq, lease.id.to_string()));
-        Ok(renew.leases.iter().filter(is_held).cloned().collect())
+        held.await
     }
 
     pub(super) async fn release_leases(&self, release: &Release<'_>) -> Result<u64, StoreError> {
-        let leases = leases(release.leases);
         let bind = |query: MySqlQuery| query.bind(now(release.now));
-        self.change_held(RELEASE, release.owner.as_str(), &leases, bind).await
+        Ok(self.change_held(RELEASE, release.owner, release.leases, bind).await?.len() as u64)
     }
 
     pub(super) async fn park_rows(&self, park: &Park<'_>) -> Result<u64, StoreError> {
-        let leases = leases(park.leases);
         let bind = |query: MySqlQuery| query.bind(now(park.now)).bind(delay(park.duration)).bind(park.route);
-        self.change_held(PARK, park.owner.as_str(), &leases, bind).await
+        Ok(self.change_held(PARK, park.owner, park.leases, bind).await?.len() as u64)
     }
 
-    /// Changes the rows that these leases hold, as far as nobody else has locked them; returns how many.
+    /// Changes the rows that these leases hold, as far as nobody else has locked them; returns which.
     async fn change_held(
         &self,
         change: &'static str,
-        owner: &str,
-        leases: &str,
+        owner: &Owner,
+        leases: &[Lease],
         bind: impl Fn(MySqlQuery) -> MySqlQuery,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<Vec<Row>, StoreError> {
         let changed = self.connections().engine_together(async |connection| {
-            let query = self.sql().query::<MySql>(LOCK).bind(leases.to_owned()).bind(owner.to_owned());
-            let seqs = seqs(query, connection).await?;
+            let query = self.sql().query::<MySql>(LOCK).bind(value::leases(leases)).bind(owner.as_str());
+            let rows = query.fetch_all(&mut *connection).await?;
+            let rows = rows.iter().map(read_row).collect::<Result<Vec<Row>, _>>()?;
+            let seqs: Vec<i64> = rows.iter().map(|(seq, _)| *seq).collect();
             for seqs in seqs.chunks(MOST_KEYS) {
                 let query = bind(self.sql().listed(change, places(seqs.len())));
                 bind_all(query, seqs).execute(&mut *connection).await?;
             }
-            Ok(seqs.len() as u64)
+            Ok(rows)
         });
         changed.await
     }
@@ -120,7 +125,8 @@ impl MySqlStore {
     pub(super) async fn unpark_rows(&self, unpark: &Unpark<'_>) -> Result<u64, StoreError> {
         let unparked = self.connections().engine_together(async |connection| {
             let query = self.sql().query::<MySql>(PARKED).bind(unpark.route).bind(value::limit(unpark.limit));
-            let seqs = seqs(query, connection).await?;
+            let rows = query.fetch_all(&mut *connection).await?;
+            let seqs = rows.iter().map(|row| row.try_get(0)).collect::<Result<Vec<i64>, _>>()?;
             for seqs in seqs.chunks(MOST_KEYS) {
                 let query = self.sql().listed(UNPARK, places(seqs.len())).bind(now(unpark.now));
                 bind_all(query, seqs).execute(&mut *connection).await?;
@@ -135,6 +141,13 @@ impl MySqlStore {
     }
 }
 
-async fn seqs(query: MySqlQuery, connection: &mut MySqlConnection) -> Result<Vec<i64>, sqlx::Error> {
-    query.fetch_all(connection).await?.iter().map(|row| row.try_get(0)).collect()
+/// What a lease names its row by.
+type Row = (i64, String);
+
+fn row_of(lease: &Lease) -> Row {
+    (lease.seq, lease.id.to_string())
+}
+
+fn read_row(row: &MySqlRow) -> Result<Row, sqlx::Error> {
+    Ok((row.try_get(0)?, row.try_get(1)?))
 }

@@ -47,21 +47,29 @@ async fn leases_of_an_open_transaction_are_not_waited_for() {
     db.close().await;
 }
 
-/// Somebody looks at a row with `FOR UPDATE` and takes a long time over it.
+/// Another process looks at a row with `FOR UPDATE` and takes a long time over it: the lease runs out meanwhile, so an
+/// engine that is told it was renewed would deliver what another one has claimed.
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
-async fn lease_of_a_locked_row_is_still_held() {
+async fn lease_of_a_row_that_stays_locked_is_not_called_renewed() {
     let db = Db::new().await;
     let owner = Owner::random("me");
     let mut tx = db.pool.begin().await.unwrap();
-    let lease = insert(&db, &mut tx, &owner, "a").await;
+    let leases = [insert(&db, &mut tx, &owner, "locked").await, insert(&db, &mut tx, &owner, "free").await];
     tx.commit().await.unwrap();
     let mut tx = db.pool.begin().await.unwrap();
-    sqlx::query("SELECT seq FROM outbox_event FOR UPDATE").execute(&mut *tx).await.unwrap();
-    let leases = [lease];
+    let lock = "SELECT seq FROM outbox_event WHERE event_id = 'locked' FOR UPDATE";
+    sqlx::query(lock).execute(&mut *tx).await.unwrap();
+
     let renew = Renew { owner: &owner, leases: &leases, lease: LEASE, start: false, now: None };
-    assert_eq!(db.store.renew(&renew).await.unwrap(), leases);
+    assert_eq!(db.store.renew(&renew).await.unwrap(), leases[1..]);
+    let start = Renew { start: true, ..renew.clone() };
+    assert_eq!(db.store.renew(&start).await.unwrap(), leases[1..]);
+    let starts = "SELECT GROUP_CONCAT(lost_leases ORDER BY seq) FROM outbox_event";
+    assert_eq!(db.text(starts).await.as_deref(), Some("0,1"), "what was renewed was counted once");
+
     tx.rollback().await.unwrap();
+    assert_eq!(db.store.renew(&renew).await.unwrap(), leases, "it was never lost");
     let settlements = [Settlement { lease: leases[0].clone(), verdict: Verdict::Done, delivered: vec![] }];
     let settle = Settle { owner: &owner, settlements: &settlements, on_done: OnDone::Keep, now: None };
     assert_eq!(db.store.settle(&settle).await.unwrap(), [Settled::Done]);
