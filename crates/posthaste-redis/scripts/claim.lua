@@ -56,9 +56,12 @@ local function is_settled_in(place)
   return skip_recent == 0 or inserted_ms(place) <= newest_ms
 end
 
--- A member without a state was written by a foreign program with the two commands of the document: it gets
--- its place in the order now.
+-- A member that has neither a state nor an arrival was written by a foreign program with the two commands of the
+-- document: it gets its place in the order now.
+local has_stamped = false
+
 local function stamp(id)
+  has_stamped = true
   local place = place_of(redis.call('XADD', ARRIVALS, '*', 'i', id))
   local state = new_state(place, '')
   out.state(id, state)
@@ -71,35 +74,47 @@ local function due_page(offset)
   return redis.call('ZRANGEBYSCORE', PENDING, '-inf', NOW, 'WITHSCORES', 'LIMIT', offset, limit)
 end
 
-local function add_due(first_page, arrived)
-  local offset, list = 0, first_page
-  while n < limit and offset < LOOK do
+-- Adds rows until they and the arrivals that were read are enough. No arrival is left that came before
+-- `unread_from`. Returns whether one stands in the way that was not read.
+local function add_due(first_page, arrived, unread_from)
+  local offset, list, enough, is_unread = 0, first_page, 0, false
+  while enough < limit and offset < LOOK do
     local members = {}
     for i = 1, #list, 2 do members[#members + 1] = list[i] end
     local found = fields_of(STATES, members)
     for i, id in ipairs(members) do
-      -- An arrival may be in the index already; then it says more.
-      if found[i] or not arrived[id] then
-        local state = found[i] or stamp(id)
+      local due, state = tonumber(list[2 * i]), found[i]
+      if not state and arrived[id] then
+        -- It is in the index already, and its arrival says more.
+        enough = enough + 1
+      elseif not state and due >= unread_from then
+        -- Nothing is due before it arrived: this may be an arrival.
+        is_unread = true
+      else
+        state = state or stamp(id)
         local status, place = split_state(state)
         if ends(status) then
           out.forget_pending(id, place)
         elseif is_settled_in(place) then
-          add(id, tonumber(list[2 * i]), state)
+          add(id, due, state)
+          enough = enough + 1
         end
       end
     end
-    if #members < limit then return end
+    if is_unread or #members < limit then break end
     offset = offset + limit
     list = due_page(offset)
   end
+  return is_unread and enough < limit
 end
 
--- Whether enough rows wait that are older than everything that has just arrived.
-local function has_older(page)
-  if #page < 2 * limit or skip_recent > 0 then return false end
-  local oldest = redis.call('XRANGE', ARRIVALS, '-', '+', 'COUNT', 1)[1]
-  return not oldest or tonumber(page[#page]) <= inserted_ms(oldest[1]) * 1000
+-- If enough rows wait that are older than everything that has just arrived: when the first of that came.
+local function arrivals_behind(page)
+  if #page < 2 * limit or skip_recent > 0 then return nil end
+  local first = redis.call('XRANGE', ARRIVALS, '-', '+', 'COUNT', 1)[1]
+  local at = first and inserted_ms(first[1]) * 1000 or math.huge
+  -- One that is due in the same millisecond may be the arrival itself.
+  return tonumber(page[#page]) < at and at or nil
 end
 
 -- By insertion, and never past a row that is on lease.
@@ -130,6 +145,11 @@ end
 
 -- What is leased: places in the lists of due rows, and behind them in those of arrivals.
 local fresh, forget = { ids = {}, dues = {}, places = {}, leases = {}, set = {} }, nil
+
+local function read_arrivals(count)
+  local _
+  fresh, _, forget = arrivals(count, skip_recent > 0 and newest_ms or nil)
+end
 
 local function due_at(i)
   return i <= n and dues[i] or fresh.dues[i - n]
@@ -209,11 +229,15 @@ end
 if order == 'seq' then
   add_in_order()
 else
-  local page, _ = due_page(0), nil
-  if not has_older(page) then
-    fresh, _, forget = arrivals(math.max(limit, LOOK_AHEAD), skip_recent > 0 and int(newest_ms) or nil)
+  local page = due_page(0)
+  local unread_from = arrivals_behind(page)
+  if not unread_from then
+    read_arrivals(math.max(limit, LOOK_AHEAD))
+    unread_from = fresh.unread_from
   end
-  add_due(page, fresh.set)
+  local is_behind = add_due(page, fresh.set, unread_from)
+  -- What was stamped looks like an arrival until its state is written: then the rest has its turn in the next claim.
+  if is_behind and not has_stamped then read_arrivals(math.max(limit, CHUNK)) end
 end
 
 local chosen, wanted = {}, {}

@@ -198,11 +198,14 @@ local function enqueue(id, body, wait, owner, token)
   return sid
 end
 
--- Arrivals that nobody has looked at yet, oldest first, at most `count`, none later than `last`: lists of
--- ids, due times, places and leases side by side, and the set of the ids. Then whether there may be more, and
--- what makes them leave the stream, to be called after their states are written.
+-- Arrivals that nobody has looked at yet, oldest first, at most `count`, none later than the millisecond `last`:
+-- lists of ids, due times, places and leases side by side, the set of the ids, and the time before which none is
+-- left. Then whether there may be more, and what makes them leave the stream, to be called after their states are
+-- written.
 local function arrivals(count, last)
-  local list = redis.call('XRANGE', ARRIVALS, '-', last or '+', 'COUNT', count)
+  local list = redis.call('XRANGE', ARRIVALS, '-', last and int(last) or '+', 'COUNT', count)
+  local unread_from = last and (last + 1) * 1000 or math.huge
+  if #list == count then unread_from = inserted_ms(list[#list][1]) * 1000 end
   local ids, dues, places, leases, n = {}, {}, {}, {}, 0
   for i = 1, #list do
     local id, place, due, lease = read_arrival(list[i])
@@ -228,7 +231,8 @@ local function arrivals(count, last)
     local ms, number = string.match(list[#list][1], '^(%d+)-(%d+)$')
     redis.call('XTRIM', ARRIVALS, 'MINID', ms .. '-' .. int(number + 1))
   end
-  return { ids = ids, dues = dues, places = places, leases = leases, set = set }, #list == count, forget
+  local found = { ids = ids, dues = dues, places = places, leases = leases, set = set, unread_from = unread_from }
+  return found, #list == count, forget
 end
 
 -- All that has to be written for the rows of one call, in the order that can be repaired.

@@ -1,16 +1,19 @@
 //! Rows and their places: a lease means the row at its place, and an event keeps its time.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use posthaste::admin::Admin as _;
 use posthaste::store::{
-    Lease, LeaseToken, OnDone, Owner, Release, Renew, Settle, Settled, Settlement, Store as _, Verdict,
+    Claim, ClaimOrder, Lease, LeaseToken, OnDone, Owner, Release, Renew, Settle, Settled, Settlement,
+    Store as _, Verdict,
 };
-use posthaste::{EventId, Status, Timestamp};
+use posthaste::{Event, EventId, Outbox, Status, Timestamp};
 use posthaste_redis::{OutboxName, RedisStore};
 use redis::AsyncCommands as _;
+use redis::streams::{StreamId, StreamRangeReply};
 
-use crate::support::{self, engine, key, soon, until};
+use crate::support::{self, engine, event, key, soon, until};
 use crate::trouble::claim;
 
 const BODY: &str = r#"{"event_type":"Foreign","payload":"{}"}"#;
@@ -80,6 +83,96 @@ async fn row_whose_place_somebody_edited_is_settled_all_the_same() {
         assert_eq!(settle(&store, &Owner::from("me"), &leased.lease, Verdict::Done).await, Settled::Done);
     }
     support::remove(&mut connection, &name, 1).await;
+}
+
+/// The numbers that events have had since they arrived; no claim has seen them.
+async fn arrived(name: &OutboxName) -> BTreeMap<EventId, i64> {
+    let mut connection = support::connect(&support::server_url()).await;
+    let arrivals: StreamRangeReply = connection.xrange_all(key(name, "arrivals")).await.expect("XRANGE");
+    let number = |entry: &StreamId| {
+        let (ms, n) = entry.id.split_once('-').expect("two numbers");
+        let (ms, n): (i64, i64) = (ms.parse().expect("a number"), n.parse().expect("a number"));
+        (EventId::from(entry.get::<String>("i").expect("an id").as_str()), ((ms << 12) + n) << 8)
+    };
+    arrivals.ids.iter().map(number).collect()
+}
+
+async fn claim_some(store: &RedisStore, limit: usize, skip_recent: Duration) -> Vec<Lease> {
+    let claim = Claim {
+        owner: &Owner::from("me"),
+        token: LeaseToken::random(),
+        lease: Duration::from_secs(3600),
+        limit,
+        max_bytes: usize::MAX,
+        order: ClaimOrder::Due,
+        skip_recent,
+        now: None,
+    };
+    let claimed = store.claim(&claim).await.expect("the claim works");
+    claimed.events.into_iter().map(|leased| leased.lease).collect()
+}
+
+/// An event on its own is in the index before any claim has seen its arrival. It is not taken for one of another
+/// program: with another place, a late "delivered" would not be about it.
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn arrivals_keep_their_places_however_few_are_claimed() {
+    for limit in [1, 2, 30] {
+        let (store, name) = support::store().await;
+        let nobody = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+        let writer = store.writer(&nobody);
+        for _ in 0..2 * limit + 1 {
+            writer.write(event("A", "1")).await.expect("it is stored");
+        }
+        let places = arrived(&name).await;
+        for n in [limit, limit, 1, 0] {
+            let leases = claim_some(&store, limit, Duration::ZERO).await;
+            assert_eq!(leases.len(), n);
+            for lease in leases {
+                assert_eq!(lease.seq, places[&lease.id], "of {limit} at once");
+                let before = Lease { token: LeaseToken::random(), ..lease };
+                assert_eq!(settle(&store, &Owner::from("me"), &before, Verdict::Done).await, Settled::Done);
+            }
+        }
+        support::remove(&mut support::connect(&support::server_url()).await, &name, 1).await;
+    }
+}
+
+/// Those with a delay came first, and are all that a claim reads of the arrivals at once.
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn arrivals_behind_many_with_a_delay_keep_their_places_and_are_claimed_at_once() {
+    let (store, name) = support::store().await;
+    let nobody = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+    let later = |_| {
+        let event = Event::builder("Later").deliver_after(Duration::from_secs(3600)).json_text("1");
+        event.build().expect("a good event")
+    };
+    let writer = store.writer(&nobody);
+    writer.write_all((0..50).map(later).collect()).await.expect("they are stored");
+    writer.write_all((0..40).map(|_| event("Now", "1")).collect()).await.expect("they are stored");
+    let places = arrived(&name).await;
+    for n in [30, 10, 0] {
+        let leases = claim_some(&store, 30, Duration::ZERO).await;
+        assert_eq!(leases.len(), n);
+        leases.iter().for_each(|lease| assert_eq!(lease.seq, places[&lease.id]));
+    }
+    support::remove(&mut support::connect(&support::server_url()).await, &name, 1).await;
+}
+
+/// A claim that leaves out what is recent does not touch it.
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn recent_arrivals_keep_their_places_when_they_are_left_out() {
+    let (store, name) = support::store().await;
+    let nobody = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+    store.writer(&nobody).write(event("A", "1")).await.expect("it is stored");
+    let places = arrived(&name).await;
+    assert!(claim_some(&store, 10, Duration::from_secs(3600)).await.is_empty());
+    let leases = claim_some(&store, 10, Duration::ZERO).await;
+    assert_eq!(leases.len(), 1);
+    assert_eq!(leases[0].seq, places[&leases[0].id]);
+    support::remove(&mut support::connect(&support::server_url()).await, &name, 1).await;
 }
 
 /// The repair looks at every body that has no state yet, also at those of other programs that wait for their time.
