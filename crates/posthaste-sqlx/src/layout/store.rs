@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::kept::Kept;
 use super::table::{Caller, Failure, Key, Table};
-use super::{Field, Layout, operator};
+use super::{Layout, operator};
 
 /// How long an event that can neither be delivered nor given up waits for the next attempt.
 const FOR_EVER: Duration = Duration::from_secs(300);
@@ -101,13 +101,11 @@ impl LayoutStore {
     }
 
     /// The key of the row that was claimed with a lease. Of one that was claimed before this process lost its memory
-    /// it is the id, where nothing else tells rows apart.
+    /// it is the id, where that is the whole key; such a key is of no row whose table says when it was written.
     fn key_of(&self, lease: &Lease) -> Option<Key> {
         let known = self.kept().key(lease).cloned();
         let alone = || Key { id: lease.id.clone(), parts: vec![lease.id.to_string()], written: None };
-        let layout = self.layout();
-        let id_is_all = layout.key_columns().len() == 1 && layout.column_of(Field::CreatedAt).is_none();
-        known.or_else(|| id_is_all.then(alone))
+        known.or_else(|| (self.layout().key_columns().len() == 1).then(alone))
     }
 
     /// Whether none of this is held here and nothing of it would be written. Whoever settles such a thing wants to
