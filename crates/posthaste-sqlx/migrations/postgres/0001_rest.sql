@@ -67,7 +67,8 @@ CREATE INDEX "{name}_archive_rest_at" ON "{table}_archive_rest" (archived_at);
 -- dump does, must not make those wait who come after. They are asked again later.
 --
 -- A partition is attached and not made in place, so that nobody who reads the archive waits for it; only the last
--- partition must be free. A day of which something lies there already stays there.
+-- partition must be free. A day of which something lies there already stays there. PostgreSQL reads all of the last
+-- partition meanwhile, and nothing can be archived: where that would take long, no partition is made.
 CREATE FUNCTION "{table}_archive_day"(day date) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET client_min_messages = warning
 SET lock_timeout = '5s' AS $$
@@ -81,6 +82,10 @@ BEGIN
     OR EXISTS (SELECT FROM "{table}_archive_rest" WHERE archived_at >= first AND archived_at < next) THEN
     RETURN;
   END IF;
+  IF pg_relation_size('"{table}_archive_rest"') > 64 * 1024 * 1024 THEN
+    RAISE EXCEPTION 'nothing could be archived while PostgreSQL reads %, which is larger than 64 MB: '
+      'detach it first, as docs/postgres.md describes', '{name}_archive_rest';
+  END IF;
   PERFORM set_config('lock_timeout', '500ms', true);
   -- A row that is on its way to the last partition while that of its day is attached would be refused.
   LOCK TABLE ONLY "{table}_archive" IN SHARE ROW EXCLUSIVE MODE;
@@ -90,7 +95,8 @@ BEGIN
 END $$;
 
 -- Drops the days that ended before this time, deletes so many older events of the last partition, and returns how
--- many events are gone. A day that somebody reads is left for the next time.
+-- many events are gone: as the server's statistics say where a day has more than a hundred thousand, because all of it
+-- would have to be read to count them. A day that somebody reads is left for the next time.
 CREATE FUNCTION "{table}_archive_drop"(before timestamptz, most bigint) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
 DECLARE
@@ -101,13 +107,16 @@ BEGIN
   PERFORM pg_advisory_xact_lock(hashtextextended('posthaste {schema}.{name} archive', 0));
   PERFORM set_config('lock_timeout', '500ms', true);
   FOR day IN
-    SELECT c.oid::regclass AS partition
+    SELECT c.oid::regclass AS partition, c.reltuples::bigint AS estimate
     FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
     WHERE i.inhparent = '"{table}_archive"'::regclass AND c.relname ~ '_day_[0-9]{8}$'
       AND (to_date(right(c.relname, 8), 'YYYYMMDD') + 1)::timestamp AT TIME ZONE 'UTC' <= before
   LOOP
     BEGIN
-      EXECUTE format('SELECT count(*) FROM %s', day.partition) INTO rows;
+      EXECUTE format('SELECT count(*) FROM (SELECT FROM %s LIMIT 100000) AS first', day.partition) INTO rows;
+      IF rows = 100000 THEN
+        rows := greatest(rows, day.estimate);
+      END IF;
       EXECUTE format('DROP TABLE %s', day.partition);
       gone := gone + rows;
     EXCEPTION WHEN lock_not_available THEN

@@ -136,7 +136,7 @@ impl Admin for PgStore {
 
     async fn purge(&self, purge: &Purge, actor: &str) -> Result<u64, StoreError> {
         if purge.archive {
-            self.prepare_archive();
+            self.prepare_archive().await;
         }
         let action = Action { actor, name: "purge", target: purge.to_string() };
         self.act(action, async |connection| purge_in(self.sql(), connection, purge).await).await

@@ -57,6 +57,7 @@ use posthaste_sql::Door;
 use posthaste_sql::postgres::Statements;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{PgConnection, Postgres};
+use tokio::sync::OnceCell;
 
 pub use migrate::PgMigrations;
 pub use tx::{PgSavepoint, PgTx};
@@ -88,6 +89,8 @@ struct Inner {
     glance: Glance,
     pace: Pace,
     parked: Parked,
+    /// Set when the archive's partition of the day was seen for the first time.
+    has_today: OnceCell<()>,
     /// When to see again that the archive has partitions for the days to come.
     next_look_at_days: Mutex<Option<Instant>>,
     /// Rung when there may be something to claim; made when somebody first asks.
@@ -350,6 +353,7 @@ impl PgStoreBuilder {
             glance: Glance::default(),
             pace: Pace::default(),
             parked: Parked::default(),
+            has_today: OnceCell::new(),
             next_look_at_days: Mutex::new(None),
             wake: OnceLock::new(),
             listen: listen.map(|options| Login(named(&options, Path::Direct, "posthaste listen"))),

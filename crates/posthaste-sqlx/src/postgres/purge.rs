@@ -1,5 +1,6 @@
 //! Old rows leave, some of them to the archive.
 
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use posthaste::store::{Purge, Purgeable};
@@ -60,25 +61,29 @@ const FAILED: Duration = Duration::from_secs(300);
 impl PgStore {
     pub(super) async fn purge_rows(&self, purge: &Purge) -> Result<u64, StoreError> {
         if purge.archive {
-            self.prepare_archive();
+            self.prepare_archive().await;
         }
         self.connections().engine(async |connection| purge_in(self.sql(), connection, purge).await).await
     }
 
     /// Sees that what is archived has a partition of its day, now and then and beside whatever is archived: nobody
     /// waits for a lock on the archive. What finds no partition goes into the archive's last one.
-    pub(super) fn prepare_archive(&self) {
+    ///
+    /// Only the first of all waits, for today's partition: a day of which something lies in the last one stays there,
+    /// and no partition is made any more while the last one is large.
+    pub(super) async fn prepare_archive(&self) {
+        self.0.has_today.get_or_init(|| self.make_days(0..=0)).await;
         let mut next_look = self.next_look_at_days();
         if next_look.is_some_and(|at| Instant::now() < at) {
             return;
         }
         *next_look = Some(Instant::now() + SEEN);
         let store = self.clone();
-        tokio::spawn(async move { store.make_days().await });
+        tokio::spawn(async move { store.make_days(1..=DAYS_AHEAD).await });
     }
 
-    async fn make_days(&self) {
-        for day in 1..=DAYS_AHEAD {
+    async fn make_days(&self, days: RangeInclusive<i32>) {
+        for day in days {
             let work = async |connection: &mut PgConnection| {
                 self.sql().query::<Postgres>(DAY).bind(day).execute(connection).await
             };

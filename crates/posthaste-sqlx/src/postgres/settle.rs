@@ -105,7 +105,7 @@ impl PgStore {
             }
             (_, on_done) => {
                 if on_done == OnDone::Archive {
-                    self.prepare_archive();
+                    self.prepare_archive().await;
                 }
                 let work =
                     async |connection: &mut PgConnection| self.settle_and_move(connection, settle).await;

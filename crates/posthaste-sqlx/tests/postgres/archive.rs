@@ -108,10 +108,62 @@ async fn partition_of(db: &Db, id: &str) -> String {
 async fn archive_has_partitions_for_the_days_ahead() {
     let db = Db::new().await;
     archive_one(&db, &db.store, "a").await;
-    until("a week has its partitions", async || db.int(DAYS).await == 7).await;
-    for ahead in 1..=7 {
+    until("today and a week have their partitions", async || db.int(DAYS).await == 8).await;
+    for ahead in 0..=7 {
         assert!(has_day(&db, ahead).await, "in {ahead} days");
     }
+    assert_ne!(partition_of(&db, "a").await, "outbox_event_archive_rest", "also the very first one");
+    db.close().await;
+}
+
+/// PostgreSQL reads all of the last partition when it attaches another one, and nothing can be archived meanwhile.
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn no_partition_is_attached_while_the_last_one_is_large() {
+    let db = Db::new().await;
+    // A page for each row.
+    db.execute("ALTER TABLE outbox_event_archive_rest ALTER COLUMN payload SET STORAGE PLAIN").await;
+    archived_at(&db, "a", "2026-01-01 12:00Z").await;
+    db.execute(
+        "UPDATE outbox_event_archive SET payload = repeat('x', 5000);
+         INSERT INTO outbox_event_archive SELECT a.* FROM outbox_event_archive AS a, generate_series(1, 8192)",
+    )
+    .await;
+    let make = "SELECT outbox_event_archive_day('2026-01-02')";
+    let refused = run(&db.pool, make).await.expect_err("it would take long").to_string();
+    assert!(
+        refused.contains("outbox_event_archive_rest, which is larger than 64 MB: detach it first"),
+        "{refused}"
+    );
+    assert_eq!(db.int(DAYS).await, 0);
+    archive_one(&db, &db.store, "b").await;
+
+    let page = include_str!("../../../../docs/postgres.md");
+    let recipe = page.split("```sql\n").find(|text| text.contains("DETACH PARTITION")).expect("a recipe");
+    db.execute(recipe.split("```").next().expect("statements")).await;
+    db.execute(make).await;
+    assert_eq!(db.int(DAYS).await, 1);
+    archive_one(&db, &db.store, "c").await;
+    db.close().await;
+}
+
+/// More events than are counted one by one.
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn large_day_is_dropped_without_counting_its_events() {
+    let db = Db::new().await;
+    db.execute("SELECT outbox_event_archive_day('2026-01-01')").await;
+    db.execute("ALTER TABLE outbox_event_day_20260101 SET (autovacuum_enabled = off)").await;
+    archived_at(&db, "a", "2026-01-01 12:00Z").await;
+    db.execute(
+        "INSERT INTO outbox_event_archive SELECT a.* FROM outbox_event_archive AS a, generate_series(1, 149999);
+         ANALYZE outbox_event_day_20260101; DELETE FROM outbox_event_day_20260101 WHERE ctid >= '(0,2)'
+           AND ctid < '(0,4)'",
+    )
+    .await;
+    // Two are gone since the server counted.
+    assert_eq!(db.int("SELECT outbox_event_archive_drop('2026-02-01', 100)").await, 150_000);
+    assert_eq!(db.int(DAYS).await, 0);
     db.close().await;
 }
 
