@@ -91,7 +91,7 @@ pub(super) fn offer(shared: &Shared, event: Event, lease: &Lease, until: Instant
         return;
     }
     let item = Item {
-        delivery: Delivery { source: Source::Hot, ..Delivery::first(event) },
+        delivery: Delivery { source: Source::Hot, ..Delivery::first(event.delivered()) },
         seq: lease.seq,
         lost_leases: 0,
         route,
