@@ -108,7 +108,12 @@ async fn grace_of_events_without_a_route_goes_on_over_restarts() {
 /// The park of one engine is the work of another, whoever made it.
 #[tokio::test(start_paused = true)]
 async fn rows_that_any_engine_parked_for_an_open_route_come_back() {
-    let store = MemoryStore::new();
+    let (store, recorder) = (MemoryStore::new(), Recorder::new());
+    let routes = Routes::new().add(Route::event("Made").name("mail").deliver_to(recorder.clone()));
+    let builder = Outbox::multi_node(FaultyStore::on(&store), routes, secs(30)).poll_interval(HOUR / 2);
+    let outbox = builder.start().expect("start");
+    // What an engine does once, at its start, is over.
+    sleep(secs(60)).await;
     insert_foreign(&store, "Made", 10);
     let owner = posthaste::store::Owner::random("another engine");
     let claim = posthaste::store::Claim {
@@ -122,13 +127,9 @@ async fn rows_that_any_engine_parked_for_an_open_route_come_back() {
         now: None,
     };
     let claimed = store.claim(&claim).await.expect("claim");
-    let recorder = Recorder::new();
-    let routes = Routes::new().add(Route::event("Made").name("mail").deliver_to(recorder.clone()));
-    let outbox = Outbox::multi_node(FaultyStore::on(&store), routes, secs(30)).start().expect("start");
-    sleep(secs(60)).await;
     let leases: Vec<_> = claimed.events.into_iter().map(|leased| leased.lease).collect();
-    let park = Park { owner: &owner, leases: &leases, route: "mail", duration: HOUR, now: None };
-    assert_eq!(store.park(&park).await.expect("park"), 0, "its leases lapsed and the engine took over");
-    eventually(secs(10), || recorder.count() == 10).await;
+    let park = Park { owner: &owner, leases: &leases, route: "mail", duration: 24 * HOUR, now: None };
+    assert_eq!(store.park(&park).await.expect("park"), 10);
+    eventually(HOUR, || recorder.count() == 10).await;
     drop(outbox);
 }

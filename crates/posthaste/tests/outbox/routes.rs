@@ -486,6 +486,8 @@ async fn backlog_of_one_of_two_routes_drains_without_waiting_for_the_poll_interv
 fn routes_whose_names_could_be_taken_for_each_other_have_different_names() {
     let one = Route::event("c").aggregate("a:b").deliver_to(Recorder::new());
     let other = Route::event("b:c").aggregate("a").deliver_to(Recorder::new());
-    let routes = Routes::new().add(one).add(other);
+    let of_a_tenant = Route::event("c").aggregate("d").tenant("shop").deliver_to(Recorder::new());
+    let of_all = Route::event("c@shop").aggregate("d").deliver_to(Recorder::new());
+    let routes = Routes::new().add(one).add(other).add(of_a_tenant).add(of_all);
     assert!(Outbox::single_node(MemoryStore::new(), routes).build().is_ok());
 }

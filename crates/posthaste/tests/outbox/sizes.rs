@@ -95,6 +95,27 @@ async fn large_event_is_delivered_under_steady_traffic_of_small_ones() {
     drop(outbox);
 }
 
+/// Whoever waits for a queue that is empty waits for ever where more comes in than goes out.
+#[tokio::test(start_paused = true)]
+async fn large_event_is_delivered_although_the_queue_is_never_empty() {
+    let store = MemoryStore::new();
+    let slow = Slow { takes: millis(100), recorder: Recorder::new() };
+    let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
+    let queue = QueueConfig { bytes: MIB, ..QueueConfig::default() };
+    let builder = Outbox::multi_node(FaultyStore::on(&store), routes, secs(30)).queue(queue).workers(2);
+    let outbox = builder.poll_interval(millis(50)).poll_batch(500).start().expect("start");
+    (0..50).for_each(|_| insert_large(&store, 40_000));
+    sleep(millis(200)).await;
+    insert_large(&store, 2 * MIB);
+    let large = store.rows().pop().expect("the large one").id;
+    for _ in 0..300 {
+        (0..3).for_each(|_| insert_large(&store, 40_000));
+        sleep(millis(100)).await;
+    }
+    assert_eq!(status(&store, &large), Status::Done);
+    drop(outbox);
+}
+
 /// One route with large events and a slow destination leaves room for the others, in bytes as well.
 #[tokio::test(start_paused = true)]
 async fn large_events_of_a_slow_route_leave_room_for_another() {
@@ -111,5 +132,21 @@ async fn large_events_of_a_slow_route_leave_room_for_another() {
     eventually(secs(5), || quick.count() == 10).await;
     slow.gate.open();
     eventually(secs(120), || slow.recorder.count() == 200).await;
+    drop(outbox);
+}
+
+/// The bytes of a delivery are free when it ends, and not when a worker takes it: a route whose events are large has
+/// room for its parked ones only then.
+#[tokio::test(start_paused = true)]
+async fn parked_large_events_come_back_when_a_delivery_ends() {
+    let (store, weighing) = (MemoryStore::new(), Weighing::default());
+    (0..20).for_each(|_| insert_large(&store, 3 * MIB));
+    let routes = Routes::new()
+        .add(Route::event("Made").deliver_to(weighing.clone()))
+        .add(Route::event("Other").deliver_to(Recorder::new()));
+    let queue = QueueConfig { bytes: 8 * MIB, ..QueueConfig::default() };
+    let builder = Outbox::multi_node(FaultyStore::on(&store), routes, secs(30)).queue(queue);
+    let outbox = builder.poll_interval(millis(50)).poll_batch(500).start().expect("start");
+    eventually(secs(60), || weighing.taken.load(Ordering::SeqCst) == 20).await;
     drop(outbox);
 }

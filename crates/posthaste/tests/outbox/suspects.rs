@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
+use posthaste::memory::RawRow;
 use posthaste::store::{MAX_LOST_LEASES, SUSPECT_AFTER};
 use posthaste::{
-    Delivery, Destination, MemoryStore, Outbox, Outcome, Profile, Recorder, Route, Routes, Status,
+    Delivery, Destination, EventId, MemoryStore, Outbox, Outcome, Profile, Recorder, Route, Routes, Status,
 };
 use tokio::time::sleep;
 
@@ -207,12 +208,7 @@ async fn starts_that_did_not_happen_kill_no_event() {
 async fn store_with_suspect() -> MemoryStore {
     let store = MemoryStore::new();
     insert_foreign(&store, "Made", 1);
-    for _ in 0..=SUSPECT_AFTER {
-        let slow = Gated::new();
-        let outbox = start_gated(&FaultyStore::on(&store), &slow);
-        eventually(secs(30), || slow.gate.entered() == 1).await;
-        drop(outbox);
-    }
+    lose_leases(&store).await;
     store
 }
 
@@ -221,24 +217,105 @@ fn start_gated(door: &FaultyStore, slow: &Gated) -> Outbox {
     Outbox::multi_node(door.clone(), routes, LEASE).poll_interval(millis(100)).start().expect("start")
 }
 
-/// In strict order what comes behind a suspect waits for it.
-#[tokio::test(start_paused = true)]
-async fn nothing_overtakes_a_suspect_in_strict_order() {
-    let store = MemoryStore::new();
-    let ids = insert_foreign(&store, "Made", 5);
+/// Lets what is due lose so many leases that it is a suspect.
+async fn lose_leases(store: &MemoryStore) {
     for _ in 0..=SUSPECT_AFTER {
         let slow = Gated::new();
-        let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
-        let builder = Outbox::ordered(FaultyStore::on(&store), routes).poll_interval(millis(100));
-        let outbox = builder.start().expect("start");
+        let outbox = start_gated(&FaultyStore::on(store), &slow);
+        eventually(secs(30), || slow.gate.entered() > 0).await;
+        drop(outbox);
+    }
+}
+
+/// What would run beside a suspect would lose its lease with it, and could be what ends the process.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_begun_while_a_suspect_runs() {
+    let (store, slow, quick) = (store_with_suspect().await, Gated::new(), Recorder::new());
+    let routes = Routes::new()
+        .add(Route::event("Made").deliver_to(slow.clone()))
+        .add(Route::event("Quick").deliver_to(quick.clone()));
+    let builder = Outbox::multi_node(FaultyStore::on(&store), routes, LEASE).poll_interval(millis(100));
+    let outbox = builder.start().expect("start");
+    eventually(secs(30), || slow.gate.entered() == 1).await;
+    insert_foreign(&store, "Quick", 10);
+    sleep(secs(20)).await;
+    assert_eq!(quick.count(), 0, "they wait for its end");
+    slow.gate.open();
+    eventually(secs(5), || quick.count() == 10).await;
+    drop(outbox);
+}
+
+/// The others have their turn for as long as a suspect kept them waiting.
+#[tokio::test(start_paused = true)]
+async fn suspect_does_not_follow_another_at_once() {
+    let (store, slow) = (MemoryStore::new(), Gated::new());
+    insert_foreign(&store, "Made", 2);
+    lose_leases(&store).await;
+    let outbox = start_gated(&FaultyStore::on(&store), &slow);
+    eventually(secs(30), || slow.gate.entered() == 1).await;
+    sleep(secs(20)).await;
+    slow.gate.admit(1);
+    sleep(secs(19)).await;
+    assert_eq!(slow.gate.entered(), 1, "the others have their turn");
+    eventually(secs(5), || slow.gate.entered() == 2).await;
+    drop(outbox);
+}
+
+fn start_ordered(store: &MemoryStore, slow: &Gated) -> Outbox {
+    let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
+    let builder = Outbox::ordered(FaultyStore::on(store), routes).poll_interval(millis(100));
+    builder.handler_timeout(HOUR).start().expect("start")
+}
+
+async fn lose_leases_in_order(store: &MemoryStore) {
+    for _ in 0..=SUSPECT_AFTER {
+        let slow = Gated::new();
+        let outbox = start_ordered(store, &slow);
         eventually(secs(60), || slow.gate.entered() == 1).await;
         drop(outbox);
     }
-    let recorder = Recorder::new();
-    let routes = Routes::new().add(Route::event("Made").deliver_to(recorder.clone()));
-    let builder = Outbox::ordered(FaultyStore::on(&store), routes).poll_interval(millis(100));
-    let outbox = builder.start().expect("start");
-    eventually(HOUR, || recorder.count() == 5).await;
-    assert_eq!(recorder.ids(), ids);
+}
+
+/// Delivers all, each after a while: a suspect that may begin by its time has long been able to.
+async fn delivered_slowly(store: &MemoryStore, count: usize) -> Vec<EventId> {
+    let slow = Gated::new();
+    let outbox = start_ordered(store, &slow);
+    for n in 1..=count {
+        eventually(HOUR, || slow.gate.entered() == n).await;
+        sleep(secs(600)).await;
+        slow.gate.admit(1);
+    }
+    eventually(secs(60), || slow.recorder.count() == count).await;
     drop(outbox);
+    slow.recorder.ids()
+}
+
+/// In strict order what comes behind a suspect waits for it, whether it is one too or not.
+#[tokio::test(start_paused = true)]
+async fn nothing_overtakes_a_suspect_in_strict_order() {
+    for suspects in [1, 5] {
+        let store = MemoryStore::new();
+        let mut ids = insert_foreign(&store, "Made", suspects);
+        lose_leases_in_order(&store).await;
+        ids.extend(insert_foreign(&store, "Made", 3));
+        assert_eq!(delivered_slowly(&store, ids.len()).await, ids);
+    }
+}
+
+/// Nor does a suspect overtake what stands before it.
+#[tokio::test(start_paused = true)]
+async fn suspect_overtakes_nothing_in_strict_order() {
+    let store = MemoryStore::new();
+    let later = Some(store.now() + HOUR);
+    let delayed = |_| {
+        let raw = RawRow { event_type: "Made".to_owned(), available_at: later, ..RawRow::default() };
+        let id = raw.id.clone();
+        store.insert_raw(raw).expect("a new id");
+        id
+    };
+    let mut ids: Vec<_> = (0..3).map(delayed).collect();
+    ids.extend(insert_foreign(&store, "Made", 1));
+    lose_leases_in_order(&store).await;
+    sleep(HOUR).await;
+    assert_eq!(delivered_slowly(&store, ids.len()).await, ids);
 }
