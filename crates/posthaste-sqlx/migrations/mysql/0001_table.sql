@@ -37,9 +37,11 @@ CREATE TABLE IF NOT EXISTS `{table}` (
   -- Which call settled the row last, so that one statement can ask what another did.
   settlement     BIGINT       NOT NULL DEFAULT 0,
   -- Claims ask how large a row is before they read it: a payload that lies outside its row would be read for the
-  -- question alone. Not a generated column, for which MariaDB reads what it was generated from.
+  -- question alone. Not a generated column, for which MariaDB reads what it was generated from. -1 where not exactly one
+  -- of payload and payload_bytes is there: a CHECK on the payload itself would read it for every UPDATE.
   size           BIGINT       NOT NULL DEFAULT
-    (COALESCE(LENGTH(payload), 0) + COALESCE(LENGTH(payload_bytes), 0) + COALESCE(LENGTH(headers), 0)),
+    (CASE WHEN (payload IS NULL) <> (payload_bytes IS NULL)
+      THEN COALESCE(LENGTH(payload), LENGTH(payload_bytes)) + COALESCE(LENGTH(headers), 0) ELSE -1 END),
   -- There are no partial indexes here. These two make one index serve claims and purges alike: what
   -- is pending (0), done (1) and dead (3) lies apart, each by its own time. What has none, or one before
   -- the calendar of a DATETIME begins, counts from its first day: MySQL asks before it fills in defaults.
@@ -57,6 +59,6 @@ CREATE TABLE IF NOT EXISTS `{table}` (
   CONSTRAINT `{table}_has_id` CHECK (event_id <> ''),
   CONSTRAINT `{table}_has_type` CHECK (event_type <> ''),
   CONSTRAINT `{table}_status` CHECK (status IN (0, 1, 2, 3)),
-  CONSTRAINT `{table}_one_payload` CHECK ((payload IS NULL) <> (payload_bytes IS NULL))
+  CONSTRAINT `{table}_one_payload` CHECK (size >= 0)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 

@@ -30,5 +30,6 @@ ALTER TABLE `{table}`
   ADD COLUMN lease_token    BIGINT      NOT NULL DEFAULT 0,
   ADD COLUMN settlement     BIGINT      NOT NULL DEFAULT 0,
   ADD COLUMN size           BIGINT      NOT NULL DEFAULT
-    (COALESCE(LENGTH(payload), 0) + COALESCE(LENGTH(payload_bytes), 0) + COALESCE(LENGTH(headers), 0));
+    (CASE WHEN (payload IS NULL) <> (payload_bytes IS NULL)
+      THEN COALESCE(LENGTH(payload), LENGTH(payload_bytes)) + COALESCE(LENGTH(headers), 0) ELSE -1 END);
 

@@ -14,5 +14,5 @@ ALTER TABLE `{table}`
   ADD CONSTRAINT `{table}_has_id` CHECK (event_id <> ''),
   ADD CONSTRAINT `{table}_has_type` CHECK (event_type <> ''),
   ADD CONSTRAINT `{table}_status` CHECK (status IN (0, 1, 2, 3)),
-  ADD CONSTRAINT `{table}_one_payload` CHECK ((payload IS NULL) <> (payload_bytes IS NULL));
+  ADD CONSTRAINT `{table}_one_payload` CHECK (size >= 0);
 

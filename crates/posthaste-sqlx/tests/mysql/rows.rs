@@ -167,6 +167,22 @@ async fn times_of_the_first_and_the_last_years_and_none_at_all_spoil_nothing() {
     db.close().await;
 }
 
+/// The server reads what a CHECK names for every UPDATE of a row, also a payload that lies outside its row.
+#[tokio::test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+async fn no_constraint_reads_payloads() {
+    let db = Db::new().await;
+    let checks = |clause: &str| {
+        format!(
+            "SELECT COUNT(*) FROM information_schema.check_constraints \
+             WHERE constraint_schema = '{}' AND check_clause LIKE '%{clause}%'",
+            db.name
+        )
+    };
+    assert_eq!((db.int(&checks("size")).await, db.int(&checks("payload")).await), (1, 0));
+    db.close().await;
+}
+
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn what_no_row_can_be_is_refused_by_the_table_and_says_why() {
