@@ -33,6 +33,8 @@ const SETTINGS: &[&str] = &[
     // Neither UTC nor whole hours: a time that the server's zone has touched is seen in every test.
     "--default-time-zone=+05:45",
     "--innodb-buffer-pool-size=256M",
+    // Events that other programs write may be larger than the 16 MiB that MariaDB takes unless it is told otherwise.
+    "--max-allowed-packet=64M",
     "--max-connections=500",
     "--performance-schema=OFF",
     "--skip-log-bin",
