@@ -46,17 +46,24 @@ impl RedisStore {
         answer
     }
 
-    /// The shards that answer, or all where none does, beginning with another one each time, or a small limit
-    /// would starve the last ones. Those whose rest is over are looked at meanwhile; no call waits for that.
-    pub(crate) fn in_turn(&self) -> Vec<&Shard> {
+    /// The shards that answer, or all where none does. Those whose rest is over are looked at meanwhile; no call
+    /// waits for that.
+    pub(crate) fn awake(&self) -> Vec<&Shard> {
         for shard in self.0.rests.take_rested() {
             tokio::spawn(look_again(self.clone(), shard));
         }
         let shards = self.keys().shards();
-        let (behind, first) = shards.split_at(self.next_turn() % shards.len());
-        let all = || first.iter().chain(behind);
-        let awake: Vec<&Shard> = all().filter(|shard| !self.0.rests.is_resting(shard.number)).collect();
-        if awake.is_empty() { all().collect() } else { awake }
+        let awake: Vec<&Shard> =
+            shards.iter().filter(|shard| !self.0.rests.is_resting(shard.number)).collect();
+        if awake.is_empty() { shards.iter().collect() } else { awake }
+    }
+
+    /// The same, beginning with another one each time, or a small limit would starve the last ones.
+    pub(crate) fn in_turn(&self) -> Vec<&Shard> {
+        let mut shards = self.awake();
+        let first = self.next_turn() % shards.len();
+        shards.rotate_left(first);
+        shards
     }
 }
 

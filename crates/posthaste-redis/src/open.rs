@@ -22,7 +22,7 @@ use crate::{Inner, OpenError, RedisStore, repair};
 /// The oldest server that has every command we use.
 const OLDEST: &str = "6.2";
 
-/// The layout of the keys.
+/// The layout of the keys and of the texts in them: no state says it of itself.
 const LAYOUT: u32 = 1;
 
 /// Opens a [`RedisStore`].

@@ -61,7 +61,7 @@ impl Store for RedisStore {
 
     async fn unpark(&self, unpark: &Unpark<'_>) -> Result<u64, StoreError> {
         let (mut count, mut answers) = (0, Vec::new());
-        for shard in self.in_turn() {
+        for shard in self.awake() {
             let limit = (unpark.limit as u64).saturating_sub(count);
             let call =
                 self.scripts().unpark.on(shard).arg(clock(unpark.now)).arg(&*escape(unpark.route)).arg(limit);
