@@ -1,6 +1,7 @@
 //! A node of a cluster that does not answer: the shards on the other nodes go on.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use posthaste::Admin as _;
@@ -12,7 +13,7 @@ use posthaste_redis::RedisStore;
 
 use crate::server::{OwnCluster, OwnServer};
 use crate::shards::{aggregates, claim, of_size, write};
-use crate::support::{connect, soon};
+use crate::support::{connect, soon, until};
 
 const SHARDS: u16 = 8;
 const HOUR: Duration = Duration::from_secs(3600);
@@ -95,13 +96,12 @@ async fn shards_of_a_node_that_stands_still_are_left_out_of_claims_and_come_back
     assert_eq!(aggregates_of(&found), others);
 
     scene.victim().go_on();
-    let rest = async {
-        while found.len() < usize::from(SHARDS) {
-            found.extend(claim(&scene.store, &owner, usize::MAX).await.events);
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, rest).await.expect("the others are claimed when the node goes on");
+    let found = AtomicUsize::new(found.len());
+    until("the others are claimed when the node goes on", async || {
+        let more = claim(&scene.store, &owner, usize::MAX).await.events.len();
+        found.fetch_add(more, Ordering::SeqCst) + more == usize::from(SHARDS)
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
