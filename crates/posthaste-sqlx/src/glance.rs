@@ -16,6 +16,10 @@ pub(crate) struct Glance(Mutex<Option<Seen>>);
 pub(crate) struct Seen {
     pub(crate) at: Instant,
     /// The server's clock.
+    #[cfg_attr(
+        not(any(feature = "mysql", feature = "postgres")),
+        expect(dead_code, reason = "SQLite has the clock of this process")
+    )]
     pub(crate) now: Timestamp,
     /// The routes that an operator has paused.
     pub(crate) paused: BTreeSet<String>,
