@@ -160,7 +160,7 @@ async fn relay_delivers_archives_and_purges_and_does_nothing_else() {
     let stats = store.stats().await.expect("a relay may look");
     assert_eq!((stats.archived, stats.dead), (2, 0), "{stats:?}");
     let days = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'outbox_event_archive'::regclass";
-    until("a relay has partitions made", async || w.db.int(days).await == 8).await;
+    until("a relay has partitions made", async || w.db.int(days).await == 9).await;
     outbox.shutdown().await;
     assert_eq!(diagnosed(&store).await, []);
 
