@@ -272,7 +272,8 @@ pub struct Claimed {
     /// Routes that an operator has paused. May be up to a second old.
     pub paused: BTreeSet<String>,
     /// What rows are parked for, as it stands in `parked`: the first
-    /// [`MAX_PARKED_NAMES`](Self::MAX_PARKED_NAMES) names. May be up to a second old.
+    /// [`MAX_PARKED_NAMES`](Self::MAX_PARKED_NAMES) names. May be a second old, and more where the store is slow to
+    /// say it: no claim waits for it.
     pub parked: BTreeSet<String>,
 }
 

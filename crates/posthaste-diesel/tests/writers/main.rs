@@ -13,6 +13,8 @@ mod async_postgres_writer_conformance;
 #[cfg(feature = "async-sqlite")]
 mod async_sqlite_writer_conformance;
 #[cfg(all(feature = "postgres", feature = "async-postgres"))]
+mod commit;
+#[cfg(all(feature = "postgres", feature = "async-postgres"))]
 mod grants;
 #[cfg(all(feature = "mysql", feature = "async-mysql"))]
 mod mysql_deadlock;

@@ -4,11 +4,13 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use posthaste::{BoxError, Event, Outbox, Recorder, Route, Routes};
+use posthaste::{BoxError, CommitError, Event, Outbox, Recorder, Route, Routes};
 use posthaste_sea_orm::{SeaTx, SeaWriter};
 use posthaste_sql::{Door, Postgres, Sqlite};
-use posthaste_sqlx::SqliteStore;
+use posthaste_sqlx::{PgStore, SqliteStore};
 use sea_orm::{ConnectOptions, ConnectionTrait as _, Database, DatabaseConnection, TransactionTrait as _};
+
+use crate::support::{new_name, server};
 
 /// Polls a future at most so many times, then drops it.
 async fn drop_after<F: Future>(polls: usize, work: F) -> Option<F::Output> {
@@ -96,4 +98,38 @@ async fn event_that_a_nested_transaction_takes_back_later_is_never_delivered() {
     tx.commit().await.unwrap();
     outbox.shutdown().await;
     assert_eq!(recorder.ids().iter().map(ToString::to_string).collect::<Vec<_>>(), ["kept"]);
+}
+
+/// A violated constraint only the server itself can mean. The other code is what PgBouncer says for a server that it
+/// has lost, which may have committed.
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn commit_is_called_rolled_back_only_where_the_server_itself_has_said_no() {
+    let (url, schema) = (server("POSTHASTE_TEST_POSTGRES_URL"), new_name());
+    let builder = PgStore::builder(&url.parse().unwrap()).schema(schema.parse().unwrap());
+    builder.migrate().connect().await.unwrap().close().await;
+    let mut options = ConnectOptions::new(&url);
+    options.max_connections(1).sqlx_logging(false).set_schema_search_path(&schema);
+    let db = Database::connect(options).await.unwrap();
+    db.execute_unprepared(
+        "CREATE TABLE failing (code text);
+         CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS
+           $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = NEW.code; END $$;
+         CREATE CONSTRAINT TRIGGER fail AFTER INSERT ON failing DEFERRABLE INITIALLY DEFERRED
+           FOR EACH ROW EXECUTE FUNCTION fail()",
+    )
+    .await
+    .unwrap();
+    let writer = SeaWriter::new(Door::<Postgres>::writer_only().schema(schema.parse().unwrap()).build());
+    for (code, is_rolled_back) in [("23514", true), ("08P01", false)] {
+        let tx = writer.begin(&db).await.unwrap();
+        tx.execute_unprepared(&format!("INSERT INTO failing VALUES ('{code}')")).await.unwrap();
+        tx.write(Event::json("OrderPlaced", &17).unwrap()).await.unwrap();
+        match tx.commit().await {
+            Err(CommitError::RolledBack(_)) => assert!(is_rolled_back, "{code}: nobody knows"),
+            Err(CommitError::Unknown(_)) => assert!(!is_rolled_back, "{code}: the server has said no"),
+            answer => panic!("{code}: {answer:?}"),
+        }
+    }
+    db.execute_unprepared(&format!("DROP SCHEMA {schema} CASCADE")).await.unwrap();
 }

@@ -306,4 +306,29 @@ mod tests {
         assert_eq!(store.connections().operator(read).await.expect("an answer"), 0, "changes are not");
         run(&mut other, store.sql(), &format!("DROP DATABASE {database}")).await;
     }
+
+    /// However long questions take, and however many of them there are.
+    #[tokio::test]
+    #[ignore = "needs MariaDB: cargo xtask test"]
+    async fn changes_do_not_wait_for_questions() {
+        let (store, mut other, database) = open("changes").await;
+        let asked = tokio::sync::Semaphore::new(0);
+        let question = async |_: &mut MySqlConnection| {
+            asked.add_permits(1);
+            std::future::pending::<Result<(), sqlx::Error>>().await
+        };
+        let change = async {
+            asked.acquire_many(2).await.expect("it stays open").forget();
+            let one = async |connection: &mut MySqlConnection| {
+                store.sql().scalar::<MySql, i64>("SELECT CAST(1 AS SIGNED)").fetch_one(connection).await
+            };
+            store.connections().operator(one).await
+        };
+        tokio::select! {
+            _ = store.connections().viewer(question) => unreachable!("it waits for ever"),
+            _ = store.connections().viewer(question) => unreachable!("it waits for ever"),
+            answer = change => assert_eq!(answer.expect("a connection of its own"), 1),
+        }
+        run(&mut other, store.sql(), &format!("DROP DATABASE {database}")).await;
+    }
 }

@@ -19,7 +19,7 @@ fn to(recorder: &Recorder) -> Routes {
 }
 
 /// An outbox whose poller looks once an hour unless somebody rings.
-fn quiet_outbox(store: &FaultyStore, recorder: &Recorder) -> Outbox {
+pub(super) fn quiet_outbox(store: &FaultyStore, recorder: &Recorder) -> Outbox {
     let builder = Outbox::single_node(store.clone(), to(recorder)).poll_interval(HOUR);
     builder.start().expect("start")
 }
@@ -33,7 +33,7 @@ async fn insert_and_commit(store: &MemoryStore, outbox: &Outbox, event: Event) -
     receipt
 }
 
-async fn started(store: &FaultyStore) {
+pub(super) async fn started(store: &FaultyStore) {
     eventually(secs(1), || store.count(Call::Claim) > 0).await;
 }
 
@@ -55,21 +55,6 @@ async fn rows_are_born_leased_while_the_engine_runs() {
     assert!(owner.starts_with("outbox@") && owner.contains(&pid), "operators see who holds it: {owner}");
     assert_eq!(born.available_at.since(born.inserted_at), HOT_LEASE);
     assert_eq!(born.lost_leases, 0);
-}
-
-/// Its time had come when it was written: a destination sees no more of it than of an event that was claimed.
-#[tokio::test(start_paused = true)]
-async fn event_whose_time_has_come_is_delivered_hot_as_if_it_had_none() {
-    let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let outbox = quiet_outbox(&store, &recorder);
-    started(&store).await;
-    let an_hour_ago = std::time::SystemTime::now() - HOUR;
-    let event =
-        Event::builder("Made").json_text("{}").occurred_at(an_hour_ago - HOUR).available_at(an_hour_ago);
-    commit(&store.memory, &outbox, vec![event.build().expect("a good event")]).await;
-    eventually(secs(1), || recorder.count() == 1).await;
-    let delivery = recorder.deliveries().remove(0);
-    assert_eq!((delivery.source, delivery.available_at(), delivery.is_delayed()), (Source::Hot, None, false));
 }
 
 // Design 7, born leased: every reason not to; S3-72
