@@ -11,7 +11,11 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 Usage: cargo xtask <command>
 
-  test [--quick]         everything that must pass before a merge; --quick: tests and tidy alone
+  test [options] [name]  everything that must pass before a merge, or only tests with `name` in their name
+      --quick            tests that need no server, with a short simulation, and tidy
+      --step <name>      only the steps with this in their name: tests, clippy, documentation, …
+      --package <name>   only the tests of this package
+      --test <name>      only the test programs of this name
   services up|down|env   real servers for tests: start them, stop them, print their variables
   tidy                   the rules that no compiler checks
   bench <name> [args…]   a benchmark, in release mode; the arguments are the benchmark's own
@@ -21,19 +25,23 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let passed = match args.as_slice() {
-        ["test"] => test::run(test::Scope::Full),
-        ["test", "--quick"] => test::run(test::Scope::Quick),
+        ["test", args @ ..] => match test::Options::parse(args) {
+            Some(options) => test::run(&options),
+            None => return usage(),
+        },
         ["services", "up"] => succeeds(services::up()),
         ["services", "down"] => succeeds(services::down()),
         ["services", "env"] => succeeds(services::env()),
         ["tidy"] => tidy::run(),
         ["bench", name, args @ ..] => bench::run(name, args),
-        _ => {
-            eprint!("{USAGE}");
-            return ExitCode::from(2);
-        }
+        _ => return usage(),
     };
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn usage() -> ExitCode {
+    eprint!("{USAGE}");
+    ExitCode::from(2)
 }
 
 fn succeeds(result: Result<(), String>) -> bool {

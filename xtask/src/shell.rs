@@ -1,7 +1,7 @@
 //! Runs cargo at the root of the repository, and says what it runs.
 
 use std::fmt;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -37,10 +37,6 @@ impl Cargo {
         self
     }
 
-    pub(crate) fn envs(self, variables: &[(String, String)]) -> Self {
-        variables.iter().fold(self, |cargo, (name, value)| cargo.env(name, value))
-    }
-
     /// The same subcommand without its arguments.
     pub(crate) fn subcommand(&self) -> Self {
         Self { args: self.args.iter().take(1).cloned().collect(), env: Vec::new() }
@@ -54,21 +50,27 @@ impl Cargo {
         }
     }
 
-    /// Runs and hands every line of standard output to `see`, after it was printed.
-    pub(crate) fn run_and_see(&self, mut see: impl FnMut(&str)) -> bool {
-        let mut child = match self.command().stdout(Stdio::piped()).spawn() {
-            Ok(child) => child,
-            Err(error) => return self.cannot_start(&error),
-        };
-        if let Some(stdout) = child.stdout.take() {
-            // A line that cannot be read or printed does not decide the step: cargo's status does.
-            let _ = each_line(BufReader::new(stdout), |line| {
-                io::stdout().write_all(line)?;
-                see(&String::from_utf8_lossy(line));
-                Ok(())
-            });
+    /// Runs with the terminal's own error output. Standard output if it succeeded.
+    pub(crate) fn run_and_read(&self) -> Option<String> {
+        match self.command().stderr(Stdio::inherit()).output() {
+            Ok(output) if output.status.success() => {
+                Some(String::from_utf8_lossy(&output.stdout).into_owned())
+            }
+            Ok(_) => None,
+            Err(error) => {
+                self.cannot_start(&error);
+                None
+            }
         }
-        child.wait().is_ok_and(|status| status.success())
+    }
+
+    /// The command, to run with less of the processor than others.
+    pub(crate) fn nice(&self) -> Command {
+        let command = self.command();
+        let mut nice = Command::new("nice");
+        nice.arg("-n10").arg(command.get_program()).args(command.get_args()).current_dir(root());
+        nice.envs(self.env.iter().cloned());
+        nice
     }
 
     /// Runs silently; standard output if it succeeded, standard error if not.
@@ -110,16 +112,6 @@ fn quoted(word: &str) -> String {
     if word.contains(' ') { format!("\"{word}\"") } else { word.to_owned() }
 }
 
-/// Reads bytes, not text: a test may print anything.
-fn each_line(mut reader: impl BufRead, mut see: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
-    let mut line = Vec::new();
-    while reader.read_until(b'\n', &mut line)? > 0 {
-        see(&line)?;
-        line.clear();
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,16 +120,5 @@ mod tests {
     fn command_is_shown_as_one_would_type_it() {
         let cargo = Cargo::new("doc --locked").env("RUSTDOCFLAGS", "-D warnings");
         assert_eq!(cargo.to_string(), r#"RUSTDOCFLAGS="-D warnings" cargo doc --locked"#);
-    }
-
-    #[test]
-    fn lines_that_are_not_text_are_read_too() {
-        let mut seen = Vec::new();
-        each_line(&b"one\n\xff\nlast"[..], |line| {
-            seen.push(line.to_vec());
-            Ok(())
-        })
-        .unwrap();
-        assert_eq!(seen, [&b"one\n"[..], b"\xff\n", b"last"]);
     }
 }

@@ -109,19 +109,19 @@ mod tests {
             "[a](https://example.org/gone.md)",
             "[a](mailto:a@example.org)",
         ] {
-            assert_eq!(found("docs/page.md", link), [], "{link}");
+            assert!(found("docs/page.md", link).is_empty(), "{link}");
         }
     }
 
     #[test]
     fn code_holds_no_links() {
-        assert_eq!(found("README.md", "`map[key](gone)` and\n```\n[a](gone.md)\n```\n"), []);
+        assert!(found("README.md", "`map[key](gone)` and\n```\n[a](gone.md)\n```\n").is_empty());
         assert_eq!(found("README.md", "```\n```\n[a](gone.md)\n"), [3]);
     }
 
     #[test]
     fn only_pages_are_judged() {
-        assert_eq!(found("crates/a/notes.md", "[a](gone.md)"), []);
-        assert_eq!(found("docs/deep/notes.md", "[a](gone.md)"), []);
+        assert!(found("crates/a/notes.md", "[a](gone.md)").is_empty());
+        assert!(found("docs/deep/notes.md", "[a](gone.md)").is_empty());
     }
 }

@@ -39,6 +39,6 @@ mod tests {
     #[test]
     fn every_crate_is_judged_and_the_workspace_is_not() {
         assert_eq!(check(&Tree::of(&[("examples/Cargo.toml", "")])).len(), 1);
-        assert_eq!(check(&Tree::of(&[("Cargo.toml", "[workspace]\n")])), []);
+        assert!(check(&Tree::of(&[("Cargo.toml", "[workspace]\n")])).is_empty());
     }
 }

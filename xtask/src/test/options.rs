@@ -1,0 +1,77 @@
+//! The arguments of `cargo xtask test`.
+
+/// What is asked for. Everything, unless an option narrows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Options {
+    /// Tests without servers and with a short simulation, and tidy.
+    pub(super) quick: bool,
+    /// Only the steps whose name contains this.
+    pub(super) step: Option<String>,
+    /// Only the tests of this package.
+    pub(super) package: Option<String>,
+    /// Only the test programs of this name.
+    pub(super) test: Option<String>,
+    /// Only the tests whose name contains this.
+    pub(super) filter: Option<String>,
+}
+
+impl Options {
+    /// None if they cannot be understood.
+    pub(crate) fn parse(args: &[&str]) -> Option<Self> {
+        let mut options = Self::default();
+        let mut args = args.iter();
+        while let Some(arg) = args.next() {
+            let mut value = || args.next().map(|value| (*value).to_owned());
+            match *arg {
+                "--quick" => options.quick = true,
+                "--step" => options.step = Some(value()?),
+                "--package" | "-p" => options.package = Some(value()?),
+                "--test" => options.test = Some(value()?),
+                filter if !filter.starts_with('-') && options.filter.is_none() => {
+                    options.filter = Some(filter.to_owned());
+                }
+                _ => return None,
+            }
+        }
+        Some(options)
+    }
+
+    /// Whether only some of the tests are asked for, and so nothing but tests.
+    pub(super) fn is_narrow(&self) -> bool {
+        self.package.is_some() || self.test.is_some() || self.filter.is_some()
+    }
+
+    /// Whether a step of this name is asked for.
+    pub(super) fn wants(&self, step: &str) -> bool {
+        self.step.as_ref().is_none_or(|wanted| step.contains(wanted.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read_in_any_order() {
+        let options = Options::parse(&["retry", "--test", "outbox", "-p", "posthaste"]).unwrap();
+        assert_eq!(options.package.as_deref(), Some("posthaste"));
+        assert_eq!(options.test.as_deref(), Some("outbox"));
+        assert_eq!(options.filter.as_deref(), Some("retry"));
+        assert!(options.is_narrow());
+        assert!(!Options::parse(&["--quick"]).unwrap().is_narrow());
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        for args in [&["--tests"][..], &["--step"], &["one", "two"]] {
+            assert_eq!(Options::parse(args), None, "{args:?}");
+        }
+    }
+
+    #[test]
+    fn step_is_chosen_by_a_part_of_its_name() {
+        let options = Options::parse(&["--step", "sqlx"]).unwrap();
+        assert!(options.wants("sqlx with mysql alone") && !options.wants("clippy"));
+        assert!(Options::default().wants("clippy"));
+    }
+}

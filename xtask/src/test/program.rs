@@ -1,0 +1,99 @@
+//! Test programs: built by cargo all together, then run by us.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::options::Options;
+use crate::shell::Cargo;
+
+/// A test program that has been built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Program {
+    pub(super) package: String,
+    /// Of its target: the name of the library, of the folder of integration tests, of the example.
+    pub(super) target: String,
+    executable: PathBuf,
+    /// Where cargo would run it.
+    folder: PathBuf,
+}
+
+/// The longest first, so that none of them is left for the end.
+const LONGEST: &[&str] = &["cli", "publishers", "mysql", "postgres", "simulation", "writers", "redis"];
+
+impl Program {
+    /// Builds the test programs that are asked for. The build's own errors are printed by cargo.
+    pub(super) fn build(options: &Options) -> Option<Vec<Self>> {
+        let messages = build_command(options).run_and_read()?;
+        let mut programs: Vec<Self> = messages.lines().filter_map(Self::read).collect();
+        if let Some(test) = &options.test {
+            programs.retain(|program| program.target == *test);
+        }
+        let rank = |program: &Self| LONGEST.iter().position(|name| *name == program.target);
+        programs.sort_by_key(|program| (rank(program).unwrap_or(LONGEST.len()), program.to_string()));
+        Some(programs)
+    }
+
+    /// Reads one of cargo's messages.
+    fn read(message: &str) -> Option<Self> {
+        let message: Value = serde_json::from_str(message).ok()?;
+        if message["reason"] != "compiler-artifact" || message["profile"]["test"] != true {
+            return None;
+        }
+        let folder = Path::new(message["manifest_path"].as_str()?).parent()?.to_owned();
+        Some(Self {
+            package: folder.file_name()?.to_str()?.to_owned(),
+            target: message["target"]["name"].as_str()?.to_owned(),
+            executable: message["executable"].as_str()?.into(),
+            folder,
+        })
+    }
+
+    /// As cargo would run it, but for its arguments.
+    pub(super) fn command(&self) -> Command {
+        let mut command = Command::new(&self.executable);
+        command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
+        command
+    }
+
+    /// A name for the file of its output.
+    pub(super) fn log_name(&self) -> String {
+        format!("{}-{}.log", self.package, self.target)
+    }
+}
+
+impl std::fmt::Display for Program {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.package, self.target)
+    }
+}
+
+fn build_command(options: &Options) -> Cargo {
+    let cargo = Cargo::new("test --locked --no-run --all-features --message-format json-render-diagnostics");
+    let cargo = match &options.package {
+        Some(package) => cargo.args(&["-p", package]),
+        None => cargo.arg("--workspace"),
+    };
+    match options.quick {
+        true => cargo.args(&["--lib", "--tests"]),
+        false => cargo.args(&["--lib", "--bins", "--tests", "--examples"]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn test_program_is_read_from_a_message_of_cargo() {
+        let message = r#"{"reason":"compiler-artifact","manifest_path":"/x/crates/posthaste/Cargo.toml",
+            "target":{"name":"outbox"},"profile":{"test":true},"executable":"/x/target/debug/deps/outbox-1"}"#;
+        let program = Program::read(message).unwrap();
+        assert_eq!(program.to_string(), "posthaste/outbox");
+        assert_eq!(program.folder, Path::new("/x/crates/posthaste"));
+        assert_eq!(Program::read(&message.replace("\"test\":true", "\"test\":false")), None);
+        assert_eq!(Program::read(&message.replace("\"/x/target/debug/deps/outbox-1\"", "null")), None);
+        assert_eq!(Program::read("   Compiling something"), None);
+    }
+}

@@ -1,0 +1,120 @@
+//! What is printed during a run, and once more at its end.
+
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// So many tests may fail and then pass alone.
+const MOST_FLAKY: usize = 2;
+
+/// The lines of a log that are printed when something failed; the whole of it stays in its file.
+const SHOWN_LINES: usize = 200;
+
+/// Shared by everything that runs side by side.
+#[derive(Debug, Default)]
+pub(super) struct Report(Mutex<Lists>);
+
+#[derive(Debug, Default)]
+struct Lists {
+    passed: u64,
+    failed: Vec<String>,
+    flaky: Vec<String>,
+    notes: Vec<String>,
+}
+
+impl Report {
+    /// Something to say at the end: a test that ran without the real server is as good as left out.
+    pub(super) fn note(&self, note: &str) {
+        println!("{note}");
+        self.lock().notes.push(note.to_owned());
+    }
+
+    pub(super) fn leave_out(&self, component: &str) {
+        self.note(&format!("LEFT OUT: {component} is not installed here (rustup component add {component})"));
+    }
+
+    pub(super) fn passed(&self, count: u64) {
+        self.lock().passed += count;
+    }
+
+    /// A test or a step that failed.
+    pub(super) fn failed(&self, name: String) {
+        println!("FAILED: {name}");
+        self.lock().failed.push(name);
+    }
+
+    /// A test that failed, and then passed alone.
+    pub(super) fn flaky(&self, name: String) {
+        println!("FLAKY: {name}");
+        self.lock().flaky.push(name);
+    }
+
+    /// Something has ended, well or not.
+    pub(super) fn step(&self, name: &str, took: Duration) {
+        println!("=== {:6.1} s  {name}", took.as_secs_f64());
+    }
+
+    /// Prints the end of a log.
+    pub(super) fn show(&self, log: &Path) {
+        let _one_at_a_time = self.lock();
+        let text = String::from_utf8_lossy(&std::fs::read(log).unwrap_or_default()).into_owned();
+        let lines: Vec<&str> = text.lines().filter(|line| !line.ends_with(" ... ok")).collect();
+        let shown = lines.len().saturating_sub(SHOWN_LINES);
+        println!("--- {}", log.display());
+        lines[shown..].iter().for_each(|line| println!("{line}"));
+        println!("---");
+    }
+
+    /// Prints what matters, and says whether the run has passed.
+    pub(super) fn finish(&self) -> bool {
+        let lists = self.lock();
+        println!();
+        lists.notes.iter().for_each(|note| println!("{note}"));
+        for name in &lists.flaky {
+            println!("FLAKY: {name} failed, and passed when it ran again alone. Remove the cause.");
+        }
+        lists.failed.iter().for_each(|name| println!("FAILED: {name}"));
+        if lists.flaky.len() > MOST_FLAKY {
+            println!("FAILED: {} tests are flaky, and at most {MOST_FLAKY} may be.", lists.flaky.len());
+        }
+        println!("{} passed, {} failed, {} flaky", lists.passed, lists.failed.len(), lists.flaky.len());
+        lists.failed.is_empty() && lists.flaky.len() <= MOST_FLAKY
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Lists> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn run_passes_with_two_flaky_tests_and_not_with_three() {
+        let report = Report::default();
+        report.flaky("one".to_owned());
+        report.flaky("two".to_owned());
+        assert!(report.finish());
+        report.flaky("three".to_owned());
+        assert!(!report.finish());
+    }
+
+    #[test]
+    fn one_failure_fails_the_run() {
+        let report = Report::default();
+        report.passed(5000);
+        report.failed("clippy".to_owned());
+        assert!(!report.finish());
+    }
+
+    #[test]
+    fn missing_component_is_named_with_its_remedy() {
+        let report = Report::default();
+        report.leave_out("clippy");
+        assert_eq!(
+            report.lock().notes,
+            ["LEFT OUT: clippy is not installed here (rustup component add clippy)"]
+        );
+    }
+}

@@ -1,0 +1,190 @@
+//! Runs test programs side by side: most of them wait for servers most of the time.
+
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::io;
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::output::Results;
+use super::program::Program;
+use super::report::Report;
+
+/// How many programs run at a time.
+const SLOTS: usize = 4;
+
+/// How many tests of a program run at a time.
+const THREADS: &str = "4";
+
+/// A program that has not ended by then is ended: a test hangs. The slowest takes a third of it on two cores.
+const LONGEST_RUN: Duration = Duration::from_secs(25 * 60);
+
+/// More failed tests than this are not tried again: something is broken, and they would take their time.
+const MOST_RETRIES: usize = 20;
+
+/// How tests are run.
+#[derive(Clone, Debug)]
+pub(super) struct Runner {
+    /// Where tests find their servers. None: tests that need one are left out.
+    pub(super) servers: Option<Vec<(String, String)>>,
+    pub(super) filter: Option<String>,
+    /// The number of seeds of the simulation, where it is not the usual one.
+    pub(super) seeds: Option<&'static str>,
+}
+
+/// A program that has run.
+#[derive(Debug)]
+struct Run {
+    results: Results,
+    /// Why it has ended without a result.
+    crashed: Option<String>,
+    log: PathBuf,
+}
+
+impl Runner {
+    /// Runs all programs, then each test that failed once more and alone.
+    pub(super) fn run(&self, programs: &[Program], report: &Report) {
+        let waiting = Mutex::new(programs.iter().collect::<VecDeque<_>>());
+        let failed = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for _ in 0..SLOTS {
+                scope.spawn(|| {
+                    while let Some(program) = locked(&waiting).pop_front() {
+                        let tests = self.run_program(program, report);
+                        locked(&failed).extend(tests.into_iter().map(|test| (program, test)));
+                    }
+                });
+            }
+        });
+        let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let is_retried = failed.len() <= MOST_RETRIES;
+        for (program, test) in failed {
+            let name = format!("{program} {test}");
+            match is_retried && self.passes_alone(program, &test) {
+                true => report.flaky(name),
+                false => report.failed(name),
+            }
+        }
+    }
+
+    /// Returns the tests that failed.
+    fn run_program(&self, program: &Program, report: &Report) -> Vec<String> {
+        let started = Instant::now();
+        let mut command = self.command(program);
+        command.args(&self.filter);
+        let run = match run(command, &program.log_name()) {
+            Ok(run) => run,
+            Err(error) => {
+                report.failed(format!("{program}: cannot be run: {error}"));
+                return Vec::new();
+            }
+        };
+        let Run { results, crashed, log } = run;
+        report.passed(results.passed);
+        if results.passed > 0 || !results.failed.is_empty() || crashed.is_some() {
+            let counts = format!("{} passed, {} failed", results.passed, results.failed.len());
+            report.step(&format!("{program}: {counts}"), started.elapsed());
+        }
+        if crashed.is_some() || !results.failed.is_empty() {
+            report.show(&log);
+        }
+        if let Some(crashed) = crashed {
+            report.failed(format!("{program}: {crashed}"));
+        }
+        results.failed
+    }
+
+    fn passes_alone(&self, program: &Program, test: &str) -> bool {
+        let mut command = self.command(program);
+        command.args(["--exact", test]);
+        let again = run(command, &format!("again-{}", program.log_name()));
+        again.is_ok_and(|run| {
+            run.crashed.is_none() && run.results.failed.is_empty() && run.results.passed == 1
+        })
+    }
+
+    fn command(&self, program: &Program) -> Command {
+        let mut command = program.command();
+        command.env("RUST_TEST_THREADS", THREADS);
+        command.envs(self.seeds.map(|seeds| ("POSTHASTE_SIM_SEEDS", seeds)));
+        if let Some(servers) = &self.servers {
+            // Ignored tests are those that need a server.
+            command.arg("--include-ignored").envs(servers.iter().cloned());
+        }
+        command
+    }
+}
+
+/// Runs a program to its end, with its output in a file.
+fn run(mut command: Command, log_name: &str) -> io::Result<Run> {
+    let log = log_file(log_name)?;
+    let file = File::create(&log)?;
+    command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+    let status = wait(command)?;
+    // Bytes, not text: a test may print anything.
+    let results = Results::read(&String::from_utf8_lossy(&fs::read(&log)?));
+    let crashed = match status {
+        None => Some(format!("has not ended within {} minutes", LONGEST_RUN.as_secs() / 60)),
+        Some(status) if results.summaries == 0 => Some(format!("ended without a result: {status}")),
+        Some(status) if !status.success() && results.failed.is_empty() => Some(status.to_string()),
+        Some(_) => None,
+    };
+    Ok(Run { results, crashed, log })
+}
+
+/// None if it had to be ended.
+fn wait(mut command: Command) -> io::Result<Option<ExitStatus>> {
+    let mut child = command.spawn()?;
+    let started = Instant::now();
+    while started.elapsed() < LONGEST_RUN {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    child.kill()?;
+    child.wait()?;
+    Ok(None)
+}
+
+pub(super) fn log_file(name: &str) -> io::Result<PathBuf> {
+    let folder = crate::shell::root().join("target/test-logs");
+    fs::create_dir_all(&folder)?;
+    Ok(folder.join(name))
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, log: &str) -> Run {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        run(command, log).unwrap()
+    }
+
+    #[test]
+    fn program_that_ends_without_a_result_has_crashed() {
+        let run = shell("echo 'test a ... ok'; kill -ABRT $$", "crashes.log");
+        assert!(run.crashed.unwrap().starts_with("ended without a result: signal: 6"));
+    }
+
+    #[test]
+    fn program_with_failed_tests_has_not_crashed() {
+        let script = "printf 'failures:\\n    a\\n\\ntest result: FAILED. 2 passed; 1 failed;\\n'; exit 101";
+        let run = shell(script, "fails.log");
+        assert_eq!((run.crashed, run.results.passed, run.results.failed), (None, 2, vec!["a".to_owned()]));
+    }
+
+    #[test]
+    fn status_counts_where_no_test_failed() {
+        let run = shell("echo 'test result: ok. 2 passed; 0 failed;'; exit 3", "exits.log");
+        assert!(run.crashed.unwrap().contains('3'));
+    }
+}
