@@ -65,6 +65,11 @@ impl RedisStore {
         shards.rotate_left(first);
         shards
     }
+
+    /// Whether a shard answers.
+    pub(crate) fn is_any_awake(&self) -> bool {
+        self.keys().shards().iter().any(|shard| !self.0.rests.is_resting(shard.number))
+    }
 }
 
 /// Looks whether a shard answers again.

@@ -12,7 +12,7 @@ use posthaste::{StoreError, Timestamp};
 
 use crate::RedisStore;
 use crate::ask::answered;
-use crate::error::unexpected;
+use crate::error::{has_found_silence, unexpected};
 use crate::keys::{Shard, Sid};
 use crate::scripts::Call;
 use crate::text::escape;
@@ -24,15 +24,18 @@ impl Store for RedisStore {
     }
 
     async fn settle(&self, settle: &Settle<'_>) -> Result<Vec<Settled>, StoreError> {
-        let mut settled = vec![Settled::Stale; settle.settlements.len()];
+        // A shard that rests is not asked, so that no outcome of another waits for it each time.
+        let mut settled = vec![Settled::Unknown; settle.settlements.len()];
+        let awake: Vec<u16> = self.awake().iter().map(|shard| shard.number).collect();
         let shards = self.by_shard(settle.settlements.iter().map(|settlement| settlement.lease.seq));
-        let answers = shards.iter().map(|(shard, places)| self.settle_in(shard, settle, places));
+        let shards = shards.iter().filter(|(shard, _)| awake.contains(&shard.number));
+        let answers = shards.map(|(shard, places)| self.settle_in(shard, settle, places));
         let mut failure = None;
-        // Each shard is heard to the end, whatever becomes of another. What failed is told of the whole, because
-        // no answer says "unknown" of a row; the caller repeats it, and finds stale what was settled.
+        // Each shard is heard to the end, whatever becomes of another.
         for answer in join_all(answers).await {
             match answer {
                 Ok(answer) => answer.into_iter().for_each(|(place, answer)| settled[place] = answer),
+                Err(error) if has_found_silence(&error) && self.is_any_awake() => {}
                 Err(error) => failure = Some(error),
             }
         }

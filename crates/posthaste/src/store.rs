@@ -68,7 +68,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// store cannot represent is cut to the longest it can.
     ///
     /// A settlement whose lease is not held changes nothing ([`Settled::Stale`]), except that
-    /// [`Verdict::Done`] is accepted from anyone while the row is pending.
+    /// [`Verdict::Done`] is accepted from anyone while the row is pending. A store with several servers may
+    /// return [`Settled::Unknown`] for the rows of one that is down, so that the others go on.
     async fn settle(&self, settle: &Settle<'_>) -> Result<Vec<Settled>, StoreError>;
 
     /// Moves the end of leases to `now + lease` and answers those that are still held.
@@ -452,6 +453,9 @@ pub enum Settled {
     },
     /// Nothing changed: the lease was lost, or the row is terminal or gone.
     Stale,
+    /// The part of the store that has the row cannot be reached, and others can: the caller tries again later.
+    /// Where no part can be reached the whole call is an error.
+    Unknown,
 }
 
 /// What becomes of a row when it is delivered.

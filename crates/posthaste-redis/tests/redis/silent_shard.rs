@@ -128,6 +128,36 @@ async fn leases_on_other_nodes_are_renewed_parked_and_brought_back_while_one_sta
     assert_eq!(released, others.len() as u64);
 }
 
+/// An engine that is told nothing of its other outcomes stops delivering.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn outcomes_on_other_nodes_are_written_while_one_stands_still_and_its_own_when_it_goes_on() {
+    let scene = Scene::new().await;
+    let (owner, others) = (Owner::from("me"), scene.on_the_others().await);
+    let claimed = scene.all(&owner).await;
+    let settlement = |leased: &Leased| Settlement {
+        lease: leased.lease.clone(),
+        verdict: Verdict::Done,
+        delivered: Vec::new(),
+    };
+    let settlements: Vec<Settlement> = claimed.iter().map(settlement).collect();
+    let settle = Settle { owner: &owner, settlements: &settlements, on_done: OnDone::Keep, now: None };
+    let is_other = |leased: &Leased| others.contains(leased.event.aggregate_id().expect("an aggregate"));
+    scene.victim().stand_still();
+    for known in [Settled::Done, Settled::Stale] {
+        let settled =
+            soon("outcomes are written", scene.store.settle(&settle)).await.expect("the others answer");
+        let expected = |leased| if is_other(leased) { known.clone() } else { Settled::Unknown };
+        assert_eq!(settled, claimed.iter().map(expected).collect::<Vec<_>>());
+    }
+    scene.victim().go_on();
+    until("its own outcomes are written", async || {
+        let settled = scene.store.settle(&settle).await.expect("the others answer");
+        settled.contains(&Settled::Done)
+    })
+    .await;
+}
+
 /// The shard that fails is fast, and the others have to be taught the script first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Redis: cargo xtask test"]

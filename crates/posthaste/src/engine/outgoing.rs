@@ -33,6 +33,9 @@ struct Inner {
     parks: BTreeMap<usize, Vec<Lease>>,
     /// Leases to give back, each not before its instant.
     releases: Vec<(Instant, Lease)>,
+    /// Outcomes that the store could not take, each to be written again not before its instant. No more than are in
+    /// flight.
+    again: Vec<(Instant, Settlement)>,
     /// The round being written, and how many outcomes are in it.
     writing: Option<usize>,
 }
@@ -45,7 +48,8 @@ impl Inner {
 
     fn is_quiet(&self, now: Instant) -> bool {
         let releasing = self.releases.iter().any(|(at, _)| *at <= now);
-        self.writing.is_none() && !releasing && self.settlements.is_empty() && self.parks.is_empty()
+        let settling = !self.settlements.is_empty() || !self.again.is_empty();
+        self.writing.is_none() && !releasing && !settling && self.parks.is_empty()
     }
 }
 
@@ -125,6 +129,17 @@ impl Outgoing {
         self.work.notify_one();
     }
 
+    /// Hands over outcomes that have to be written again, not before the given instant.
+    pub(crate) fn settle_again(&self, settlements: Vec<Settlement>, not_before: Instant) {
+        self.lock().again.extend(settlements.into_iter().map(|settlement| (not_before, settlement)));
+        self.work.notify_one();
+    }
+
+    /// Whether outcomes have to be written again.
+    pub(crate) fn has_again(&self) -> bool {
+        !self.lock().again.is_empty()
+    }
+
     /// The next round; waits until there is something to do.
     pub(crate) async fn next_round(&self) -> Round {
         loop {
@@ -135,7 +150,7 @@ impl Outgoing {
             if !round.is_empty() {
                 return round;
             }
-            match self.next_release() {
+            match self.next_due() {
                 Some(at) => {
                     let _ = tokio::time::timeout_at(at, work).await;
                 }
@@ -144,9 +159,12 @@ impl Outgoing {
         }
     }
 
-    /// Everything that may be written now, releases due until `now` included.
+    /// Everything that may be written now, releases and repeated outcomes due until `now` included.
     pub(crate) fn take(&self, now: Instant) -> Round {
         let mut inner = self.lock();
+        let again = inner.again.extract_if(.., |(at, _)| *at <= now).map(|(_, settlement)| settlement);
+        let again: Vec<Settlement> = again.collect();
+        inner.settlements.extend(again);
         let batch = inner.settlements.len().min(Settings::SETTLE_BATCH);
         let settlements = inner.settlements.drain(..batch).collect();
         let (due, later) = std::mem::take(&mut inner.releases).into_iter().partition(|(at, _)| *at <= now);
@@ -185,8 +203,10 @@ impl Outgoing {
         self.lock().is_quiet(Instant::now())
     }
 
-    fn next_release(&self) -> Option<Instant> {
-        self.lock().releases.iter().map(|(at, _)| *at).min()
+    fn next_due(&self) -> Option<Instant> {
+        let inner = self.lock();
+        let releases = inner.releases.iter().map(|(at, _)| *at);
+        releases.chain(inner.again.iter().map(|(at, _)| *at)).min()
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

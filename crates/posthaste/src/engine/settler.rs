@@ -19,6 +19,8 @@ use crate::store::{Lease, LeaseToken, Release, Settle, Settled, Settlement, Verd
 
 const FIRST_RETRY: Duration = Duration::from_millis(100);
 const LONGEST_RETRY: Duration = Duration::from_secs(5);
+/// How long the outcome of an event waits whose part of the store is down.
+const UNKNOWN_RETRY: Duration = Duration::from_secs(1);
 /// From this failure on a batch is halved.
 const HALVE_AFTER: u32 = 2;
 /// From this failure on a single outcome goes without its text.
@@ -45,6 +47,9 @@ async fn flush(shared: &Shared) {
             return;
         }
         write(shared, round).await;
+        if shared.outgoing.has_again() {
+            tokio::time::sleep(FIRST_RETRY).await;
+        }
     }
 }
 
@@ -88,7 +93,8 @@ async fn write_batch(shared: &Shared, settlements: &[Settlement]) -> bool {
     match ask(shared, settlements).await {
         Ok(answers) => {
             shared.queue.hold_back(false);
-            settled(shared, settlements, &answers);
+            let unknown = settled(shared, settlements, &answers);
+            write_again(shared, unknown);
             true
         }
         Err(_) => {
@@ -188,11 +194,29 @@ fn still_worth_it(shared: &Shared, settlements: Vec<Settlement>) -> Vec<Settleme
     keep
 }
 
-fn settled(shared: &Shared, settlements: &[Settlement], answers: &[Settled]) {
-    for (settlement, answer) in settlements.iter().zip(answers) {
-        note(shared, settlement, answer);
+/// Returns the outcomes that are not written.
+fn settled(shared: &Shared, settlements: &[Settlement], answers: &[Settled]) -> Vec<Settlement> {
+    let both = || settlements.iter().zip(answers);
+    let known = || both().filter(|(_, answer)| **answer != Settled::Unknown);
+    known().for_each(|(settlement, answer)| note(shared, settlement, answer));
+    shared.finished(known().map(|(settlement, _)| &settlement.lease));
+    both()
+        .filter(|(_, answer)| **answer == Settled::Unknown)
+        .map(|(settlement, _)| settlement.clone())
+        .collect()
+}
+
+/// A part of the store is down: what belongs there is written when it is back, and everything else goes on.
+fn write_again(shared: &Shared, settlements: Vec<Settlement>) {
+    if settlements.is_empty() {
+        return;
     }
-    shared.finished(settlements.iter().map(|settlement| &settlement.lease));
+    tracing::warn!(
+        outbox = %shared.settings.name,
+        events = settlements.len(),
+        "a part of the store is down; these outcomes are written back when it is up again"
+    );
+    shared.outgoing.settle_again(still_worth_it(shared, settlements), Instant::now() + UNKNOWN_RETRY);
 }
 
 /// Counts what became of an event, and remembers when it is due again.
@@ -226,5 +250,6 @@ fn note(shared: &Shared, settlement: &Settlement, answer: &Settled) {
         }
         (Settled::Stale, Verdict::Done) => metrics.late_done.increment(1),
         (Settled::Stale, _) => metrics.lease_conflicts.increment(1),
+        (Settled::Unknown, _) => {}
     }
 }

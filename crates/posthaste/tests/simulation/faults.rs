@@ -132,7 +132,12 @@ impl Store for SimStore {
     }
 
     async fn settle(&self, settle: &Settle<'_>) -> Result<Vec<Settled>, StoreError> {
-        self.with_fault(self.inner.settle(settle)).await
+        let mut settled = self.with_fault(self.inner.settle(settle)).await?;
+        // One of several servers is down, or its answer was lost.
+        if self.chance.percent_bad() {
+            settled.iter_mut().filter(|_| self.chance.below(2) == 0).for_each(|one| *one = Settled::Unknown);
+        }
+        Ok(settled)
     }
 
     async fn renew(&self, renew: &Renew<'_>) -> Result<Vec<Lease>, StoreError> {

@@ -3,7 +3,7 @@
 #![allow(dead_code, unreachable_pub, reason = "every test file uses a part of it")]
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -78,6 +78,7 @@ struct Switches {
     counts: Mutex<HashMap<Call, usize>>,
     claims_with_room: AtomicUsize,
     settled: AtomicUsize,
+    part_is_down: AtomicBool,
 }
 
 impl FaultyStore {
@@ -120,6 +121,11 @@ impl FaultyStore {
     pub fn refusing_event(mut self, id: &EventId) -> Self {
         self.refused_id = Some(id.clone());
         self
+    }
+
+    /// Whether the server that has every other row is down, as far as outcomes are concerned.
+    pub fn set_part_down(&self, is_down: bool) {
+        self.switches.part_is_down.store(is_down, Ordering::Relaxed);
     }
 
     /// From now on every such call has this fault.
@@ -243,7 +249,15 @@ impl Store for FaultyStore {
         if settle.settlements.iter().any(refused) {
             return Err(StoreError::backend("faulty", "a character that it cannot keep"));
         }
-        self.around(Call::Settle, self.memory.settle(settle)).await
+        if !self.switches.part_is_down.load(Ordering::Relaxed) {
+            return self.around(Call::Settle, self.memory.settle(settle)).await;
+        }
+        let is_down = |settlement: &&Settlement| settlement.lease.seq % 2 == 1;
+        let up: Vec<Settlement> = settle.settlements.iter().filter(|one| !is_down(one)).cloned().collect();
+        let settle_up = Settle { settlements: &up, ..settle.clone() };
+        let mut known = self.around(Call::Settle, self.memory.settle(&settle_up)).await?.into_iter();
+        let answer = |one| if is_down(&one) { None } else { known.next() };
+        Ok(settle.settlements.iter().map(answer).map(|one| one.unwrap_or(Settled::Unknown)).collect())
     }
 
     async fn renew(&self, renew: &Renew<'_>) -> Result<Vec<Lease>, StoreError> {
