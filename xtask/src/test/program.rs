@@ -50,6 +50,12 @@ impl Program {
         })
     }
 
+    #[cfg(test)]
+    pub(super) fn of(executable: PathBuf, folder: PathBuf) -> Self {
+        let target = executable.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        Self { package: "shell".to_owned(), target, executable, folder }
+    }
+
     /// As cargo would run it, but for its arguments.
     pub(super) fn command(&self) -> Command {
         let mut command = Command::new(&self.executable);

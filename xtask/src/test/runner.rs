@@ -47,11 +47,13 @@ impl Runner {
     /// Runs all programs, then each test that failed once more and alone.
     pub(super) fn run(&self, programs: &[Program], report: &Report) {
         let waiting = Mutex::new(programs.iter().collect::<VecDeque<_>>());
+        // Its own function: in the condition of a loop, the lock would be held while the program runs.
+        let next = || locked(&waiting).pop_front();
         let failed = Mutex::new(Vec::new());
         std::thread::scope(|scope| {
             for _ in 0..SLOTS {
                 scope.spawn(|| {
-                    while let Some(program) = locked(&waiting).pop_front() {
+                    while let Some(program) = next() {
                         let tests = self.run_program(program, report);
                         locked(&failed).extend(tests.into_iter().map(|test| (program, test)));
                     }
@@ -161,6 +163,8 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     fn shell(script: &str, log: &str) -> Run {
@@ -186,5 +190,25 @@ mod tests {
     fn status_counts_where_no_test_failed() {
         let run = shell("echo 'test result: ok. 2 passed; 0 failed;'; exit 3", "exits.log");
         assert!(run.crashed.unwrap().contains('3'));
+    }
+
+    /// Each of two programs waits for the other.
+    #[test]
+    fn programs_run_side_by_side() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = |mine: &str, other: &str| {
+            let file = folder.path().join(format!("{mine}.sh"));
+            let script = format!(
+                "#!/bin/sh\ntouch {mine}\nfor _ in $(seq 600); do\n[ -e {other} ] && break\nsleep 0.1\ndone\n\
+                 [ -e {other} ] && echo 'test result: ok. 1 passed; 0 failed;'\n"
+            );
+            fs::write(&file, script).unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+            Program::of(file, folder.path().to_owned())
+        };
+        let runner = Runner { servers: None, filter: None, seeds: None };
+        let report = Report::default();
+        runner.run(&[program("one", "two"), program("two", "one")], &report);
+        assert!(report.finish());
     }
 }
