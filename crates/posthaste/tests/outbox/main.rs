@@ -18,6 +18,7 @@ mod memory_writer_conformance;
 mod nodes;
 mod ordered;
 mod outcomes;
+mod parts;
 mod properties;
 mod races;
 mod routes;
