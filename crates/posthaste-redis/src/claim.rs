@@ -75,18 +75,15 @@ struct Open<'k> {
 }
 
 impl RedisStore {
-    /// Claims as much as comes in time.
+    /// Claims what is due.
     pub(crate) async fn claim_due(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
         if claim.order == ClaimOrder::Seq && self.keys().count() > 1 {
             let operation = "claim in the order of insertion from several shards: open it with one shard";
             return Err(StoreError::Unsupported { store: "Redis", operation });
         }
         in_time(async {
-            let claiming = self.0.pace.begin(claim.max_bytes);
-            let claim = Claim { max_bytes: claiming.bytes, ..claim.clone() };
-            let taken = self.claim_rounds(&claim).await;
-            claiming.ended(taken.bytes);
-            self.finish_claim(&claim, taken)
+            let taken = self.claim_rounds(claim).await;
+            self.finish_claim(claim, taken)
         })
         .await
     }

@@ -32,7 +32,6 @@ impl RedisStore {
             scripts: Scripts::failing_at(n),
             metrics: inner.metrics.clone(),
             glance: Default::default(),
-            pace: Default::default(),
             rests: crate::rest::Rests::of(inner.keys.count()),
             read_only: false,
             repair_every: Duration::ZERO,

@@ -44,7 +44,6 @@ mod glance;
 mod keys;
 mod metrics;
 mod open;
-mod pace;
 mod page;
 mod repair;
 mod rest;
@@ -93,7 +92,6 @@ struct Inner {
     scripts: Scripts,
     metrics: metrics::Metrics,
     glance: glance::Glance,
-    pace: pace::Pace,
     rests: rest::Rests,
     /// Nothing may be written: a replica, for those who only look.
     read_only: bool,

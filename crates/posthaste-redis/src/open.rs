@@ -14,7 +14,6 @@ use crate::error::opening;
 use crate::glance::Glance;
 use crate::keys::{Keys, MAX_SHARDS, OutboxName, Shard};
 use crate::metrics::Metrics;
-use crate::pace::Pace;
 use crate::rest::Rests;
 use crate::scripts::Scripts;
 use crate::{Inner, OpenError, RedisStore, repair};
@@ -124,7 +123,6 @@ impl RedisStoreBuilder {
             link,
             metrics: Metrics::new(self.name.to_string()),
             glance: Glance::default(),
-            pace: Pace::default(),
             rests: Rests::of(keys.count()),
             keys,
             scripts: Scripts::default(),

@@ -5,6 +5,7 @@
 
 mod attempt;
 mod breaker;
+mod claim_bytes;
 mod dispatch;
 mod due;
 mod inflight;
@@ -65,6 +66,7 @@ pub(crate) struct Shared {
     poll_bell: Wake,
     /// One poll at a time.
     polling: tokio::sync::Mutex<()>,
+    claim_bytes: claim_bytes::ClaimBytes,
     others_parked: Mutex<routes::OthersParked>,
     /// When this engine began to live.
     started: Instant,
@@ -91,6 +93,7 @@ impl Shared {
             due: due::Due::default(),
             poll_bell: Wake::new(),
             polling: tokio::sync::Mutex::default(),
+            claim_bytes: claim_bytes::ClaimBytes::default(),
             others_parked: Mutex::default(),
             started: Instant::now(),
             warn_limit: warn_limit::WarnLimit::default(),

@@ -26,10 +26,6 @@ pub(super) const OTHERS_PAUSE: Duration = Duration::from_secs(1);
 /// A probe that is late by so much is looked for beside a backlog too.
 const PROBE_OVERDUE: Duration = Duration::from_secs(10);
 
-/// The most bytes of one claim, so that it comes in time over a slow line and while it is read not
-/// much more is in memory than the queues may hold.
-const MOST_CLAIMED_BYTES: usize = 16 * 1024 * 1024;
-
 /// What one poll did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Polled {
@@ -132,18 +128,26 @@ pub(crate) async fn poll(shared: &Shared) -> Result<Polled, StoreError> {
         return Ok(Polled { full: true, ..Polled::default() });
     }
     let limit = limit(shared, room.events);
-    let asked_at = Instant::now();
+    let (asked_at, max_bytes) = (Instant::now(), room.bytes.min(shared.claim_bytes.limit()));
     let claim = Claim {
         owner: &shared.owner,
         token: LeaseToken::random(),
         lease: shared.settings.lease.duration,
         limit,
-        max_bytes: room.bytes.min(MOST_CLAIMED_BYTES),
+        max_bytes,
         order: shared.settings.order,
         skip_recent: shared.settings.poller.skip_recent,
         now: None,
     };
-    let claimed = shared.call("claim", shared.store.claim(&claim)).await?;
+    let claimed = shared.call("claim", shared.store.claim(&claim)).await;
+    match &claimed {
+        Ok(claimed) if claimed.cut => {
+            shared.claim_bytes.was_full(max_bytes, asked_at.elapsed(), shared.settings.store_timeout);
+        }
+        Err(StoreError::Timeout(_)) => shared.claim_bytes.was_lost(max_bytes),
+        _ => {}
+    }
+    let claimed = claimed?;
     let count = claimed.events.len() + claimed.malformed.len();
     let full_batch = limit > 0 && (count >= limit || claimed.cut);
     let suspects = claimed.parked.contains(SUSPECTS);

@@ -150,3 +150,16 @@ async fn parked_large_events_come_back_when_a_delivery_ends() {
     eventually(secs(60), || weighing.taken.load(Ordering::SeqCst) == 20).await;
     drop(outbox);
 }
+
+/// Claims that are lost, because they take longer than the engine waits, become smaller until they come in time.
+#[tokio::test(start_paused = true)]
+async fn large_events_are_delivered_over_a_slow_line() {
+    let (store, recorder) = (FaultyStore::new(), Recorder::new());
+    (0..100).for_each(|_| insert_large(&store.memory, MIB));
+    store.set_line(MIB);
+    let routes = Routes::new().add(Route::event("Made").deliver_to(recorder.clone()));
+    let builder = Outbox::multi_node(store.clone(), routes, secs(30)).store_timeout(secs(3));
+    let outbox = builder.poll_interval(millis(50)).start().expect("start");
+    eventually(HOUR, || recorder.count() == 100).await;
+    drop(outbox);
+}

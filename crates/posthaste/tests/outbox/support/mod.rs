@@ -79,6 +79,8 @@ struct Switches {
     claims_with_room: AtomicUsize,
     settled: AtomicUsize,
     part_is_down: AtomicBool,
+    /// Bytes in a second; zero is no limit.
+    line: AtomicUsize,
 }
 
 impl FaultyStore {
@@ -121,6 +123,11 @@ impl FaultyStore {
     pub fn refusing_event(mut self, id: &EventId) -> Self {
         self.refused_id = Some(id.clone());
         self
+    }
+
+    /// Claims take their time from now on: their line carries so many bytes in a second.
+    pub fn set_line(&self, bytes_per_second: usize) {
+        self.switches.line.store(bytes_per_second, Ordering::Relaxed);
     }
 
     /// Whether the server that has every other row is down, as far as outcomes are concerned.
@@ -237,7 +244,13 @@ impl Store for FaultyStore {
         if claim.limit > 0 {
             self.switches.claims_with_room.fetch_add(1, Ordering::Relaxed);
         }
-        self.around(Call::Claim, self.memory.claim(claim)).await
+        let claimed = self.around(Call::Claim, self.memory.claim(claim)).await?;
+        let line = self.switches.line.load(Ordering::Relaxed);
+        if line > 0 {
+            let bytes: usize = claimed.events.iter().map(|leased| leased.event.payload().len()).sum();
+            sleep(Duration::from_secs_f64(bytes as f64 / line as f64)).await;
+        }
+        Ok(claimed)
     }
 
     async fn settle(&self, settle: &Settle<'_>) -> Result<Vec<Settled>, StoreError> {
