@@ -1,5 +1,6 @@
 //! A server of a test's own: a process with a folder and a port, to be killed, held and started again.
 
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -110,9 +111,13 @@ pub(crate) fn given(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run `cargo xtask test`"))
 }
 
+/// Below the ports that the system gives to connections, so that none of those has it before the server does. A node
+/// of a cluster of Redis takes the port 10,000 above as well.
 pub(crate) fn free_port() -> u16 {
-    let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
-    port.expect("a free port").port()
+    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+    let random = || (RandomState::new().build_hasher().finish() % 12_000) as u16;
+    let mut ports = std::iter::repeat_with(|| 10_000 + random()).take(1_000);
+    ports.find(|port| is_free(*port) && is_free(*port + 10_000)).expect("a free port")
 }
 
 /// Whether somebody listens there.

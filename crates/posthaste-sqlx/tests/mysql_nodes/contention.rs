@@ -163,9 +163,6 @@ async fn claimers_inserters_and_purger_never_fail_each_other() {
     assert_eq!(done.iter().collect::<BTreeSet<_>>().len(), done.len());
     assert_eq!(db.count(Status::Dead).await, 0);
     assert!(purged > 0);
-    // On a machine that is too busy for the inserters alone nothing can be said about locks.
-    let bound = Duration::from_millis(50).max(4 * quantile(&alone, 0.99));
-    assert!(quantile(&took, 0.99) < bound, "p99 of writers {:?}", quantile(&took, 0.99));
     for store in stores {
         store.close().await;
     }

@@ -280,7 +280,7 @@ struct Slow(Recorder);
 #[async_trait]
 impl Destination for Slow {
     async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
-        take(Duration::from_millis(150)).await;
+        take(Duration::from_secs(2)).await;
         self.0.deliver(batch).await
     }
 
@@ -306,18 +306,18 @@ async fn no_transaction_of_the_store_is_open_while_a_handler_runs_and_every_conn
         });
     let routes = Routes::new().add(Route::fallback().deliver_to(Slow(recorder.clone())));
     let purge = PurgeConfig { on_done: OnDone::Archive, ..PurgeConfig::default() };
-    let outbox = Outbox::multi_node(store.clone(), routes, Duration::from_secs(2)).purge(purge).workers(20);
+    let outbox = Outbox::multi_node(store.clone(), routes, Duration::from_secs(6)).purge(purge).workers(20);
     let outbox = outbox.poll_interval(Duration::from_millis(50)).start().expect("a good configuration");
     let mut connection = PgConnection::connect_with(&server()).await.expect("a connection");
     let db = Db { store, pool: PgPool::connect_lazy_with(server()), schema };
-    insert_raw(&mut connection, &db, "slow", 300, "now()").await;
+    insert_raw(&mut connection, &db, "slow", 60, "now()").await;
 
     let look = "SELECT application_name, state = 'idle in transaction' AND
-        clock_timestamp() - state_change > interval '100 ms', left(query, 100)
+        clock_timestamp() - state_change > interval '1.5 s', left(query, 100)
       FROM pg_stat_activity WHERE application_name LIKE $1 || '%'";
     let (mut names, mut looks) = (BTreeSet::new(), 0);
     let mut tick = tokio::time::interval(Duration::from_millis(20));
-    while recorder.count() < 330 {
+    while recorder.count() < 66 {
         tick.tick().await;
         let backends = sqlx::query(look).bind(db.schema.as_str()).fetch_all(&mut connection).await;
         for backend in backends.expect("the server answers") {
