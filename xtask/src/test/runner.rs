@@ -13,7 +13,7 @@ use super::program::Program;
 use super::report::Report;
 
 /// How many programs run at a time.
-const SLOTS: usize = 4;
+const SLOTS: usize = 3;
 
 /// How many tests of a program run at a time.
 const THREADS: &str = "4";
