@@ -38,8 +38,8 @@ pub(super) fn first() -> Vec<Check> {
     ]
 }
 
-/// What the compiler says, beside the tests, which wait for servers most of the time.
-pub(super) fn beside_tests() -> Vec<Check> {
+/// What only the compiler has to say.
+pub(super) fn compiled() -> Vec<Check> {
     let clippy = Cargo::new("clippy --locked --workspace --all-targets --all-features")
         .args(&["--", "-D", "warnings"]);
     let doc =
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn every_check_but_format_keeps_the_lock_file() {
-        for check in first().into_iter().chain(beside_tests()) {
+        for check in first().into_iter().chain(compiled()) {
             let command = check.cargo.to_string();
             assert_eq!(command.contains("--locked"), check.name != "format", "{command}");
         }
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn doc_tests_run_in_one_step_only() {
-        let checks = beside_tests();
+        let checks = compiled();
         let doc_tests = checks.iter().filter(|check| check.cargo.to_string().contains("--doc"));
         assert_eq!(doc_tests.map(|check| check.has_tests).collect::<Vec<_>>(), [true]);
     }

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: everything that must pass before a merge.
 //!
-//! First what takes seconds, then the build of all test programs, then the programs side by side with what
-//! only the compiler has to say. Everything runs to its end, and every failure is named at the end.
+//! First what takes seconds, then the build of all test programs, then the programs, then what only the compiler has
+//! to say. Everything runs to its end, and every failure is named at the end.
 
 mod checks;
 mod options;
@@ -46,25 +46,21 @@ fn run_quick(options: &Options, report: &Report) {
     if let Err(error) = services::install_libraries() {
         return report.failed(format!("not everything can be built.\n{error}"));
     }
-    let runner = Runner { servers: None, filter: options.filter.clone(), seeds: Some("50") };
+    let runner =
+        Runner { jobs: options.jobs(), servers: None, filter: options.filter.clone(), seeds: Some("50") };
     if let Some(programs) = build(options, report) {
         runner.run(&programs, report);
     }
 }
 
 fn run_full(options: &Options, report: &Report) {
-    let with_checks = |programs: Option<(Runner, Vec<Program>)>| {
-        std::thread::scope(|scope| {
-            if !options.is_narrow() {
-                scope.spawn(|| run_checks(checks::beside_tests(), options, report));
-            }
-            if let Some((runner, programs)) = programs {
-                runner.run(&programs, report);
-            }
-        });
+    let checks = || {
+        if !options.is_narrow() {
+            run_checks(checks::compiled(), options, report);
+        }
     };
     if !options.wants("tests") {
-        return with_checks(None);
+        return checks();
     }
     // Before the build: a machine that cannot have them shall not build for minutes to say so.
     let servers = match ForRun::start() {
@@ -72,10 +68,21 @@ fn run_full(options: &Options, report: &Report) {
         Err(error) => return report.failed(format!("the tests need real servers.\n{error}")),
     };
     servers.notes().iter().for_each(|note| report.note(note));
-    let runner =
-        Runner { servers: Some(servers.variables().to_vec()), filter: options.filter.clone(), seeds: None };
+    let runner = Runner {
+        jobs: options.jobs(),
+        servers: Some(servers.variables().to_vec()),
+        filter: options.filter.clone(),
+        seeds: None,
+    };
     if let Some(programs) = build(options, report) {
-        with_checks(Some((runner, programs)));
+        if options.jobs() == 1 {
+            runner.run(&programs, report);
+            return checks();
+        }
+        std::thread::scope(|scope| {
+            scope.spawn(checks);
+            runner.run(&programs, report);
+        });
     }
 }
 

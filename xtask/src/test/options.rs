@@ -5,6 +5,8 @@
 pub(crate) struct Options {
     /// Tests without servers and with a short simulation, and tidy.
     pub(super) quick: bool,
+    /// How many test programs run at a time; one unless it is said. With more, the compiler's steps run beside them.
+    pub(super) jobs: Option<usize>,
     /// Only the steps whose name contains this.
     pub(super) step: Option<String>,
     /// Only the tests of this package.
@@ -24,6 +26,7 @@ impl Options {
             let mut value = || args.next().map(|value| (*value).to_owned());
             match *arg {
                 "--quick" => options.quick = true,
+                "--jobs" | "-j" => options.jobs = Some(value()?.parse().ok().filter(|jobs| *jobs > 0)?),
                 "--step" => options.step = Some(value()?),
                 "--package" | "-p" => options.package = Some(value()?),
                 "--test" => options.test = Some(value()?),
@@ -34,6 +37,10 @@ impl Options {
             }
         }
         Some(options)
+    }
+
+    pub(super) fn jobs(&self) -> usize {
+        self.jobs.unwrap_or(1)
     }
 
     /// Whether only some of the tests are asked for, and so nothing but tests.
@@ -63,7 +70,7 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_is_refused() {
-        for args in [&["--tests"][..], &["--step"], &["one", "two"]] {
+        for args in [&["--jobs", "0"][..], &["--tests"], &["--step"], &["one", "two"]] {
             assert_eq!(Options::parse(args), None, "{args:?}");
         }
     }

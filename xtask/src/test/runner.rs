@@ -1,4 +1,4 @@
-//! Runs test programs side by side: most of them wait for servers most of the time.
+//! Runs test programs, several at a time if that is asked for.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -12,12 +12,6 @@ use super::output::Results;
 use super::program::Program;
 use super::report::Report;
 
-/// How many programs run at a time.
-const SLOTS: usize = 3;
-
-/// How many tests of a program run at a time.
-const THREADS: &str = "4";
-
 /// A program that has not ended by then is ended: a test hangs. The slowest takes a third of it on two cores.
 const LONGEST_RUN: Duration = Duration::from_secs(25 * 60);
 
@@ -27,6 +21,8 @@ const MOST_RETRIES: usize = 20;
 /// How tests are run.
 #[derive(Clone, Debug)]
 pub(super) struct Runner {
+    /// How many programs run at a time.
+    pub(super) jobs: usize,
     /// Where tests find their servers. None: tests that need one are left out.
     pub(super) servers: Option<Vec<(String, String)>>,
     pub(super) filter: Option<String>,
@@ -51,7 +47,7 @@ impl Runner {
         let next = || locked(&waiting).pop_front();
         let failed = Mutex::new(Vec::new());
         std::thread::scope(|scope| {
-            for _ in 0..SLOTS {
+            for _ in 0..self.jobs {
                 scope.spawn(|| {
                     while let Some(program) = next() {
                         let tests = self.run_program(program, report);
@@ -109,7 +105,6 @@ impl Runner {
 
     fn command(&self, program: &Program) -> Command {
         let mut command = program.command();
-        command.env("RUST_TEST_THREADS", THREADS);
         command.envs(self.seeds.map(|seeds| ("POSTHASTE_SIM_SEEDS", seeds)));
         if let Some(servers) = &self.servers {
             // Ignored tests are those that need a server.
@@ -206,7 +201,7 @@ mod tests {
             fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
             Program::of(file, folder.path().to_owned())
         };
-        let runner = Runner { servers: None, filter: None, seeds: None };
+        let runner = Runner { jobs: 2, servers: None, filter: None, seeds: None };
         let report = Report::default();
         runner.run(&[program("one", "two"), program("two", "one")], &report);
         assert!(report.finish());
