@@ -147,3 +147,18 @@ async fn every_plan_uses_the_right_index_and_sorts_nothing() {
     check(&mut connection, &store, "with statistics").await;
     run(&mut connection, store.sql(), &format!("DROP DATABASE {database}")).await;
 }
+
+/// A gauge asks it every few seconds. A table of all columns would be made on the disk, payloads included.
+#[tokio::test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+async fn age_of_the_oldest_event_is_found_without_reading_payloads() {
+    let (store, mut connection, database) = open("oldest").await;
+    run(&mut connection, store.sql(), ROWS).await;
+    let oldest = store.sql().query::<sqlx::MySql>(store::OLDEST_PENDING);
+    let oldest = oldest.bind(None::<i64>).bind(None::<i64>).fetch_one(&mut connection).await.expect("a row");
+    assert!(oldest.try_get::<Option<i64>, _>(0).expect("a number").is_some());
+    let status = "SHOW SESSION STATUS LIKE 'Created_tmp_disk_tables'";
+    let made = sqlx::query(status).fetch_one(&mut connection).await.expect("a row");
+    assert_eq!(made.try_get_unchecked::<String, _>(1).expect("a number"), "0");
+    run(&mut connection, store.sql(), &format!("DROP DATABASE {database}")).await;
+}

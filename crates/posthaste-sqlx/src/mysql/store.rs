@@ -13,14 +13,17 @@ use super::MySqlStore;
 use super::value::{self, clock};
 use crate::sql::Sql;
 
-/// A row has been due once if it is due, held or parked, or if anything ever happened to it.
+/// A row has been due once if it is due, held or parked, or if anything ever happened to it. Its columns are named,
+/// because the server makes a table of the rows inside: with all of them, payloads included.
 pub(super) const OLDEST_PENDING: &str = concat!(
     "SELECT TIMESTAMPDIFF(MICROSECOND, MIN(inserted_at), ",
     clock!(),
-    ") FROM (SELECT * FROM `{table}` FORCE INDEX (`{table}_phase`) WHERE phase = 0 ORDER BY seq LIMIT 1000) AS oldest
+    ") FROM (SELECT inserted_at, available_at, locked_by, parked, last_error IS NOT NULL AS has_error, attempts,
+    deferrals, lost_leases
+  FROM `{table}` FORCE INDEX (`{table}_phase`) WHERE phase = 0 ORDER BY seq LIMIT 1000) AS oldest
 WHERE available_at <= ",
     clock!(),
-    " OR locked_by IS NOT NULL OR parked IS NOT NULL OR last_error IS NOT NULL OR attempts <> 0
+    " OR locked_by IS NOT NULL OR parked IS NOT NULL OR has_error OR attempts <> 0
    OR deferrals <> 0 OR lost_leases <> 0"
 );
 
