@@ -35,7 +35,7 @@ pub async fn run(
 }
 
 /// The service's own tables; the outbox brings its own.
-async fn create_tables(pool: &SqlitePool) -> Result<(), sqlx::Error> {
+pub async fn create_tables(pool: &SqlitePool) -> Result<(), sqlx::Error> {
     let orders = "CREATE TABLE IF NOT EXISTS orders (
         id        INTEGER PRIMARY KEY,
         item      TEXT NOT NULL,

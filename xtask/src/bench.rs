@@ -4,8 +4,8 @@ use crate::shell::Cargo;
 
 /// Name, and the cargo arguments that run it.
 const BENCHES: &[(&str, &str)] = &[
-    ("engine", "run --locked --release -p posthaste --example bench_engine --all-features"),
-    ("writers", "run --locked --release -p posthaste-examples --bin bench_writers"),
+    ("engine", "run --locked --release -p posthaste-bench --example engine"),
+    ("writers", "run --locked --release -p posthaste-bench --example writers"),
     ("peers", "run --locked --release --manifest-path bench/peers/Cargo.toml"),
 ];
 

@@ -1,4 +1,4 @@
-//! What may be typed: every command, its options and its help.
+//! Command-line arguments (clap): every command, its options and its help.
 
 use std::time::Duration;
 
@@ -7,21 +7,16 @@ use posthaste::admin::{Filter, PageRequest};
 use posthaste::{EventId, Status};
 
 use crate::commands::audit::AuditArgs;
-use crate::commands::bench::BenchArgs;
-#[cfg(feature = "relay")]
 use crate::commands::config::ConfigCommand;
 use crate::commands::dead::DeadCommand;
-use crate::commands::demo::DemoArgs;
 use crate::commands::doctor::DoctorArgs;
 use crate::commands::event::EventCommand;
-#[cfg(feature = "relay")]
 use crate::commands::relay::RelayArgs;
 use crate::commands::route::{PauseArgs, ResumeArgs};
 use crate::commands::status::StatusArgs;
-#[cfg(feature = "relay")]
 use crate::commands::tail::TailArgs;
-#[cfg(feature = "relay")]
 use crate::commands::top::TopArgs;
+use crate::demo::DemoArgs;
 use crate::output::Output;
 use crate::store_args::StoreArgs;
 
@@ -57,17 +52,13 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    #[cfg(feature = "relay")]
     Relay(RelayArgs),
     /// Check and show the configuration of a relay
-    #[cfg(feature = "relay")]
     #[command(subcommand)]
     Config(ConfigCommand),
     Status(StatusArgs),
     Doctor(DoctorArgs),
-    #[cfg(feature = "relay")]
     Tail(TailArgs),
-    #[cfg(feature = "relay")]
     Top(TopArgs),
     /// Look at events
     #[command(subcommand)]
@@ -83,7 +74,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Migrate(MigrateCommand),
     Demo(DemoArgs),
-    Bench(BenchArgs),
+    #[cfg(feature = "bench")]
+    Bench(posthaste_bench::BenchArgs),
 }
 
 /// Delete old DONE, DEAD or archived events, or move them to the archive

@@ -10,8 +10,10 @@ use posthaste_sqlx::OpenError;
 use sqlx::mysql::MySqlDatabaseError;
 use sqlx::postgres::PgDatabaseError;
 
-use crate::escape;
-use crate::redact::redact_words;
+use posthaste_admin::ClientError;
+use posthaste_admin::escape;
+use posthaste_relay::config::Problems;
+use posthaste_stores::{InvalidStore, OpenStoreError, redact_words};
 
 /// The exit code of wrong usage; clap has the same.
 const USAGE: u8 = 2;
@@ -34,18 +36,6 @@ impl fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
-/// Nobody reads the answer any more, as in `posthaste dead list | head -1`: they have seen enough.
-#[derive(Debug)]
-pub(crate) struct StdoutClosed;
-
-impl fmt::Display for StdoutClosed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("standard output was closed")
-    }
-}
-
-impl std::error::Error for StdoutClosed {}
-
 /// Prints what clap has to say: the help, the version, or what is wrong with the arguments.
 pub(crate) fn answer(answer: &clap::Error) -> ExitCode {
     if !answer.use_stderr() {
@@ -64,7 +54,7 @@ pub(crate) fn answer(answer: &clap::Error) -> ExitCode {
 
 /// Prints an error with its causes, and what to do next.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
-    if error.is::<StdoutClosed>() {
+    if error.is::<crate::output::StdoutClosed>() {
         return ExitCode::SUCCESS;
     }
     show(error);
@@ -73,11 +63,10 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
 
 /// Whether what was typed, or written into a configuration, is wrong.
 fn is_usage(error: &anyhow::Error) -> bool {
-    #[cfg(feature = "relay")]
-    if error.is::<crate::config::Problems>() {
-        return true;
-    }
-    error.is::<Usage>()
+    let is_invalid_store = error.is::<InvalidStore>()
+        || matches!(error.downcast_ref::<OpenStoreError>(), Some(OpenStoreError::Invalid(_)));
+    let is_invalid_url = matches!(error.downcast_ref::<ClientError>(), Some(ClientError::InvalidUrl));
+    error.is::<Usage>() || error.is::<Problems>() || is_invalid_store || is_invalid_url
 }
 
 /// Tells a person what went wrong.
@@ -90,13 +79,6 @@ pub(crate) fn say(text: &str) {
     let _ = writeln!(io::stderr(), "{}", escape::lines(text));
 }
 
-/// An error with its causes, for a log line.
-#[cfg(feature = "relay")]
-pub(crate) fn one_line(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source()).map(ToString::to_string);
-    escape::one_line(&causes.collect::<Vec<_>>().join(": "))
-}
-
 fn describe(error: &anyhow::Error) -> String {
     let mut text = format!("error: {}", causes(error).join("\n  because: "));
     if let Some(advice) = advice(error) {
@@ -107,7 +89,6 @@ fn describe(error: &anyhow::Error) -> String {
 }
 
 /// The same in a line, for a place that has no room for more.
-#[cfg(feature = "relay")]
 pub(crate) fn in_a_line(error: &anyhow::Error) -> String {
     let advice = advice(error).map(|advice| format!("; {advice}")).unwrap_or_default();
     causes(error).join(": ") + &advice

@@ -1,5 +1,8 @@
 //! Prints answers: tables for people, one line of JSON for programs.
 
+#![cfg_attr(not(feature = "full"), allow(dead_code, reason = "the demo needs a part of it"))]
+
+use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
@@ -8,8 +11,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use posthaste::Timestamp;
 use serde::Serialize;
 
-use crate::escape;
-use crate::failure::StdoutClosed;
+use posthaste_admin::escape;
 
 /// How answers are printed: what `--output` may say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -66,12 +68,23 @@ impl Output {
 
 impl Output {
     /// Prints one of many lines, of a command that goes on.
-    #[cfg(feature = "relay")]
     pub(crate) fn print_line(self, line: &str) -> anyhow::Result<()> {
         let safe = if self == Self::Json { escape::json(line) } else { escape::one_line(line) };
         write_stdout(&format!("{safe}\n"))
     }
 }
+
+/// Nobody reads the answer any more, as in `posthaste dead list | head -1`: they have seen enough.
+#[derive(Debug)]
+pub(crate) struct StdoutClosed;
+
+impl fmt::Display for StdoutClosed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("standard output was closed")
+    }
+}
+
+impl std::error::Error for StdoutClosed {}
 
 /// What a terminal takes for "begin at the top of an empty screen".
 const HOME_AND_CLEAR: &str = "\x1b[H\x1b[2J";

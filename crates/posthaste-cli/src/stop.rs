@@ -1,5 +1,7 @@
 //! Ctrl-C: once to end in good order, twice to end at once.
 
+#![cfg_attr(not(feature = "full"), allow(dead_code, reason = "the demo needs a part of it"))]
+
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 

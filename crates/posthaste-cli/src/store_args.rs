@@ -1,16 +1,14 @@
-//! What may be typed to name an outbox: its store, or the file of the relay that delivers from it.
+//! Options that name an outbox: its store, or the file of the relay that delivers from it.
 
-#[cfg(feature = "relay")]
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use posthaste_sqlx::{Layout, SchemaName};
 
-#[cfg(feature = "relay")]
-use crate::config::{OutboxConfig, Source};
 use crate::failure::Usage;
-use crate::redact::TypedUrl;
-use crate::store_spec::StoreSpec;
+use posthaste_relay::config::{OutboxConfig, Source};
+use posthaste_stores::SecretUrl;
+use posthaste_stores::StoreSpec;
 
 /// Where the outbox is. Flattened last, because its heading holds for all that follows.
 #[derive(Clone, Debug, Args)]
@@ -21,7 +19,7 @@ pub(crate) struct StoreArgs {
     /// [env: POSTHASTE_STORE]
     // The variable is read later: it may be set while --config is given.
     #[arg(long = "store", value_name = "URL")]
-    url: Option<TypedUrl>,
+    url: Option<SecretUrl>,
 
     /// The outbox table; on Redis, the name of the outbox [default: outbox_event; on Redis: outbox]
     #[arg(long, value_name = "NAME")]
@@ -40,19 +38,16 @@ pub(crate) struct StoreArgs {
     pgbouncer: bool,
 
     /// Instead of all these, the configuration file of a relay, which says where its outboxes are
-    #[cfg(feature = "relay")]
     #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "table", "schema", "layout", "pgbouncer"])]
     config: Option<PathBuf>,
 
     /// Which outbox of that file [default: the only one]
-    #[cfg(feature = "relay")]
     #[arg(long, value_name = "NAME", requires = "config")]
     outbox: Option<String>,
 }
 
 impl StoreArgs {
     pub(crate) fn spec(&self) -> anyhow::Result<StoreSpec> {
-        #[cfg(feature = "relay")]
         if let Some(file) = &self.config {
             return in_file(file, self.outbox.as_deref());
         }
@@ -62,14 +57,11 @@ impl StoreArgs {
     }
 }
 
-#[cfg(feature = "relay")]
 pub(crate) const NO_STORE: &str =
     "the store is missing: write --store URL or --config FILE, or set POSTHASTE_STORE";
-#[cfg(not(feature = "relay"))]
-const NO_STORE: &str = "the store is missing: write --store URL, or set POSTHASTE_STORE";
 
-pub(crate) fn typed_or_in_environment(typed: Option<TypedUrl>) -> Result<TypedUrl, Usage> {
-    let named = || std::env::var("POSTHASTE_STORE").ok().map(TypedUrl::new);
+pub(crate) fn typed_or_in_environment(typed: Option<SecretUrl>) -> Result<SecretUrl, Usage> {
+    let named = || std::env::var("POSTHASTE_STORE").ok().map(SecretUrl::new);
     typed.or_else(named).ok_or_else(|| Usage::new(NO_STORE))
 }
 
@@ -78,7 +70,6 @@ pub(crate) fn parse_layout(name: &str) -> Result<Layout, String> {
 }
 
 /// The outbox of that name; without a name, the only one.
-#[cfg(feature = "relay")]
 fn in_file(file: &Path, name: Option<&str>) -> anyhow::Result<StoreSpec> {
     let outboxes = Source::File(file.to_owned()).load()?.outboxes;
     let found = match name {
@@ -92,7 +83,6 @@ fn in_file(file: &Path, name: Option<&str>) -> anyhow::Result<StoreSpec> {
     }
 }
 
-#[cfg(feature = "relay")]
 fn which(file: &Path, name: Option<&str>, outboxes: &[OutboxConfig]) -> Usage {
     let names: Vec<_> = outboxes.iter().map(|outbox| outbox.config.name.as_str()).collect();
     let (file, names) = (file.display(), names.join(", "));

@@ -9,7 +9,7 @@ use crate::event::{Event, EventId, Headers};
 use crate::time::Timestamp;
 
 /// The state of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "UPPERCASE")]
 #[repr(i16)]
 pub enum Status {

@@ -1,5 +1,6 @@
 //! Every example, from outside. One program for all of them: linking it is most of the work.
 
+mod axum_admin;
 mod axum_postgres;
 mod axum_sqlite;
 mod postgres_programs;

@@ -12,9 +12,9 @@ const PLACES: &[&str] = &[
     "crates/posthaste-sqlx/src/mysql/plans.rs",
     "crates/posthaste-sqlx/src/postgres/plans.rs",
     "crates/posthaste-sqlx/src/sqlite/plans.rs",
-    "crates/posthaste-cli/src/commands/bench/mysql/statements.rs",
-    "crates/posthaste-cli/src/commands/bench/postgres/statements.rs",
-    "crates/posthaste-cli/src/commands/bench/sqlite.rs",
+    "bench/src/mysql/statements.rs",
+    "bench/src/postgres/statements.rs",
+    "bench/src/sqlite.rs",
     "bench/peers/src/database.rs",
 ];
 

@@ -11,7 +11,7 @@ use crate::args::PageArgs;
 use crate::connect;
 use crate::output::{self, Output, Report, moment};
 use crate::store_args::StoreArgs;
-use crate::views::AuditView;
+use posthaste_admin::wire;
 
 /// What operators did, newest first, page by page
 ///
@@ -37,32 +37,32 @@ pub(crate) async fn run(args: AuditArgs, output: Output) -> anyhow::Result<ExitC
 }
 
 #[derive(Debug, Serialize)]
-struct Audit<'a> {
-    entries: Vec<AuditView<'a>>,
-    next: Option<i64>,
+struct Audit {
+    #[serde(flatten)]
+    page: wire::Audit,
     #[serde(skip)]
     first: bool,
 }
 
-impl<'a> Audit<'a> {
-    fn of(page: &'a Page<AuditEntry>, first: bool) -> Self {
-        let entries = page.items.iter().map(AuditView::from);
-        Self { entries: entries.collect(), next: page.next, first }
+impl Audit {
+    fn of(page: &Page<AuditEntry>, first: bool) -> Self {
+        let entries = page.items.iter().map(wire::AuditEntry::from).collect();
+        Self { page: wire::Audit { entries, next: page.next }, first }
     }
 }
 
-impl Report for Audit<'_> {
+impl Report for Audit {
     fn text(&self) -> String {
-        if self.entries.is_empty() {
+        if self.page.entries.is_empty() {
             let nothing = if self.first { "no operator has changed anything" } else { "nothing older" };
             return nothing.to_owned();
         }
-        let rows = self.entries.iter().map(|entry| {
-            let [actor, action, target] = [entry.actor, entry.action, entry.target].map(str::to_owned);
+        let rows = self.page.entries.iter().map(|entry| {
+            let [actor, action, target] = [&entry.actor, &entry.action, &entry.target].map(Clone::clone);
             [moment(entry.at.0), actor, action, entry.rows.to_string(), target]
         });
         let table = output::columns(["when", "who", "what", "rows", "to what"], rows);
-        format!("{table}\n\n{}", listing::footer(self.entries.len(), None, self.next))
+        format!("{table}\n\n{}", listing::footer(self.page.entries.len(), None, self.page.next))
     }
 }
 

@@ -12,9 +12,9 @@ use tokio::time::Instant;
 
 use super::pace::Pace;
 use crate::args::Consent;
-use crate::escape;
 use crate::failure::{Usage, say};
 use crate::output::{Report, events};
+use posthaste_admin::escape;
 
 /// How an operator wants a change to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,11 +4,12 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Subcommand;
+use posthaste_relay::config::{self, Problem, Problems, RelayConfig};
 use serde::Serialize;
 
-use crate::config::{self, ConfigArgs, Problem, Problems, RelayConfig};
 use crate::failure::say;
 use crate::output::{Output, Report};
+use crate::relay_args::ConfigArgs;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {

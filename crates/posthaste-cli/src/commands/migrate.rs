@@ -4,15 +4,16 @@ use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
 use posthaste_sqlx::{Migration, SchemaState};
+use posthaste_stores::StoreMigrations;
 use serde::Serialize;
 
 use crate::args::{CheckArgs, MigrateArgs, MigrateCommand};
-use crate::connect::{self, Migrations};
-use crate::escape;
+use crate::connect;
 use crate::failure::say;
 use crate::output::{Output, Report};
-use crate::place::Place;
-use crate::store_spec::StoreSpec;
+use posthaste_admin::escape;
+use posthaste_stores::OutboxRef;
+use posthaste_stores::StoreSpec;
 
 pub(crate) async fn run(command: MigrateCommand, output: Output) -> anyhow::Result<ExitCode> {
     match command {
@@ -24,22 +25,25 @@ pub(crate) async fn run(command: MigrateCommand, output: Output) -> anyhow::Resu
 
 async fn apply(args: MigrateArgs, output: Output) -> anyhow::Result<ExitCode> {
     let store = args.store.spec()?;
-    let Some(migrations) = Migrations::that_create(&store)? else {
+    let Some(migrations) = StoreMigrations::that_create(&store)? else {
         open(&store).await?;
-        return nothing_to_migrate(Applied::new(store.place(), &[]), output);
+        return nothing_to_migrate(Applied::new(store.outbox_ref(), &[]), output);
     };
     let failed = || failure(&store, "migrated");
     let applied = if args.adopt {
         let state = migrations.check().await.with_context(failed)?;
         if let SchemaState::Foreign { adoptable: true, .. } = state {
             let sql = migrations.adoption_sql();
-            show_first(&format!("-- These statements rewrite the table {}:\n{sql}", store.place()), output)?;
+            show_first(
+                &format!("-- These statements rewrite the table {}:\n{sql}", store.outbox_ref()),
+                output,
+            )?;
         }
         migrations.adopt().await.with_context(failed)?
     } else {
         migrations.apply().await.with_context(failed)?
     };
-    output.print(&Applied::new(store.place(), &applied))?;
+    output.print(&Applied::new(store.outbox_ref(), &applied))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -54,7 +58,7 @@ fn show_first(sql: &str, output: Output) -> anyhow::Result<()> {
 }
 
 async fn print(args: MigrateArgs, output: Output) -> anyhow::Result<ExitCode> {
-    let Some(migrations) = Migrations::of(&args.store.spec()?)? else {
+    let Some(migrations) = StoreMigrations::of(&args.store.spec()?)? else {
         return nothing_to_migrate(Sql { sql: "" }, output);
     };
     let sql = match args.adopt {
@@ -67,12 +71,12 @@ async fn print(args: MigrateArgs, output: Output) -> anyhow::Result<ExitCode> {
 
 async fn check(args: CheckArgs, output: Output) -> anyhow::Result<ExitCode> {
     let store = args.store.spec()?;
-    let Some(migrations) = Migrations::of(&store)? else {
+    let Some(migrations) = StoreMigrations::of(&store)? else {
         open(&store).await?;
-        return nothing_to_migrate(Checked::without_schema(store.place()), output);
+        return nothing_to_migrate(Checked::without_schema(store.outbox_ref()), output);
     };
     let state = migrations.check().await.with_context(|| failure(&store, "read"))?;
-    let checked = Checked::new(store.place(), &state);
+    let checked = Checked::new(store.outbox_ref(), &state);
     output.print(&checked)?;
     Ok(if checked.advice.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -99,7 +103,7 @@ impl<R: Report> Report for WithoutSchema<R> {
 }
 
 fn failure(store: &StoreSpec, what: &str) -> String {
-    format!("the outbox table {} in {} cannot be {what}", store.place(), store.url)
+    format!("the outbox table {} in {} cannot be {what}", store.outbox_ref(), store.url)
 }
 
 #[derive(Debug, Serialize)]
@@ -116,7 +120,7 @@ impl Report for Sql<'_> {
 #[derive(Debug, Serialize)]
 struct Applied {
     #[serde(flatten)]
-    place: Place,
+    outbox: OutboxRef,
     applied: Vec<AppliedStep>,
 }
 
@@ -127,26 +131,26 @@ struct AppliedStep {
 }
 
 impl Applied {
-    fn new(place: Place, applied: &[Migration]) -> Self {
+    fn new(outbox: OutboxRef, applied: &[Migration]) -> Self {
         let step = |migration: &Migration| AppliedStep { version: migration.version, name: migration.name };
-        Self { place, applied: applied.iter().map(step).collect() }
+        Self { outbox, applied: applied.iter().map(step).collect() }
     }
 }
 
 impl Report for Applied {
     fn text(&self) -> String {
         if self.applied.is_empty() {
-            return format!("the table {} is up to date already", self.place);
+            return format!("the table {} is up to date already", self.outbox);
         }
         let steps = self.applied.iter().map(|step| format!("\n  {} {}", step.version, step.name));
-        format!("the table {} is up to date; applied:{}", self.place, steps.collect::<String>())
+        format!("the table {} is up to date; applied:{}", self.outbox, steps.collect::<String>())
     }
 }
 
 #[derive(Debug, Serialize)]
 struct Checked {
     #[serde(flatten)]
-    place: Place,
+    outbox: OutboxRef,
     state: &'static str,
     version: Option<u32>,
     latest: Option<u32>,
@@ -155,12 +159,12 @@ struct Checked {
 }
 
 impl Checked {
-    fn without_schema(place: Place) -> Self {
-        Self { place, state: "current", version: None, latest: None, advice: None }
+    fn without_schema(outbox: OutboxRef) -> Self {
+        Self { outbox, state: "current", version: None, latest: None, advice: None }
     }
 
-    fn new(place: Place, state: &SchemaState) -> Self {
-        let option = place.options();
+    fn new(outbox: OutboxRef, state: &SchemaState) -> Self {
+        let option = outbox.options();
         let (name, version, latest, advice) = match state {
             SchemaState::Current { version } => ("current", Some(*version), Some(*version), None),
             SchemaState::Missing => {
@@ -178,7 +182,7 @@ impl Checked {
                 ("foreign", None, None, Some(foreign(why, *adoptable, &option)))
             }
         };
-        Self { place, state: name, version, latest, advice }
+        Self { outbox, state: name, version, latest, advice }
     }
 }
 
@@ -203,7 +207,7 @@ impl Report for Checked {
             _ => String::new(),
         };
         let advice = self.advice.as_ref().map(|advice| format!(": {advice}")).unwrap_or_default();
-        format!("the table {} is {}{version}{advice}", self.place, self.state)
+        format!("the table {} is {}{version}{advice}", self.outbox, self.state)
     }
 }
 
@@ -234,7 +238,7 @@ mod tests {
                 r"the table outbox_event is foreign: another program made it (no column\u{7} seq): choose another name with --table",
             ),
         ] {
-            assert_eq!(Checked::new(Place::default(), &state).text(), text);
+            assert_eq!(Checked::new(OutboxRef::default(), &state).text(), text);
         }
     }
 }

@@ -10,9 +10,9 @@ use serde::Serialize;
 
 use crate::args::ActorArgs;
 use crate::connect;
-use crate::escape;
 use crate::output::{Output, Report};
 use crate::store_args::StoreArgs;
+use posthaste_admin::escape;
 
 /// Stop the deliveries of a route, on every engine
 ///

@@ -3,12 +3,13 @@
 use std::process::ExitCode;
 
 use anyhow::{bail, ensure};
-use serde::Deserialize;
+use posthaste_admin::wire::{Outboxes, TailLine};
+use posthaste_admin::{Client, MAX_DOCUMENT_BYTES, escape};
+use posthaste_stores::redact;
 
-use crate::client::{self, Client, LONGEST, next_part};
 use crate::failure::{Usage, say};
 use crate::output::Output;
-use crate::relay::tail::TailLine;
+use crate::relay_client;
 
 /// Follow a running relay: every delivery as it happens, without payloads
 ///
@@ -86,16 +87,16 @@ impl Wanted {
 }
 
 pub(crate) async fn run(args: TailArgs, output: Output) -> anyhow::Result<ExitCode> {
-    let relay = Client::new(&args.relay, client::token(args.token_file.as_deref())?)?;
+    let relay = Client::new(&args.relay, relay_client::token(args.token_file.as_deref())?)?;
     let outbox = match &args.outbox {
         Some(outbox) => outbox.clone(),
         None => only_outbox(&relay).await?,
     };
-    let mut followed = relay.get(&["outboxes", &outbox, "tail"], &args.wanted.query()).await?;
-    say(&format!("following {} at {}", crate::escape::one_line(&outbox), relay.url()));
+    let mut followed = relay.tail(&outbox, &args.wanted.query()).await?;
+    say(&format!("following {} at {}", escape::one_line(&outbox), redact(relay.url())));
     let mut left = args.count.unwrap_or(u64::MAX);
     let mut lines = Lines::default();
-    while let Some(part) = next_part(&mut followed).await? {
+    while let Some(part) = followed.next().await? {
         for line in lines.add(&part)? {
             print(&line, output)?;
             left = left.saturating_sub(u64::from(!line.starts_with(r#"{"missed""#)));
@@ -125,21 +126,11 @@ fn shown(line: &TailLine) -> String {
     };
     let tenant = line.tenant_id.as_ref().map(|tenant| format!(" @{tenant}")).unwrap_or_default();
     let attempt = if line.attempt > 1 { format!(" attempt {}", line.attempt) } else { String::new() };
-    format!("{} {:<11} {} {aggregate}{tenant} {}{attempt}", line.at, line.outcome, line.event_type, line.id)
-}
-
-#[derive(Deserialize)]
-struct Outboxes {
-    outboxes: Vec<Named>,
-}
-
-#[derive(Deserialize)]
-struct Named {
-    outbox: String,
+    format!("{} {:<11} {} {aggregate}{tenant} {}{attempt}", line.at.0, line.outcome, line.event_type, line.id)
 }
 
 async fn only_outbox(relay: &Client) -> anyhow::Result<String> {
-    let answer: Outboxes = relay.document(&["outboxes"], &[]).await?;
+    let answer: Outboxes = relay.get(&["outboxes"], &[]).await?;
     let mut names: Vec<String> = answer.outboxes.into_iter().map(|named| named.outbox).collect();
     match (names.pop(), names.is_empty()) {
         (Some(only), true) => Ok(only),
@@ -165,7 +156,10 @@ impl Lines {
         self.0.extend_from_slice(part);
         let end = self.0.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let whole: Vec<u8> = self.0.drain(..end).collect();
-        ensure!(self.0.len() <= LONGEST, "this is no relay of Posthaste: it sends a line longer than 1 MiB");
+        ensure!(
+            self.0.len() <= MAX_DOCUMENT_BYTES,
+            "this is no relay of Posthaste: it sends a line longer than 1 MiB"
+        );
         let whole = String::from_utf8_lossy(&whole);
         Ok(whole.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect())
     }
@@ -186,7 +180,7 @@ mod tests {
     #[test]
     fn line_without_end_is_not_kept() {
         let mut lines = Lines::default();
-        assert!(lines.add(&vec![b'x'; LONGEST]).is_ok());
+        assert!(lines.add(&vec![b'x'; MAX_DOCUMENT_BYTES]).is_ok());
         let error = lines.add(b"x").unwrap_err();
         assert!(error.to_string().contains("longer than 1 MiB"), "{error}");
     }

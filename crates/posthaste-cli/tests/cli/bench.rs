@@ -222,7 +222,6 @@ fn assert_published(report: &Value) {
 }
 
 #[test]
-#[cfg(feature = "publishers")]
 fn publishing_to_a_file_gives_every_figure_and_every_event() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("events.jsonl");
@@ -232,7 +231,6 @@ fn publishing_to_a_file_gives_every_figure_and_every_event() {
 }
 
 #[test]
-#[cfg(feature = "publishers")]
 #[ignore = "needs PostgreSQL and Redis: cargo xtask test"]
 fn publishing_from_postgres_to_redis_gives_every_figure() -> redis::RedisResult<()> {
     let _alone = SERVERS.blocking_lock();
@@ -249,7 +247,6 @@ fn publishing_from_postgres_to_redis_gives_every_figure() -> redis::RedisResult<
 }
 
 #[test]
-#[cfg(feature = "publishers")]
 fn publishing_to_nobody_ends_with_the_reason_and_without_secrets() {
     for (to, said) in [
         ("amqp://me:s3ntinel-PW-9f@127.0.0.1:1/%2f?routing_key=q", "refused"),
@@ -309,12 +306,10 @@ fn layout_cannot_be_measured_where_there_are_none() {
     assert!(text(&output).contains("layouts are for PostgreSQL, MySQL and MariaDB"), "{}", text(&output));
 }
 
-#[cfg(feature = "relay")]
 fn relay(store: &str) -> Value {
     json_of(&["bench", "--store", store, "--relay", "--events", "50", "--rounds", "2", "--idle", "1"])
 }
 
-#[cfg(feature = "relay")]
 fn assert_relayed(report: &Value) {
     for name in ["library_events_per_s", "relay_events_per_s", "binary_bytes"] {
         assert!(report[name].as_f64() > Some(0.0), "{name} in {report}");
@@ -331,7 +326,6 @@ fn assert_relayed(report: &Value) {
 }
 
 #[test]
-#[cfg(feature = "relay")]
 fn relay_on_sqlite_gives_every_figure_and_the_new_file_is_removed() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("bench.db");
@@ -340,7 +334,6 @@ fn relay_on_sqlite_gives_every_figure_and_the_new_file_is_removed() {
 }
 
 #[tokio::test]
-#[cfg(feature = "relay")]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn relay_on_postgres_gives_every_figure_and_its_schema_is_dropped() -> Result<(), sqlx::Error> {
     let _alone = SERVERS.lock().await;
@@ -352,7 +345,6 @@ async fn relay_on_postgres_gives_every_figure_and_its_schema_is_dropped() -> Res
 }
 
 #[test]
-#[cfg(feature = "relay")]
 #[ignore = "needs MariaDB and Redis: cargo xtask test"]
 fn relay_on_mysql_and_redis_gives_every_figure() {
     let _alone = SERVERS.blocking_lock();
@@ -362,7 +354,6 @@ fn relay_on_mysql_and_redis_gives_every_figure() {
 }
 
 #[test]
-#[cfg(feature = "relay")]
 fn relay_cannot_be_measured_on_memory() {
     let output = posthaste(&["bench", "--store", "memory:", "--relay"]).output().expect("the binary runs");
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
@@ -370,7 +361,7 @@ fn relay_cannot_be_measured_on_memory() {
 }
 
 /// The process that this one has started, and what it was told.
-#[cfg(all(feature = "relay", target_os = "linux"))]
+#[cfg(target_os = "linux")]
 fn child_of(parent: u32) -> Option<(u32, String)> {
     let ids =
         std::fs::read_dir("/proc").ok()?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
@@ -385,7 +376,7 @@ fn child_of(parent: u32) -> Option<(u32, String)> {
 }
 
 #[test]
-#[cfg(all(feature = "relay", target_os = "linux"))]
+#[cfg(target_os = "linux")]
 fn interrupted_benchmark_ends_its_relay_and_removes_what_it_wrote() {
     let dir = tempfile::tempdir().expect("a directory");
     let store = format!("sqlite:{}", dir.path().join("bench.db").display());

@@ -4,18 +4,15 @@
 
 mod bench;
 mod binary;
-#[cfg(feature = "relay")]
 mod by_file;
 mod change;
 mod config;
 mod crash;
 mod demo;
-#[cfg(feature = "relay")]
 mod deploy;
 mod doctor;
 mod everywhere;
 mod kit;
-#[cfg(feature = "relay")]
 mod layout;
 mod look;
 mod migrate;
@@ -34,7 +31,6 @@ mod relay;
 mod replay;
 mod servers;
 mod terminal;
-#[cfg(feature = "relay")]
 mod top;
 mod trouble;
 mod usage;

@@ -36,6 +36,10 @@ impl Service {
         Self { address, stop, running }
     }
 
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     pub async fn post(&self, body: &str) -> String {
         let length = body.len();
         let head =

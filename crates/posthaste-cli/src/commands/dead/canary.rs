@@ -13,9 +13,9 @@ use tokio::time::Instant;
 use crate::commands::bulk::{self, Change, Stopped};
 use crate::commands::listing::{self, REASON_CHARS};
 use crate::commands::pace::Pace;
-use crate::escape;
 use crate::failure::say;
 use crate::output::{cut, events};
+use posthaste_admin::escape;
 
 /// Between two looks at the events that went first.
 const LOOK: Duration = Duration::from_millis(200);

@@ -3,8 +3,9 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
+use posthaste::EventId;
 use posthaste::admin::{Admin, Filter, Replay};
-use posthaste::{EventId, StoreError};
+use posthaste_admin::{DeadAction, escape};
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -14,7 +15,6 @@ use crate::args::{Consent, Which};
 use crate::commands::bulk::{self, Change, Decision};
 use crate::commands::pace::Pace;
 use crate::connect;
-use crate::escape;
 use crate::failure::say;
 use crate::output::{Output, Report, events};
 use crate::progress;
@@ -23,7 +23,7 @@ use crate::stop::Stop;
 pub(super) async fn replay(args: ReplayArgs, output: Output) -> anyhow::Result<ExitCode> {
     let ReplayArgs { which, speed, forget_progress, consent, store } = args;
     let actor = consent.actor();
-    let verb = Verb::Replay(Replay { actor: &actor, forget_progress });
+    let verb = DeadAction::Replay(Replay { actor: &actor, forget_progress });
     let store = store.spec()?;
     let order = Order { verb, which, speed, consent, knows_deaths: store.layout.is_none(), output };
     print(connect::with_admin(&store, async |admin| order.carry_out(admin).await).await?, output)
@@ -32,7 +32,7 @@ pub(super) async fn replay(args: ReplayArgs, output: Output) -> anyhow::Result<E
 pub(super) async fn discard(args: DiscardArgs, output: Output) -> anyhow::Result<ExitCode> {
     let DiscardArgs { which, consent, store } = args;
     let actor = consent.actor();
-    let (verb, speed) = (Verb::Discard(&actor), Speed::default());
+    let (verb, speed) = (DeadAction::Discard(&actor), Speed::default());
     let order = Order { verb, which, speed, consent, knows_deaths: true, output };
     print(connect::with_admin(&store.spec()?, async |admin| order.carry_out(admin).await).await?, output)
 }
@@ -72,49 +72,9 @@ impl Report for Done {
     }
 }
 
-/// What is done with DEAD events.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Verb<'a> {
-    Replay(Replay<'a>),
-    Discard(&'a str),
-}
-
-impl Verb<'_> {
-    /// As it is typed, and as it is said when it is over.
-    pub(crate) fn words(&self) -> (&'static str, &'static str) {
-        match self {
-            Self::Replay(_) => ("replay", "replayed"),
-            Self::Discard(_) => ("discard", "discarded"),
-        }
-    }
-
-    pub(crate) async fn one(&self, admin: &dyn Admin, id: &EventId) -> Result<bool, StoreError> {
-        match self {
-            Self::Replay(replay) => admin.replay(id, replay).await,
-            Self::Discard(actor) => Ok(admin.discard(&only(id), 1, actor).await? > 0),
-        }
-    }
-
-    pub(crate) async fn some(
-        &self,
-        admin: &dyn Admin,
-        filter: &Filter,
-        limit: usize,
-    ) -> Result<u64, StoreError> {
-        match self {
-            Self::Replay(replay) => admin.replay_all(filter, limit, replay).await,
-            Self::Discard(actor) => admin.discard(filter, limit, actor).await,
-        }
-    }
-}
-
-fn only(id: &EventId) -> Filter {
-    Filter { id: Some(id.clone()), ..Filter::dead() }
-}
-
 /// What an operator asks for.
 struct Order<'a> {
-    verb: Verb<'a>,
+    verb: DeadAction<'a>,
     which: Which,
     speed: Speed,
     consent: Consent,
@@ -133,7 +93,7 @@ impl Order<'_> {
     }
 
     async fn change_all(&self, admin: &dyn Admin, filter: &Filter) -> anyhow::Result<Option<Done>> {
-        let (action, past) = self.verb.words();
+        let (action, past) = (self.verb.name(), self.verb.past_tense());
         let matched = admin.count(filter).await.context("the events cannot be counted")?;
         let change = Change { action, past, matched, exact: true, ..Change::default() };
         if matched == 0 {
@@ -147,7 +107,7 @@ impl Order<'_> {
     }
 
     fn plan(&self, matched: u64, filter: &Filter) -> String {
-        let (action, _) = self.verb.words();
+        let action = self.verb.name();
         let first = self.speed.canary.map(|n| format!(", the oldest {n} first")).unwrap_or_default();
         format!("{action} {}{first} ({filter})", events(matched))
     }
@@ -156,14 +116,14 @@ impl Order<'_> {
         let (mut pace, began) = (Pace::new(self.speed.rate, Stop::on_ctrl_c()), Instant::now());
         let bar = progress::bar(self.output, Some(change.matched), change.action);
         let mut done = Done::from(change);
-        if let (Verb::Replay(replay), Some(events)) = (self.verb, self.speed.canary) {
+        if let (DeadAction::Replay(replay), Some(events)) = (self.verb, self.speed.canary) {
             let canary = Canary { filter, replay, events, timeout: self.speed.canary_timeout };
             done.canary = Some(canary.send(admin, &mut pace, &bar, &mut done.change).await?);
         }
         if done.change.stopped.is_none() {
             // What goes out now may die again at once.
             let is_again =
-                |changed: u64| changed > 0 && matches!(self.verb, Verb::Replay(_)) && self.knows_deaths;
+                |changed: u64| changed > 0 && matches!(self.verb, DeadAction::Replay(_)) && self.knows_deaths;
             let some = async |limit, changed| match is_again(changed) {
                 true => self.verb.some(admin, &bulk::dead_since(filter, began), limit).await,
                 false => self.verb.some(admin, filter, limit).await,
@@ -177,10 +137,13 @@ impl Order<'_> {
 
     /// One event that was named is agreed on already.
     async fn change_named(&self, admin: &dyn Admin, ids: &[EventId]) -> anyhow::Result<Option<Change>> {
-        let (action, past) = self.verb.words();
+        let (action, past) = (self.verb.name(), self.verb.past_tense());
         let (mut dead, mut unchanged) = (Vec::new(), Vec::new());
         for id in ids {
-            let found = admin.count(&only(id)).await.context("the events cannot be counted")?;
+            let found = admin
+                .count(&Filter { id: Some(id.clone()), ..Filter::dead() })
+                .await
+                .context("the events cannot be counted")?;
             if found > 0 { dead.push(id) } else { unchanged.push(id.clone()) }
         }
         let matched = dead.len() as u64;
@@ -238,11 +201,11 @@ mod tests {
         Consent { dry_run: true, ..Consent::default() }
     }
 
-    fn order(verb: Verb<'_>, which: Which, consent: Consent) -> Order<'_> {
+    fn order(verb: DeadAction<'_>, which: Which, consent: Consent) -> Order<'_> {
         Order { verb, which, speed: Speed::default(), consent, knows_deaths: true, output: Output::Json }
     }
 
-    async fn run(store: &MemoryStore, verb: Verb<'_>, which: Which, consent: Consent) -> Change {
+    async fn run(store: &MemoryStore, verb: DeadAction<'_>, which: Which, consent: Consent) -> Change {
         order(verb, which, consent).carry_out(store).await.unwrap().expect("it goes ahead").change
     }
 
@@ -253,7 +216,7 @@ mod tests {
     #[tokio::test]
     async fn all_dead_events_are_replayed_in_batches() {
         let store = store(1201);
-        let done = run(&store, Verb::Replay(Replay::by("ann")), all(), yes()).await;
+        let done = run(&store, DeadAction::Replay(Replay::by("ann")), all(), yes()).await;
         assert_eq!((done.matched, done.changed, done.remaining), (1201, 1201, Some(0)));
         assert_eq!(dead_left(&store), 0);
         let noted = store.audit(&PageRequest::first(10)).await.unwrap().items;
@@ -272,7 +235,7 @@ mod tests {
         let outbox = Outbox::single_node(store.clone(), routes).poll_interval(Duration::from_millis(10));
         let outbox = outbox.start().unwrap();
         let speed = Speed { rate: NonZeroU32::new(10), ..Speed::default() };
-        let order = Order { speed, ..order(Verb::Replay(Replay::by("ann")), all(), yes()) };
+        let order = Order { speed, ..order(DeadAction::Replay(Replay::by("ann")), all(), yes()) };
         order.carry_out(&store).await.unwrap();
         outbox.idle().await.unwrap();
         let replayed = store.rows().into_iter().filter(|row| row.id.as_str().starts_with("d-"));
@@ -285,7 +248,7 @@ mod tests {
     async fn dry_run_changes_nothing() {
         let store = store(3);
         for which in [all(), named(&["d-1"]), named(&["d-1", "d-2"])] {
-            let done = run(&store, Verb::Discard("ann"), which, dry()).await;
+            let done = run(&store, DeadAction::Discard("ann"), which, dry()).await;
             assert!(done.dry_run && done.matched > 0 && done.changed == 0, "{done:?}");
             assert!(done.text().contains("would be discarded"), "{}", done.text());
         }
@@ -296,7 +259,8 @@ mod tests {
     async fn named_events_that_are_not_dead_are_named_again() {
         let store = store(3);
         let done =
-            run(&store, Verb::Discard("ann"), named(&["d-1", "new", "d-1", "nobody", "d-2"]), yes()).await;
+            run(&store, DeadAction::Discard("ann"), named(&["d-1", "new", "d-1", "nobody", "d-2"]), yes())
+                .await;
         assert_eq!((done.matched, done.changed), (2, 2));
         assert_eq!(done.unchanged, ["new", "nobody"]);
         assert_eq!(dead_left(&store), 1);
@@ -305,7 +269,8 @@ mod tests {
     #[tokio::test]
     async fn one_named_event_needs_no_question() {
         let store = store(1);
-        let done = run(&store, Verb::Replay(Replay::by("ann")), named(&["d-0"]), Consent::default()).await;
+        let done =
+            run(&store, DeadAction::Replay(Replay::by("ann")), named(&["d-0"]), Consent::default()).await;
         assert_eq!((done.changed, dead_left(&store)), (1, 0));
     }
 }

@@ -11,7 +11,7 @@ use crate::commands::listing::{self, REASON_CHARS, aggregate};
 use crate::connect;
 use crate::output::{self, Output, Report, cut, events, moment, or_dash};
 use crate::store_args::StoreArgs;
-use crate::views::{GroupView, RowView};
+use posthaste_admin::wire::{self, Row};
 
 /// The largest groups are what an operator can act on.
 const GROUPS: usize = 10;
@@ -62,9 +62,9 @@ impl Listed {
     fn view(&self) -> ListedView<'_> {
         ListedView {
             total: self.total,
-            events: self.page.items.iter().map(RowView::from).collect(),
+            events: self.page.items.iter().map(Row::from).collect(),
             next: self.page.next,
-            groups: self.groups.iter().map(GroupView::from).collect(),
+            groups: self.groups.iter().map(wire::DeadGroup::from).collect(),
             listed: self,
         }
     }
@@ -73,9 +73,9 @@ impl Listed {
 #[derive(Debug, Serialize)]
 struct ListedView<'a> {
     total: u64,
-    events: Vec<RowView<'a>>,
+    events: Vec<Row>,
     next: Option<i64>,
-    groups: Vec<GroupView<'a>>,
+    groups: Vec<wire::DeadGroup>,
     #[serde(skip)]
     listed: &'a Listed,
 }

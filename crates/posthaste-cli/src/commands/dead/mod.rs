@@ -15,9 +15,6 @@ use crate::commands::event::{self, ShowArgs};
 use crate::connect;
 use crate::output::Output;
 
-#[cfg(feature = "relay")]
-pub(crate) use self::change::Verb;
-
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeadCommand {
     List(list::ListArgs),

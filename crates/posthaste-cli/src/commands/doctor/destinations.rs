@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 use posthaste::admin::Finding;
 
 use super::report::Seen;
-use crate::config::{RouteConfig, Target};
+use posthaste_relay::config::{RouteConfig, Target};
 
 /// Each destination is asked once, however many routes lead to it.
 pub(super) async fn look(routes: &[RouteConfig]) -> Seen {

@@ -1,11 +1,9 @@
 //! `posthaste doctor`: why an outbox is slow or stuck, and what to do about it.
 
-#[cfg(feature = "relay")]
 mod destinations;
 mod opening;
 mod outbox;
 mod report;
-#[cfg(feature = "relay")]
 mod routes;
 
 use std::process::ExitCode;
@@ -13,11 +11,8 @@ use std::time::Duration;
 
 use posthaste::admin::Tolerance;
 
-#[cfg(feature = "relay")]
-use crate::config::{ConfigArgs, Flags, OutboxFlags};
 use crate::output::Output;
-#[cfg(not(feature = "relay"))]
-use crate::store_args::StoreArgs;
+use crate::relay_args::{ConfigArgs, OutboxFlags, RelayFlags};
 use outbox::Outbox;
 use report::Diagnosis;
 
@@ -41,7 +36,6 @@ Examples:
   posthaste doctor --config posthaste.toml --output json")]
 pub(crate) struct DoctorArgs {
     /// The configuration file of a relay: all its outboxes and destinations are looked at
-    #[cfg(feature = "relay")]
     #[arg(long, value_name = "FILE")]
     config: Option<std::path::PathBuf>,
 
@@ -49,13 +43,8 @@ pub(crate) struct DoctorArgs {
     #[command(flatten)]
     tolerance: ToleranceArgs,
 
-    #[cfg(feature = "relay")]
     #[command(flatten)]
     outbox: OutboxFlags,
-
-    #[cfg(not(feature = "relay"))]
-    #[command(flatten)]
-    store: StoreArgs,
 }
 
 /// What is borne; the defaults are those of the library.
@@ -119,20 +108,14 @@ pub(crate) async fn run(args: DoctorArgs, output: Output) -> anyhow::Result<Exit
 }
 
 impl DoctorArgs {
-    #[cfg(feature = "relay")]
     fn outboxes(self) -> anyhow::Result<Vec<Outbox>> {
         if self.config.is_none() && self.outbox.publish.is_empty() {
             return Ok(vec![Outbox::alone(self.outbox.store()?)]);
         }
         // Options alone give the outbox no name.
         let is_named = self.config.is_some();
-        let flags = Flags { outbox: self.outbox, ..Flags::default() };
-        let config = ConfigArgs { config: self.config, flags }.source()?.load()?;
+        let relay = RelayFlags { outbox: self.outbox, ..RelayFlags::default() };
+        let config = ConfigArgs { config: self.config, relay }.source()?.load()?;
         Ok(config.outboxes.into_iter().map(|outbox| Outbox::configured(outbox, is_named)).collect())
-    }
-
-    #[cfg(not(feature = "relay"))]
-    fn outboxes(self) -> anyhow::Result<Vec<Outbox>> {
-        Ok(vec![Outbox::alone(self.store.spec()?)])
     }
 }

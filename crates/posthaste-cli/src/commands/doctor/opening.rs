@@ -5,8 +5,8 @@ use posthaste::admin::Finding;
 use posthaste_redis::OpenError as RedisError;
 use posthaste_sqlx::OpenError as SqlError;
 
-use crate::escape;
 use crate::failure;
+use posthaste_admin::escape;
 
 const AGAIN: &str = "mend that, then run the doctor again: it shows what else there is";
 

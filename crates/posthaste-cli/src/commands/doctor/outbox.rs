@@ -5,36 +5,23 @@ use posthaste::admin::{Finding, Tolerance};
 
 use super::opening;
 use super::report::Examined;
-#[cfg(not(feature = "relay"))]
-use super::report::Seen;
-#[cfg(feature = "relay")]
 use super::{destinations, routes};
-#[cfg(feature = "relay")]
-use crate::config::{OutboxConfig, RouteConfig};
-use crate::connect::{self, Purpose};
-use crate::failure::Usage;
-use crate::store_spec::StoreSpec;
+use posthaste_relay::config::{OutboxConfig, RouteConfig};
+use posthaste_stores::{OpenStoreError, Purpose, StoreSpec};
 
 /// An outbox, and what a relay would do with its events, where that is known.
 pub(super) struct Outbox {
     name: Option<String>,
     store: StoreSpec,
-    #[cfg(feature = "relay")]
     routes: Vec<RouteConfig>,
 }
 
 impl Outbox {
     /// Nobody said where its events go.
     pub(super) fn alone(store: StoreSpec) -> Self {
-        Self {
-            name: None,
-            store,
-            #[cfg(feature = "relay")]
-            routes: Vec::new(),
-        }
+        Self { name: None, store, routes: Vec::new() }
     }
 
-    #[cfg(feature = "relay")]
     pub(super) fn configured(config: OutboxConfig, is_named: bool) -> Self {
         let name = is_named.then_some(config.config.name);
         Self { name, store: config.store, routes: config.routes }
@@ -43,14 +30,11 @@ impl Outbox {
     /// Only what was typed wrongly is an error: what cannot be looked at is a finding.
     pub(super) async fn examine(self, tolerance: &Tolerance) -> anyhow::Result<Examined> {
         let of_store = self.of_store(tolerance).await?;
-        #[cfg(feature = "relay")]
         let (routes, seen) = (self.routes.len(), destinations::look(&self.routes).await);
-        #[cfg(not(feature = "relay"))]
-        let (routes, seen) = (0, Seen::default());
         Ok(Examined {
             outbox: self.name,
             store: self.store.url.to_string(),
-            place: self.store.place(),
+            table: self.store.outbox_ref(),
             routes,
             destinations: seen.count,
             findings: of_store.into_iter().chain(seen.findings).collect(),
@@ -58,10 +42,10 @@ impl Outbox {
     }
 
     async fn of_store(&self, tolerance: &Tolerance) -> anyhow::Result<Vec<Finding>> {
-        let opened = match connect::open(&self.store, Purpose::Look).await {
+        let opened = match posthaste_stores::open(&self.store, Purpose::Look).await {
             Ok(opened) => opened,
-            Err(error) if error.is::<Usage>() => return Err(error),
-            Err(error) => return Ok(vec![opening::finding(&error)]),
+            Err(OpenStoreError::Invalid(error)) => return Err(error.into()),
+            Err(error) => return Ok(vec![opening::finding(&error.into())]),
         };
         let findings = self.through(&*opened.admin(), tolerance).await;
         opened.close().await;
@@ -75,16 +59,10 @@ impl Outbox {
         }
     }
 
-    #[cfg(feature = "relay")]
     async fn of_routes(&self, admin: &dyn Admin) -> Vec<Finding> {
         if self.routes.is_empty() {
             return Vec::new();
         }
         routes::look(admin, &self.routes).await.unwrap_or_else(|error| vec![opening::failed(error)])
-    }
-
-    #[cfg(not(feature = "relay"))]
-    async fn of_routes(&self, _admin: &dyn Admin) -> Vec<Finding> {
-        Vec::new()
     }
 }

@@ -3,10 +3,10 @@
 use posthaste::admin::{Finding, Severity};
 use serde::Serialize;
 
-use crate::escape;
+use super::super::findings::{severity, worst_first};
 use crate::output::Report;
-use crate::place::Place;
-use crate::views::{severity, worst_first};
+use posthaste_admin::escape;
+use posthaste_stores::OutboxRef;
 
 /// All outboxes that were looked at.
 #[derive(Debug, Serialize)]
@@ -24,7 +24,7 @@ pub(super) struct Examined {
     /// Its URL, without what is secret in it.
     pub(super) store: String,
     #[serde(flatten)]
-    pub(super) place: Place,
+    pub(super) table: OutboxRef,
     /// How many routes and destinations were looked at.
     pub(super) routes: usize,
     pub(super) destinations: usize,
@@ -61,9 +61,9 @@ impl OutboxView {
 
     /// One line, with what was looked at if all is well.
     fn heading(&self) -> String {
-        let Examined { outbox, store, place, .. } = &self.examined;
+        let Examined { outbox, store, table, .. } = &self.examined;
         let name = outbox.as_ref().map(|name| format!("{}, ", escape::one_line(name))).unwrap_or_default();
-        let place = format!("{name}{place} in {}", escape::one_line(store));
+        let place = format!("{name}{table} in {}", escape::one_line(store));
         if self.healthy { format!("{place} is healthy: looked at {}", self.looked_at()) } else { place }
     }
 
@@ -104,7 +104,7 @@ mod tests {
         Examined {
             outbox: Some("orders".to_owned()),
             store: "sqlite:x.db".to_owned(),
-            place: Place::default(),
+            table: OutboxRef::default(),
             routes: 2,
             destinations: 1,
             findings,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use posthaste::admin::{Admin, BacklogBy, Filter, Finding, NO_ROUTE, PageRequest, parked_for};
 use posthaste::{Status, StoreError};
 
-use crate::config::RouteConfig;
+use posthaste_relay::config::RouteConfig;
 
 pub(super) async fn look(admin: &dyn Admin, routes: &[RouteConfig]) -> Result<Vec<Finding>, StoreError> {
     let stats = admin.stats().await?;

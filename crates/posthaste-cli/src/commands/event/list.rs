@@ -13,7 +13,7 @@ use crate::commands::listing::{self, REASON_CHARS, aggregate};
 use crate::connect;
 use crate::output::{self, Output, Report, cut, moment, or_dash};
 use crate::store_args::StoreArgs;
-use crate::views::RowView;
+use posthaste_admin::wire::Row;
 
 /// Events of any status, oldest first, page by page
 ///
@@ -84,7 +84,7 @@ impl ListArgs {
 
 #[derive(Debug, Serialize)]
 struct Listed<'a> {
-    events: Vec<RowView<'a>>,
+    events: Vec<Row>,
     next: Option<i64>,
     #[serde(skip)]
     rows: &'a [EventRow],
@@ -92,7 +92,7 @@ struct Listed<'a> {
 
 impl<'a> From<&'a Page<EventRow>> for Listed<'a> {
     fn from(page: &'a Page<EventRow>) -> Self {
-        let events = page.items.iter().map(RowView::from).collect();
+        let events = page.items.iter().map(Row::from).collect();
         Self { events, next: page.next, rows: &page.items }
     }
 }

@@ -9,11 +9,11 @@ use serde::Serialize;
 
 use crate::commands::listing::aggregate;
 use crate::connect;
-use crate::escape;
-use crate::json_text;
 use crate::output::{self, Output, Report, or_dash};
 use crate::store_args::StoreArgs;
-use crate::views::{EventView, Payload, RowView};
+use posthaste_admin::escape;
+use posthaste_admin::json_text;
+use posthaste_admin::wire::{self, Payload};
 
 /// All that the row of an event knows, with its headers and its payload
 ///
@@ -54,9 +54,7 @@ pub(crate) async fn find(admin: &dyn Admin, id: &EventId) -> anyhow::Result<Even
 #[derive(Debug, Serialize)]
 pub(crate) struct Shown<'a> {
     #[serde(flatten)]
-    view: RowView<'a>,
-    #[serde(flatten)]
-    event_view: EventView<'a>,
+    document: wire::Event,
     #[serde(skip)]
     row: &'a EventRow,
     #[serde(skip)]
@@ -66,7 +64,7 @@ pub(crate) struct Shown<'a> {
 impl<'a> From<&'a EventDetail> for Shown<'a> {
     fn from(detail: &'a EventDetail) -> Self {
         let EventDetail { row, event } = detail;
-        Self { view: row.into(), event_view: event.into(), row, event }
+        Self { document: detail.into(), row, event }
     }
 }
 

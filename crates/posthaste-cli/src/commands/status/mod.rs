@@ -11,13 +11,14 @@ use posthaste::StoreError;
 use posthaste::admin::{Admin, BacklogBy, Finding, Stats, Tolerance};
 use serde::Serialize;
 
+use super::findings::{severity, worst_first};
 use crate::connect;
-use crate::escape;
 use crate::output::{self, Output, Report};
-use crate::place::Place;
 use crate::store_args::StoreArgs;
-use crate::store_spec::StoreSpec;
-use crate::views::{BacklogView, PendingView, StatsView, severity, worst_first};
+use posthaste_admin::escape;
+use posthaste_admin::wire;
+use posthaste_stores::OutboxRef;
+use posthaste_stores::StoreSpec;
 use watch::WatchArgs;
 
 /// How much waits, is late, died and is done, what is paused, and what looks wrong
@@ -61,7 +62,7 @@ pub(crate) async fn run(args: StatusArgs, output: Output) -> anyhow::Result<Exit
 }
 
 async fn look(admin: &dyn Admin, store: &StoreSpec) -> anyhow::Result<Status> {
-    let status = Status::of(admin, store.url.to_string(), store.place());
+    let status = Status::of(admin, store.url.to_string(), store.outbox_ref());
     status.await.context("the outbox cannot be looked at")
 }
 
@@ -69,11 +70,11 @@ async fn look(admin: &dyn Admin, store: &StoreSpec) -> anyhow::Result<Status> {
 struct Status {
     store: String,
     #[serde(flatten)]
-    place: Place,
+    outbox: OutboxRef,
     #[serde(flatten)]
-    counts: StatsView,
-    by_type: BacklogView,
-    by_tenant: BacklogView,
+    counts: wire::Stats,
+    by_type: wire::Backlog,
+    by_tenant: wire::Backlog,
     findings: Vec<Finding>,
     #[serde(skip)]
     stats: Stats,
@@ -88,12 +89,12 @@ impl Report for Status {
 }
 
 impl Status {
-    async fn of(admin: &dyn Admin, store: String, place: Place) -> Result<Self, StoreError> {
+    async fn of(admin: &dyn Admin, store: String, outbox: OutboxRef) -> Result<Self, StoreError> {
         let stats = admin.stats().await?;
         Ok(Self {
             store,
-            place,
-            counts: StatsView::from(&stats),
+            outbox,
+            counts: wire::Stats::from(&stats),
             by_type: waiting::look(admin, BacklogBy::Type).await?,
             by_tenant: waiting::look(admin, BacklogBy::Tenant).await?,
             findings: worst_first(admin.diagnose(&Tolerance::default()).await?),
@@ -102,12 +103,12 @@ impl Status {
     }
 
     fn heading(&self) -> String {
-        format!("{} in {}", self.place, escape::one_line(&self.store))
+        format!("{} in {}", self.outbox, escape::one_line(&self.store))
     }
 
     fn counts(&self) -> String {
-        let StatsView { pending, done, dead, archived, estimated, .. } = self.counts;
-        let PendingView { new, retry, due, leased, parked, scheduled } = pending;
+        let wire::Stats { pending, done, dead, archived, estimated, .. } = self.counts;
+        let wire::Pending { new, retry, due, leased, parked, scheduled } = pending;
         let none = String::new;
         let pending = |count| about(count, estimated.pending);
         output::counts([
@@ -167,7 +168,7 @@ mod tests {
             store.insert_raw(RawRow { status, ..RawRow::default() });
         }
         Admin::pause(&store, "mail\x1b[2J", "ann").await.unwrap();
-        let mut status = Status::of(&store, "sqlite:x.db".into(), Place::default()).await.unwrap();
+        let mut status = Status::of(&store, "sqlite:x.db".into(), OutboxRef::default()).await.unwrap();
         let counts = &status.counts;
         assert_eq!((counts.pending.new, counts.pending.retry, counts.done, counts.dead), (2, 1, 1, 1));
         let text = status.text();

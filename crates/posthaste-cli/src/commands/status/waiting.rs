@@ -6,17 +6,17 @@ use posthaste::StoreError;
 use posthaste::admin::{Admin, Backlog, BacklogBy};
 
 use crate::output::{self, or_dash};
-use crate::views::BacklogView;
+use posthaste_admin::wire;
 
 /// The largest groups are what an operator can act on.
 const GROUPS: usize = 10;
 
-pub(super) async fn look(admin: &dyn Admin, by: BacklogBy) -> Result<BacklogView, StoreError> {
-    Ok(BacklogView::from(admin.backlog(by, GROUPS).await?))
+pub(super) async fn look(admin: &dyn Admin, by: BacklogBy) -> Result<wire::Backlog, StoreError> {
+    Ok(wire::Backlog::from(admin.backlog(by, GROUPS).await?))
 }
 
 /// A table; none if it would say nothing.
-pub(super) fn text(waiting: &BacklogView, heading: &str) -> Option<String> {
+pub(super) fn text(waiting: &wire::Backlog, heading: &str) -> Option<String> {
     waiting.groups.iter().find(|group| group.key.is_some())?;
     let rows = waiting.groups.iter().map(|group| {
         let oldest = group.oldest_seconds.map(|age| output::spoken(Duration::from_secs_f64(age)));

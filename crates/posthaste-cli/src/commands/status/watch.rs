@@ -13,8 +13,8 @@ use super::rates::Rates;
 use crate::failure;
 use crate::output::{Output, Report, moment};
 use crate::stop::Stop;
-use crate::store_spec::StoreSpec;
-use crate::views::Time;
+use posthaste_admin::wire::Time;
+use posthaste_stores::StoreSpec;
 
 /// The shortest pause between two looks: a look is not free.
 const SHORTEST: Duration = Duration::from_millis(100);

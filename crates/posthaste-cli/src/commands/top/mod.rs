@@ -1,13 +1,12 @@
 //! `posthaste top`: a live view of stores and relays, from the overview down to a group of DEAD events.
 //!
-//! - `source` is what is looked at: a `store`, or a `relay` with its `answers` and `figures`. `seen` is what a
+//! - `source` is what is looked at: a `store`, or a `relay` with its `figures`. `seen` is what a
 //!   look has seen.
 //! - `app` is all that the screen shows, and how a message changes it; `keys` says what each key does, `row` is one
 //!   outbox over time, `cursor` the chosen entry of a list. None of them reads or writes anything.
 //! - `draw` draws the app.
 //! - `run` brings them together: `screen` is the terminal, `work` goes on in the background.
 
-mod answers;
 mod app;
 mod cursor;
 mod draw;
@@ -29,21 +28,20 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use posthaste_admin::Client;
+use posthaste_relay::config;
 use posthaste_sqlx::{Layout, SchemaName};
+use posthaste_stores::{InvalidStore, SecretUrl, StoreSpec};
 
 use self::relay::RelaySource;
 use self::source::Source;
 use self::store::StoreSource;
 use super::status::watch::parse_interval;
 use crate::args::ActorArgs;
-use crate::client::{self, Client};
-use crate::config;
-use crate::connect;
 use crate::failure::Usage;
 use crate::output::Output;
-use crate::redact::TypedUrl;
+use crate::relay_client;
 use crate::store_args::parse_layout;
-use crate::store_spec::StoreSpec;
 
 /// Watch stores and relays on one screen: rates, lag, routes, dead groups, and replay them
 ///
@@ -64,7 +62,7 @@ Examples:
 pub(crate) struct TopArgs {
     /// A store; may be given several times [default: the variable POSTHASTE_STORE]
     #[arg(long = "store", value_name = "URL")]
-    stores: Vec<TypedUrl>,
+    stores: Vec<SecretUrl>,
 
     /// The configuration file of a relay: all its outboxes are looked at, in their stores
     #[arg(long, value_name = "FILE")]
@@ -72,7 +70,7 @@ pub(crate) struct TopArgs {
 
     /// The admin listener of a relay; may be given several times [default: the variable POSTHASTE_RELAY]
     #[arg(long = "relay", value_name = "URL")]
-    relays: Vec<TypedUrl>,
+    relays: Vec<SecretUrl>,
 
     /// The file with the token that the relays ask for, if they ask [default: the variable POSTHASTE_TOKEN]
     #[arg(long, value_name = "FILE")]
@@ -127,20 +125,20 @@ fn sources(args: &TopArgs) -> anyhow::Result<Vec<Source>> {
         return Err(Usage::new(text).into());
     }
     let stores = specs.into_iter().map(|spec| Ok(Source::Store(StoreSource::new(spec, args.actor.name()))));
-    let token = client::token(args.token_file.as_deref())?;
+    let token = relay_client::token(args.token_file.as_deref())?;
     let relays = relays.into_iter().map(|url| {
-        let client = Client::new(url.secret(), token.clone())?;
+        let client = Client::new(url.expose(), token.clone())?;
         Ok(Source::Relay(RelaySource::new(client)))
     });
     stores.chain(relays).collect()
 }
 
 /// What was typed; if nothing was, what the environment names.
-fn named(args: &TopArgs) -> (Vec<TypedUrl>, Vec<TypedUrl>) {
+fn named(args: &TopArgs) -> (Vec<SecretUrl>, Vec<SecretUrl>) {
     if !args.stores.is_empty() || !args.relays.is_empty() || args.config.is_some() {
         return (args.stores.clone(), args.relays.clone());
     }
-    let variable = |name| std::env::var(name).ok().map(TypedUrl::new).into_iter().collect();
+    let variable = |name| std::env::var(name).ok().map(SecretUrl::new).into_iter().collect();
     (variable("POSTHASTE_STORE"), variable("POSTHASTE_RELAY"))
 }
 
@@ -151,9 +149,9 @@ fn configured(args: &TopArgs) -> anyhow::Result<Vec<StoreSpec>> {
     Ok(config.outboxes.into_iter().map(|outbox| outbox.store).collect())
 }
 
-fn typed(args: &TopArgs, url: TypedUrl) -> Result<StoreSpec, Usage> {
+fn typed(args: &TopArgs, url: SecretUrl) -> Result<StoreSpec, InvalidStore> {
     let (table, schema, layout) = (args.table.clone(), args.schema.clone(), args.layout.clone());
     let spec = StoreSpec { url, table, schema, layout, pgbouncer: args.pgbouncer };
-    connect::check(&spec)?;
+    posthaste_stores::check(&spec)?;
     Ok(spec)
 }

@@ -3,14 +3,15 @@
 use futures_util::StreamExt as _;
 use futures_util::stream;
 use posthaste::admin::{Backlog, DeadGroup, Stats};
+use posthaste_admin::Client;
+use posthaste_admin::wire::{self, Changed, Count, Events, Groups, Outbox, Outboxes};
+use posthaste_stores::redact;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::answers::{BacklogAnswer, Changed, Count, Events, Groups, Outbox, Outboxes, StatsAnswer};
 use super::figures::Figures;
 use super::seen::{DeadEvent, Group, Look, RouteSeen, RouteState, Seen, others, parked_as};
 use super::source::{EVENTS, GROUPS};
-use crate::client::Client;
 use crate::failure;
 
 /// Outboxes that are asked about at the same time: a relay answers a bounded number of requests at once.
@@ -25,7 +26,7 @@ impl RelaySource {
     }
 
     pub(super) fn label(&self) -> String {
-        let url = self.0.url().to_string();
+        let url = redact(self.0.url());
         url.trim_start_matches("http://").trim_end_matches('/').to_owned()
     }
 
@@ -35,7 +36,7 @@ impl RelaySource {
     }
 
     pub(super) async fn look(&self) -> anyhow::Result<Vec<Look>> {
-        let Outboxes { outboxes } = self.0.document(&["outboxes"], &[]).await?;
+        let Outboxes { outboxes } = self.0.get(&["outboxes"], &[]).await?;
         // Without its metrics there is still much to see.
         let figures = Figures::read(&self.0.metrics().await.unwrap_or_default());
         let looks = outboxes.into_iter().map(|outbox| self.look_at(outbox, &figures));
@@ -53,10 +54,10 @@ impl RelaySource {
     async fn seen(&self, outbox: &Outbox, figures: &Figures) -> anyhow::Result<Seen> {
         let name = &*outbox.outbox;
         let (path, limit) = (|last| ["outboxes", name, last], GROUPS.to_string());
-        let stats = Stats::from(self.0.document::<StatsAnswer>(&path("stats"), &[]).await?);
+        let stats = Stats::from(self.0.get::<wire::Stats>(&path("stats"), &[]).await?);
         let backlog = async |by| {
             let query = [("by", by), ("limit", &*limit)];
-            self.0.document::<BacklogAnswer>(&path("backlog"), &query).await.map(Backlog::from)
+            self.0.get::<wire::Backlog>(&path("backlog"), &query).await.map(Backlog::from)
         };
         Ok(Seen {
             routes: self.routes(outbox, &stats, figures).await?,
@@ -70,7 +71,7 @@ impl RelaySource {
 
     async fn groups(&self, outbox: &str, limit: &str) -> anyhow::Result<Vec<DeadGroup>> {
         let path = ["outboxes", outbox, "dead", "groups"];
-        let Groups { groups } = self.0.document(&path, &[("limit", limit)]).await?;
+        let Groups { groups } = self.0.get(&path, &[("limit", limit)]).await?;
         Ok(groups.into_iter().map(DeadGroup::from).collect())
     }
 
@@ -110,14 +111,14 @@ impl RelaySource {
     }
 
     async fn counted(&self, outbox: &str, query: &[(&str, &str)]) -> anyhow::Result<u64> {
-        let Count { count } = self.0.document(&["outboxes", outbox, "count"], query).await?;
+        let Count { count } = self.0.get(&["outboxes", outbox, "count"], query).await?;
         Ok(count)
     }
 
     pub(super) async fn list(&self, group: &Group) -> anyhow::Result<Vec<DeadEvent>> {
         let limit = EVENTS.to_string();
         let query = [conditions(group), vec![("status", "DEAD"), ("limit", &limit)]].concat();
-        let Events { events } = self.0.document(&["outboxes", outbox(group), "events"], &query).await?;
+        let Events { events, .. } = self.0.get(&["outboxes", outbox(group), "events"], &query).await?;
         Ok(events.into_iter().map(DeadEvent::from).collect())
     }
 
@@ -141,7 +142,7 @@ impl RelaySource {
         }
         let body = json!({"filter": filter, "limit": limit});
         let path = ["outboxes", outbox(group), "dead", "replay"];
-        let Changed { changed } = self.0.change(&path, &body).await?;
+        let Changed { changed, .. } = self.0.post(&path, &body).await?;
         Ok(changed)
     }
 }

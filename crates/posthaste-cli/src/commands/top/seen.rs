@@ -1,7 +1,8 @@
 //! What one look at an outbox has seen, whoever looked.
 
+use posthaste::Timestamp;
 use posthaste::admin::{Backlog, DeadGroup, Filter, Stats, probed};
-use posthaste::{EventRow, Timestamp};
+use posthaste_admin::wire::{Row, Time};
 
 /// One outbox of a source.
 #[derive(Clone, Debug)]
@@ -121,17 +122,17 @@ pub(super) struct DeadEvent {
     pub(super) error: Option<String>,
 }
 
-impl From<EventRow> for DeadEvent {
-    fn from(row: EventRow) -> Self {
+impl From<Row> for DeadEvent {
+    fn from(row: Row) -> Self {
         Self {
-            id: row.id.to_string(),
+            id: row.id,
             event_type: row.event_type,
             aggregate_type: row.aggregate_type,
             aggregate_id: row.aggregate_id,
             tenant_id: row.tenant_id,
             attempts: row.attempts,
             replays: row.replays,
-            died: row.done_at,
+            died: row.done_at.map(|Time(at)| at),
             error: row.last_error,
         }
     }

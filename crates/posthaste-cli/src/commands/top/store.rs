@@ -1,24 +1,24 @@
-//! A store, looked at through the operator's door.
+//! A store, looked at through `Admin`.
 
 use std::sync::Arc;
 
 use posthaste::StoreError;
 use posthaste::admin::{Admin, BacklogBy, Filter, PageRequest, Replay, Stats};
+use posthaste_admin::wire::Row;
+use posthaste_stores::{OpenStore, Purpose, StoreSpec};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::seen::{DeadEvent, Group, Look, RouteSeen, RouteState, Seen, others, parked_as};
 use super::source::{EVENTS, GROUPS};
 use crate::commands::{bulk, listing};
-use crate::connect::{self, Opened, Purpose};
-use crate::store_spec::StoreSpec;
 
 #[derive(Debug)]
 pub(super) struct StoreSource {
     spec: StoreSpec,
     actor: String,
     /// Opened by the first look that succeeds.
-    opened: Mutex<Option<Opened>>,
+    opened: Mutex<Option<OpenStore>>,
 }
 
 impl StoreSource {
@@ -27,7 +27,7 @@ impl StoreSource {
     }
 
     pub(super) fn label(&self) -> String {
-        format!("{}{}", self.spec.url, self.spec.place().options())
+        format!("{}{}", self.spec.url, self.spec.outbox_ref().options())
     }
 
     pub(super) fn actor(&self) -> &str {
@@ -39,7 +39,7 @@ impl StoreSource {
         if let Some(opened) = &*opened {
             return Ok(opened.admin());
         }
-        let now_open = connect::open(&self.spec, Purpose::Look).await?;
+        let now_open = posthaste_stores::open(&self.spec, Purpose::Look).await?;
         Ok(opened.insert(now_open).admin())
     }
 
@@ -51,7 +51,7 @@ impl StoreSource {
     pub(super) async fn list(&self, group: &Group) -> anyhow::Result<Vec<DeadEvent>> {
         let admin = self.admin().await?;
         let page = listing::full_page(&*admin, &group.filter(), PageRequest::first(EVENTS)).await?;
-        Ok(page.items.into_iter().map(DeadEvent::from).collect())
+        Ok(page.items.iter().map(|row| DeadEvent::from(Row::from(row))).collect())
     }
 
     pub(super) async fn count(&self, group: &Group) -> anyhow::Result<u64> {

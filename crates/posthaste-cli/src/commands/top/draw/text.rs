@@ -5,7 +5,7 @@ use std::time::Duration;
 use posthaste::Timestamp;
 use ratatui::text::Span;
 
-use crate::escape;
+use posthaste_admin::escape;
 
 /// A text from a source, so that it cannot act on the terminal.
 pub(super) fn safe(text: &str) -> String {

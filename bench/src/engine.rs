@@ -1,0 +1,171 @@
+//! The engines that are measured: one that delivers to a handler which only counts, and one that
+//! takes events and delivers none.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use posthaste::config::{LeaseConfig, PollerConfig, QueueConfig};
+use posthaste::store::{Claim, Claimed, Lease, Park, Purge, Release, Renew, Settle, Settled, Unpark, Wake};
+use posthaste::{Config, Delivery, Outbox, Route, Routes, Store, StoreError, Timestamp, handler};
+use tokio::sync::Notify;
+
+use super::load::{EVENT_TYPE, Load};
+use crate::figures::Histogram;
+
+/// Events per claim: as many as a relay takes.
+pub(super) const CLAIM: usize = 500;
+
+/// An engine whose handler counts, and says when it has counted all.
+pub(super) struct Counting {
+    pub(super) outbox: Outbox,
+    counter: Arc<Counter>,
+    store: Arc<Watched>,
+}
+
+#[derive(Debug)]
+struct Counter {
+    left: AtomicU64,
+    all: Notify,
+}
+
+impl Counting {
+    /// Not started yet.
+    pub(super) fn build(store: Arc<dyn Store>, load: &Load) -> anyhow::Result<Self> {
+        let counter = Arc::new(Counter { left: AtomicU64::new(load.events), all: Notify::new() });
+        let store = Watched::new(store);
+        let seen = Arc::clone(&counter);
+        let count = handler(move |_: Delivery| {
+            if seen.left.fetch_sub(1, Ordering::Relaxed) == 1 {
+                seen.all.notify_one();
+            }
+            std::future::ready(())
+        });
+        let routes = Routes::new().add(Route::fallback().deliver_to(count));
+        let outbox = Outbox::from_config(Arc::clone(&store), config(load), routes).build()?;
+        Ok(Self { outbox, counter, store })
+    }
+
+    /// Waits until every event is delivered and settled.
+    pub(super) async fn settled(&self) -> anyhow::Result<()> {
+        self.counter.all.notified().await;
+        Ok(self.outbox.idle().await?)
+    }
+
+    /// How many events are settled by now.
+    pub(super) fn settled_so_far(&self) -> u64 {
+        self.store.settled()
+    }
+
+    /// Stops, and answers how many events the average statement settled.
+    pub(super) async fn stop(self) -> f64 {
+        self.outbox.shutdown().await;
+        self.store.settle_batch()
+    }
+}
+
+/// The defaults, but for a claim as large as the relay's.
+pub(super) fn config(load: &Load) -> Config {
+    Config {
+        workers: Some(load.workers),
+        poller: PollerConfig {
+            batch: CLAIM,
+            interval: Duration::from_millis(100),
+            ..PollerConfig::default()
+        },
+        ..Config::default()
+    }
+}
+
+/// An engine that runs and never delivers: its Writer does all that a Writer does on the hot path,
+/// and nothing else uses the machine meanwhile.
+pub(super) fn start_stalled(store: Arc<dyn Store>, load: &Load) -> anyhow::Result<Outbox> {
+    let routes = Routes::new().handle(EVENT_TYPE, |_: Delivery| std::future::pending::<()>());
+    // Nothing may become crowded or lapse while it is measured.
+    let events = usize::try_from(load.events)?.saturating_mul(2).clamp(1_000, 1_000_000);
+    let long = Duration::from_secs(3_600);
+    let config = Config {
+        queue: QueueConfig { hot: events, bytes: usize::MAX, ..QueueConfig::default() },
+        lease: Some(LeaseConfig { duration: long, hot: long }),
+        ..config(load)
+    };
+    Ok(Outbox::from_config(store, config, routes).start()?)
+}
+
+/// A store that counts its settlements and measures its claims.
+#[derive(Debug)]
+pub(super) struct Watched {
+    store: Arc<dyn Store>,
+    calls: AtomicU64,
+    events: AtomicU64,
+    claims: Mutex<Histogram>,
+}
+
+impl Watched {
+    pub(super) fn new(store: Arc<dyn Store>) -> Arc<Self> {
+        let (calls, events) = (AtomicU64::new(0), AtomicU64::new(0));
+        Arc::new(Self { store, calls, events, claims: Mutex::default() })
+    }
+
+    fn settle_batch(&self) -> f64 {
+        self.events.load(Ordering::Relaxed) as f64 / self.calls.load(Ordering::Relaxed).max(1) as f64
+    }
+
+    pub(super) fn settled(&self) -> u64 {
+        self.events.load(Ordering::Relaxed)
+    }
+
+    /// How long claims that found something have taken since this was asked before.
+    pub(super) fn take_claims(&self) -> Histogram {
+        std::mem::take(&mut *self.claims.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl Store for Watched {
+    async fn claim(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
+        let started = Instant::now();
+        let claimed = self.store.claim(claim).await?;
+        if !claimed.events.is_empty() {
+            self.claims.lock().unwrap_or_else(PoisonError::into_inner).add(started.elapsed());
+        }
+        Ok(claimed)
+    }
+
+    async fn settle(&self, settle: &Settle<'_>) -> Result<Vec<Settled>, StoreError> {
+        let settled = self.store.settle(settle).await?;
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        self.events.fetch_add(settled.len() as u64, Ordering::Relaxed);
+        Ok(settled)
+    }
+
+    async fn renew(&self, renew: &Renew<'_>) -> Result<Vec<Lease>, StoreError> {
+        self.store.renew(renew).await
+    }
+
+    async fn release(&self, release: &Release<'_>) -> Result<u64, StoreError> {
+        self.store.release(release).await
+    }
+
+    async fn park(&self, park: &Park<'_>) -> Result<u64, StoreError> {
+        self.store.park(park).await
+    }
+
+    async fn unpark(&self, unpark: &Unpark<'_>) -> Result<u64, StoreError> {
+        self.store.unpark(unpark).await
+    }
+
+    async fn purge(&self, purge: &Purge) -> Result<u64, StoreError> {
+        self.store.purge(purge).await
+    }
+
+    async fn oldest_pending(&self, now: Option<Timestamp>) -> Result<Option<Duration>, StoreError> {
+        self.store.oldest_pending(now).await
+    }
+
+    fn wake(&self) -> Option<Wake> {
+        self.store.wake()
+    }
+}

@@ -1,0 +1,246 @@
+//! Whether claiming and settling take longer when the table is full of rows that nobody wants:
+//! DONE ones, and retries that are not yet due.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use posthaste::store::{
+    Backoff, Claim, ClaimOrder, LeaseToken, OnDone, Owner, Purge, Purgeable, Settle, Settlement, Verdict,
+};
+use posthaste::{Outbox, Store};
+use serde::Serialize;
+
+use super::load::Load;
+use super::progress::Progress;
+use super::ratio::rounded;
+use super::target::{BenchStore, Tables, Writer};
+use crate::figures::{Histogram, Quantiles};
+
+/// The small table that the large one is compared with.
+const FEW: u64 = 1_000;
+
+/// Events per claim and per settlement, and how often both are measured.
+const BATCH: u64 = 100;
+const SAMPLES: u64 = 200;
+
+/// Rows per statement while the table is filled.
+const FILL: u64 = 1_000;
+
+/// Long enough that no retry becomes due.
+pub(super) const LATER: Duration = Duration::from_secs(24 * 3600);
+
+/// How full the table shall be.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Fullness {
+    pub(super) done_rows: u64,
+    pub(super) future_rows: u64,
+    pub(super) pending_rows: u64,
+}
+
+impl Fullness {
+    pub(super) fn pending(pending_rows: u64) -> Self {
+        Self { pending_rows, ..Self::default() }
+    }
+}
+
+/// The same measurement on a small and on a large table.
+#[derive(Debug, Serialize)]
+pub(super) struct Flatness {
+    /// Events per call.
+    pub(super) batch: u64,
+    pub(super) few: Sample,
+    pub(super) many: Sample,
+    /// How much longer the large table takes.
+    pub(super) claim_p50_many_to_few: Option<f64>,
+    pub(super) settle_p50_many_to_few: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Sample {
+    pub(super) done_rows: u64,
+    pub(super) future_rows: u64,
+    pub(super) claim_us: Option<Quantiles>,
+    pub(super) settle_us: Option<Quantiles>,
+}
+
+pub(super) async fn measure<B: BenchStore>(
+    bench: &B,
+    load: &Load,
+    full: Fullness,
+    progress: &Progress,
+) -> anyhow::Result<Flatness> {
+    bench.clear().await?;
+    let mut few = Table::new(bench.create().await?, load)?;
+    let mut many = Table::new(bench.create().await?, load)?;
+    few.fill(Fullness { done_rows: FEW, ..Fullness::default() }, progress).await?;
+    many.fill(full, progress).await?;
+    progress.begin("claim and settle");
+    // In turns, so that a noisy machine is noisy to both.
+    for _ in 0..SAMPLES {
+        few.sample().await?;
+        many.sample().await?;
+    }
+    let (few, many) = (few.result(), many.result());
+    Ok(Flatness {
+        batch: BATCH,
+        claim_p50_many_to_few: p50_ratio(many.claim_us, few.claim_us),
+        settle_p50_many_to_few: p50_ratio(many.settle_us, few.settle_us),
+        few,
+        many,
+    })
+}
+
+fn p50_ratio(many: Option<Quantiles>, few: Option<Quantiles>) -> Option<f64> {
+    Some(rounded(many?.p50 as f64 / few?.p50.max(1) as f64, 3))
+}
+
+/// One outbox table, driven by hand instead of by an engine.
+pub(super) struct Table<T: Tables> {
+    tables: T,
+    store: Arc<dyn Store>,
+    writer: T::Writer,
+    load: Load,
+    owner: Owner,
+    done_rows: u64,
+    future_rows: u64,
+    claims: Histogram,
+    settles: Histogram,
+}
+
+impl<T: Tables> Table<T> {
+    pub(super) fn new(tables: T, load: &Load) -> anyhow::Result<Self> {
+        let store = tables.store();
+        // Its rows are for everybody, as those of a service without an engine.
+        let outbox = Outbox::writer_only(Arc::clone(&store)).build()?;
+        Ok(Self {
+            writer: tables.writer(&outbox),
+            tables,
+            store,
+            load: load.clone(),
+            owner: Owner::random("bench"),
+            done_rows: 0,
+            future_rows: 0,
+            claims: Histogram::default(),
+            settles: Histogram::default(),
+        })
+    }
+
+    /// Makes rows by a short cut, or else the way an engine does: written, claimed, settled.
+    pub(super) async fn fill(&mut self, full: Fullness, progress: &Progress) -> anyhow::Result<()> {
+        progress.filled(0, 0);
+        if self.tables.fill(full, &self.load).await? {
+            self.done_rows += full.done_rows;
+            self.future_rows += full.future_rows;
+            return Ok(());
+        }
+        while self.done_rows < full.done_rows {
+            let rows = FILL.min(full.done_rows - self.done_rows);
+            self.turn_over(rows, &Verdict::Done, OnDone::Keep).await?;
+            progress.filled(self.done_rows, rows);
+        }
+        let backoff = Backoff { max_attempts: 10, delays: [LATER].into() };
+        let failed = Verdict::Failed { error: "not today".to_owned(), backoff };
+        while self.future_rows < full.future_rows {
+            let rows = FILL.min(full.future_rows - self.future_rows);
+            self.turn_over(rows, &failed, OnDone::Keep).await?;
+            progress.filled(self.future_rows, rows);
+        }
+        let mut left = full.pending_rows;
+        while left > 0 {
+            let rows = FILL.min(left);
+            self.writer.events(self.load.events(rows)?).await?;
+            left -= rows;
+        }
+        Ok(())
+    }
+
+    /// Measures once, and leaves the table as full as it was.
+    async fn sample(&mut self) -> anyhow::Result<()> {
+        let (claim, settle) = self.turn_over(BATCH, &Verdict::Done, OnDone::Keep).await?;
+        self.claims.add(claim);
+        self.settles.add(settle);
+        let purge = Purge {
+            what: Purgeable::Done,
+            older_than: Duration::ZERO,
+            archive: false,
+            limit: usize::try_from(BATCH)?,
+            now: None,
+        };
+        self.done_rows -= self.store.purge(&purge).await?;
+        Ok(())
+    }
+
+    fn result(&self) -> Sample {
+        Sample {
+            done_rows: self.done_rows,
+            future_rows: self.future_rows,
+            claim_us: self.claims.quantiles(),
+            settle_us: self.settles.quantiles(),
+        }
+    }
+
+    /// Writes events, claims them and settles them; answers how long the last two took.
+    pub(super) async fn turn_over(
+        &mut self,
+        rows: u64,
+        verdict: &Verdict,
+        on_done: OnDone,
+    ) -> anyhow::Result<(Duration, Duration)> {
+        self.writer.events(self.load.events(rows)?).await?;
+        let took = self.claim_and_settle(rows, verdict, on_done).await?;
+        match (verdict, on_done) {
+            (Verdict::Done, OnDone::Keep) => self.done_rows += rows,
+            (Verdict::Done, _) => {}
+            _ => self.future_rows += rows,
+        }
+        Ok(took)
+    }
+
+    /// Settles so many events more by hand, one by one; answers how long that took.
+    pub(super) async fn settle_by_hand(&mut self, rows: u64) -> anyhow::Result<Option<Duration>> {
+        let took = self.tables.settle_one_by_one(rows, &self.load).await?;
+        self.done_rows += if took.is_some() { rows } else { 0 };
+        Ok(took)
+    }
+
+    /// Answers how long both took.
+    pub(super) async fn claim_and_settle(
+        &self,
+        rows: u64,
+        verdict: &Verdict,
+        on_done: OnDone,
+    ) -> anyhow::Result<(Duration, Duration)> {
+        let started = Instant::now();
+        let settlements = self.claim(rows, verdict).await?;
+        let claim = started.elapsed();
+        let started = Instant::now();
+        self.settle(&settlements, on_done).await?;
+        Ok((claim, started.elapsed()))
+    }
+
+    pub(super) async fn settle(&self, settlements: &[Settlement], on_done: OnDone) -> anyhow::Result<()> {
+        let settle = Settle { owner: &self.owner, settlements, on_done, now: None };
+        let settled = self.store.settle(&settle).await?;
+        let (settled, all) = (settled.len(), settlements.len());
+        anyhow::ensure!(settled == all, "{settled} of {all} events were settled");
+        Ok(())
+    }
+
+    pub(super) async fn claim(&self, rows: u64, verdict: &Verdict) -> anyhow::Result<Vec<Settlement>> {
+        let claim = Claim {
+            owner: &self.owner,
+            token: LeaseToken::random(),
+            lease: LATER,
+            limit: usize::try_from(rows)?,
+            max_bytes: usize::MAX,
+            order: ClaimOrder::Due,
+            skip_recent: Duration::ZERO,
+            now: None,
+        };
+        let claimed = self.store.claim(&claim).await?;
+        let found = claimed.events.len() as u64;
+        anyhow::ensure!(found == rows, "{found} of {rows} events were claimed");
+        let settle = |lease| Settlement { lease, verdict: verdict.clone(), delivered: Vec::new() };
+        Ok(claimed.events.into_iter().map(|leased| settle(leased.lease)).collect())
+    }
+}

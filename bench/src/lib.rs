@@ -1,0 +1,299 @@
+//! `posthaste bench`: how fast a store is on this machine.
+//!
+//! The command line has this as an optional dependency. Other benchmarks are `examples/engine.rs` (the engine alone),
+//! `examples/writers` (each driver's Writer beside an INSERT by hand) and `peers/` (other crates, a workspace of its
+//! own); `cargo xtask bench` runs them.
+
+mod between;
+mod calls;
+mod engine;
+mod figures;
+mod flat;
+mod layout;
+mod load;
+mod memory;
+mod memory_use;
+mod mysql;
+mod postgres;
+mod progress;
+mod publish;
+mod ratio;
+mod redis;
+mod relay;
+mod report;
+mod rounds;
+mod settle;
+mod snapshot;
+mod sqlite;
+mod steady;
+mod target;
+mod text;
+
+use std::fmt;
+
+use posthaste_stores::{InvalidStore, SecretUrl, StoreUrl};
+use serde::Serialize;
+
+use flat::Fullness;
+use layout::Foreign;
+use layout::report::LayoutReport;
+use load::Load;
+use memory::Memory;
+use mysql::MySql;
+use postgres::Postgres;
+use progress::Progress;
+use publish::report::PublishReport;
+use redis::Redis;
+use relay::report::RelayReport;
+use report::{Once, Report};
+use sqlite::Sqlite;
+use target::BenchStore;
+
+/// How fast a store writes and delivers on this machine
+///
+/// It works in tables of its own and drops them at the end. On PostgreSQL they stand in a schema of
+/// their own, so the user needs the right to create one; on MySQL and MariaDB they stand in the database
+/// of the URL. On Redis they are keys that begin with {posthaste_bench_. A SQLite file is turned to WAL, as
+/// every store on it is. Each round measures all variants one after the other; rates are medians.
+///
+/// JSON: {"store", "events", "rounds", "writers", "workers", "payload_bytes", "business_tx_per_s",
+/// "outbox_tx_per_s", "writer_only_tx_per_s", "hand_written_tx_per_s", "outbox_to_business" and other
+/// ratios: {"median", "lowest", "highest"}, "writer_only_to_business", "outbox_to_hand_written",
+/// "few_together_events_per_s",
+/// "few_singly_events_per_s", "few_together_to_singly", "live_single_events_per_s",
+/// "live_single_to_business", "live_single_lag_events", "live_batch_events_per_s",
+/// "backlog_events_per_s", "write_and_drain_events_per_s", "claim_and_settle_events_per_s": {"kept" and
+/// "deleted": {"one", "hundred", "thousand": by events per call, "hundred_to_one"}},
+/// "by_hand": null or {"proved_tx_per_s", "proved_to_hand_written" and "outbox_to_proved": null where
+/// nothing has to be proved, "drain_events_per_s", "backlog_to_drain",
+/// "one_by_one_events_per_s", "backlog_to_one_by_one", "ringing_tx_per_s", "silent_tx_per_s" and
+/// "ringing_to_silent": null where processes do not wake each other, or always}, "settle_rows_per_s": {"kept",
+/// "deleted", "one_by_one" and "kept_to_one_by_one": null or by hand}, "latency_us": {"p50", "p99", "count"},
+/// "between_processes_us": null or the same and "late", "settle_batch_mean": {"live_single",
+/// "live_batch", "backlog"}, "peak_memory_bytes": number or null, "flatness": null or {"batch", "few"
+/// and "many": {"done_rows", "future_rows", "claim_us", "settle_us"}, "claim_p50_many_to_few",
+/// "settle_p50_many_to_few"}, "snapshot": null or {"rows", "without", "with", "with_last_fifth"},
+/// "steady": null or {"seconds", "events", "lag", "first_memory_bytes", "last_memory_bytes",
+/// "first_claim_us", "last_claim_us"}}
+///
+/// With --publish it measures how fast events get to a broker instead, beside the broker's client library
+/// alone and beside a destination that does nothing. What the URL names (a topic, a stream, a queue) must be
+/// there, and is left with the messages in it.
+///
+/// JSON with --publish: {"store", "publish", "events", "rounds", "workers", "payload_bytes",
+/// "bare_events_per_s", "nothing_events_per_s", "relay_events_per_s", "relay_to_bare",
+/// "relay_to_one_after_the_other", "memory_bytes": {"early", "late"}}
+///
+/// With --relay it measures what a process of its own costs instead: `posthaste relay`, which writes events to
+/// a file, beside an engine with the same settings in this process. --writers and --workers play no part.
+///
+/// JSON with --relay: {"store", "events", "rounds", "payload_bytes", "binary_bytes",
+/// "start_to_first_delivery_ms": {"median", "lowest", "highest"}, "idle": {"seconds", "memory_bytes" and
+/// "cpu_percent": null where the system does not say it, or the same three}, "library_events_per_s",
+/// "relay_events_per_s", "relay_to_library": the same three}
+///
+/// With --layout it measures how fast a table of that preset is drained instead, beside one of Posthaste's own.
+///
+/// JSON with --layout: {"store", "layout", "events", "rounds", "workers", "payload_bytes", "own_events_per_s",
+/// "layout_events_per_s", "layout_to_own": the same three}
+#[derive(Debug, clap::Args)]
+pub struct BenchArgs {
+    /// What to measure: postgres://…, mysql://…, redis://…, memory: or sqlite:PATH; a file that is not there
+    /// is made and removed
+    // Not from the environment: nobody shall load a store that serves by forgetting an option.
+    #[arg(long, value_name = "URL")]
+    store: SecretUrl,
+    /// Measure publishing to kafka://…, amqp://…, nats://…, redis-stream://…, http://… or file:///…
+    #[arg(long, value_name = "URL")]
+    publish: Option<SecretUrl>,
+    /// Measure what the process of a relay costs; not on memory:
+    #[arg(long, conflicts_with = "publish")]
+    relay: bool,
+    /// How long an idle relay is watched
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, requires = "relay", value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    idle: u64,
+    /// Measure a table of order-service, outbox-record or debezium; on PostgreSQL, MySQL and MariaDB
+    #[arg(long, value_name = "PRESET", conflicts_with_all = ["publish", "relay"])]
+    layout: Option<Foreign>,
+    /// Events per measurement and round
+    #[arg(long, value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u64).range(1..=2_000_000))]
+    events: u64,
+    /// Transactions that are open at once [default: 4; 16 on a server]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    writers: Option<usize>,
+    /// Events that are delivered at once
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = parse_count)]
+    workers: usize,
+    /// Size of each payload
+    #[arg(long, value_name = "BYTES", default_value_t = 200, value_parser = parse_bytes)]
+    payload_bytes: usize,
+    /// How often everything is measured; the medians are reported
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    rounds: u64,
+    /// Also measure claim and settle with so many DONE rows in the table
+    #[arg(long, value_name = "N")]
+    done_rows: Option<u64>,
+    /// Also measure claim and settle with so many retries in the table that are not yet due
+    #[arg(long, value_name = "N")]
+    future_rows: Option<u64>,
+    /// Also drain so many events while another session holds a snapshot; on a server
+    #[arg(long, value_name = "N")]
+    snapshot_rows: Option<u64>,
+    /// Also write and deliver 2,000 events per second for so long
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(5..=86_400))]
+    steady: Option<u64>,
+}
+
+impl BenchArgs {
+    fn fullness(&self) -> Option<Fullness> {
+        let asked = self.done_rows.is_some() || self.future_rows.is_some();
+        asked.then(|| Fullness {
+            done_rows: self.done_rows.unwrap_or_default(),
+            future_rows: self.future_rows.unwrap_or_default(),
+            pending_rows: 0,
+        })
+    }
+
+    fn writers(&self) -> usize {
+        let on_server = matches!(
+            self.store.expose().parse(),
+            Ok(StoreUrl::Postgres(_) | StoreUrl::MySql(_) | StoreUrl::Redis(_))
+        );
+        self.writers.unwrap_or(if on_server { 16 } else { 4 })
+    }
+
+    fn load(&self) -> Load {
+        Load::new(self.events, self.writers(), self.workers, self.payload_bytes)
+    }
+}
+
+/// What was measured: JSON by `Serialize`, a table of 80 columns by `Display`.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub struct Measured(Figures);
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Figures {
+    Store(Box<Report>),
+    Publish(PublishReport),
+    Relay(RelayReport),
+    Layout(LayoutReport),
+}
+
+impl fmt::Display for Measured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&match &self.0 {
+            Figures::Store(report) => report.text(),
+            Figures::Publish(report) => report.text(),
+            Figures::Relay(report) => report.text(),
+            Figures::Layout(report) => report.text(),
+        })
+    }
+}
+
+/// Measures. With `is_watched` a bar on stderr shows what is under way.
+///
+/// # Errors
+///
+/// The store or the destination cannot be used, or an event was not delivered.
+pub async fn run(args: BenchArgs, is_watched: bool) -> anyhow::Result<Measured> {
+    match args.store.expose().parse()? {
+        StoreUrl::Postgres(options) => {
+            bench(&Postgres::open(*options, args.writers()).await?, &args, is_watched).await
+        }
+        StoreUrl::MySql(options) => {
+            bench(&MySql::open(*options, args.writers()).await?, &args, is_watched).await
+        }
+        StoreUrl::Redis(builder) => {
+            bench(&Redis::open(*builder, args.store.expose()).await?, &args, is_watched).await
+        }
+        StoreUrl::Memory => bench(&Memory, &args, is_watched).await,
+        StoreUrl::Sqlite(options) => {
+            bench(&Sqlite::open(*options, args.writers()).await?, &args, is_watched).await
+        }
+        // A Redis Cluster.
+        _ => {
+            let text = "the benchmark measures one Redis server and no cluster: start one, and name it as \
+                        redis://host:port/0";
+            Err(InvalidStore::new(text).into())
+        }
+    }
+}
+
+/// Leaves nothing behind, also when it fails or is interrupted.
+async fn bench<B: BenchStore>(bench: &B, args: &BenchArgs, is_watched: bool) -> anyhow::Result<Measured> {
+    let measured = tokio::select! {
+        measured = figures_of(bench, args, is_watched) => measured,
+        _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted: nothing was measured")),
+    };
+    bench.close().await?;
+    measured.map(Measured)
+}
+
+async fn figures_of<B: BenchStore>(bench: &B, args: &BenchArgs, is_watched: bool) -> anyhow::Result<Figures> {
+    if let Some(url) = &args.publish {
+        return publish::measure(bench, args, url, is_watched).await.map(Figures::Publish);
+    }
+    if args.relay {
+        return relay::measure(bench, args, is_watched).await.map(Figures::Relay);
+    }
+    if let Some(preset) = args.layout {
+        return layout::measure(bench, args, preset, is_watched).await.map(Figures::Layout);
+    }
+    measure(bench, args, is_watched).await.map(|report| Figures::Store(Box::new(report)))
+}
+
+async fn measure<B: BenchStore>(bench: &B, args: &BenchArgs, is_watched: bool) -> anyhow::Result<Report> {
+    let load = args.load();
+    let rows = args.fullness().map_or(0, |full| full.done_rows + full.future_rows);
+    let progress = Progress::new(is_watched, args.rounds * rounds::STEPS + 8, rows);
+    let mut rounds = Vec::new();
+    for _ in 0..args.rounds {
+        rounds.push(rounds::measure(bench, &load, &progress).await?);
+    }
+    let once = once(bench, args, &load, &progress).await?;
+    progress.clear();
+    Ok(Report::new(bench.name(), args, &rounds, once))
+}
+
+async fn once<B: BenchStore>(
+    bench: &B,
+    args: &BenchArgs,
+    load: &Load,
+    progress: &Progress,
+) -> anyhow::Result<Once> {
+    progress.begin("settling");
+    let settle_rows_per_s = settle::measure(bench, load).await?;
+    progress.begin("latency");
+    let latency_us = rounds::latency(bench, load).await?;
+    progress.begin("latency between processes");
+    let between_processes_us = bench.between(load).await?;
+    let flatness = match args.fullness() {
+        Some(full) => Some(flat::measure(bench, load, full, progress).await?),
+        None => None,
+    };
+    let snapshot = match args.snapshot_rows {
+        Some(rows) => snapshot::measure(bench, load, rows, progress).await?,
+        None => None,
+    };
+    let steady = match args.steady {
+        Some(seconds) => Some(steady::measure(bench, load, seconds, progress).await?),
+        None => None,
+    };
+    Ok(Once { settle_rows_per_s, latency_us, between_processes_us, flatness, snapshot, steady })
+}
+
+fn parse_count(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(count @ 1..=1_000) => Ok(count),
+        _ => Err("must be a number from 1 to 1000".to_owned()),
+    }
+}
+
+fn parse_bytes(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(bytes @ 2..=1_000_000) => Ok(bytes),
+        _ => Err("must be a number from 2 to 1000000".to_owned()),
+    }
+}

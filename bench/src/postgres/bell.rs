@@ -1,0 +1,44 @@
+//! What it costs a service that only writes to wake another process.
+
+use std::time::Duration;
+
+use posthaste::Outbox;
+use posthaste::store::{Store as _, Wake};
+use posthaste_sqlx::postgres::Notify;
+use tokio::time::timeout;
+
+use super::Postgres;
+use super::tables::{PgTables, PgTablesWriter};
+use crate::load::Load;
+use crate::rounds::per_second;
+use crate::target::Writer as _;
+
+/// How long to wait for somebody who listens.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How many transactions per second a service commits that has no engine, while another process
+/// listens.
+pub(super) async fn writing(bench: &Postgres, load: &Load, notify: Notify) -> anyhow::Result<f64> {
+    let tables = bench.fresh().await?;
+    let _listening = listen(bench, &tables).await?;
+    let outbox = Outbox::writer_only(tables.store.clone()).build()?;
+    let store = bench.another(&tables, notify).await?;
+    let writer = PgTablesWriter { writer: store.writer(&outbox), tables };
+    let work = {
+        let load = load.clone();
+        move |number| {
+            let (writer, load) = (writer.clone(), load.clone());
+            async move { writer.business_and_event(number, load.body(), load.event()?).await }
+        }
+    };
+    Ok(per_second(load.events, load.spread(load.events, work).await?))
+}
+
+/// Somebody who listens, and has begun to.
+async fn listen(bench: &Postgres, tables: &PgTables) -> anyhow::Result<Wake> {
+    let listener = bench.another(tables, Notify::Off).await?;
+    let wake = listener.wake().unwrap_or_default();
+    // It rings once when it has connected.
+    timeout(PATIENCE, wake.rung()).await?;
+    Ok(wake)
+}

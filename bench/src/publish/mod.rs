@@ -1,0 +1,134 @@
+//! `posthaste bench --publish URL`: how fast events get from a store to a broker.
+//!
+//! Each round measures three things one after the other: the broker's client library alone, with the same
+//! acknowledgements; the same engine on the same store with a destination that does nothing; and the relay,
+//! which is the engine with the publisher.
+
+mod bare;
+mod counted;
+pub(super) mod report;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use async_trait::async_trait;
+use posthaste::{Delivery, Destination, Event, Outbox, Outcome, Profile, Route, Routes};
+
+use self::counted::Counted;
+use self::report::{Memory, PublishReport, Round};
+use super::BenchArgs;
+use super::engine;
+use super::load::Load;
+use super::memory_use;
+use super::progress::Progress;
+use super::rounds::{BATCH, per_second};
+use super::target::{BenchStore, Tables};
+use posthaste_stores::SecretUrl;
+
+/// Measurements per round.
+const STEPS: u64 = 3;
+
+/// Events per call of the destination that does nothing: as many as publishers take.
+const NOTHING_BATCH: usize = 500;
+
+/// The type of every aggregate here.
+const AGGREGATE: &str = "Bench";
+
+/// Events of so many aggregates, each of which is a key.
+const KEYS: u64 = 1_000;
+
+pub(super) async fn measure<B: BenchStore>(
+    bench: &B,
+    args: &BenchArgs,
+    url: &SecretUrl,
+    is_watched: bool,
+) -> anyhow::Result<PublishReport> {
+    let load = args.load();
+    let progress = Progress::new(is_watched, args.rounds * STEPS, 0);
+    let mut rounds = Vec::new();
+    for _ in 0..args.rounds {
+        progress.begin("the client library alone");
+        let bare = per_second(load.events, bare::publish(url.expose(), &load).await?);
+        progress.begin("a destination that does nothing");
+        let nothing = relay(bench, &load, Arc::new(Nothing)).await?.0;
+        progress.begin("the relay");
+        let (relay, memory) = relay(bench, &load, publisher(url.expose())?).await?;
+        rounds.push(Round { bare, nothing, relay, memory });
+    }
+    progress.clear();
+    Ok(PublishReport::new(bench.name(), args, url, &rounds))
+}
+
+/// A benchmark runs on the machine of whoever starts it: its endpoint may be there too.
+fn publisher(url: &str) -> anyhow::Result<Arc<dyn Destination>> {
+    if url.starts_with("http") {
+        let builder = posthaste_publishers::http::HttpPublisher::builder(url).allow_http();
+        return Ok(Arc::new(builder.allow_networks(["127.0.0.0/8", "::1/128"]).build()?));
+    }
+    Ok(posthaste_publishers::publisher(url)?)
+}
+
+/// How many events per second go from a backlog in the store to this destination, and the memory meanwhile.
+async fn relay<B: BenchStore>(
+    bench: &B,
+    load: &Load,
+    destination: Arc<dyn Destination>,
+) -> anyhow::Result<(f64, Memory)> {
+    bench.clear().await?;
+    let tables = bench.create().await?;
+    let writer_only = Outbox::writer_only(tables.store()).build()?;
+    write(&tables.writer(&writer_only), load).await?;
+    let counted = Counted::new(destination, load.events);
+    let routes = Routes::new().add(Route::fallback().deliver_to(counted.clone()));
+    let outbox = Outbox::from_config(tables.store(), engine::config(load), routes).build()?;
+    let started = Instant::now();
+    outbox.start()?;
+    counted.delivered(load.events / 10).await?;
+    let early = memory_use::now();
+    counted.delivered(load.events).await?;
+    let late = memory_use::now();
+    outbox.idle().await?;
+    let took = started.elapsed();
+    outbox.shutdown().await;
+    Ok((per_second(load.events, took), Memory { early, late }))
+}
+
+/// The backlog: events with a key, as a service writes them.
+async fn write<W: super::target::Writer>(writer: &W, load: &Load) -> anyhow::Result<()> {
+    let work = {
+        let (writer, load) = (writer.clone(), load.clone());
+        move |number: u64| {
+            let (writer, load) = (writer.clone(), load.clone());
+            async move {
+                let first = number * BATCH;
+                let numbers = first..load.events.min(first + BATCH);
+                writer.events(numbers.map(|number| event(&load, number)).collect::<Result<_, _>>()?).await
+            }
+        }
+    };
+    load.spread(load.events.div_ceil(BATCH), work).await?;
+    Ok(())
+}
+
+fn event(load: &Load, number: u64) -> anyhow::Result<Event> {
+    let event = Event::builder(super::load::EVENT_TYPE).aggregate(AGGREGATE, key(number));
+    Ok(event.json_text(load.body()).build()?)
+}
+
+fn key(number: u64) -> String {
+    format!("key-{}", number % KEYS)
+}
+
+/// Takes everything at once.
+struct Nothing;
+
+#[async_trait]
+impl Destination for Nothing {
+    async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
+        batch.iter().map(|_| Outcome::Done).collect()
+    }
+
+    fn profile(&self) -> Profile {
+        Profile::publisher(NOTHING_BATCH)
+    }
+}

@@ -1,0 +1,106 @@
+//! What publishing came to: for programs as JSON, for people as a table.
+
+use serde::Serialize;
+
+use crate::BenchArgs;
+use crate::figures::count;
+use crate::ratio::{Ratio, median};
+use crate::text::{counted, write_rows};
+use posthaste_stores::SecretUrl;
+
+/// What one round measured: events per second, and memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Round {
+    pub(super) bare: f64,
+    pub(super) nothing: f64,
+    pub(super) relay: f64,
+    pub(super) memory: Memory,
+}
+
+impl Round {
+    /// What a relay would reach that first takes an event from the store and then publishes it.
+    fn one_after_the_other(&self) -> f64 {
+        1.0 / (1.0 / self.bare + 1.0 / self.nothing)
+    }
+}
+
+/// Of this process, in bytes: after a tenth of the events, and after the last.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Memory {
+    pub(super) early: Option<u64>,
+    pub(super) late: Option<u64>,
+}
+
+/// Rates are medians of the rounds; ratios are medians of the ratios within each round.
+#[derive(Debug, Serialize)]
+pub(crate) struct PublishReport {
+    store: &'static str,
+    publish: String,
+    events: u64,
+    rounds: u64,
+    workers: usize,
+    payload_bytes: usize,
+    bare_events_per_s: f64,
+    nothing_events_per_s: f64,
+    relay_events_per_s: f64,
+    relay_to_bare: Option<Ratio>,
+    relay_to_one_after_the_other: Option<Ratio>,
+    memory_bytes: Option<Memory>,
+}
+
+impl PublishReport {
+    pub(super) fn new(store: &'static str, args: &BenchArgs, url: &SecretUrl, rounds: &[Round]) -> Self {
+        let rate = |of: fn(&Round) -> f64| median(rounds.iter().map(of).collect()).round();
+        Self {
+            store,
+            publish: url.to_string(),
+            events: args.events,
+            rounds: args.rounds,
+            workers: args.workers,
+            payload_bytes: args.payload_bytes,
+            bare_events_per_s: rate(|round| round.bare),
+            nothing_events_per_s: rate(|round| round.nothing),
+            relay_events_per_s: rate(|round| round.relay),
+            relay_to_bare: Ratio::of(rounds.iter().map(|round| round.relay / round.bare)),
+            relay_to_one_after_the_other: Ratio::of(
+                rounds.iter().map(|round| round.relay / round.one_after_the_other()),
+            ),
+            memory_bytes: rounds.last().map(|round| round.memory),
+        }
+    }
+
+    fn rows(&self) -> Vec<(String, String)> {
+        let rate = |rate: f64, what: &str| (format!("{} ev/s", count(rate as u64)), what.to_owned());
+        let mut rows = vec![
+            rate(self.bare_events_per_s, "by the client library alone"),
+            rate(self.nothing_events_per_s, "from the store to a destination that does nothing"),
+            rate(self.relay_events_per_s, "by the relay, from the store to the broker"),
+        ];
+        rows.extend(self.relay_to_bare.as_ref().map(|ratio| ratio.row("of the client library")));
+        let both = self.relay_to_one_after_the_other.as_ref();
+        rows.extend(both.map(|ratio| ratio.row("of the two, one after the other")));
+        if let Some(Memory { early: Some(early), late: Some(late) }) = self.memory_bytes {
+            let mib = |bytes: u64| format!("{} MiB", count(bytes >> 20));
+            rows.push((mib(early), "of memory after a tenth of the events".to_owned()));
+            rows.push((mib(late), "of memory after all of them".to_owned()));
+        }
+        rows
+    }
+}
+
+impl PublishReport {
+    /// For people.
+    pub(crate) fn text(&self) -> String {
+        let mut text = format!(
+            "{} store to {}, medians of {}\n{} of {} bytes per measurement, {}\n\n",
+            self.store,
+            self.publish,
+            counted(self.rounds, "round"),
+            counted(self.events, "event"),
+            count(self.payload_bytes as u64),
+            counted(self.workers as u64, "worker"),
+        );
+        write_rows(&mut text, self.rows());
+        text
+    }
+}

@@ -1,0 +1,113 @@
+//! Keys of a business and an outbox beside them, and the ways to write into them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use posthaste::{Event, EventId, Outbox, Store};
+use posthaste_redis::{OutboxName, RedisStore, RedisWriter};
+use redis::Pipeline;
+use redis::aio::MultiplexedConnection;
+
+use super::super::flat::{Fullness, Table};
+use super::super::load::Load;
+use super::super::progress::Progress;
+use super::super::target::{Tables, Writer};
+use super::drain;
+use posthaste_stores::OutboxRef;
+
+#[derive(Clone)]
+pub(crate) struct RedisTables {
+    pub(super) name: OutboxName,
+    pub(super) store: RedisStore,
+    pub(super) connection: MultiplexedConnection,
+}
+
+impl RedisTables {
+    /// A key that stands where the outbox stands, as on a cluster it must.
+    fn key(&self, name: &str) -> String {
+        format!("{}:{name}", self.store.tag(""))
+    }
+
+    fn set_business(&self, pipeline: &mut Pipeline, number: u64, body: &str) {
+        pipeline.set(self.key(&format!("business:{number}")), body);
+    }
+
+    async fn execute(&self, pipeline: &Pipeline) -> anyhow::Result<()> {
+        pipeline.query_async::<redis::Value>(&mut self.connection.clone()).await?;
+        Ok(())
+    }
+}
+
+impl Tables for RedisTables {
+    type Writer = RedisTablesWriter;
+
+    fn store(&self) -> Arc<dyn Store> {
+        Arc::new(self.store.clone())
+    }
+
+    fn writer(&self, outbox: &Outbox) -> RedisTablesWriter {
+        RedisTablesWriter { tables: self.clone(), writer: self.store.writer(outbox) }
+    }
+
+    fn place(&self) -> Option<OutboxRef> {
+        Some(OutboxRef { table: self.name.to_string(), schema: None })
+    }
+
+    async fn business(&self, number: u64, body: &str) -> anyhow::Result<()> {
+        let mut pipeline = redis::pipe();
+        self.set_business(pipeline.atomic(), number, body);
+        self.execute(&pipeline).await
+    }
+
+    /// The body and its arrival, as the Writer stores them.
+    async fn hand_written(&self, number: u64, body: &str) -> anyhow::Result<()> {
+        let id = EventId::uuid_v7();
+        let mut pipeline = redis::pipe();
+        self.set_business(pipeline.atomic(), number, body);
+        pipeline.hset_nx(self.key("entries"), id.as_str(), body);
+        pipeline.xadd(self.key("arrivals"), "*", &[("i", id.as_str())]);
+        self.execute(&pipeline).await
+    }
+
+    async fn settle_one_by_one(&self, events: u64, load: &Load) -> anyhow::Result<Option<Duration>> {
+        let mut table = Table::new(self.clone(), load)?;
+        table.fill(Fullness::pending(events), &Progress::hidden()).await?;
+        Ok(Some(drain::one_by_one(&table, events).await?.settling))
+    }
+
+    async fn fill(&self, _: Fullness, _: &Load) -> anyhow::Result<bool> {
+        Ok(false)
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct RedisTablesWriter {
+    tables: RedisTables,
+    writer: RedisWriter,
+}
+
+impl Writer for RedisTablesWriter {
+    async fn business_and_event(&self, number: u64, body: &str, event: Event) -> anyhow::Result<()> {
+        let mut tx = self.writer.begin();
+        self.tables.set_business(&mut tx, number, body);
+        tx.write(event)?;
+        tx.commit(&mut self.tables.connection.clone()).await?;
+        Ok(())
+    }
+
+    async fn events(&self, events: Vec<Event>) -> anyhow::Result<()> {
+        let mut tx = self.writer.begin();
+        tx.write_all(events)?;
+        tx.commit(&mut self.tables.connection.clone()).await?;
+        Ok(())
+    }
+
+    async fn events_singly(&self, events: Vec<Event>) -> anyhow::Result<()> {
+        let mut tx = self.writer.begin();
+        for event in events {
+            tx.write(event)?;
+        }
+        tx.commit(&mut self.tables.connection.clone()).await?;
+        Ok(())
+    }
+}

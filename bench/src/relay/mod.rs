@@ -1,0 +1,93 @@
+//! `posthaste bench --relay`: what the process of a relay costs.
+//!
+//! Each round starts a relay and watches it idle, and then drains the same events twice, in turns: by an
+//! engine in this process, and by a relay beside it.
+
+mod drain;
+mod process;
+pub(super) mod report;
+mod sink;
+mod usage;
+
+use std::time::{Duration, Instant};
+
+use posthaste::{Event, Outbox};
+
+use self::process::Relay;
+use self::report::{RelayReport, Round};
+use self::sink::Sink;
+use self::usage::Usage;
+use super::BenchArgs;
+use super::load::Load;
+use super::progress::Progress;
+use super::rounds::in_turns;
+use super::target::{BenchStore, Tables, Writer};
+
+/// Measurements per round.
+const STEPS: u64 = 4;
+
+/// How long a relay that has delivered is left alone before it counts as idle.
+const SETTLING_DOWN: Duration = Duration::from_secs(2);
+
+pub(super) async fn measure<B: BenchStore>(
+    bench: &B,
+    args: &BenchArgs,
+    is_watched: bool,
+) -> anyhow::Result<RelayReport> {
+    let load = args.load();
+    let progress = Progress::new(is_watched, args.rounds * STEPS, 0);
+    let mut rounds = Vec::new();
+    for number in 0..args.rounds {
+        rounds.push(round(bench, args, &load, number, &progress).await?);
+    }
+    progress.clear();
+    RelayReport::new(bench.name(), args, &rounds)
+}
+
+async fn round<B: BenchStore>(
+    bench: &B,
+    args: &BenchArgs,
+    load: &Load,
+    number: u64,
+    progress: &Progress,
+) -> anyhow::Result<Round> {
+    let (start, idle) = start_and_idle(bench, args, load, progress).await?;
+    let library = async || {
+        progress.begin("drained by an engine in this process");
+        drain::by_library(bench, load).await
+    };
+    let relay = async || {
+        progress.begin("drained by a relay");
+        drain::by_relay(bench, &args.store, load).await
+    };
+    let (library, relay) = in_turns(number, library, relay).await?;
+    Ok(Round { start, idle, library, relay })
+}
+
+/// From the start of the process to the line of an event that waited for it, and what it uses afterwards.
+async fn start_and_idle<B: BenchStore>(
+    bench: &B,
+    args: &BenchArgs,
+    load: &Load,
+    progress: &Progress,
+) -> anyhow::Result<(Duration, Usage)> {
+    bench.clear().await?;
+    let (tables, sink) = (bench.create().await?, Sink::new()?);
+    write(&tables, load.events(1)?).await?;
+    progress.begin("the start of a relay");
+    let started = Instant::now();
+    let mut relay = Relay::start(&tables, &args.store, &sink)?;
+    relay.until(sink.has_one()).await??;
+    let took = started.elapsed();
+    progress.begin("an idle relay");
+    relay.until(tokio::time::sleep(SETTLING_DOWN)).await?;
+    let before = usage::Reading::of(relay.id());
+    relay.until(tokio::time::sleep(Duration::from_secs(args.idle))).await?;
+    Ok((took, usage::between(before, usage::Reading::of(relay.id()))))
+}
+
+/// In one transaction, as a service without an engine does: all are there at once.
+async fn write<T: Tables>(tables: &T, events: Vec<Event>) -> anyhow::Result<()> {
+    let outbox = Outbox::writer_only(tables.store()).build()?;
+    tables.writer(&outbox).events(events).await
+}

@@ -1,0 +1,81 @@
+//! A relay in a process of its own, which ends with its owner.
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::Context;
+
+use super::sink::Sink;
+use crate::target::Tables;
+use posthaste_stores::InvalidStore;
+use posthaste_stores::SecretUrl;
+
+/// How long between two looks whether the process still runs.
+const LOOK: Duration = Duration::from_millis(100);
+
+pub(super) struct Relay<'a> {
+    process: Child,
+    sink: &'a Sink,
+}
+
+impl<'a> Relay<'a> {
+    /// Does not wait for anything.
+    pub(super) fn start<T: Tables>(tables: &T, store: &SecretUrl, sink: &'a Sink) -> anyhow::Result<Self> {
+        let mut command = command(tables, store, sink)?;
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(sink.create_log()?);
+        let process = command.spawn().context("the relay cannot be started")?;
+        Ok(Self { process, sink })
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Waits, but for nothing that a relay which has ended would have to do.
+    pub(super) async fn until<T>(&mut self, waited_for: impl Future<Output = T>) -> anyhow::Result<T> {
+        tokio::select! {
+            done = waited_for => Ok(done),
+            error = self.ended() => Err(error),
+        }
+    }
+
+    async fn ended(&mut self) -> anyhow::Error {
+        loop {
+            match self.process.try_wait() {
+                Ok(None) => tokio::time::sleep(LOOK).await,
+                Ok(Some(status)) => return self.reason(&status.to_string()),
+                Err(error) => return self.reason(&error.to_string()),
+            }
+        }
+    }
+
+    fn reason(&self, status: &str) -> anyhow::Error {
+        anyhow::anyhow!("the relay ended ({status}): {}", self.sink.last_said())
+    }
+}
+
+/// The program that runs. The store's URL may hold a password, and everybody sees the arguments of a process.
+fn command<T: Tables>(tables: &T, store: &SecretUrl, sink: &Sink) -> anyhow::Result<Command> {
+    let Some(place) = tables.place() else {
+        let text = "a relay is a process of its own and cannot see memory: name a database with --store";
+        return Err(InvalidStore::new(text).into());
+    };
+    let mut command = Command::new(std::env::current_exe()?);
+    let overrides = std::env::vars_os().map(|(name, _)| name);
+    for name in overrides.filter(|name| name.to_string_lossy().starts_with("POSTHASTE")) {
+        command.env_remove(name);
+    }
+    command.env_remove("RUST_LOG").env("POSTHASTE_STORE", store.expose());
+    command.args(["relay", "--listen", "127.0.0.1:0", "--table", &place.table]);
+    command.args(place.schema.iter().flat_map(|schema| ["--schema", schema.as_str()]));
+    command.arg("--publish").arg(format!("*={}", sink.url()));
+    Ok(command)
+}
+
+/// At once: its tables are dropped anyway.
+impl Drop for Relay<'_> {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}

@@ -1,0 +1,175 @@
+//! The figures of one run: medians of the rounds, for programs.
+
+use serde::Serialize;
+
+use super::BenchArgs;
+use super::calls::CallRates;
+use super::flat::Flatness;
+use super::memory_use;
+use super::ratio::{Ratio, median, rounded};
+use super::rounds::{Delivered, Round};
+use super::settle::SettleRates;
+use super::snapshot::HeldSnapshot;
+use super::steady::Steady;
+use super::target::{Bell, Between, ByHand};
+use crate::figures::Quantiles;
+
+/// What was measured. Rates are per second and medians of the rounds; ratios are medians of the
+/// ratios within each round.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    pub(super) store: &'static str,
+    pub(super) events: u64,
+    pub(super) rounds: u64,
+    pub(super) writers: usize,
+    pub(super) workers: usize,
+    pub(super) payload_bytes: usize,
+    pub(super) business_tx_per_s: f64,
+    pub(super) outbox_tx_per_s: f64,
+    pub(super) writer_only_tx_per_s: f64,
+    pub(super) hand_written_tx_per_s: f64,
+    pub(super) outbox_to_business: Option<Ratio>,
+    pub(super) writer_only_to_business: Option<Ratio>,
+    pub(super) outbox_to_hand_written: Option<Ratio>,
+    pub(super) few_together_events_per_s: f64,
+    pub(super) few_singly_events_per_s: f64,
+    pub(super) few_together_to_singly: Option<Ratio>,
+    pub(super) live_single_events_per_s: f64,
+    pub(super) live_single_to_business: Option<Ratio>,
+    pub(super) live_single_lag_events: u64,
+    pub(super) live_batch_events_per_s: f64,
+    pub(super) backlog_events_per_s: f64,
+    pub(super) write_and_drain_events_per_s: f64,
+    pub(super) claim_and_settle_events_per_s: CallRates,
+    pub(super) by_hand: Option<ByHandFigures>,
+    pub(super) settle_rows_per_s: SettleRates,
+    pub(super) latency_us: Option<Quantiles>,
+    pub(super) between_processes_us: Option<Between>,
+    pub(super) settle_batch_mean: SettleBatch,
+    pub(super) peak_memory_bytes: Option<u64>,
+    pub(super) flatness: Option<Flatness>,
+    pub(super) snapshot: Option<HeldSnapshot>,
+    pub(super) steady: Option<Steady>,
+}
+
+/// What is measured once and not in every round.
+#[derive(Debug)]
+pub(super) struct Once {
+    pub(super) settle_rows_per_s: SettleRates,
+    pub(super) latency_us: Option<Quantiles>,
+    pub(super) between_processes_us: Option<Between>,
+    pub(super) flatness: Option<Flatness>,
+    pub(super) snapshot: Option<HeldSnapshot>,
+    pub(super) steady: Option<Steady>,
+}
+
+/// Beside what somebody would write without a library, and what waking others costs.
+#[derive(Debug, Serialize)]
+pub(super) struct ByHandFigures {
+    pub(super) proved_tx_per_s: Option<f64>,
+    pub(super) proved_to_hand_written: Option<Ratio>,
+    pub(super) outbox_to_proved: Option<Ratio>,
+    pub(super) drain_events_per_s: f64,
+    pub(super) backlog_to_drain: Option<Ratio>,
+    pub(super) one_by_one_events_per_s: f64,
+    pub(super) backlog_to_one_by_one: Option<Ratio>,
+    pub(super) ringing_tx_per_s: Option<f64>,
+    pub(super) silent_tx_per_s: Option<f64>,
+    pub(super) ringing_to_silent: Option<Ratio>,
+}
+
+/// Events per settle statement, by the way they were written.
+#[derive(Debug, Serialize)]
+pub(super) struct SettleBatch {
+    pub(super) live_single: f64,
+    pub(super) live_batch: f64,
+    pub(super) backlog: f64,
+}
+
+impl Report {
+    pub(super) fn new(store: &'static str, args: &BenchArgs, rounds: &[Round], once: Once) -> Self {
+        let of = |figure: &dyn Fn(&Round) -> f64| median(rounds.iter().map(figure).collect());
+        let rate = |figure: &dyn Fn(&Round) -> f64| of(figure).round();
+        let ratio = |figure: &dyn Fn(&Round) -> f64| Ratio::of(rounds.iter().map(figure));
+        let settled =
+            |figure: &dyn Fn(&Round) -> Delivered| rounded(of(&|round| figure(round).settle_batch), 1);
+        Self {
+            store,
+            events: args.events,
+            rounds: args.rounds,
+            writers: args.writers(),
+            workers: args.workers,
+            payload_bytes: args.payload_bytes,
+            business_tx_per_s: rate(&|round| round.business),
+            outbox_tx_per_s: rate(&|round| round.outbox),
+            writer_only_tx_per_s: rate(&|round| round.writer_only),
+            hand_written_tx_per_s: rate(&|round| round.hand_written),
+            outbox_to_business: ratio(&|round| round.outbox / round.business),
+            writer_only_to_business: ratio(&|round| round.writer_only / round.business),
+            outbox_to_hand_written: ratio(&|round| round.outbox / round.hand_written),
+            few_together_events_per_s: rate(&|round| round.few_together),
+            few_singly_events_per_s: rate(&|round| round.few_singly),
+            few_together_to_singly: ratio(&|round| round.few_together / round.few_singly),
+            live_single_events_per_s: rate(&|round| round.live_single.delivered.per_second),
+            live_single_to_business: ratio(&|round| round.live_single.delivered.per_second / round.business),
+            live_single_lag_events: rounds
+                .iter()
+                .map(|round| round.live_single.lag)
+                .max()
+                .unwrap_or_default(),
+            live_batch_events_per_s: rate(&|round| round.live_batch.delivered.per_second),
+            backlog_events_per_s: rate(&|round| round.backlog.per_second),
+            write_and_drain_events_per_s: rate(&|round| round.write_and_drain),
+            claim_and_settle_events_per_s: CallRates::of(rounds.iter().map(|round| round.calls)),
+            by_hand: ByHandFigures::of(rounds),
+            settle_rows_per_s: once.settle_rows_per_s,
+            latency_us: once.latency_us,
+            between_processes_us: once.between_processes_us,
+            settle_batch_mean: SettleBatch {
+                live_single: settled(&|round| round.live_single.delivered),
+                live_batch: settled(&|round| round.live_batch.delivered),
+                backlog: settled(&|round| round.backlog),
+            },
+            peak_memory_bytes: memory_use::peak(),
+            flatness: once.flatness,
+            snapshot: once.snapshot,
+            steady: once.steady,
+        }
+    }
+}
+
+impl ByHandFigures {
+    /// None where nothing was written by hand.
+    fn of(rounds: &[Round]) -> Option<Self> {
+        let both: Vec<(&Round, ByHand)> =
+            rounds.iter().filter_map(|round| Some((round, round.by_hand?))).collect();
+        if both.is_empty() {
+            return None;
+        }
+        let rate = |figure: &dyn Fn(&ByHand) -> f64| {
+            median(both.iter().map(|(_, by_hand)| figure(by_hand)).collect()).round()
+        };
+        let ratio = |figure: &dyn Fn(&Round, &ByHand) -> f64| {
+            Ratio::of(both.iter().map(|(round, by_hand)| figure(round, by_hand)))
+        };
+        let proved: Vec<(&Round, f64)> =
+            both.iter().filter_map(|(round, by_hand)| Some((*round, by_hand.proved?))).collect();
+        let bells: Vec<Bell> = both.iter().filter_map(|(_, by_hand)| by_hand.bell).collect();
+        let bell_rate = |figure: &dyn Fn(&Bell) -> f64| {
+            (!bells.is_empty()).then(|| median(bells.iter().map(figure).collect()).round())
+        };
+        Some(Self {
+            proved_tx_per_s: (!proved.is_empty())
+                .then(|| median(proved.iter().map(|(_, rate)| *rate).collect()).round()),
+            proved_to_hand_written: Ratio::of(proved.iter().map(|(round, rate)| rate / round.hand_written)),
+            outbox_to_proved: Ratio::of(proved.iter().map(|(round, rate)| round.outbox / rate)),
+            drain_events_per_s: rate(&|by_hand| by_hand.drain),
+            backlog_to_drain: ratio(&|round, by_hand| round.backlog.per_second / by_hand.drain),
+            one_by_one_events_per_s: rate(&|by_hand| by_hand.one_by_one),
+            backlog_to_one_by_one: ratio(&|round, by_hand| round.backlog.per_second / by_hand.one_by_one),
+            ringing_tx_per_s: bell_rate(&|bell| bell.ringing),
+            silent_tx_per_s: bell_rate(&|bell| bell.silent),
+            ringing_to_silent: Ratio::of(bells.iter().map(|bell| bell.ringing / bell.silent)),
+        })
+    }
+}

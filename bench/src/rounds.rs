@@ -1,0 +1,264 @@
+//! Measures everything once per round, one variant right after the other, so that a noisy machine
+//! is noisy to all of them.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use posthaste::{Delivery, Event, Outbox, Routes, WriterHook};
+use tokio::sync::mpsc;
+
+use super::calls::{self, Calls};
+use super::engine::{self, Counting};
+use super::load::{EVENT_TYPE, Load};
+use super::progress::Progress;
+use super::target::{BenchStore, ByHand, Tables, Writer};
+use crate::figures::{Histogram, Quantiles};
+
+/// Events per transaction where they are written in batches.
+pub(super) const BATCH: u64 = 1_000;
+
+/// Events per transaction where a service writes a few at once.
+pub(super) const FEW: u64 = 10;
+
+/// Variants per round, at the most.
+pub(super) const STEPS: u64 = 16;
+
+/// The most commits of the latency measurement, one every millisecond.
+const PACED: u64 = 2_000;
+
+/// What one round measured, per second.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Round {
+    pub(super) business: f64,
+    pub(super) outbox: f64,
+    /// The same in a process that delivers nothing itself.
+    pub(super) writer_only: f64,
+    pub(super) hand_written: f64,
+    /// Events in transactions of a few, by one call or by one call per event.
+    pub(super) few_together: f64,
+    pub(super) few_singly: f64,
+    pub(super) live_single: Live,
+    pub(super) live_batch: Live,
+    pub(super) backlog: Delivered,
+    /// Backlog, its writing included.
+    pub(super) write_and_drain: f64,
+    pub(super) calls: Calls,
+    pub(super) by_hand: Option<ByHand>,
+}
+
+/// How fast events were delivered, and how many were settled by the average statement.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Delivered {
+    pub(super) per_second: f64,
+    pub(super) settle_batch: f64,
+}
+
+/// The same while events are written, and how many were not settled yet when the last one was.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Live {
+    pub(super) delivered: Delivered,
+    pub(super) lag: u64,
+}
+
+pub(super) async fn measure<B: BenchStore>(
+    bench: &B,
+    load: &Load,
+    progress: &Progress,
+) -> anyhow::Result<Round> {
+    progress.begin("business only");
+    let business = business(&fresh(bench).await?, load).await?;
+    progress.begin("business and outbox");
+    let outbox = outbox(&fresh(bench).await?, load).await?;
+    progress.begin("business and outbox, delivered elsewhere");
+    let writer_only = writer_only(&fresh(bench).await?, load).await?;
+    progress.begin("business and a hand-written INSERT");
+    let hand_written = hand_written(&fresh(bench).await?, load).await?;
+    progress.begin("live, one event and business per transaction");
+    let live_single = live(&fresh(bench).await?, load, 1).await?;
+    progress.begin("a few events by one call");
+    let few_together = few(&fresh(bench).await?, load, true).await?;
+    progress.begin("a few events by one call each");
+    let few_singly = few(&fresh(bench).await?, load, false).await?;
+    progress.begin("live, in batches");
+    let live_batch = live(&fresh(bench).await?, load, BATCH).await?;
+    progress.begin("backlog");
+    let (backlog, write_and_drain) = backlog(&fresh(bench).await?, load).await?;
+    let calls = calls::measure(bench, load, progress).await?;
+    let by_hand = bench.by_hand(load, progress).await?;
+    Ok(Round {
+        business,
+        outbox,
+        writer_only,
+        hand_written,
+        few_together,
+        few_singly,
+        live_single,
+        live_batch,
+        backlog,
+        write_and_drain,
+        calls,
+        by_hand,
+    })
+}
+
+/// Measures two things in a round. Who goes first changes from round to round: the second may find the machine in
+/// another state.
+pub(super) async fn in_turns(
+    round: u64,
+    one: impl AsyncFnOnce() -> anyhow::Result<f64>,
+    other: impl AsyncFnOnce() -> anyhow::Result<f64>,
+) -> anyhow::Result<(f64, f64)> {
+    if round.is_multiple_of(2) {
+        return Ok((one().await?, other().await?));
+    }
+    let other = other().await?;
+    Ok((one().await?, other))
+}
+
+/// Empty tables, and nothing else in the way.
+pub(super) async fn fresh<B: BenchStore>(bench: &B) -> anyhow::Result<B::Tables> {
+    bench.clear().await?;
+    bench.create().await
+}
+
+async fn business<T: Tables>(tables: &T, load: &Load) -> anyhow::Result<f64> {
+    let work = {
+        let (tables, load) = (tables.clone(), load.clone());
+        move |number| {
+            let (tables, load) = (tables.clone(), load.clone());
+            async move { tables.business(number, load.body()).await }
+        }
+    };
+    Ok(per_second(load.events, load.spread(load.events, work).await?))
+}
+
+async fn hand_written<T: Tables>(tables: &T, load: &Load) -> anyhow::Result<f64> {
+    let work = {
+        let (tables, load) = (tables.clone(), load.clone());
+        move |number| {
+            let (tables, load) = (tables.clone(), load.clone());
+            async move { tables.hand_written(number, load.body()).await }
+        }
+    };
+    Ok(per_second(load.events, load.spread(load.events, work).await?))
+}
+
+async fn outbox<T: Tables>(tables: &T, load: &Load) -> anyhow::Result<f64> {
+    let outbox = engine::start_stalled(tables.store(), load)?;
+    let took = write_with_business(&tables.writer(&outbox), load).await?;
+    outbox.abort();
+    Ok(per_second(load.events, took))
+}
+
+async fn writer_only<T: Tables>(tables: &T, load: &Load) -> anyhow::Result<f64> {
+    let outbox = Outbox::writer_only(tables.store()).build()?;
+    Ok(per_second(load.events, write_with_business(&tables.writer(&outbox), load).await?))
+}
+
+async fn write_with_business<W: Writer>(writer: &W, load: &Load) -> anyhow::Result<Duration> {
+    let work = {
+        let (writer, load) = (writer.clone(), load.clone());
+        move |number| {
+            let (writer, load) = (writer.clone(), load.clone());
+            async move { writer.business_and_event(number, load.body(), load.event()?).await }
+        }
+    };
+    load.spread(load.events, work).await
+}
+
+/// Events in transactions of a few; the engine takes them and delivers none.
+async fn few<T: Tables>(tables: &T, load: &Load, together: bool) -> anyhow::Result<f64> {
+    let outbox = engine::start_stalled(tables.store(), load)?;
+    let writer = tables.writer(&outbox);
+    let transactions = load.events.div_ceil(FEW);
+    let work = {
+        let load = load.clone();
+        move |_| {
+            let (writer, load) = (writer.clone(), load.clone());
+            async move {
+                match together {
+                    true => writer.events(load.events(FEW)?).await,
+                    false => writer.events_singly(load.events(FEW)?).await,
+                }
+            }
+        }
+    };
+    let took = load.spread(transactions, work).await?;
+    outbox.abort();
+    Ok(per_second(transactions * FEW, took))
+}
+
+/// Written while the engine runs, a transaction of one event with business: the clock stops when the
+/// last event is settled.
+async fn live<T: Tables>(tables: &T, load: &Load, batch: u64) -> anyhow::Result<Live> {
+    let engine = Counting::build(tables.store(), load)?;
+    engine.outbox.start()?;
+    let started = Instant::now();
+    let writer = tables.writer(&engine.outbox);
+    match batch {
+        1 => write_with_business(&writer, load).await?,
+        batch => load.write(&writer, batch).await?,
+    };
+    let lag = load.events.saturating_sub(engine.settled_so_far());
+    engine.settled().await?;
+    let per_second = per_second(load.events, started.elapsed());
+    Ok(Live { delivered: Delivered { per_second, settle_batch: engine.stop().await }, lag })
+}
+
+/// Written before the engine starts. Answers the drain alone, and writing and drain together.
+pub(super) async fn backlog<T: Tables>(tables: &T, load: &Load) -> anyhow::Result<(Delivered, f64)> {
+    let engine = Counting::build(tables.store(), load)?;
+    let writing = load.write(&tables.writer(&engine.outbox), BATCH).await?;
+    let started = Instant::now();
+    engine.outbox.start()?;
+    engine.settled().await?;
+    let drain = started.elapsed();
+    let backlog = Delivered { per_second: per_second(load.events, drain), settle_batch: engine.stop().await };
+    Ok((backlog, per_second(load.events, writing + drain)))
+}
+
+/// From the answer to COMMIT to the call of the handler, on the hot path of an idle engine: one
+/// event per transaction, one transaction every millisecond.
+pub(super) async fn latency<B: BenchStore>(bench: &B, load: &Load) -> anyhow::Result<Option<Quantiles>> {
+    let tables = fresh(bench).await?;
+    let clock = CommitClock::default();
+    let (arrive, mut arrivals) = mpsc::unbounded_channel();
+    let routes = Routes::new().handle(EVENT_TYPE, move |_: Delivery| {
+        let _ = arrive.send(Instant::now());
+        std::future::ready(())
+    });
+    let outbox =
+        Outbox::from_config(tables.store(), engine::config(load), routes).hook(clock.clone()).start()?;
+    let writer = tables.writer(&outbox);
+    let mut histogram = Histogram::default();
+    for number in 0..load.events.min(PACED) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        writer.business_and_event(number, load.body(), load.event()?).await?;
+        let arrival = arrivals.recv().await;
+        if let (Some(arrived), Some(answered)) = (arrival, clock.read()) {
+            histogram.add(arrived.saturating_duration_since(answered));
+        }
+    }
+    outbox.shutdown().await;
+    Ok(histogram.quantiles())
+}
+
+/// When the last COMMIT was answered.
+#[derive(Clone, Default)]
+pub(super) struct CommitClock(Arc<Mutex<Option<Instant>>>);
+
+impl CommitClock {
+    pub(super) fn read(&self) -> Option<Instant> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl WriterHook for CommitClock {
+    fn after_commit(&self, _: &[Event]) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+}
+
+pub(super) fn per_second(count: u64, took: Duration) -> f64 {
+    count as f64 / took.as_secs_f64().max(1e-9)
+}

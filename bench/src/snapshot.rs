@@ -1,0 +1,79 @@
+//! Whether claiming takes longer while somebody holds an old snapshot: the database then keeps every
+//! version of every row that was delivered since.
+
+use posthaste::store::{OnDone, Verdict};
+use serde::Serialize;
+
+use super::flat::{Fullness, Table};
+use super::load::Load;
+use super::progress::Progress;
+use super::target::BenchStore;
+use crate::figures::{Histogram, Quantiles};
+
+/// Events per claim.
+const BATCH: u64 = 100;
+
+/// The same backlog drained twice.
+#[derive(Debug, Serialize)]
+pub(super) struct HeldSnapshot {
+    pub(super) rows: u64,
+    pub(super) without: Option<Quantiles>,
+    pub(super) with: Option<Quantiles>,
+    /// The last fifth of it, when the most is kept.
+    pub(super) with_last_fifth: Option<Quantiles>,
+}
+
+/// None where there are no snapshots.
+pub(super) async fn measure<B: BenchStore>(
+    bench: &B,
+    load: &Load,
+    rows: u64,
+    progress: &Progress,
+) -> anyhow::Result<Option<HeldSnapshot>> {
+    let rows = (rows / BATCH).max(1) * BATCH;
+    let (without, _) = drain(bench, load, rows, progress).await?;
+    let mut table = fill(bench, load, rows, progress).await?;
+    let Some(snapshot) = bench.hold_snapshot().await? else { return Ok(None) };
+    progress.begin("drain with a snapshot held");
+    let (with, last) = claims(&mut table, rows).await?;
+    drop(snapshot);
+    Ok(Some(HeldSnapshot { rows, without, with, with_last_fifth: last }))
+}
+
+type Both = (Option<Quantiles>, Option<Quantiles>);
+
+async fn drain<B: BenchStore>(
+    bench: &B,
+    load: &Load,
+    rows: u64,
+    progress: &Progress,
+) -> anyhow::Result<Both> {
+    let mut table = fill(bench, load, rows, progress).await?;
+    progress.begin("drain without a snapshot");
+    claims(&mut table, rows).await
+}
+
+async fn fill<B: BenchStore>(
+    bench: &B,
+    load: &Load,
+    rows: u64,
+    progress: &Progress,
+) -> anyhow::Result<Table<B::Tables>> {
+    bench.clear().await?;
+    let mut table = Table::new(bench.create().await?, load)?;
+    table.fill(Fullness::pending(rows), progress).await?;
+    Ok(table)
+}
+
+/// How long the claims took: all of them, and those of the last fifth.
+async fn claims<T: super::target::Tables>(table: &mut Table<T>, rows: u64) -> anyhow::Result<Both> {
+    let (mut all, mut last) = (Histogram::default(), Histogram::default());
+    for number in 0..rows / BATCH {
+        let (claim, _) = table.claim_and_settle(BATCH, &Verdict::Done, OnDone::Keep).await?;
+        all.add(claim);
+        if number >= rows / BATCH * 4 / 5 {
+            last.add(claim);
+        }
+    }
+    Ok((all.quantiles(), last.quantiles()))
+}

@@ -1,0 +1,97 @@
+//! A steady load for a long time: memory and claims must stay as they were.
+
+use std::time::Duration;
+
+use posthaste::{Delivery, Outbox, Routes};
+use serde::Serialize;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, interval_at};
+
+use super::engine::{self, Watched};
+use super::load::{EVENT_TYPE, Load};
+use super::memory_use;
+use super::progress::Progress;
+use super::target::{BenchStore, Tables, Writer};
+use crate::figures::Quantiles;
+
+/// Events per transaction, and one transaction after the other: 2,000 events per second.
+const BATCH: u64 = 10;
+const TICK: Duration = Duration::from_millis(5);
+
+/// So many take turns, because a commit may take longer than that.
+const TASKS: u32 = 8;
+
+/// The first fifth of a run and the last.
+#[derive(Debug, Serialize)]
+pub(super) struct Steady {
+    pub(super) seconds: u64,
+    pub(super) events: u64,
+    /// How many events were not settled yet when the last one was written.
+    pub(super) lag: u64,
+    pub(super) first_memory_bytes: Option<u64>,
+    pub(super) last_memory_bytes: Option<u64>,
+    pub(super) first_claim_us: Option<Quantiles>,
+    pub(super) last_claim_us: Option<Quantiles>,
+}
+
+/// Half of the transactions go over the hot path, the others wait to be claimed.
+pub(super) async fn measure<B: BenchStore>(
+    bench: &B,
+    load: &Load,
+    seconds: u64,
+    progress: &Progress,
+) -> anyhow::Result<Steady> {
+    progress.begin("a steady load");
+    bench.clear().await?;
+    let tables = bench.create().await?;
+    let store = Watched::new(tables.store());
+    let routes = Routes::new().handle(EVENT_TYPE, |_: Delivery| std::future::ready(()));
+    let outbox = Outbox::from_config(store.clone(), engine::config(load), routes).start()?;
+    let writer_only = Outbox::writer_only(tables.store()).build()?;
+    let writers = [tables.writer(&outbox), tables.writer(&writer_only)];
+
+    let fifth = Duration::from_secs(seconds).div_f64(5.0);
+    let mut events = write_for(&writers, load, fifth).await?;
+    let (first_memory_bytes, first) = (memory_use::now(), store.take_claims());
+    events += write_for(&writers, load, fifth * 3).await?;
+    store.take_claims();
+    events += write_for(&writers, load, fifth).await?;
+    let lag = events.saturating_sub(store.settled());
+    let (last_memory_bytes, last) = (memory_use::now(), store.take_claims());
+    outbox.shutdown().await;
+    Ok(Steady {
+        seconds,
+        events,
+        lag,
+        first_memory_bytes,
+        last_memory_bytes,
+        first_claim_us: first.quantiles(),
+        last_claim_us: last.quantiles(),
+    })
+}
+
+/// Answers how many events were written. A database that is too slow for the rate gets fewer.
+async fn write_for<W: Writer>(writers: &[W; 2], load: &Load, time: Duration) -> anyhow::Result<u64> {
+    let until = Instant::now() + time;
+    let mut tasks = JoinSet::new();
+    for number in 0..TASKS {
+        let (writers, load) = (writers.clone(), load.clone());
+        tasks.spawn(async move {
+            let mut ticks = interval_at(Instant::now() + TICK * number, TICK * TASKS);
+            let mut written = 0;
+            for writer in writers.iter().cycle() {
+                if ticks.tick().await >= until {
+                    break;
+                }
+                writer.events(load.events(BATCH)?).await?;
+                written += BATCH;
+            }
+            anyhow::Ok(written)
+        });
+    }
+    let mut written = 0;
+    while let Some(task) = tasks.join_next().await {
+        written += task??;
+    }
+    Ok(written)
+}

@@ -1,0 +1,138 @@
+//! What a store has to offer to be measured: its own tables, and the ways to write into them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use posthaste::{Event, Outbox, Store};
+use posthaste_sqlx::LayoutStore;
+use serde::Serialize;
+
+use super::flat::Fullness;
+use super::layout::Foreign;
+use super::load::Load;
+use super::progress::Progress;
+use crate::figures::Quantiles;
+use posthaste_stores::OutboxRef;
+
+/// A database that can be measured.
+pub(super) trait BenchStore: Send + Sync + 'static {
+    type Tables: Tables;
+
+    fn name(&self) -> &'static str;
+
+    /// New, empty tables beside those made before.
+    fn create(&self) -> impl Future<Output = anyhow::Result<Self::Tables>> + Send;
+
+    /// Drops all tables that were made here.
+    fn clear(&self) -> impl Future<Output = anyhow::Result<()>> + Send;
+
+    /// Drops everything that was made here, and disconnects.
+    fn close(&self) -> impl Future<Output = anyhow::Result<()>> + Send;
+
+    /// Measures what somebody would write without a library, and what waking others costs; a part of every
+    /// round. None where nobody has written it.
+    fn by_hand(
+        &self,
+        load: &Load,
+        progress: &Progress,
+    ) -> impl Future<Output = anyhow::Result<Option<ByHand>>> + Send;
+
+    /// From the answer to COMMIT in one process to the handler in another. None where a process learns of
+    /// the events of others by polling alone.
+    fn between(&self, load: &Load) -> impl Future<Output = anyhow::Result<Option<Between>>> + Send;
+
+    /// Holds what keeps the database from forgetting old versions of rows, until it is dropped. None
+    /// where there is no such thing.
+    fn hold_snapshot(&self) -> impl Future<Output = anyhow::Result<Option<Snapshot>>> + Send;
+
+    /// The table of a preset, full of events that wait. None where there are no layouts.
+    fn foreign(
+        &self,
+        preset: Foreign,
+        load: &Load,
+    ) -> impl Future<Output = anyhow::Result<Option<LayoutStore>>> + Send {
+        let _ = (preset, load);
+        std::future::ready(Ok(None))
+    }
+}
+
+/// How long events take from one process to another.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Between {
+    #[serde(flatten)]
+    pub(super) us: Option<Quantiles>,
+    /// How many took a second or longer: nobody saw them, and they waited for a poll.
+    pub(super) late: u64,
+}
+
+/// Keeps old versions of rows alive.
+pub(super) type Snapshot = Box<dyn std::any::Any + Send>;
+
+/// Rates per second.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ByHand {
+    /// Transactions with business and event by hand, which look before COMMIT whether the event is
+    /// still there. None where COMMIT itself says so.
+    pub(super) proved: Option<f64>,
+    /// Events drained by a loop that claims a batch, and settles it while it claims the next.
+    pub(super) drain: f64,
+    /// Events drained by a loop that settles them one by one.
+    pub(super) one_by_one: f64,
+    /// What it costs to wake other processes. None where that is not possible.
+    pub(super) bell: Option<Bell>,
+}
+
+/// Transactions per second of a service without an engine.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bell {
+    /// Whose commits wake other processes.
+    pub(super) ringing: f64,
+    /// Whose commits wake nobody.
+    pub(super) silent: f64,
+}
+
+/// A business table and an outbox table.
+pub(super) trait Tables: Clone + Send + Sync + 'static {
+    type Writer: Writer;
+
+    fn store(&self) -> Arc<dyn Store>;
+
+    fn writer(&self, outbox: &Outbox) -> Self::Writer;
+
+    /// Where another process finds the outbox. None where it cannot.
+    fn place(&self) -> Option<OutboxRef>;
+
+    /// One transaction with a row of business and no event.
+    fn business(&self, number: u64, body: &str) -> impl Future<Output = anyhow::Result<()>> + Send;
+
+    /// The same with an event that is inserted by hand, as somebody would without a library.
+    fn hand_written(&self, number: u64, body: &str) -> impl Future<Output = anyhow::Result<()>> + Send;
+
+    /// Writes so many events, claims them, and marks each as DONE by an UPDATE and a commit of its own,
+    /// as a simple relay does; answers how long the last took. None where nobody has written it.
+    fn settle_one_by_one(
+        &self,
+        events: u64,
+        load: &Load,
+    ) -> impl Future<Output = anyhow::Result<Option<Duration>>> + Send;
+
+    /// Fills the outbox with rows by a short cut; false where there is none.
+    fn fill(&self, full: Fullness, load: &Load) -> impl Future<Output = anyhow::Result<bool>> + Send;
+}
+
+/// The store's Writer, on these tables.
+pub(super) trait Writer: Clone + Send + Sync + 'static {
+    /// One transaction with a row of business and one event.
+    fn business_and_event(
+        &self,
+        number: u64,
+        body: &str,
+        event: Event,
+    ) -> impl Future<Output = anyhow::Result<()>> + Send;
+
+    /// One transaction with these events alone, in one call.
+    fn events(&self, events: Vec<Event>) -> impl Future<Output = anyhow::Result<()>> + Send;
+
+    /// The same with one call per event.
+    fn events_singly(&self, events: Vec<Event>) -> impl Future<Output = anyhow::Result<()>> + Send;
+}

@@ -1,0 +1,122 @@
+//! Lays JSON text out anew without reading it into values: numbers keep their digits, objects their
+//! order and their repeated names.
+
+use serde::de::IgnoredAny;
+
+/// Whether these bytes are one JSON document; its text if so.
+pub fn document(bytes: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    serde_json::from_str::<IgnoredAny>(text).is_ok().then_some(text)
+}
+
+/// The document on one line.
+pub fn compact(document: &str) -> String {
+    lay_out(document, |_, _| {})
+}
+
+/// The document on many lines, two spaces deeper with every level.
+pub fn pretty(document: &str) -> String {
+    lay_out(document, |out, place| match place {
+        Place::Line { depth } => {
+            out.push('\n');
+            out.extend(std::iter::repeat_n("  ", depth.min(MAX_INDENT)));
+        }
+        Place::Gap => out.push(' '),
+    })
+}
+
+/// Deeper levels stand below each other: otherwise a payload of a million brackets would become
+/// terabytes of spaces.
+const MAX_INDENT: usize = 32;
+
+/// Where a layout may put white space.
+enum Place {
+    /// A line may begin here.
+    Line { depth: usize },
+    /// After a colon.
+    Gap,
+}
+
+/// Drops the white space of the document and lets `space` put some in.
+fn lay_out(document: &str, space: impl Fn(&mut String, Place)) -> String {
+    let mut out = String::with_capacity(document.len());
+    let mut depth = 0usize;
+    let mut in_string = false;
+    let mut escaped = false;
+    let mut opened = false;
+    for c in document.chars() {
+        if in_string {
+            out.push(c);
+            in_string = escaped || c != '"';
+            escaped = c == '\\' && !escaped;
+            continue;
+        }
+        if c.is_ascii_whitespace() {
+            continue;
+        }
+        let closes = matches!(c, '}' | ']');
+        if closes {
+            depth = depth.saturating_sub(1);
+        }
+        // An empty object or array stays on its line.
+        if opened != closes {
+            space(&mut out, Place::Line { depth });
+        }
+        opened = false;
+        out.push(c);
+        match c {
+            '"' => in_string = true,
+            '{' | '[' => {
+                depth += 1;
+                opened = true;
+            }
+            ',' => space(&mut out, Place::Line { depth }),
+            ':' => space(&mut out, Place::Gap),
+            _ => {}
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layout_changes_white_space_alone() {
+        let text = r#" {"b":[1, 2.50 ,{"x" : "a\\\" {,: "}],"a" :{ },
+            "b":12345678901234567890123 ,"e": [ ]}"#;
+        let line = r#"{"b":[1,2.50,{"x":"a\\\" {,: "}],"a":{},"b":12345678901234567890123,"e":[]}"#;
+        assert_eq!(compact(document(text.as_bytes()).unwrap()), line);
+        let page = r#"{
+  "b": [
+    1,
+    2.50,
+    {
+      "x": "a\\\" {,: "
+    }
+  ],
+  "a": {},
+  "b": 12345678901234567890123,
+  "e": []
+}"#;
+        assert_eq!(pretty(text), page);
+        assert_eq!(compact(page), line);
+    }
+
+    #[test]
+    fn anything_else_is_no_document() {
+        for bytes in [&b""[..], b"{", b"1 2", b"\xff", b"{'a':1}"] {
+            assert_eq!(document(bytes), None);
+        }
+        assert_eq!(pretty("7"), "7");
+    }
+
+    #[test]
+    fn deep_nesting_costs_no_more_than_its_length() {
+        let deep = "[".repeat(100_000) + &"]".repeat(100_000);
+        let text = document(deep.as_bytes()).unwrap();
+        assert_eq!(compact(text), deep);
+        assert!(pretty(text).len() < 70 * deep.len());
+    }
+}

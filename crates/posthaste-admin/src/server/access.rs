@@ -1,0 +1,198 @@
+//! Who may do what: bearer tokens with roles, or everybody on this machine.
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::extract::{ConnectInfo, Request};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use subtle::{ConditionallySelectable, ConstantTimeEq};
+
+use super::error::ApiError;
+use super::routes::{Needs, Route};
+use crate::Secret;
+
+/// What the holder of a token may do. An operator may do all that a viewer may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Look, but not at payloads.
+    Viewer,
+    /// Look at everything, replay, discard, purge, pause and resume.
+    Operator,
+}
+
+/// One bearer token.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Token {
+    /// Who has it: the audit names them `api:NAME`.
+    pub name: String,
+    /// What they may do.
+    pub role: Role,
+    /// The token itself. Make it long and random.
+    pub secret: Secret,
+}
+
+impl Token {
+    /// A token of this holder with this role.
+    pub fn new(name: impl Into<String>, role: Role, secret: impl Into<String>) -> Self {
+        Self { name: name.into(), role, secret: Secret::new(secret) }
+    }
+}
+
+/// Who sent a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Who {
+    /// None where nothing is needed.
+    pub(super) role: Option<Role>,
+    /// As the audit names them.
+    pub(super) actor: String,
+}
+
+/// The tokens, of which only digests are kept.
+pub(super) struct Access {
+    keys: Vec<Key>,
+}
+
+struct Key {
+    digest: [u8; 32],
+    who: Who,
+}
+
+impl Access {
+    pub(super) fn new(tokens: &[Token]) -> Self {
+        Self { keys: tokens.iter().map(Key::new).collect() }
+    }
+
+    /// Whether this request may go on to its route.
+    pub(super) fn admit(&self, route: &Route, request: &Request) -> Result<Who, ApiError> {
+        let headers = request.headers();
+        if self.keys.is_empty() {
+            is_local(request)?;
+            is_not_passed_on(headers)?;
+            is_no_foreign_page(&route.method, headers)?;
+            return Ok(Who { role: Some(Role::Operator), actor: "api:local".to_owned() });
+        }
+        let needed = match route.needs {
+            Needs::Nothing => return Ok(Who { role: None, actor: "api:unknown".to_owned() }),
+            Needs::Viewer => Role::Viewer,
+            Needs::Operator => Role::Operator,
+        };
+        let who = bearer(headers).and_then(|token| self.holder(token)).ok_or_else(no_token)?;
+        if who.role < Some(needed) { Err(too_low()) } else { Ok(who.clone()) }
+    }
+
+    /// The response to a request that has no route: without tokens, other machines do not get even this.
+    pub(super) fn refuse(&self, request: &Request, error: ApiError) -> ApiError {
+        match self.keys.is_empty() {
+            true => is_local(request).err().unwrap_or(error),
+            false => error,
+        }
+    }
+
+    /// Whose token this is. Every token is compared, and every byte of it: how long it takes tells nothing.
+    fn holder(&self, token: &str) -> Option<&Who> {
+        let digest = digest(token);
+        let mut found = u64::MAX;
+        for (place, key) in (0u64..).zip(&self.keys) {
+            found.conditional_assign(&place, key.digest.ct_eq(&digest));
+        }
+        let key = self.keys.get(usize::try_from(found).ok()?)?;
+        Some(&key.who)
+    }
+}
+
+impl std::fmt::Debug for Access {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.keys.iter().map(|key| &key.who)).finish()
+    }
+}
+
+impl Key {
+    fn new(token: &Token) -> Self {
+        let who = Who { role: Some(token.role), actor: format!("api:{}", token.name) };
+        Self { digest: digest(token.secret.expose()), who }
+    }
+}
+
+/// Of one length, whatever the length of the token.
+fn digest(token: &str) -> [u8; 32] {
+    Sha256::digest(token).into()
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let mut all = headers.get_all(header::AUTHORIZATION).iter();
+    let (value, None) = (all.next()?, all.next()) else { return None };
+    let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("Bearer").then(|| token.trim())
+}
+
+fn no_token() -> ApiError {
+    let advice = "send the header Authorization: Bearer TOKEN with a token of the relay's configuration";
+    ApiError::new(StatusCode::UNAUTHORIZED, "this needs a token that the relay knows", advice)
+}
+
+fn too_low() -> ApiError {
+    let error = "this needs the role operator";
+    ApiError::new(StatusCode::FORBIDDEN, error, "ask somebody who has a token with this role")
+}
+
+fn is_local(request: &Request) -> Result<(), ApiError> {
+    is_local_peer(request)?;
+    is_local_name(request.uri(), request.headers())
+}
+
+/// Without tokens, the other end of the connection must be on this machine. A server that does not say who it is may
+/// listen anywhere.
+fn is_local_peer(request: &Request) -> Result<(), ApiError> {
+    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
+    if peer.as_ref().is_some_and(IpAddr::is_loopback) {
+        return Ok(());
+    }
+    let advice = "give the API a token; a service that mounts its router and serves loopback alone can use \
+                  into_make_service_with_connect_info::<SocketAddr>() instead";
+    Err(ApiError::new(StatusCode::FORBIDDEN, "without tokens only this machine is served", advice))
+}
+
+/// Without tokens, a name that leads to this machine today may be a trick: a web page can make its own name
+/// lead here, and its browser would let it read the answers.
+fn is_local_name(uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
+    let named = headers.get_all(header::HOST).iter().map(|host| host.to_str().ok());
+    let all_local = named.chain(uri.authority().map(|authority| Some(authority.as_str()))).all(|host| {
+        host.and_then(|host| host.parse::<Authority>().ok()).is_some_and(|host| is_loopback(host.host()))
+    });
+    if all_local {
+        return Ok(());
+    }
+    let advice = "ask for 127.0.0.1, [::1] or localhost, or give the relay a token";
+    Err(ApiError::new(StatusCode::MISDIRECTED_REQUEST, "without tokens only this machine is outbox", advice))
+}
+
+/// What a proxy adds for those who are behind it: it is on this machine, and they are not.
+const BY_PROXIES: [&str; 4] = ["forwarded", "via", "x-forwarded-for", "x-real-ip"];
+
+fn is_not_passed_on(headers: &HeaderMap) -> Result<(), ApiError> {
+    if !BY_PROXIES.iter().any(|name| headers.contains_key(*name)) {
+        return Ok(());
+    }
+    let error = "without tokens only this machine is outbox, and a proxy passed this on";
+    Err(ApiError::new(StatusCode::FORBIDDEN, error, "give the relay a token, and those behind the proxy too"))
+}
+
+fn is_loopback(host: &str) -> bool {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    let address = bare.parse::<IpAddr>();
+    host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
+}
+
+/// Without tokens, a web page that is open on this machine could send requests here. Browsers say so.
+fn is_no_foreign_page(method: &Method, headers: &HeaderMap) -> Result<(), ApiError> {
+    let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
+    let from_page = headers.contains_key(header::ORIGIN) || site.is_some_and(|site| site != b"none");
+    if method.is_safe() || !from_page {
+        return Ok(());
+    }
+    let advice = "send it from a program, or give the relay a token";
+    Err(ApiError::new(StatusCode::FORBIDDEN, "without tokens a web page may change nothing", advice))
+}

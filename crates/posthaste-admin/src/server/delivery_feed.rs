@@ -1,0 +1,64 @@
+//! The feed of deliveries that `tail` follows. Without a follower it costs one load of a counter per delivery.
+
+use posthaste::{Delivery, Interceptor, Outcome, Timestamp};
+use tokio::sync::broadcast;
+
+use crate::wire::{TailLine, Time};
+
+/// How many lines a follower may be behind before it misses some; it then gets their number.
+const MAX_LINES_BEHIND: usize = 4096;
+
+/// What an engine delivers, as it happens. Add it to the engine with `interceptor`; clones are the same feed.
+#[derive(Clone, Debug)]
+pub struct DeliveryFeed(broadcast::Sender<TailLine>);
+
+impl DeliveryFeed {
+    /// Every delivery from now on.
+    pub(crate) fn subscribe(&self) -> broadcast::Receiver<TailLine> {
+        self.0.subscribe()
+    }
+
+    /// Sends a line to all followers. An error would mean that the last of them has just left.
+    pub(crate) fn send(&self, line: TailLine) {
+        let _ = self.0.send(line);
+    }
+}
+
+impl Default for DeliveryFeed {
+    fn default() -> Self {
+        Self(broadcast::Sender::new(MAX_LINES_BEHIND))
+    }
+}
+
+impl Interceptor for DeliveryFeed {
+    fn after(&self, delivery: &Delivery, outcome: &Outcome) {
+        if self.0.receiver_count() > 0 {
+            self.send(line(delivery, outcome));
+        }
+    }
+}
+
+fn line(delivery: &Delivery, outcome: &Outcome) -> TailLine {
+    let event = &delivery.event;
+    TailLine {
+        at: Time(Timestamp::now()),
+        id: event.id().to_string(),
+        event_type: event.event_type().to_owned(),
+        aggregate_type: event.aggregate_type().to_owned(),
+        aggregate_id: event.aggregate_id().map(str::to_owned),
+        tenant_id: event.tenant_id().map(str::to_owned),
+        attempt: delivery.attempt,
+        outcome: word(outcome).to_owned(),
+    }
+}
+
+fn word(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Done => "done",
+        Outcome::Retry(_) | Outcome::RetryAfter(..) => "retry",
+        Outcome::Defer(_) => "deferred",
+        Outcome::Dead(_) | Outcome::Unsendable(_) => "dead",
+        Outcome::Unreachable(_) => "unreachable",
+        Outcome::Busy(_) => "busy",
+    }
+}

@@ -1,0 +1,88 @@
+//! Error responses: what is wrong, and what to do.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use posthaste::StoreError;
+
+use super::request::json;
+use crate::{error_chain, wire};
+
+/// An error response. It shows no driver's text, which may hold a secret.
+#[derive(Debug)]
+pub(super) struct ApiError {
+    pub(super) status: StatusCode,
+    pub(super) error: String,
+    pub(super) advice: String,
+    /// What the store said: for the log alone.
+    cause: Option<StoreError>,
+}
+
+impl ApiError {
+    pub(super) fn new(status: StatusCode, error: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { status, error: error.into(), advice: advice.into(), cause: None }
+    }
+
+    /// The request breaks a rule of the table of routes.
+    pub(super) fn bad(error: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, error, "see /openapi.json for what this route takes")
+    }
+
+    pub(super) fn not_found(error: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, error, advice)
+    }
+
+    /// For a while.
+    pub(super) fn unavailable(error: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, error, advice)
+    }
+
+    pub(super) fn panicked() -> Self {
+        let advice = "look into the relay's log; asking again may help";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "the relay could not answer this", advice)
+    }
+}
+
+impl ApiError {
+    /// Logs what the response leaves out.
+    pub(super) fn log(&self, outbox: &str, operation: &str) {
+        if let Some(cause) = &self.cause {
+            log_failure(outbox, operation, cause);
+        }
+    }
+}
+
+/// Logs that a store failed during a request.
+pub(super) fn log_failure(outbox: &str, operation: &str, error: &StoreError) {
+    let error = error_chain(error);
+    tracing::warn!(outbox, operation, error, "the store failed, so a request was not answered");
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        if let StoreError::Unsupported { .. } = error {
+            let advice = "this kind of store has nothing of the sort: do without it";
+            return Self::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string(), advice);
+        }
+        let advice = "see that the database is well and not busy, then ask again";
+        let response = Self::unavailable(error.to_string(), advice);
+        Self { cause: Some(error), ..response }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let mut response = json(self.status, &wire::Error { error: self.error, advice: self.advice })
+            .unwrap_or_else(|_| self.status.into_response());
+        let headers = response.headers_mut();
+        match self.status {
+            StatusCode::UNAUTHORIZED => {
+                headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            StatusCode::SERVICE_UNAVAILABLE => {
+                headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            }
+            _ => {}
+        }
+        response
+    }
+}

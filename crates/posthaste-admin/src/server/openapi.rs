@@ -1,0 +1,131 @@
+//! The OpenAPI document, made from the table of routes and the schemas of the documents.
+
+use schemars::SchemaGenerator;
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value, json};
+
+use super::params::{self, Param};
+use super::routes::{Needs, ROUTES, Route, Success, schema};
+use crate::wire;
+
+/// The document of these routes of the table.
+pub(super) fn document(is_served: impl Fn(&Route) -> bool) -> Value {
+    let mut schemas = generator();
+    let mut paths: Map<String, Value> = Map::new();
+    for route in ROUTES.iter().filter(|route| is_served(route)) {
+        let path = paths.entry(route.path).or_insert_with(|| json!({}));
+        path[route.method.as_str().to_lowercase()] = operation(route, &mut schemas);
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Posthaste relay",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Health, metrics and the operator's API of a running relay.",
+            "license": {"name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0"},
+        },
+        "servers": [{"url": "/"}],
+        "paths": paths,
+        "components": {
+            "schemas": schemas.take_definitions(true),
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    })
+}
+
+/// OpenAPI 3.1 has schemas of this draft, in a place of its own.
+fn generator() -> SchemaGenerator {
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    settings.with(|settings| settings.definitions_path = "/components/schemas".into()).into_generator()
+}
+
+fn operation(route: &Route, schemas: &mut SchemaGenerator) -> Value {
+    let mut operation = json!({
+        "operationId": route.id,
+        "summary": route.summary,
+        "description": role(route.needs),
+        "security": match route.needs {
+            Needs::Nothing => json!([]),
+            Needs::Viewer | Needs::Operator => json!([{"token": []}]),
+        },
+        "parameters": parameters(route),
+        "responses": responses(route, schemas),
+    });
+    if !route.body.is_empty() {
+        operation["requestBody"] = body(route);
+    }
+    operation
+}
+
+fn role(needs: Needs) -> &'static str {
+    match needs {
+        Needs::Nothing => "Needs no token.",
+        Needs::Viewer => "Needs the role viewer or operator.",
+        Needs::Operator => "Needs the role operator.",
+    }
+}
+
+fn parameters(route: &Route) -> Vec<Value> {
+    let of_path = route.path_params().map(|param| parameter(param, "path", true));
+    of_path.chain(route.query.iter().map(|param| parameter(param, "query", param.required))).collect()
+}
+
+fn parameter(param: &Param, place: &str, required: bool) -> Value {
+    json!({
+        "name": param.name, "in": place, "required": required,
+        "description": param.about, "schema": param.kind.schema(),
+    })
+}
+
+fn body(route: &Route) -> Value {
+    let forms: Vec<Value> = route.body.iter().map(|form| params::object(form)).collect();
+    let schema = json!({"oneOf": forms});
+    json!({"required": true, "content": {"application/json": {"schema": schema}}})
+}
+
+fn responses(route: &Route, schemas: &mut SchemaGenerator) -> Value {
+    let mut responses = Map::new();
+    responses.insert("200".to_owned(), success(&route.success, schemas));
+    for (status, meaning) in errors(route) {
+        let schema = schema::<wire::Error>(schemas);
+        let error = json!({"description": meaning, "content": {"application/json": {"schema": schema}}});
+        responses.insert(status.to_owned(), error);
+    }
+    if let Success::Ready(schema) = route.success {
+        let content = json!({"application/json": {"schema": schema(schemas)}});
+        responses.insert("503".to_owned(), json!({"description": "It is not ready", "content": content}));
+    }
+    Value::Object(responses)
+}
+
+fn success(success: &Success, schemas: &mut SchemaGenerator) -> Value {
+    let (media, schema) = match success {
+        Success::Json(schema) | Success::Ready(schema) => ("application/json", schema(schemas).to_value()),
+        Success::Object => ("application/json", json!({"type": "object"})),
+        Success::Text(media) => (*media, json!({"type": "string"})),
+    };
+    json!({"description": "Success", "content": {media: {"schema": schema}}})
+}
+
+/// The errors of a route. Every route refuses a parameter that it does not know.
+pub(super) fn errors(route: &Route) -> Vec<(&'static str, &'static str)> {
+    let mut errors = vec![
+        ("400", "A parameter, or the body, breaks a rule"),
+        ("403", "The role is too low, or there are no tokens and the request is not from this machine"),
+        ("421", "There are no tokens, and Host is not a name of this machine"),
+        ("500", "The relay failed in a way that nobody expected"),
+    ];
+    if route.needs != Needs::Nothing {
+        errors.push(("401", "There is no token, or one that the relay does not know"));
+        errors.push(("503", "The store does not answer, or the relay has too much to do"));
+    }
+    if route.path.contains('{') {
+        errors.push(("404", "There is no such outbox, event or route"));
+        errors.push(("422", "This kind of store cannot do it"));
+    }
+    if !route.body.is_empty() {
+        errors.push(("413", "The body is too large"));
+        errors.push(("415", "The body does not say that it is JSON"));
+    }
+    errors
+}

@@ -1,0 +1,273 @@
+//! What a request may say: the params of a path, a query or a body, each with its rule.
+//!
+//! The same rule checks the request and stands in the OpenAPI document, so the two cannot differ.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+/// One param.
+#[derive(Debug)]
+pub(super) struct Param {
+    pub(super) name: &'static str,
+    pub(super) kind: Kind,
+    pub(super) required: bool,
+    pub(super) about: &'static str,
+}
+
+/// What a param may hold.
+#[derive(Debug)]
+pub(super) enum Kind {
+    /// At least one character and at most so many. No NUL: not every store can be queried for it.
+    Text(usize),
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// From, to, and what it is if it is left out.
+    Number(i64, i64, Option<i64>),
+    /// Such as `90s`, `5m`, `12h`, `7d` or `2w`.
+    Age,
+    /// False if it is left out.
+    Flag,
+    /// At least one text and at most so many, each as long as an id.
+    Ids(usize),
+    /// Other params.
+    Object(&'static [Param]),
+}
+
+/// The longest id of an event that one can ask for. Ids that are written are shorter; rows of other programs
+/// have what their column can hold.
+pub(super) const MAX_ID_CHARS: usize = 255;
+
+/// The most digits of an age, which keep it within all that a store can count.
+const MAX_AGE_DIGITS: usize = 6;
+
+impl Param {
+    pub(super) const fn new(name: &'static str, kind: Kind, about: &'static str) -> Self {
+        Self { name, kind, required: false, about }
+    }
+
+    pub(super) const fn required(name: &'static str, kind: Kind, about: &'static str) -> Self {
+        Self { name, kind, required: true, about }
+    }
+
+    fn check(&self, value: &Value) -> Result<(), String> {
+        match self.kind.allows(value) {
+            true => Ok(()),
+            false => Err(format!("{} must be {}", self.name, self.kind.rule())),
+        }
+    }
+}
+
+impl Kind {
+    fn allows(&self, value: &Value) -> bool {
+        match self {
+            Self::Text(max) => value.as_str().is_some_and(|text| is_text(text, *max)),
+            Self::Choice(words) => value.as_str().is_some_and(|text| words.contains(&text)),
+            Self::Number(min, max, _) => whole(value).is_some_and(|number| (*min..=*max).contains(&number)),
+            Self::Age => value.as_str().is_some_and(|text| age(text).is_some()),
+            Self::Flag => value.is_boolean(),
+            Self::Ids(max) => value.as_array().is_some_and(|ids| {
+                (1..=*max).contains(&ids.len()) && ids.iter().all(|id| Self::Text(MAX_ID_CHARS).allows(id))
+            }),
+            Self::Object(params) => value.as_object().is_some_and(|map| check(params, map).is_ok()),
+        }
+    }
+
+    /// In words, for an error.
+    fn rule(&self) -> String {
+        match self {
+            Self::Text(max) => format!("text of 1 to {max} characters without NUL"),
+            Self::Choice(words) => format!("one of {}", words.join(", ")),
+            Self::Number(min, max, _) => format!("a whole number from {min} to {max}"),
+            Self::Age => "a number and a unit, such as 90s, 5m, 12h, 7d or 2w".to_owned(),
+            Self::Flag => "true or false".to_owned(),
+            Self::Ids(max) => format!("a list of 1 to {max} ids"),
+            Self::Object(params) => {
+                let rules: Vec<String> =
+                    params.iter().map(|param| format!("{} ({})", param.name, param.kind.rule())).collect();
+                format!("an object which may have {}", rules.join(", "))
+            }
+        }
+    }
+
+    /// As JSON Schema.
+    pub(super) fn schema(&self) -> Value {
+        match self {
+            Self::Text(max) => {
+                json!({"type": "string", "minLength": 1, "maxLength": max, "pattern": r"^[^\u0000]*$"})
+            }
+            Self::Choice(words) => json!({"type": "string", "enum": words}),
+            Self::Number(min, max, None) => {
+                json!({"type": "integer", "format": "int64", "minimum": min, "maximum": max})
+            }
+            Self::Number(min, max, Some(usual)) => {
+                json!({"type": "integer", "minimum": min, "maximum": max, "default": usual})
+            }
+            Self::Age => {
+                json!({"type": "string", "pattern": format!("^[0-9]{{1,{MAX_AGE_DIGITS}}}[smhdw]$"), "examples": ["7d"]})
+            }
+            Self::Flag => json!({"type": "boolean", "default": false}),
+            Self::Ids(max) => json!({
+                "type": "array", "minItems": 1, "maxItems": max, "items": Self::Text(MAX_ID_CHARS).schema(),
+            }),
+            Self::Object(params) => object(params),
+        }
+    }
+}
+
+/// JSON knows one kind of number: 5.0 is 5.
+fn whole(value: &Value) -> Option<i64> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let fraction = || value.as_f64().filter(|number| number.fract() == 0.0 && number.abs() <= EXACT);
+    value.as_i64().or_else(|| fraction().map(|number| number as i64))
+}
+
+fn is_text(text: &str, max: usize) -> bool {
+    !text.is_empty() && !text.contains('\0') && (text.len() <= max || text.chars().count() <= max)
+}
+
+fn age(text: &str) -> Option<Duration> {
+    let digits = text.strip_suffix(['s', 'm', 'h', 'd', 'w'])?;
+    let plain =
+        (1..=MAX_AGE_DIGITS).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
+    if plain { humantime::parse_duration(text).ok() } else { None }
+}
+
+/// The schema of an object with these params and no others.
+pub(super) fn object(params: &[Param]) -> Value {
+    let properties: Map<String, Value> =
+        params.iter().map(|param| (param.name.to_owned(), described(param))).collect();
+    let required: Vec<&str> = params.iter().filter(|param| param.required).map(|param| param.name).collect();
+    let mut schema = json!({"type": "object", "properties": properties, "additionalProperties": false});
+    if !required.is_empty() {
+        schema["required"] = json!(required);
+    }
+    schema
+}
+
+fn described(param: &Param) -> Value {
+    let mut schema = param.kind.schema();
+    schema["description"] = param.about.into();
+    schema
+}
+
+/// Whether these are values of these params.
+fn check(params: &[Param], map: &Map<String, Value>) -> Result<(), String> {
+    for name in map.keys() {
+        if !params.iter().any(|param| param.name == name) {
+            return Err(unknown(params, name));
+        }
+    }
+    params.iter().try_for_each(|param| match map.get(param.name) {
+        Some(value) => param.check(value),
+        None if param.required => Err(format!("{} is missing", param.name)),
+        None => Ok(()),
+    })
+}
+
+fn has_required(params: &[Param], map: &Map<String, Value>) -> bool {
+    let mut required = params.iter().filter(|param| param.required);
+    required.all(|param| map.get(param.name).is_some_and(|value| param.kind.allows(value)))
+}
+
+fn unknown(params: &[Param], name: &str) -> String {
+    let name: String = name.chars().take(40).collect();
+    let known: Vec<&str> = params.iter().map(|param| param.name).collect();
+    match known.is_empty() {
+        true => format!("there is no {name:?} here: this takes nothing"),
+        false => format!("there is no {name:?} here: there are {}", known.join(", ")),
+    }
+}
+
+/// What a request said, checked.
+#[derive(Debug, Default)]
+pub(super) struct Params(Map<String, Value>);
+
+impl Params {
+    /// The values of a query or a path, in which everything is text.
+    pub(super) fn of_pairs(params: &[Param], pairs: Vec<(String, String)>) -> Result<Self, String> {
+        let mut map = Map::new();
+        for (name, text) in pairs {
+            let Some(param) = params.iter().find(|param| param.name == name) else {
+                return Err(unknown(params, &name));
+            };
+            if map.insert(name, typed(&param.kind, text)).is_some() {
+                return Err(format!("{} is there more than once", param.name));
+            }
+        }
+        Self::of_map(params, map)
+    }
+
+    /// The values of a body that has one of these forms.
+    pub(super) fn of_body(forms: &[&[Param]], body: Value) -> Result<Self, String> {
+        let Value::Object(map) = body else { return Err("the body must be a JSON object".to_owned()) };
+        // What is required tells which form is meant.
+        let meant: Vec<_> = forms.iter().filter(|form| has_required(form, &map)).collect();
+        let candidates = if meant.is_empty() { forms.iter().collect() } else { meant };
+        let mut errors = Vec::new();
+        for form in candidates {
+            match check(form, &map) {
+                Ok(()) => return Self::of_map(form, map),
+                Err(error) => errors.push(error),
+            }
+        }
+        Err(errors.join("; or: "))
+    }
+
+    fn of_map(params: &[Param], mut map: Map<String, Value>) -> Result<Self, String> {
+        check(params, &map)?;
+        for param in params {
+            if let Kind::Number(_, _, Some(usual)) = param.kind {
+                map.entry(param.name).or_insert_with(|| usual.into());
+            }
+        }
+        Ok(Self(map))
+    }
+
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        self.0.get(name)?.as_str()
+    }
+
+    pub(super) fn owned(&self, name: &str) -> Option<String> {
+        self.text(name).map(str::to_owned)
+    }
+
+    pub(super) fn number(&self, name: &str) -> Option<i64> {
+        whole(self.0.get(name)?)
+    }
+
+    /// The param `limit`, which the table gives a default.
+    pub(super) fn limit(&self) -> usize {
+        self.number("limit").and_then(|limit| usize::try_from(limit).ok()).unwrap_or(1)
+    }
+
+    pub(super) fn flag(&self, name: &str) -> bool {
+        self.0.get(name).and_then(Value::as_bool).unwrap_or(false)
+    }
+
+    pub(super) fn age(&self, name: &str) -> Option<Duration> {
+        age(self.text(name)?)
+    }
+
+    pub(super) fn texts(&self, name: &str) -> Vec<String> {
+        let values = self.0.get(name).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        values.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+    }
+
+    pub(super) fn object(&self, name: &str) -> Option<Self> {
+        self.0.get(name)?.as_object().cloned().map(Self)
+    }
+}
+
+/// The text as what the param holds; what it cannot be stays text, which the check refuses.
+fn typed(kind: &Kind, text: String) -> Value {
+    match kind {
+        Kind::Number(..) => match text.parse::<i64>() {
+            // One way to write it: no sign, no zeros before it.
+            Ok(number) if number.to_string() == text => number.into(),
+            _ => text.into(),
+        },
+        Kind::Flag => text.parse::<bool>().map_or(Value::String(text), Value::Bool),
+        _ => text.into(),
+    }
+}

@@ -1,0 +1,116 @@
+//! Handlers that read: outboxes, counts, events, groups, findings, the audit.
+
+use std::cmp::Reverse;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use posthaste::admin::{BacklogBy, Filter, PageRequest, Tolerance};
+use posthaste::{EventId, Status, StoreError};
+
+use super::access::Role;
+use super::error::{ApiError, log_failure};
+use super::outbox::AdminOutbox;
+use super::params::Params;
+use super::request::{ApiRequest, ApiResult, ok};
+use crate::wire;
+
+/// A store that takes longer is listed as one that does not answer.
+const STATS_TIMEOUT: Duration = Duration::from_secs(2);
+
+pub(super) async fn outboxes(request: ApiRequest) -> ApiResult {
+    let outboxes = request.state.api.outboxes.iter().map(|outbox| describe(outbox));
+    ok(&wire::Outboxes { outboxes: join_all(outboxes).await })
+}
+
+/// One store that does not answer must not hide the others.
+async fn describe(outbox: &AdminOutbox) -> wire::Outbox {
+    let stats = match outbox.admin() {
+        Some(admin) => {
+            let stats = tokio::time::timeout(STATS_TIMEOUT, admin.stats()).await;
+            let stats = stats.unwrap_or(Err(StoreError::Timeout(STATS_TIMEOUT)));
+            stats.inspect_err(|error| log_failure(outbox.name(), "outboxes", error)).ok()
+        }
+        None => None,
+    };
+    wire::Outbox {
+        outbox: outbox.name().to_owned(),
+        open: outbox.admin().is_some(),
+        routes: outbox.routes(),
+        paused: stats.map(|stats| stats.paused),
+    }
+}
+
+pub(super) async fn stats(request: ApiRequest) -> ApiResult {
+    ok(&wire::Stats::from(&request.admin()?.stats().await?))
+}
+
+pub(super) async fn backlog(request: ApiRequest) -> ApiResult {
+    let by = if request.query.text("by") == Some("tenant") { BacklogBy::Tenant } else { BacklogBy::Type };
+    ok(&wire::Backlog::from(request.admin()?.backlog(by, request.query.limit()).await?))
+}
+
+pub(super) async fn events(request: ApiRequest) -> ApiResult {
+    let page = request.admin()?.list(&any_status(&request.query), &page(&request.query)).await?;
+    ok(&wire::Events { events: page.items.iter().map(wire::Row::from).collect(), next: page.next })
+}
+
+pub(super) async fn count(request: ApiRequest) -> ApiResult {
+    ok(&wire::Count { count: request.admin()?.count(&any_status(&request.query)).await? })
+}
+
+fn any_status(query: &Params) -> Filter {
+    Filter { status: query.text("status").and_then(status), ..filter(query) }
+}
+
+fn status(name: &str) -> Option<Status> {
+    [Status::New, Status::Retry, Status::Done, Status::Dead, Status::Archived]
+        .into_iter()
+        .find(|status| status.name() == name)
+}
+
+/// The conditions that a query or a body names.
+pub(super) fn filter(params: &Params) -> Filter {
+    Filter {
+        event_type: params.owned("type"),
+        aggregate_type: params.owned("aggregate_type"),
+        aggregate_id: params.owned("aggregate_id"),
+        tenant_id: params.owned("tenant"),
+        parked: params.owned("parked"),
+        error_contains: params.owned("error"),
+        older_than: params.age("older_than"),
+        ..Filter::default()
+    }
+}
+
+fn page(query: &Params) -> PageRequest {
+    PageRequest { after: query.number("after"), limit: query.limit() }
+}
+
+pub(super) async fn event(request: ApiRequest) -> ApiResult {
+    let id = EventId::from(request.path.text("id").unwrap_or_default());
+    let Some(detail) = request.admin()?.get(&id).await? else {
+        let advice = "see whether id and outbox are right; it may also have been purged";
+        return Err(ApiError::not_found("there is no event of this id", advice));
+    };
+    // Payloads and headers may be personal: a viewer sees how large a payload is.
+    ok(&match request.who.role {
+        Some(Role::Operator) => wire::Event::from(&detail),
+        _ => wire::Event::without_content(&detail),
+    })
+}
+
+pub(super) async fn dead_groups(request: ApiRequest) -> ApiResult {
+    let groups = request.admin()?.dead_groups(request.query.limit()).await?;
+    ok(&wire::Groups { groups: groups.iter().map(wire::DeadGroup::from).collect() })
+}
+
+pub(super) async fn findings(request: ApiRequest) -> ApiResult {
+    let mut findings = request.admin()?.diagnose(&Tolerance::default()).await?;
+    findings.sort_by_key(|finding| Reverse(finding.severity));
+    ok(&wire::Findings { findings: findings.into_iter().map(wire::Finding::from).collect() })
+}
+
+pub(super) async fn audit(request: ApiRequest) -> ApiResult {
+    let page = request.admin()?.audit(&page(&request.query)).await?;
+    ok(&wire::Audit { entries: page.items.iter().map(wire::AuditEntry::from).collect(), next: page.next })
+}

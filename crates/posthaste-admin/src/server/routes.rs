@@ -1,0 +1,411 @@
+//! Every route of the listener: the one table from which the router, the OpenAPI document and the tests are made.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodFilter, on};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use tower_http::catch_panic::CatchPanicLayer;
+
+use super::error::ApiError;
+use super::params::{Kind, MAX_ID_CHARS, Param};
+use super::request::{ApiFuture, ApiRequest, respond};
+use super::{AdminApi, ApiState, health, read, tail, write};
+use crate::wire;
+
+/// One route.
+pub(super) struct Route {
+    pub(super) method: Method,
+    pub(super) path: &'static str,
+    pub(super) needs: Needs,
+    pub(super) id: &'static str,
+    pub(super) summary: &'static str,
+    pub(super) query: &'static [Param],
+    /// The forms that a body may have; none if there is no body.
+    pub(super) body: &'static [&'static [Param]],
+    pub(super) success: Success,
+    pub(super) handle: fn(ApiRequest) -> ApiFuture,
+}
+
+/// Which role a route needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Needs {
+    /// None: everybody who can reach the listener.
+    Nothing,
+    Viewer,
+    Operator,
+}
+
+/// The body of a successful response.
+#[derive(Clone, Copy)]
+pub(super) enum Success {
+    /// JSON of this schema.
+    Json(fn(&mut SchemaGenerator) -> Schema),
+    /// JSON of this schema, also with 503 when an outbox is not ready.
+    Ready(fn(&mut SchemaGenerator) -> Schema),
+    /// Any JSON object.
+    Object,
+    /// Text of this media type.
+    Text(&'static str),
+}
+
+const GET: Method = Method::GET;
+const POST: Method = Method::POST;
+
+/// Everything that stands in braces in a path.
+pub(super) const PATH: &[Param] = &[
+    Param::new("outbox", Kind::Text(255), "The name of an outbox"),
+    Param::new("id", Kind::Text(MAX_ID_CHARS), "The id of an event"),
+    Param::new("route", Kind::Text(255), "The name of a route"),
+];
+
+const STATUS: Param =
+    Param::new("status", Kind::Choice(&["NEW", "RETRY", "DONE", "DEAD", "ARCHIVED"]), "Only this status");
+const TYPE: Param = Param::new("type", Kind::Text(255), "Only this event type");
+const AGGREGATE_TYPE: Param = Param::new("aggregate_type", Kind::Text(255), "Only this aggregate type");
+const AGGREGATE_ID: Param = Param::new("aggregate_id", Kind::Text(255), "Only this aggregate id");
+const TENANT: Param = Param::new("tenant", Kind::Text(255), "Only this tenant");
+const PARKED: Param = Param::new("parked", Kind::Text(255), "Only events that wait for this route");
+const ERROR: Param = Param::new("error", Kind::Text(1000), "Only events whose error contains this text");
+const OLDER_THAN: Param = Param::new(
+    "older_than",
+    Kind::Age,
+    "Only events that ended, or were inserted if they have not, so long ago",
+);
+const AFTER: Param = Param::new("after", Kind::Number(0, i64::MAX, None), "The `next` of the page before");
+const PAGE: Param = Param::new("limit", Kind::Number(1, 1000, Some(100)), "At most so many");
+const BATCH: Param =
+    Param::new("limit", Kind::Number(1, 1000, Some(500)), "Change at most so many in this call");
+
+const FORGET: Param = Param::new(
+    "forget_progress",
+    Kind::Flag,
+    "Deliver to every destination again, also to those that have the event",
+);
+const FILTER: Param = Param::required(
+    "filter",
+    Kind::Object(&[TYPE, AGGREGATE_TYPE, AGGREGATE_ID, TENANT, ERROR, OLDER_THAN]),
+    "All DEAD events that match every condition; all of them if there is none",
+);
+const IDS: Param = Param::required("ids", Kind::Ids(100), "The ids of DEAD events");
+
+const OLDER: Param = Param::required("older_than", Kind::Age, "Only events that ended at least so long ago");
+
+/// The table.
+pub(super) static ROUTES: &[Route] = &[
+    Route {
+        method: GET,
+        path: "/health/live",
+        needs: Needs::Nothing,
+        id: "live",
+        summary: "Whether the process answers",
+        query: &[],
+        body: &[],
+        success: Success::Json(schema::<wire::Live>),
+        handle: |request| Box::pin(health::live(request)),
+    },
+    Route {
+        method: GET,
+        path: "/health/ready",
+        needs: Needs::Nothing,
+        id: "ready",
+        summary: "Whether every store answers and no due event has waited for too long",
+        query: &[],
+        body: &[],
+        success: Success::Ready(schema::<wire::Ready>),
+        handle: |request| Box::pin(health::ready(request)),
+    },
+    Route {
+        method: GET,
+        path: "/metrics",
+        needs: Needs::Nothing,
+        id: "metrics",
+        summary: "Metrics as Prometheus reads them",
+        query: &[],
+        body: &[],
+        success: Success::Text("text/plain"),
+        handle: |request| Box::pin(health::metrics(request)),
+    },
+    Route {
+        method: GET,
+        path: "/openapi.json",
+        needs: Needs::Nothing,
+        id: "openapi",
+        summary: "This document",
+        query: &[],
+        body: &[],
+        success: Success::Object,
+        handle: |request| Box::pin(health::openapi(request)),
+    },
+    Route {
+        method: GET,
+        path: "/api/v1/outboxes",
+        needs: Needs::Viewer,
+        id: "outboxes",
+        summary: "The outboxes of this relay, their routes, and which are paused",
+        query: &[],
+        body: &[],
+        success: Success::Json(schema::<wire::Outboxes>),
+        handle: |request| Box::pin(read::outboxes(request)),
+    },
+    Route {
+        method: GET,
+        path: "/api/v1/outboxes/{outbox}/stats",
+        needs: Needs::Viewer,
+        id: "stats",
+        summary: "How much waits, is late, died and is done",
+        query: &[],
+        body: &[],
+        success: Success::Json(schema::<wire::Stats>),
+        handle: |request| Box::pin(read::stats(request)),
+    },
+    Route {
+        method: GET,
+        path: "/api/v1/outboxes/{outbox}/backlog",
+        needs: Needs::Viewer,
+        id: "backlog",
+        summary: "What is pending, by type or by tenant, the largest groups first",
+        query: &[
+            Param::new("by", Kind::Choice(&["type", "tenant"]), "By what; by type if it is left out"),
+            Param::new("limit", Kind::Number(1, 1000, Some(20)), "At most so many groups"),
+        ],
+        body: &[],
+        success: Success::Json(schema::<wire::Backlog>),
+        handle: |request| Box::pin(read::backlog(request)),
+    },
+    Route {
+        method: GET,
+        path: "/api/v1/outboxes/{outbox}/events",
+        needs: Needs::Viewer,
+        id: "events",
+        summary: "One page of the events that match, oldest first",
+        query: &[STATUS, TYPE, AGGREGATE_TYPE, AGGREGATE_ID, TENANT, PARKED, ERROR, OLDER_THAN, AFTER, PAGE],
+        body: &[],
+        success: Success::Json(schema::<wire::Events>),
+        handle: |request| Box::pin(read::events(request)),
+    },
+    Route {
+        method: GET,
+        path: "/api/v1/outboxes/{outbox}/count",
+        needs: Needs::Viewer,
+        id: "count",
+        summary: "How many events match",
+        query: &[STATUS, TYPE, AGGREGATE_TYPE, AGGREGATE_ID, TENANT, PARKED, ERROR, OLDER_THAN],
+        body: &[],
+        success: Success::Json(schema::<wire::Count>),
+        handle: |request| Box::pin(read::count(request)),
+    },
+    Route {
+        method: GET,
+        path: "/api/v1/outboxes/{outbox}/events/{id}",
+        needs: Needs::Viewer,
+        id: "event",
+        summary: "One event; its headers and its payload for operators only",
+        query: &[],
+        body: &[],
+        success: Success::Json(schema::<wire::Event>),
+        handle: |request| Box::pin(read::event(request)),
+    },
+    Route {
+        method: GET,
+        path: "/api/v1/outboxes/{outbox}/dead/groups",
+        needs: Needs::Viewer,
+        id: "dead_groups",
+        summary: "DEAD events by type and reason, the largest groups first",
+        query: &[Param::new("limit", Kind::Number(1, 1000, Some(10)), "At most so many groups")],
+        body: &[],
+        success: Success::Json(schema::<wire::Groups>),
+        handle: |request| Box::pin(read::dead_groups(request)),
+    },
+    Route {
+        method: POST,
+        path: "/api/v1/outboxes/{outbox}/dead/replay",
+        needs: Needs::Operator,
+        id: "replay",
+        summary: "Send DEAD events out again",
+        query: &[],
+        body: &[&[IDS, FORGET], &[FILTER, BATCH, FORGET]],
+        success: Success::Json(schema::<wire::Changed>),
+        handle: |request| Box::pin(write::replay(request)),
+    },
+    Route {
+        method: POST,
+        path: "/api/v1/outboxes/{outbox}/dead/discard",
+        needs: Needs::Operator,
+        id: "discard",
+        summary: "Delete DEAD events",
+        query: &[],
+        body: &[&[IDS], &[FILTER, BATCH]],
+        success: Success::Json(schema::<wire::Changed>),
+        handle: |request| Box::pin(write::discard(request)),
+    },
+    Route {
+        method: POST,
+        path: "/api/v1/outboxes/{outbox}/purge",
+        needs: Needs::Operator,
+        id: "purge",
+        summary: "Delete old DONE, DEAD or archived events, or move them to the archive",
+        query: &[],
+        body: &[
+            &[
+                Param::required("what", Kind::Choice(&["done", "dead"]), "Which events"),
+                OLDER,
+                Param::new("archive", Kind::Flag, "Move them to the archive instead of deleting them"),
+                BATCH,
+            ],
+            &[Param::required("what", Kind::Choice(&["archived"]), "Events in the archive"), OLDER, BATCH],
+        ],
+        success: Success::Json(schema::<wire::Changed>),
+        handle: |request| Box::pin(write::purge(request)),
+    },
+    Route {
+        method: POST,
+        path: "/api/v1/outboxes/{outbox}/routes/{route}/pause",
+        needs: Needs::Operator,
+        id: "pause",
+        summary: "Stop the deliveries of a route, on every relay",
+        query: &[],
+        body: &[],
+        success: Success::Json(schema::<wire::RouteChanged>),
+        handle: |request| Box::pin(write::pause(request)),
+    },
+    Route {
+        method: POST,
+        path: "/api/v1/outboxes/{outbox}/routes/{route}/resume",
+        needs: Needs::Operator,
+        id: "resume",
+        summary: "End a pause",
+        query: &[],
+        body: &[],
+        success: Success::Json(schema::<wire::RouteChanged>),
+        handle: |request| Box::pin(write::resume(request)),
+    },
+    Route {
+        method: GET,
+        path: "/api/v1/outboxes/{outbox}/audit",
+        needs: Needs::Viewer,
+        id: "audit",
+        summary: "One page of what operators did, newest first",
+        query: &[AFTER, PAGE],
+        body: &[],
+        success: Success::Json(schema::<wire::Audit>),
+        handle: |request| Box::pin(read::audit(request)),
+    },
+    Route {
+        method: GET,
+        path: "/api/v1/outboxes/{outbox}/findings",
+        needs: Needs::Viewer,
+        id: "findings",
+        summary: "What looks wrong, the worst first, with what to do about it",
+        query: &[],
+        body: &[],
+        success: Success::Json(schema::<wire::Findings>),
+        handle: |request| Box::pin(read::findings(request)),
+    },
+    Route {
+        method: GET,
+        path: "/api/v1/outboxes/{outbox}/tail",
+        needs: Needs::Viewer,
+        id: "tail",
+        summary: "What this relay delivers, as it happens: one line of JSON each, until it stops",
+        query: &[
+            TYPE,
+            AGGREGATE_TYPE,
+            AGGREGATE_ID,
+            TENANT,
+            Param::new(
+                "outcome",
+                Kind::Choice(&["done", "retry", "deferred", "dead", "unreachable", "busy"]),
+                "Only deliveries that ended so",
+            ),
+        ],
+        body: &[],
+        success: Success::Text("application/x-ndjson"),
+        handle: |request| Box::pin(tail::tail(request)),
+    },
+];
+
+/// The schema of a document.
+pub(super) fn schema<T: JsonSchema>(schemas: &mut SchemaGenerator) -> Schema {
+    schemas.subschema_for::<T>()
+}
+
+/// The router of the table.
+pub(super) fn router(state: Arc<ApiState>) -> Router {
+    let fallback = state.clone();
+    let router = serving(&state, |route| route.is_served(&state.api));
+    finished(router.fallback(move |request| nothing_here(fallback, request)), state)
+}
+
+/// The routes for probes, for connections that found every other slot taken.
+pub(super) fn probes(state: Arc<ApiState>) -> Router {
+    let router = serving(&state, |route| route.path.starts_with("/health/")).fallback(no_slot);
+    finished(router, state)
+}
+
+/// The routes of the table that are wanted.
+fn serving(state: &Arc<ApiState>, is_wanted: impl Fn(&Route) -> bool) -> Router {
+    let mut router = Router::new();
+    for route in ROUTES.iter().filter(|route| is_wanted(route)) {
+        let state = state.clone();
+        let handler = move |request: Request| respond(state, route, request);
+        router = router.route(route.path, on(route.filter(), handler));
+    }
+    router
+}
+
+fn finished(router: Router, state: Arc<ApiState>) -> Router {
+    router
+        .method_not_allowed_fallback(move |request| no_such_method(state, request))
+        .layer(CatchPanicLayer::custom(panicked))
+        .layer(axum::middleware::map_response(guarded))
+}
+
+impl Route {
+    /// Whether this API has the route: `/metrics` is there only if it has something to show.
+    pub(super) fn is_served(&self, api: &AdminApi) -> bool {
+        self.id != "metrics" || api.metrics.is_some()
+    }
+
+    fn filter(&self) -> MethodFilter {
+        if self.method == POST { MethodFilter::POST } else { MethodFilter::GET }
+    }
+
+    /// The parameters of its path.
+    pub(super) fn path_params(&self) -> impl Iterator<Item = &'static Param> {
+        PATH.iter().filter(|param| self.path.contains(&format!("{{{}}}", param.name)))
+    }
+}
+
+async fn nothing_here(state: Arc<ApiState>, request: Request) -> Response {
+    let error = ApiError::not_found("there is nothing here", "see /openapi.json for what there is");
+    state.access.refuse(&request, error).into_response()
+}
+
+async fn no_slot() -> Response {
+    let advice = "close some, or ask again when others have ended";
+    ApiError::unavailable("the relay has as many connections as it takes", advice).into_response()
+}
+
+async fn no_such_method(state: Arc<ApiState>, request: Request) -> Response {
+    let error = "this path knows another method";
+    let error = ApiError::new(StatusCode::METHOD_NOT_ALLOWED, error, "see the header Allow");
+    state.access.refuse(&request, error).into_response()
+}
+
+/// The text of a panic may hold anything: the hook of the process logs it, no client gets it.
+fn panicked(_: Box<dyn Any + Send + 'static>) -> Response {
+    tracing::error!("a request to the admin listener failed in a way that nobody expected");
+    ApiError::panicked().into_response()
+}
+
+async fn guarded(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}

@@ -1,0 +1,172 @@
+//! Who may do what, and what they see.
+
+use std::net::SocketAddr;
+
+use axum::extract::ConnectInfo;
+use axum::http::{HeaderValue, Method};
+use posthaste::Admin;
+use posthaste::admin::PageRequest;
+use serde_json::json;
+
+use super::kit::{Kit, OPERATOR, ORDERS, SECRET, VIEWER, request};
+use crate::server::routes::ROUTES;
+
+#[tokio::test]
+async fn payload_and_headers_are_for_operators() {
+    let kit = Kit::guarded();
+    let path = format!("{ORDERS}/events/dead-0");
+    let seen = kit.send(request(Method::GET, &path, Some(OPERATOR), None)).await.ok();
+    assert_eq!(seen["payload"]["json"]["key"], SECRET);
+    assert_eq!(seen["headers"]["region"], SECRET);
+
+    let seen = kit.send(request(Method::GET, &path, Some(VIEWER), None)).await.ok();
+    assert_eq!((&seen["id"], &seen["payload_bytes"]), (&"dead-0".into(), &24.into()));
+    assert!(seen.get("payload").is_none() && seen.get("headers").is_none(), "{seen}");
+}
+
+#[tokio::test]
+async fn no_answer_to_a_viewer_holds_a_payload() {
+    let kit = Kit::guarded();
+    for route in ROUTES.iter().filter(|route| route.method == Method::GET && route.id != "tail") {
+        let path = route.path.replace("{outbox}", "orders").replace("{id}", "dead-0");
+        let reply = kit.send(request(Method::GET, &path, Some(VIEWER), None)).await;
+        assert_eq!(reply.status, 200, "{path}");
+        assert!(!reply.text.contains(SECRET), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn audit_names_the_token() {
+    let (guarded, open) = (Kit::guarded(), Kit::open());
+    for (kit, actor) in [(&guarded, "api:bob"), (&open, "api:local")] {
+        kit.post(&format!("{ORDERS}/dead/replay"), json!({"ids": ["dead-0"]})).await.ok();
+        kit.post(&format!("{ORDERS}/dead/discard"), json!({"ids": ["dead-1"]})).await.ok();
+        kit.post(&format!("{ORDERS}/purge"), json!({"what": "done", "older_than": "1m"})).await.ok();
+        kit.post(&format!("{ORDERS}/routes/mail/pause"), json!({})).await.ok();
+        kit.post(&format!("{ORDERS}/routes/mail/resume"), json!({})).await.ok();
+        let entries = kit.store.audit(&PageRequest::first(10)).await.unwrap().items;
+        let noted: Vec<_> = entries.iter().map(|entry| (&*entry.action, &*entry.actor)).collect();
+        assert_eq!(noted, ["resume", "pause", "purge", "discard", "replay"].map(|action| (action, actor)));
+    }
+}
+
+#[tokio::test]
+async fn tokens_are_taken_as_they_should_be_sent() {
+    let kit = Kit::guarded();
+    let path = format!("{ORDERS}/stats");
+    for (header, status) in [
+        (format!("Bearer {VIEWER}"), 200),
+        (format!("bearer {VIEWER}"), 200),
+        (format!("Bearer  {VIEWER} "), 200),
+        (format!("Bearer {VIEWER}x"), 401),
+        (format!("Bearer {}", &VIEWER[1..]), 401),
+        (format!("Basic {VIEWER}"), 401),
+        (VIEWER.to_owned(), 401),
+        ("Bearer ".to_owned(), 401),
+        ("Bearer".to_owned(), 401),
+        (format!("Bearer {}", "x".repeat(10_000)), 401),
+        ("Bearer \u{fc}".to_owned(), 401),
+    ] {
+        let mut asked = request(Method::GET, &path, None, None);
+        asked.headers_mut().insert("authorization", HeaderValue::from_bytes(header.as_bytes()).unwrap());
+        let reply = kit.send(asked).await;
+        assert_eq!(reply.status, status, "{header}");
+        assert!(!reply.text.contains(VIEWER), "{reply:?}");
+    }
+    let mut twice = request(Method::GET, &path, Some(VIEWER), None);
+    twice.headers_mut().append("authorization", HeaderValue::from_static("Bearer other"));
+    kit.send(twice).await.refused(401);
+}
+
+#[tokio::test]
+async fn without_tokens_only_names_of_this_machine_are_served() {
+    let kit = Kit::open();
+    for (host, served) in [
+        ("127.0.0.1:9911", true),
+        ("127.8.9.10", true),
+        ("[::1]:9911", true),
+        ("localhost", true),
+        ("LOCALHOST:1", true),
+        ("relay.example:9911", false),
+        ("localhost.relay.example", false),
+        ("127.0.0.1.relay.example", false),
+        ("127.0.0.1@relay.example", false),
+        ("10.0.0.1", false),
+        ("[::2]", false),
+        ("", false),
+        ("\u{fc}", false),
+    ] {
+        for path in ["/health/live", "/metrics", "/openapi.json", "/api/v1/outboxes", "/nowhere"] {
+            let mut asked = request(Method::GET, path, None, None);
+            asked.headers_mut().insert("host", HeaderValue::from_bytes(host.as_bytes()).unwrap());
+            let reply = kit.send(asked).await;
+            assert_eq!(reply.status != 421, served, "{host} {path} {reply:?}");
+        }
+    }
+    let reply = kit.send(request(Method::GET, "http://relay.example/api/v1/outboxes", None, None)).await;
+    reply.refused(421);
+    let guarded = Kit::guarded();
+    let mut asked = request(Method::GET, "/api/v1/outboxes", Some(VIEWER), None);
+    asked.headers_mut().insert("host", HeaderValue::from_static("relay.example"));
+    guarded.send(asked).await.ok();
+}
+
+#[tokio::test]
+async fn without_tokens_nothing_that_a_proxy_passed_on_is_served() {
+    for (name, value) in
+        [("x-forwarded-for", "10.0.0.9"), ("forwarded", "for=10.0.0.9"), ("via", "1.1 front")]
+    {
+        let passed_on = |token| {
+            let mut asked = request(Method::GET, "/api/v1/outboxes", token, None);
+            asked.headers_mut().insert(name, HeaderValue::from_static(value));
+            asked
+        };
+        Kit::open().send(passed_on(None)).await.refused(403);
+        Kit::guarded().send(passed_on(Some(VIEWER))).await.ok();
+    }
+}
+
+#[tokio::test]
+async fn without_tokens_no_web_page_changes_anything() {
+    for (name, value, status) in [
+        ("origin", "https://evil.example", 403),
+        ("origin", "http://127.0.0.1:9911", 403),
+        ("origin", "null", 403),
+        ("sec-fetch-site", "cross-site", 403),
+        ("sec-fetch-site", "same-site", 403),
+        ("sec-fetch-site", "none", 200),
+    ] {
+        for route in ROUTES.iter().filter(|route| route.id == "replay" || route.id == "pause") {
+            let path = route.path.replace("{outbox}", "orders").replace("{route}", "mail");
+            let mut asked = request(Method::POST, &path, None, Some(json!({"ids": ["dead-0"]})));
+            asked.headers_mut().insert(name, HeaderValue::from_static(value));
+            let kit = Kit::open();
+            let reply = kit.send(asked).await;
+            assert_eq!(reply.status, status, "{name}: {value} {reply:?}");
+            let noted = kit.store.audit(&PageRequest::first(10)).await.unwrap().items;
+            assert_eq!(noted.len(), usize::from(status == 200));
+        }
+    }
+    let mut asked = request(Method::GET, "/api/v1/outboxes", None, None);
+    asked.headers_mut().insert("sec-fetch-site", HeaderValue::from_static("cross-site"));
+    Kit::open().send(asked).await.ok();
+}
+
+/// A service may mount the router and listen on every address: without tokens, a name in `Host` proves nothing.
+#[tokio::test]
+async fn without_tokens_the_peer_must_be_this_machine() {
+    let kit = Kit::open();
+    for peer in [None, Some("192.0.2.7:4711"), Some("[2001:db8::7]:4711")] {
+        for route in ROUTES {
+            let path =
+                route.path.replace("{outbox}", "orders").replace("{id}", "dead-0").replace("{route}", "a");
+            let mut request = request(route.method.clone(), &path, None, None);
+            request.extensions_mut().remove::<ConnectInfo<SocketAddr>>();
+            if let Some(peer) = peer {
+                request.extensions_mut().insert(ConnectInfo(peer.parse::<SocketAddr>().unwrap()));
+            }
+            kit.send(request).await.refused(403);
+        }
+    }
+    kit.get(ORDERS).await.refused(404);
+}

@@ -1,0 +1,165 @@
+//! A listener over one outbox, `orders`, and somebody who asks it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::ConnectInfo;
+use axum::http::{HeaderMap, Method, Request, StatusCode, header};
+use posthaste::memory::RawRow;
+use posthaste::{Admin, MemoryStore, Store};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
+
+use crate::server::{AdminApi, ApiState, routes};
+use crate::{AdminOutbox, Role, Token};
+
+pub(super) const VIEWER: &str = "v-0123456789abcdef";
+pub(super) const OPERATOR: &str = "o-0123456789abcdef";
+pub(super) const ORDERS: &str = "/api/v1/outboxes/orders";
+
+/// What must never be in a viewer's answer.
+pub(super) const SECRET: &str = "sEcret-payload";
+
+pub(super) struct Kit {
+    pub(super) store: MemoryStore,
+    pub(super) served: Arc<AdminOutbox>,
+    pub(super) stop: CancellationToken,
+    router: Router,
+}
+
+impl Kit {
+    /// Two tokens, of `ann` the viewer and `bob` the operator.
+    pub(super) fn guarded() -> Self {
+        Self::with_tokens(tokens())
+    }
+
+    /// No tokens.
+    pub(super) fn open() -> Self {
+        Self::with_tokens(Vec::new())
+    }
+
+    fn with_tokens(tokens: Vec<Token>) -> Self {
+        let store = MemoryStore::new();
+        fill(&store, 3);
+        let served = served();
+        served.opened(Arc::new(store.clone()), Arc::new(store.clone()));
+        let stop = CancellationToken::new();
+        let router = router(api(served.clone(), tokens), &stop);
+        Self { store, served, stop, router }
+    }
+
+    /// Without tokens, over any store.
+    pub(super) fn over(admin: Arc<dyn Admin>, store: Arc<dyn Store>) -> Self {
+        let served = served();
+        served.opened(admin, store);
+        Self::of(served)
+    }
+
+    /// Without tokens, over an outbox that may not be open.
+    pub(super) fn of(served: Arc<AdminOutbox>) -> Self {
+        let stop = CancellationToken::new();
+        let router = router(api(served.clone(), Vec::new()), &stop);
+        Self { store: MemoryStore::new(), served, stop, router }
+    }
+
+    pub(super) async fn send(&self, request: Request<Body>) -> Reply {
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let bytes = to_bytes(body, usize::MAX).await.unwrap();
+        Reply { status: parts.status, headers: parts.headers, text: String::from_utf8(bytes.into()).unwrap() }
+    }
+
+    /// The answer's head, its body unread: a tail does not end.
+    pub(super) async fn open_stream(&self, request: Request<Body>) -> axum::response::Response {
+        self.router.clone().oneshot(request).await.unwrap()
+    }
+
+    pub(super) async fn get(&self, path: &str) -> Reply {
+        self.send(request(Method::GET, path, Some(OPERATOR), None)).await
+    }
+
+    pub(super) async fn post(&self, path: &str, body: Value) -> Reply {
+        self.send(request(Method::POST, path, Some(OPERATOR), Some(body))).await
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Reply {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) text: String,
+}
+
+impl Reply {
+    pub(super) fn json(&self) -> Value {
+        assert_eq!(self.headers[header::CONTENT_TYPE], "application/json", "{self:?}");
+        serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("{self:?}"))
+    }
+
+    /// An error as every client can read it, with this status.
+    pub(super) fn refused(&self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{self:?}");
+        let json = self.json();
+        let says = |name: &str| json[name].as_str().is_some_and(|text| !text.is_empty());
+        assert!(says("error") && says("advice") && json.as_object().unwrap().len() == 2, "{json}");
+        json
+    }
+
+    /// What was asked for.
+    pub(super) fn ok(&self) -> Value {
+        assert_eq!(self.status, 200, "{self:?}");
+        self.json()
+    }
+}
+
+pub(super) fn request(method: Method, path: &str, token: Option<&str>, body: Option<Value>) -> Request<Body> {
+    let mut request = Request::builder().method(method).uri(path).header(header::HOST, "127.0.0.1:9911");
+    request = request.extension(ConnectInfo(SocketAddr::from(([127, 0, 0, 1], 50_000))));
+    if let Some(token) = token {
+        request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+    }
+    let Some(body) = body else { return request.body(Body::empty()).unwrap() };
+    request.header(header::CONTENT_TYPE, "application/json").body(Body::from(body.to_string())).unwrap()
+}
+
+pub(super) fn tokens() -> Vec<Token> {
+    vec![Token::new("ann", Role::Viewer, VIEWER), Token::new("bob", Role::Operator, OPERATOR)]
+}
+
+fn router(api: AdminApi, stop: &CancellationToken) -> Router {
+    routes::router(Arc::new(ApiState::new(api, stop.clone())))
+}
+
+pub(super) fn served() -> Arc<AdminOutbox> {
+    Arc::new(AdminOutbox::new("orders", vec!["mail".to_owned(), "Order.*".to_owned(), "a/b".to_owned()]))
+}
+
+pub(super) fn api(served: Arc<AdminOutbox>, tokens: Vec<Token>) -> AdminApi {
+    let api = AdminApi::new().outbox(served).metrics(|| "posthaste_test 1\n".to_owned());
+    tokens.into_iter().fold(api, AdminApi::token)
+}
+
+/// So many rows of every status: `new-0`, `done-0`, `retry-0`, `dead-0`, …
+pub(super) fn fill(store: &MemoryStore, each: usize) {
+    for (status, name) in [(0, "new"), (1, "done"), (2, "retry"), (3, "dead")] {
+        for n in 0..each {
+            store.insert_raw(RawRow {
+                id: format!("{name}-{n}").into(),
+                event_type: if n % 2 == 0 { "OrderPlaced".into() } else { "MailSent".into() },
+                aggregate_type: "Order".into(),
+                aggregate_id: Some(format!("o-{n}")),
+                tenant_id: (n % 3 == 0).then(|| "acme".to_owned()),
+                payload: Some(format!(r#"{{"key":"{SECRET}"}}"#).into()),
+                headers: Some(format!(r#"{{"region":"{SECRET}"}}"#)),
+                status,
+                last_error: (status > 1).then(|| "refused by peer".to_owned()),
+                done_at: (status == 1 || status == 3).then(|| store.now() - Duration::from_secs(3600)),
+                ..RawRow::default()
+            });
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Every route, by every caller, with and without tokens.
+
+use std::collections::BTreeSet;
+
+use axum::http::{HeaderValue, Method};
+use serde_json::{Map, Value, json};
+
+use super::kit::{Kit, OPERATOR, VIEWER, request};
+use crate::server::openapi;
+use crate::server::params::{Kind, Param};
+use crate::server::routes::{Needs, ROUTES, Route};
+
+/// Who asks: what they are called here, and the token that they send.
+const CALLERS: [(&str, Option<&str>); 4] = [
+    ("nobody", None),
+    ("a stranger", Some("x-0123456789abcdef")),
+    ("a viewer", Some(VIEWER)),
+    ("an operator", Some(OPERATOR)),
+];
+
+fn path(route: &Route) -> String {
+    route.path.replace("{outbox}", "orders").replace("{id}", "dead-0").replace("{route}", "mail")
+}
+
+/// The smallest body that its first form takes.
+fn body(route: &Route) -> Option<Value> {
+    let required = |field: &&Param| field.required;
+    let value = |field: &Param| match field.kind {
+        Kind::Choice(words) => json!(words[0]),
+        Kind::Age => json!("7d"),
+        Kind::Ids(_) => json!(["dead-0"]),
+        Kind::Object(_) => json!({}),
+        Kind::Text(_) | Kind::Number(..) | Kind::Flag => panic!("no required field is so yet"),
+    };
+    let form = route.body.first()?;
+    let fields: Map<String, Value> =
+        form.iter().filter(required).map(|field| (field.name.to_owned(), value(field))).collect();
+    Some(Value::Object(fields))
+}
+
+fn expected(needs: Needs, caller: &str) -> u16 {
+    match (needs, caller) {
+        (Needs::Nothing, _) | (_, "an operator") | (Needs::Viewer, "a viewer") => 200,
+        (Needs::Operator, "a viewer") => 403,
+        _ => 401,
+    }
+}
+
+#[tokio::test]
+async fn every_route_admits_whom_it_should_and_nobody_else() {
+    for route in ROUTES {
+        for (caller, token) in CALLERS {
+            for tokens in [true, false] {
+                let kit = if tokens { Kit::guarded() } else { Kit::open() };
+                let before = format!("{:?}", kit.store.rows());
+                let asked = request(route.method.clone(), &path(route), token, body(route));
+                let response = kit.open_stream(asked).await;
+                let expected = if tokens { expected(route.needs, caller) } else { 200 };
+                let case = format!("{} {} by {caller}, tokens: {tokens}", route.method, route.path);
+                assert_eq!(response.status(), expected, "{case}");
+                assert_eq!(response.headers()["x-content-type-options"], "nosniff", "{case}");
+                assert_eq!(response.headers()["cache-control"], "no-store", "{case}");
+                let challenge = response.headers().get("www-authenticate").map(HeaderValue::as_bytes);
+                assert_eq!(challenge, (expected == 401).then_some(&b"Bearer"[..]), "{case}");
+                if expected != 200 {
+                    assert_eq!(format!("{:?}", kit.store.rows()), before, "{case}");
+                }
+            }
+        }
+    }
+}
+
+/// Independent of the table: what it must say.
+#[test]
+fn whatever_changes_something_needs_an_operator() {
+    for route in ROUTES {
+        let public = ["/health/live", "/health/ready", "/metrics", "/openapi.json"].contains(&route.path);
+        let needs = match route.method {
+            Method::GET if public => Needs::Nothing,
+            Method::GET => Needs::Viewer,
+            _ => Needs::Operator,
+        };
+        assert_eq!(route.needs, needs, "{}", route.path);
+        assert!(public || route.path.starts_with("/api/v1/"), "{}", route.path);
+    }
+}
+
+#[test]
+fn every_route_is_in_the_document_once() {
+    let document = openapi::document(|_| true);
+    let mut ids = BTreeSet::new();
+    for route in ROUTES {
+        let operation = &document["paths"][route.path][route.method.as_str().to_lowercase()];
+        assert_eq!(operation["operationId"], route.id);
+        assert!(ids.insert(route.id), "{} is there twice", route.id);
+        let parameters = operation["parameters"].as_array().unwrap().len();
+        assert_eq!(parameters, route.query.len() + route.path.matches('{').count(), "{}", route.path);
+    }
+    let operations = document["paths"].as_object().unwrap().values();
+    assert_eq!(operations.map(|path| path.as_object().unwrap().len()).sum::<usize>(), ROUTES.len());
+}
+
+#[test]
+fn document_refers_only_to_schemas_that_it_has() {
+    let document = openapi::document(|_| true);
+    let text = document.to_string();
+    let mut used = text.split("#/components/schemas/").skip(1).map(|rest| rest.split('"').next().unwrap());
+    assert!(used.all(|name| document["components"]["schemas"][name].is_object()));
+}
+
+/// The page says about each route what the table says.
+#[test]
+fn manual_lists_every_route_with_its_role() {
+    let manual = include_str!("../../../../../docs/api.md");
+    for route in ROUTES {
+        let role = match route.needs {
+            Needs::Nothing => "none",
+            Needs::Viewer => "viewer",
+            Needs::Operator => "operator",
+        };
+        let line = format!("| `{} {}` | {role} | {} |", route.method, route.path, route.summary);
+        assert!(manual.contains(&line), "docs/api.md lacks the line\n{line}");
+    }
+}

@@ -1,0 +1,108 @@
+//! Those who follow.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::Method;
+use axum::response::Response;
+use futures_util::StreamExt;
+use posthaste::Timestamp;
+use tokio::time::Instant;
+
+use super::kit::{Kit, ORDERS, VIEWER, request};
+use crate::wire::{TailLine, Time};
+
+/// Somebody who follows, and has seen the line that says so.
+struct Follower(axum::body::BodyDataStream);
+
+impl Follower {
+    async fn new(kit: &Kit, query: &str) -> Self {
+        let response = follow(kit, query).await;
+        assert_eq!(response.headers()["content-type"], "application/x-ndjson");
+        let mut follower = Self(response.into_body().into_data_stream());
+        assert_eq!(follower.next().await.as_deref(), Some("\n"));
+        follower
+    }
+
+    async fn next(&mut self) -> Option<String> {
+        let bytes = self.0.next().await?.unwrap();
+        Some(String::from_utf8(bytes.into()).unwrap())
+    }
+}
+
+async fn follow(kit: &Kit, query: &str) -> Response<Body> {
+    kit.open_stream(request(Method::GET, &format!("{ORDERS}/tail{query}"), Some(VIEWER), None)).await
+}
+
+fn line(event_type: &str, outcome: &str) -> TailLine {
+    TailLine {
+        at: Time(Timestamp::from_micros(1_767_225_600_000_000)),
+        id: "e-1".to_owned(),
+        event_type: event_type.to_owned(),
+        aggregate_type: "Order".to_owned(),
+        aggregate_id: None,
+        tenant_id: None,
+        attempt: 1,
+        outcome: outcome.to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn follower_gets_what_matches_as_it_happens() {
+    let kit = Kit::guarded();
+    let mut follower = Follower::new(&kit, "?type=Placed&outcome=done").await;
+    for (event_type, outcome) in [("Mail", "done"), ("Placed", "retry"), ("Placed", "done")] {
+        kit.served.feed().send(line(event_type, outcome));
+    }
+    let heard: TailLine = serde_json::from_str(&follower.next().await.unwrap()).unwrap();
+    assert_eq!(heard, line("Placed", "done"));
+}
+
+#[tokio::test]
+async fn absent_tenant_matches_no_tenant() {
+    let kit = Kit::guarded();
+    let mut follower = Follower::new(&kit, "?tenant=acme").await;
+    kit.served.feed().send(line("Placed", "done"));
+    kit.served.feed().send(TailLine { tenant_id: Some("acme".to_owned()), ..line("Placed", "dead") });
+    assert!(follower.next().await.unwrap().contains("dead"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_is_broken_by_an_empty_line() {
+    let kit = Kit::guarded();
+    let mut follower = Follower::new(&kit, "").await;
+    let begun = Instant::now();
+    assert_eq!(follower.next().await.as_deref(), Some("\n"));
+    assert_eq!(begun.elapsed(), Duration::from_secs(15));
+}
+
+#[tokio::test]
+async fn slow_follower_is_told_how_much_it_missed() {
+    let kit = Kit::guarded();
+    let mut follower = Follower::new(&kit, "").await;
+    for _ in 0..4096 + 5 {
+        kit.served.feed().send(line("Placed", "done"));
+    }
+    assert_eq!(follower.next().await.as_deref(), Some("{\"missed\":5}\n"));
+    assert!(follower.next().await.unwrap().contains("Placed"));
+}
+
+#[tokio::test]
+async fn follower_is_sent_away_when_the_relay_stops() {
+    let kit = Kit::guarded();
+    let mut follower = Follower::new(&kit, "").await;
+    kit.stop.cancel();
+    assert_eq!(follower.next().await, None);
+}
+
+#[tokio::test]
+async fn too_many_followers_are_refused_until_one_leaves() {
+    let kit = Kit::guarded();
+    let mut followers = Vec::new();
+    for _ in 0..16 {
+        followers.push(Follower::new(&kit, "").await);
+    }
+    assert_eq!(follow(&kit, "").await.status(), 503);
+    followers.pop();
+    assert_eq!(follow(&kit, "").await.status(), 200);
+}

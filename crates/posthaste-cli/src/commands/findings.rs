@@ -1,0 +1,20 @@
+//! Findings for people.
+
+use std::cmp::Reverse;
+
+use posthaste::admin::{Finding, Severity};
+
+/// How bad a finding is.
+pub(super) fn severity(finding: &Finding) -> &'static str {
+    match finding.severity {
+        Severity::Note => "note",
+        Severity::Warning => "warning",
+        Severity::Problem => "problem",
+    }
+}
+
+/// Findings in the order in which one looks after them.
+pub(super) fn worst_first(mut findings: Vec<Finding>) -> Vec<Finding> {
+    findings.sort_by_key(|finding| Reverse(finding.severity));
+    findings
+}

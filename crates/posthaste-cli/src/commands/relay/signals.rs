@@ -1,0 +1,31 @@
+//! Signals as commands for a relay: SIGTERM and Ctrl-C stop it, SIGHUP reloads its configuration.
+
+use std::io;
+
+use posthaste_relay::Command;
+use posthaste_relay::config::Source;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+
+/// From now on none of these signals ends the process by itself.
+pub(super) fn listen(source: Source) -> io::Result<mpsc::Receiver<Command>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hang_up = signal(SignalKind::hangup())?;
+    let (commands, receiver) = mpsc::channel(1);
+    tokio::spawn(async move {
+        loop {
+            let command = tokio::select! {
+                biased;
+                _ = terminate.recv() => Command::Stop,
+                _ = interrupt.recv() => Command::Stop,
+                _ = hang_up.recv() => Command::Reload(source.clone()),
+            };
+            // Waits for the relay to take it: a stop is never lost. Meanwhile the system merges further signals.
+            if commands.send(command).await.is_err() {
+                return;
+            }
+        }
+    });
+    Ok(receiver)
+}

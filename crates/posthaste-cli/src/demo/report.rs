@@ -1,0 +1,213 @@
+//! What happened, as it was counted, and whether it adds up.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use posthaste::admin::Stats;
+use serde::Serialize;
+
+use super::shop::pending;
+use super::tally::Seen;
+use crate::figures::{Quantiles, count, micros};
+use crate::output;
+
+/// The end of a demo. `committed` and `rolled_back` are counted by the service, `delivered` and
+/// `duplicates` by the destinations, `dead` and `pending` by the store.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    seed: u64,
+    seconds: f64,
+    committed: u64,
+    rolled_back: u64,
+    delivered: u64,
+    duplicates: u64,
+    dead: u64,
+    pending: u64,
+    /// Of the delivered, straight from the commit.
+    hot: u64,
+    /// Of the delivered, claimed from the store.
+    polled: u64,
+    /// From the answer to COMMIT to the call of the destination, on the hot path.
+    latency_us: Option<Quantiles>,
+    /// The same for everything that came through the store, outages included.
+    polled_latency_us: Option<Quantiles>,
+    /// What an earlier run had left to deliver in this file.
+    inherited: u64,
+    /// Where the file stays; none if it goes with the demo.
+    database: Option<PathBuf>,
+    /// What does not add up. Empty, or there is a bug.
+    problems: Vec<String>,
+}
+
+/// How the run was asked for, and how it began.
+#[derive(Debug)]
+pub(super) struct Start {
+    pub(super) seed: u64,
+    pub(super) stats: Stats,
+    pub(super) database: Option<PathBuf>,
+    /// Whether everything was to be settled at the end.
+    pub(super) once: bool,
+}
+
+impl Report {
+    pub(super) fn new(start: Start, seen: Seen, end: &Stats, elapsed: Duration) -> Self {
+        Self {
+            seed: start.seed,
+            seconds: (elapsed.as_secs_f64() * 1e3).round() / 1e3,
+            committed: seen.committed,
+            rolled_back: seen.rolled_back,
+            delivered: seen.delivered,
+            duplicates: seen.duplicates,
+            dead: end.dead,
+            pending: pending(end),
+            hot: seen.hot,
+            polled: seen.polled,
+            latency_us: seen.hot_latency,
+            polled_latency_us: seen.polled_latency,
+            inherited: pending(&start.stats),
+            problems: find_problems(&start, seen, end),
+            database: start.database,
+        }
+    }
+
+    pub(super) fn adds_up(&self) -> bool {
+        self.problems.is_empty()
+    }
+
+    fn rows(&self) -> Vec<(String, String)> {
+        let mut rows = vec![
+            (count(self.committed), "committed: order and event in one transaction".to_owned()),
+            (count(self.rolled_back), "rolled back: none of their events was delivered".to_owned()),
+            (
+                count(self.delivered),
+                format!("delivered: {} hot, {} by the poller", count(self.hot), count(self.polled)),
+            ),
+            (count(self.duplicates), "delivered twice".to_owned()),
+            (count(self.dead), "dead: kept for you to look at and to replay".to_owned()),
+            (count(self.pending), "waiting".to_owned()),
+        ];
+        if self.inherited > 0 {
+            rows.insert(0, (count(self.inherited), "left over from an earlier run of this file".to_owned()));
+        }
+        let latencies = [
+            ("on the hot path", self.latency_us),
+            ("through the poller, outage included", self.polled_latency_us),
+        ];
+        for (path, latency) in latencies {
+            let Some(latency) = latency else { continue };
+            rows.push((micros(latency.p50), format!("from commit to handler (p50), {path}")));
+            rows.push((micros(latency.p99), format!("from commit to handler (p99), {path}")));
+        }
+        rows
+    }
+
+    fn verdict(&self) -> String {
+        if self.adds_up() {
+            let waits = if self.pending > 0 { ", waits" } else { "" };
+            return format!(
+                "It adds up: every event that committed was delivered{waits} or is dead,\n\
+                 and no event of a transaction that rolled back was delivered."
+            );
+        }
+        format!("IT DOES NOT ADD UP, and that is a bug:\n  {}", self.problems.join("\n  "))
+    }
+
+    fn try_next(&self) -> String {
+        let program = super::program();
+        let Some(database) = &self.database else {
+            return format!(
+                "The database is gone with the demo. Keep it, then look into it:\n  \
+                 {program} demo --once --dir ./demo\n  \
+                 {program} status --store sqlite://demo/{}",
+                super::FILE
+            );
+        };
+        let store = format!("--store sqlite://{}", database.display());
+        format!(
+            "The database stays. Look into it:\n  \
+             {program} status {store}\n  \
+             {program} dead list {store}"
+        )
+    }
+}
+
+/// A page of 80 columns.
+impl output::Report for Report {
+    fn text(&self) -> String {
+        let mut text = format!("{:.1} seconds of an order service, seed {}\n\n", self.seconds, self.seed);
+        for (number, what) in self.rows() {
+            let _ = writeln!(text, "  {number:>9}  {what}");
+        }
+        let _ = write!(text, "\n{}\n\n{}", self.verdict(), self.try_next());
+        text
+    }
+}
+
+/// Everything that was to be delivered must be somewhere.
+fn find_problems(start: &Start, seen: Seen, end: &Stats) -> Vec<String> {
+    let mut problems = Vec::new();
+    let owed = seen.committed + pending(&start.stats);
+    let died = end.dead.saturating_sub(start.stats.dead);
+    let found = seen.delivered + died + pending(end);
+    if found != owed {
+        problems.push(format!(
+            "{owed} events were to be delivered; {} were, {died} died and {} wait: {} {}",
+            seen.delivered,
+            pending(end),
+            found.abs_diff(owed),
+            if found < owed { "are missing" } else { "are too many" }
+        ));
+    }
+    if seen.invented > 0 {
+        problems.push(format!("{} events were delivered that had been rolled back", seen.invented));
+    }
+    if start.once && pending(end) > 0 {
+        problems.push(format!("{} events are still waiting", pending(end)));
+    }
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEEN: Seen = Seen {
+        committed: 10,
+        rolled_back: 2,
+        delivered: 9,
+        duplicates: 0,
+        invented: 0,
+        hot: 9,
+        polled: 0,
+        hot_latency: None,
+        polled_latency: None,
+    };
+
+    fn problems(seen: Seen, dead: u64, new: u64, once: bool) -> usize {
+        let start = Start { seed: 1, stats: Stats::default(), database: None, once };
+        find_problems(&start, seen, &Stats { dead, new, ..Stats::default() }).len()
+    }
+
+    #[test]
+    fn what_was_committed_must_be_delivered_dead_or_waiting() {
+        assert_eq!(problems(SEEN, 1, 0, true), 0);
+        assert_eq!(problems(SEEN, 0, 0, true), 1);
+        assert_eq!(problems(SEEN, 2, 0, true), 1);
+        assert_eq!(problems(SEEN, 0, 1, false), 0);
+        assert_eq!(problems(SEEN, 0, 1, true), 1);
+    }
+
+    #[test]
+    fn event_that_was_rolled_back_must_not_arrive() {
+        assert_eq!(problems(Seen { invented: 1, ..SEEN }, 1, 0, true), 1);
+    }
+
+    #[test]
+    fn what_an_earlier_run_left_over_is_owed_too() {
+        let stats = Stats { new: 3, dead: 5, ..Stats::default() };
+        let start = Start { seed: 1, stats, database: None, once: true };
+        let seen = Seen { delivered: 12, ..SEEN };
+        assert!(find_problems(&start, seen, &Stats { dead: 6, ..Stats::default() }).is_empty());
+    }
+}

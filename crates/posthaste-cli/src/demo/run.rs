@@ -1,0 +1,177 @@
+//! One run: takes orders, tells the story, shows the numbers, and ends in good order.
+
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+
+use super::destinations::Destinations;
+use super::directory::DemoDir;
+use super::journal::Journal;
+use super::plan::Plan;
+use super::report::{Report, Start};
+use super::screen::{Rate, Screen, Summary};
+use super::shop::Shop;
+use super::story::Story;
+use super::tally::Tally;
+use super::{DemoArgs, program};
+use crate::stop::Stop;
+
+/// How long `--once` waits while nothing is delivered. The longest wait in an engine is half a minute.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Everything of one run.
+pub(super) struct Demo {
+    shop: Shop,
+    destinations: Arc<Destinations>,
+    screen: Screen,
+    stop: Stop,
+    plan: Plan,
+    orders: Option<u64>,
+    rate: u64,
+    started: Instant,
+    start: Start,
+    file: PathBuf,
+}
+
+impl Demo {
+    pub(super) async fn open(args: &DemoArgs, dir: &DemoDir, screen: Screen) -> anyhow::Result<Self> {
+        let journal = Journal::open(args.journal.as_deref(), args.echo).context("cannot open the journal")?;
+        let destinations = Destinations::new(Arc::new(Tally::default()), Arc::new(journal));
+        let shop = Shop::open(&dir.file(), Arc::clone(&destinations)).await?;
+        let seed = args.seed.unwrap_or_else(|| fastrand::u64(0..1_000_000));
+        let start = Start { seed, stats: shop.stats().await?, database: dir.kept(), once: args.once };
+        Ok(Self {
+            plan: Plan::new(seed, args.orders()),
+            orders: args.orders(),
+            rate: args.rate(),
+            stop: Stop::on_ctrl_c(),
+            started: Instant::now(),
+            file: dir.file(),
+            shop,
+            destinations,
+            screen,
+            start,
+        })
+    }
+
+    pub(super) async fn run(mut self) -> anyhow::Result<Report> {
+        self.shop.start()?;
+        self.introduce();
+        let outcome = tokio::select! {
+            outcome = self.work() => outcome,
+            never = self.watch() => match never {},
+        };
+        // Also after a failure: what was delivered shall not be delivered again by the next run.
+        let end = self.shop.close().await;
+        self.screen.clear();
+        outcome?;
+        self.start.once &= !self.stop.is_asked();
+        Ok(Report::new(self.start, self.destinations.tally.seen(), &end?, self.started.elapsed()))
+    }
+
+    fn introduce(&self) {
+        self.say(&format!(
+            "seed {}: orders come in, each with its event in one transaction",
+            self.start.seed
+        ));
+        if !self.start.once {
+            let (program, file) = (program(), self.file.display());
+            self.say(&format!(
+                "look inside from another terminal:\n          {program} status --store sqlite://{file}"
+            ));
+        }
+    }
+
+    fn say(&self, sentence: &str) {
+        self.screen.say(self.started.elapsed(), sentence);
+    }
+
+    async fn work(&self) -> anyhow::Result<()> {
+        self.take_orders().await?;
+        match self.start.once {
+            true => self.settle().await,
+            false => {
+                self.stop.asked().await;
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes one order after another until there are enough or somebody presses Ctrl-C, which
+    /// never interrupts an order.
+    async fn take_orders(&self) -> anyhow::Result<()> {
+        let mut story = Story::default();
+        let first = self.shop.next_number().await?;
+        for taken in 0..self.orders.unwrap_or(u64::MAX) {
+            self.pace(taken).await;
+            if self.stop.is_asked() {
+                return Ok(());
+            }
+            let order = self.plan.order(first + taken);
+            self.set_the_scene(order.number);
+            if let Some(sentence) = story.about(&order) {
+                self.say(&sentence);
+            }
+            self.shop.take(&order).await?;
+        }
+        self.bring_the_warehouse_back();
+        Ok(())
+    }
+
+    /// Waits until it is time for the next order.
+    async fn pace(&self, taken: u64) {
+        if self.rate == 0 {
+            return;
+        }
+        let due = self.started + Duration::from_secs_f64(taken as f64 / self.rate as f64);
+        tokio::select! {
+            () = tokio::time::sleep_until(due.into()) => {}
+            () = self.stop.asked() => {}
+        }
+    }
+
+    fn set_the_scene(&self, number: u64) {
+        let down = self.plan.warehouse_is_down(number);
+        if self.destinations.set_warehouse_down(down) {
+            self.say(&Story::warehouse(down));
+        }
+    }
+
+    fn bring_the_warehouse_back(&self) {
+        if self.destinations.set_warehouse_down(false) {
+            self.say(&Story::warehouse(false));
+        }
+    }
+
+    /// Waits until every event is DONE or DEAD, as long as something moves.
+    async fn settle(&self) -> anyhow::Result<()> {
+        let mut last = (0, Instant::now());
+        while !self.shop.is_settled().await? && !self.stop.is_asked() && last.1.elapsed() < PATIENCE {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            let delivered = self.destinations.tally.seen().delivered;
+            if delivered != last.0 {
+                last = (delivered, Instant::now());
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows the numbers for as long as it is polled.
+    async fn watch(&self) -> Infallible {
+        let mut rate = Rate::default();
+        loop {
+            tokio::time::sleep(self.screen.pause()).await;
+            let seen = self.destinations.tally.seen();
+            let per_second = rate.at(Instant::now(), seen.delivered);
+            // A summary that cannot be had now is shown a moment later.
+            let Ok(stats) = self.shop.stats().await else { continue };
+            self.screen.show(&Summary { seen, stats, per_second, elapsed: self.started.elapsed() });
+            if self.screen.is_closed() {
+                self.stop.ask();
+            }
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! What a spectator sees while the demo runs: a live summary on a terminal, plain lines elsewhere.
+
+use std::collections::VecDeque;
+use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use posthaste::admin::Stats;
+
+use super::shop::pending;
+use super::tally::Seen;
+use crate::figures::{Quantiles, count, micros};
+use crate::output::Output;
+
+/// The time over which rates are taken.
+const WINDOW: Duration = Duration::from_secs(2);
+
+/// Where the story and the numbers go.
+#[derive(Debug)]
+pub(super) enum Screen {
+    /// Redrawn in place, with the story scrolling above it.
+    Live(ProgressBar),
+    /// One line per second, if something has changed.
+    Plain(Pipe),
+    /// Nothing but the report: a program is reading.
+    Silent,
+}
+
+impl Screen {
+    pub(super) fn new(output: Output) -> Self {
+        match output {
+            Output::Json => Self::Silent,
+            Output::Text if std::io::stdout().is_terminal() => Self::Live(live_bar()),
+            Output::Text => Self::Plain(Pipe::default()),
+        }
+    }
+
+    /// A sentence of the story.
+    pub(super) fn say(&self, elapsed: Duration, sentence: &str) {
+        let line = format!("{:>4} s  {sentence}", elapsed.as_secs());
+        match self {
+            Self::Live(bar) => bar.println(line),
+            Self::Plain(pipe) => pipe.print(&line),
+            Self::Silent => {}
+        }
+    }
+
+    /// How long to wait between two summaries.
+    pub(super) fn pause(&self) -> Duration {
+        match self {
+            Self::Live(_) => Duration::from_millis(200),
+            Self::Plain(_) | Self::Silent => Duration::from_secs(1),
+        }
+    }
+
+    pub(super) fn show(&self, summary: &Summary) {
+        match self {
+            Self::Live(bar) => {
+                bar.set_message(summary.lines());
+                bar.tick();
+            }
+            Self::Plain(pipe) if pipe.is_new(summary.line()) => self.say(summary.elapsed, &summary.line()),
+            Self::Plain(_) | Self::Silent => {}
+        }
+    }
+
+    /// Whether nobody reads any more, as in `posthaste demo | head`.
+    pub(super) fn is_closed(&self) -> bool {
+        matches!(self, Self::Plain(pipe) if pipe.closed.load(Ordering::Relaxed))
+    }
+
+    /// Takes the live summary away.
+    pub(super) fn clear(&self) {
+        if let Self::Live(bar) = self {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn live_bar() -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stdout());
+    if let Ok(style) = ProgressStyle::with_template("{msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// Lines for a program or a file.
+#[derive(Debug, Default)]
+pub(super) struct Pipe {
+    last: Mutex<String>,
+    closed: AtomicBool,
+}
+
+impl Pipe {
+    /// `println!` would panic when nobody reads.
+    fn print(&self, line: &str) {
+        if writeln!(std::io::stdout(), "{line}").is_err() {
+            self.closed.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn is_new(&self, line: String) -> bool {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = *last != line;
+        *last = line;
+        is_new
+    }
+}
+
+/// The numbers at one moment.
+#[derive(Debug)]
+pub(super) struct Summary {
+    pub(super) seen: Seen,
+    pub(super) stats: Stats,
+    pub(super) per_second: u64,
+    pub(super) elapsed: Duration,
+}
+
+impl Summary {
+    fn lines(&self) -> String {
+        let Self { seen, stats, .. } = self;
+        let row = |name: &str, number: u64, rest: String| format!("  {name:<10}{:>11} {rest}", count(number));
+        [
+            String::new(),
+            row("orders", seen.committed, format!("committed   {} rolled back", count(seen.rolled_back))),
+            row(
+                "delivered",
+                seen.delivered,
+                format!("events      {}/s, {} of them twice", count(self.per_second), count(seen.duplicates)),
+            ),
+            row("hot path", seen.hot, format!("events      {} from commit", latency(seen.hot_latency))),
+            row(
+                "poller",
+                seen.polled,
+                format!("events      {}, retries and outages in it", latency(seen.polled_latency)),
+            ),
+            row(
+                "backlog",
+                pending(stats),
+                format!("waiting     {} of them for a closed route", count(stats.parked)),
+            ),
+            row("dead", stats.dead, "events      kept for you to look at".to_owned()),
+            String::new(),
+            format!("  {} s, Ctrl-C ends it", self.elapsed.as_secs()),
+        ]
+        .join("\n")
+    }
+
+    fn line(&self) -> String {
+        let Self { seen, stats, .. } = self;
+        format!(
+            "{} committed, {} delivered ({}/s), {} waiting, {} dead, hot {}",
+            count(seen.committed),
+            count(seen.delivered),
+            count(self.per_second),
+            count(pending(stats)),
+            count(stats.dead),
+            latency(seen.hot_latency)
+        )
+    }
+}
+
+fn latency(quantiles: Option<Quantiles>) -> String {
+    match quantiles {
+        Some(Quantiles { p50, p99, .. }) => format!("p50 {}, p99 {}", micros(p50), micros(p99)),
+        None => "p50 -, p99 -".to_owned(),
+    }
+}
+
+/// Deliveries per second over the last moments.
+#[derive(Debug, Default)]
+pub(super) struct Rate(VecDeque<(Instant, u64)>);
+
+impl Rate {
+    pub(super) fn at(&mut self, now: Instant, delivered: u64) -> u64 {
+        self.0.push_back((now, delivered));
+        while self.0.len() > 2 && self.0.front().is_some_and(|(at, _)| now.duration_since(*at) > WINDOW) {
+            self.0.pop_front();
+        }
+        let (since, before) = self.0.front().copied().unwrap_or((now, delivered));
+        let seconds = now.duration_since(since).as_secs_f64();
+        if seconds > 0.0 { ((delivered - before) as f64 / seconds).round() as u64 } else { 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rate_is_that_of_the_last_two_seconds() {
+        let mut rate = Rate::default();
+        let start = Instant::now();
+        assert_eq!(rate.at(start, 0), 0);
+        assert_eq!(rate.at(start + Duration::from_secs(1), 100), 100);
+        for second in 2..10 {
+            rate.at(start + Duration::from_secs(second), 100);
+        }
+        assert_eq!(rate.at(start + Duration::from_secs(10), 100), 0);
+    }
+}

@@ -1,0 +1,15 @@
+//! What `tail` and `top` share: the token of a relay's API.
+
+use std::path::Path;
+
+use posthaste_admin::Secret;
+
+use crate::failure::Usage;
+
+/// The token in this file, or else in the environment.
+pub(crate) fn token(file: Option<&Path>) -> Result<Option<Secret>, Usage> {
+    let Some(file) = file else { return Ok(std::env::var("POSTHASTE_TOKEN").ok().map(Secret::new)) };
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Usage::new(format!("--token-file {} cannot be read: {error}", file.display())))?;
+    Ok(Some(Secret::new(text.trim())))
+}

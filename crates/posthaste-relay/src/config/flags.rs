@@ -1,0 +1,148 @@
+//! A configuration from options alone: one outbox, named `outbox`.
+
+use std::borrow::Cow;
+
+use posthaste_stores::SecretUrl;
+use toml::Spanned;
+use toml::de::{DeArray, DeTable, DeValue};
+
+use super::environment::Environment;
+use super::overrides::is_override;
+use super::texts::{Origin, Span, Text, Texts};
+use super::tree;
+
+/// One outbox, without a file, and how its relay runs: what the options of `posthaste relay` say.
+#[derive(Clone, Debug, Default)]
+pub struct Flags {
+    /// `--store`. Default: the variable `POSTHASTE_STORE`.
+    pub store: Option<SecretUrl>,
+    /// `--publish`: URL for all events, or PATTERN=URL.
+    pub publish: Vec<SecretUrl>,
+    /// `--table`.
+    pub table: Option<String>,
+    /// `--schema`.
+    pub schema: Option<String>,
+    /// `--layout`.
+    pub layout: Option<String>,
+    /// `--pgbouncer`.
+    pub pgbouncer: bool,
+    /// `--migrate`.
+    pub migrate: bool,
+    /// `--listen`. Default: 127.0.0.1:9911.
+    pub listen: Option<String>,
+}
+
+impl Flags {
+    /// Whether a store is named: by an option, or by a variable of the environment. An override may name it as well;
+    /// that is seen when they are read.
+    pub fn names_a_store(&self) -> bool {
+        self.names_a_store_with(&Environment::of_process())
+    }
+
+    fn names_a_store_with(&self, environment: &Environment) -> bool {
+        let named = self.store.is_some() || environment.get("POSTHASTE_STORE").is_ok();
+        named || environment.iter().any(|(name, _)| is_override(name))
+    }
+
+    /// Puts what was typed in the row of texts.
+    pub(super) fn collect(&self, environment: &Environment, texts: &mut Texts) {
+        let typed = |url: &SecretUrl| url.expose().to_owned();
+        let in_environment = || environment.get("POSTHASTE_STORE").ok().map(str::to_owned);
+        let mut add = |flag: &'static str, text: Option<String>| {
+            text.into_iter().for_each(|text| texts.add(Origin::Flag(flag), text));
+        };
+        add("--store", self.store.as_ref().map(typed).or_else(in_environment));
+        add("--table", self.table.clone());
+        add("--schema", self.schema.clone());
+        add("--layout", self.layout.clone());
+        add("--pgbouncer", self.pgbouncer.then(String::new));
+        add("--migrate", self.migrate.then(String::new));
+        add("--listen", self.listen.clone());
+        self.publish.iter().for_each(|publish| add("--publish", Some(typed(publish))));
+    }
+}
+
+/// The table that a file of the same meaning would be.
+pub(super) fn table(texts: &Texts) -> DeTable<'_> {
+    let (mut outbox, mut admin, mut routes) = (DeTable::new(), DeTable::new(), DeArray::default());
+    for text in texts.iter() {
+        let Origin::Flag(flag) = text.origin else { continue };
+        let span = text.span();
+        let yes = || Spanned::new(span.clone(), DeValue::Boolean(true));
+        let typed = || tree::text(text.text.as_str(), &span);
+        match flag {
+            "--publish" => routes.push(route(text)),
+            "--listen" => tree::put(&mut admin, tree::key("listen", &span), typed()),
+            "--pgbouncer" | "--migrate" => tree::put(&mut outbox, tree::key(&flag[2..], &span), yes()),
+            _ => tree::put(&mut outbox, tree::key(&flag[2..], &span), typed()),
+        }
+    }
+    let nowhere = usize::MAX - 1..usize::MAX;
+    tree::put(
+        &mut outbox,
+        tree::key("route", &nowhere),
+        Spanned::new(nowhere.clone(), DeValue::Array(routes)),
+    );
+    let mut all = DeTable::new();
+    tree::put(&mut all, tree::key("outbox", &nowhere), within("outbox", outbox, &nowhere));
+    tree::put(&mut all, tree::key("admin", &nowhere), Spanned::new(nowhere.clone(), DeValue::Table(admin)));
+    all
+}
+
+fn within<'i>(name: &'static str, table: DeTable<'i>, span: &Span) -> tree::Node<'i> {
+    let mut outer = DeTable::new();
+    tree::put(&mut outer, tree::key(name, span), Spanned::new(span.clone(), DeValue::Table(table)));
+    Spanned::new(span.clone(), DeValue::Table(outer))
+}
+
+fn route(text: &Text) -> tree::Node<'_> {
+    let span = text.span();
+    let (pattern, url) = split(&text.text);
+    let (types, tenant) = match pattern.rsplit_once('@') {
+        Some((types, tenant)) => (types, Some(tenant)),
+        None => (pattern, None),
+    };
+    let (aggregate, event) = match types.split_once(':').or_else(|| types.rsplit_once('.')) {
+        Some(pair) => pair,
+        None => ("*", types),
+    };
+    let mut route = DeTable::new();
+    let mut put = |name: &'static str, value: &str| {
+        tree::put(&mut route, tree::key(name, &span), tree::text(Cow::Owned(value.to_owned()), &span));
+    };
+    put("aggregate", aggregate);
+    put("event", event);
+    tenant.into_iter().for_each(|tenant| put("tenant", tenant));
+    put("publish", url);
+    Spanned::new(span, DeValue::Table(route))
+}
+
+/// A URL alone is for everything. A pattern holds no slash, and a URL has a colon before its first `=`.
+fn split(typed: &str) -> (&str, &str) {
+    match typed.split_once('=') {
+        Some((pattern, url)) if !is_url(pattern) => (pattern, url),
+        _ => ("*", typed),
+    }
+}
+
+fn is_url(text: &str) -> bool {
+    text.contains("://") || text.contains('?')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_split_from_urls() {
+        for (typed, pattern, url) in [
+            ("stdout:", "*", "stdout:"),
+            ("Order.*=kafka://h/t?a=b", "Order.*", "kafka://h/t?a=b"),
+            ("kafka://h/t?a=b", "*", "kafka://h/t?a=b"),
+            ("stdout:?format=envelope", "*", "stdout:?format=envelope"),
+            ("Order:*@acme-*=stdout:", "Order:*@acme-*", "stdout:"),
+        ] {
+            assert_eq!(split(typed), (pattern, url), "{typed}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! What can be wrong with a configuration: where, what, and what to do. No value that may be secret is shown.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// Everything that is wrong, in the order of the file.
+#[derive(Clone, Debug)]
+pub struct Problems {
+    /// What was read, for the headline.
+    pub(super) source: String,
+    pub(super) problems: Vec<Problem>,
+    /// How many there are besides.
+    pub(super) more: usize,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// The file, the variable or the option that it stands in.
+    pub source: String,
+    /// From 1; none where there are no lines.
+    pub line: Option<usize>,
+    /// In characters, from 1.
+    pub column: Option<usize>,
+    /// As in `outbox.shop.poller.batch`; empty for the file as a whole.
+    pub setting: String,
+    /// What is wrong, and what to do.
+    pub what: String,
+    #[serde(skip)]
+    pub(super) excerpt: Option<Excerpt>,
+}
+
+/// The part of a line that may be shown, and where to point.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Excerpt {
+    pub(super) text: String,
+    pub(super) caret: usize,
+    pub(super) carets: usize,
+}
+
+impl Problems {
+    /// Those that were kept, in the order of the file.
+    pub fn iter(&self) -> impl Iterator<Item = &Problem> {
+        self.problems.iter()
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.problems.len() + self.more
+    }
+}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.count();
+        write!(f, "{} has {count} problem{}", self.source, if count == 1 { "" } else { "s" })?;
+        self.problems.iter().try_for_each(|problem| write!(f, "\n\n{problem}"))?;
+        if self.more > 0 {
+            write!(f, "\n\nand {} more: mend these first", self.more)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Problems {}
+
+impl Problem {
+    /// Without the line that it stands in.
+    pub fn in_one_line(&self) -> String {
+        Self { excerpt: None, ..self.clone() }.to_string()
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.source)?;
+        if let (Some(line), Some(column)) = (self.line, self.column) {
+            write!(f, ":{line}:{column}")?;
+        }
+        if !self.setting.is_empty() {
+            write!(f, ": {}", self.setting)?;
+        }
+        write!(f, ": {}", self.what)?;
+        match (&self.excerpt, self.line) {
+            (Some(excerpt), Some(line)) => excerpt.write(line, f),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Excerpt {
+    fn write(&self, line: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let line = line.to_string();
+        let margin = " ".repeat(line.len());
+        let (before, carets) = (" ".repeat(self.caret), "^".repeat(self.carets));
+        write!(f, "\n  {line} | {}\n  {margin} | {before}{carets}", self.text)
+    }
+}
+
+/// The name that was meant, if one is much like what was typed.
+pub(super) fn meant<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let typed = typed.to_lowercase();
+    let likeness = |name: &str| strsim::jaro_winkler(&typed, &name.to_lowercase());
+    let best = names.into_iter().map(|name| (likeness(name), name)).max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (best.0 > 0.8).then_some(best.1)
+}
+
+/// Which names there are: the one that was meant, or all of them.
+pub(super) fn known(typed: &str, names: &[&str]) -> String {
+    match meant(typed, names.iter().copied()) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => format!("known are {}", names.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_alike_is_suggested() {
+        assert_eq!(known("bach", &["batch", "interval"]), "did you mean `batch`?");
+        assert_eq!(known("Workers", &["workers"]), "did you mean `workers`?");
+        assert_eq!(known("zzz", &["a", "b"]), "known are a, b");
+    }
+}

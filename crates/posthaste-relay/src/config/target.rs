@@ -1,0 +1,117 @@
+//! One destination of a route: what its publisher is built from.
+
+use std::sync::Arc;
+
+use posthaste_publishers::http::HttpPublisher;
+use posthaste_publishers::{Format, Publisher, PublisherError, publisher};
+
+use super::WebhookConfig;
+use posthaste_stores::SecretUrl;
+
+/// What the formats are called.
+pub(super) const FORMATS: &[(&str, Format)] = &[
+    ("raw", Format::Raw),
+    ("envelope", Format::Envelope),
+    ("cloudevents", Format::CloudEvents),
+    ("cloudevents-structured", Format::CloudEventsStructured),
+    ("debezium", Format::Debezium),
+];
+
+/// One destination of a route. Its `Debug` tells no secret.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Target {
+    /// None if it is the only one.
+    pub name: Option<String>,
+    /// As it was typed.
+    pub url: SecretUrl,
+    /// What the route says. Default: what the URL says, or else the publisher's own.
+    pub format: Option<Format>,
+    /// Only where the URL is one of a webhook. Default: every setting at its default.
+    pub webhook: Option<WebhookConfig>,
+}
+
+impl Target {
+    /// Checks everything and connects nowhere.
+    pub fn publisher(&self) -> Result<Arc<dyn Publisher>, PublisherError> {
+        if !self.is_webhook() {
+            return publisher(&self.url_with_format());
+        }
+        let mut builder = HttpPublisher::builder(self.url.expose());
+        if let Some(format) = self.format {
+            builder = builder.format(format);
+        }
+        if let Some(webhook) = &self.webhook {
+            builder = webhook.apply(builder);
+        }
+        Ok(Arc::new(builder.build()?))
+    }
+
+    /// The same without its name: two that are equal then can share a publisher.
+    pub fn nameless(&self) -> Self {
+        Self { name: None, ..self.clone() }
+    }
+
+    pub(super) fn is_webhook(&self) -> bool {
+        ["http", "https"].contains(&self.scheme())
+    }
+
+    /// Whether everybody on the way can read the events and nobody said that this is meant.
+    pub(super) fn is_in_the_clear(&self) -> bool {
+        self.scheme() == "http" && !self.webhook.as_ref().is_some_and(|webhook| webhook.allow_http)
+    }
+
+    /// Whether the URL names a format too. The query of a webhook belongs to the endpoint, whatever is in it.
+    pub(super) fn says_format_twice(&self) -> bool {
+        let query = self.url.expose().split_once('?').map_or("", |(_, query)| query);
+        let in_url = query.split('&').any(|pair| pair.starts_with("format="));
+        !self.is_webhook() && self.format.is_some() && in_url
+    }
+
+    fn scheme(&self) -> &str {
+        self.url.expose().split(':').next().unwrap_or_default()
+    }
+
+    fn url_with_format(&self) -> String {
+        let url = self.url.expose();
+        match self.format.and_then(format_name) {
+            Some(name) if url.contains('?') => format!("{url}&format={name}"),
+            Some(name) => format!("{url}?format={name}"),
+            None => url.to_owned(),
+        }
+    }
+}
+
+pub(super) fn format_name(format: Format) -> Option<&'static str> {
+    FORMATS.iter().find(|(_, known)| *known == format).map(|(name, _)| *name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(url: &str, format: Option<Format>) -> Target {
+        Target { name: None, url: SecretUrl::new(url), format, webhook: None }
+    }
+
+    #[test]
+    fn format_goes_into_the_url_of_a_broker() {
+        for (url, full) in [
+            ("stdout:", "stdout:?format=envelope"),
+            ("file:///x?fsync=true", "file:///x?fsync=true&format=envelope"),
+        ] {
+            assert_eq!(target(url, Some(Format::Envelope)).url_with_format(), full);
+            assert_eq!(target(url, None).url_with_format(), url);
+        }
+        assert!(target("stdout:?format=raw", Some(Format::Envelope)).says_format_twice());
+        assert!(!target("stdout:?format=raw", None).says_format_twice());
+        assert!(!target("https://h/?format=raw", Some(Format::Envelope)).says_format_twice());
+    }
+
+    #[test]
+    fn every_format_has_the_name_that_publishers_know() {
+        for (name, format) in FORMATS {
+            assert_eq!(name.parse(), Ok(*format));
+            assert_eq!(format_name(*format), Some(*name));
+        }
+    }
+}

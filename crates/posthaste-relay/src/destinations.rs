@@ -1,0 +1,114 @@
+//! Publishers by what they are built from: routes that say the same share one, and so do a configuration and
+//! the next.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use posthaste::{Destination, Route, Routes};
+use posthaste_publishers::{Publisher, PublisherError, Unreached};
+use posthaste_stores::SecretUrl;
+
+use crate::config::{RouteConfig, Target};
+
+/// The publishers of one configuration, each with its target, which has no name here.
+#[derive(Clone, Default)]
+pub(crate) struct Destinations(Vec<(Target, Arc<dyn Publisher>)>);
+
+impl Destinations {
+    /// The routes of an outbox. Publishers that `before` has are taken over, with their connections;
+    /// those that nobody names any more end with it.
+    pub(crate) fn routes(routes: &[RouteConfig], before: &Self) -> Result<(Routes, Self), PublisherError> {
+        let mut destinations = Self::default();
+        let mut all = Routes::new();
+        for route in routes {
+            all = all.add(destinations.route(route, before)?);
+        }
+        Ok((all, destinations))
+    }
+
+    /// Those that cannot be reached now, as people may see them, and why.
+    pub(crate) async fn unreached(&self) -> Vec<(SecretUrl, Unreached)> {
+        let checks = self.0.iter().map(async |(target, publisher)| {
+            let why = publisher.check().await.err()?;
+            Some((target.url.clone(), why))
+        });
+        join_all(checks).await.into_iter().flatten().collect()
+    }
+
+    fn route(&mut self, config: &RouteConfig, before: &Self) -> Result<Route, PublisherError> {
+        let destinations = config.publish.iter().map(|target| self.destination(target, before));
+        Ok(config.to(&destinations.collect::<Result<Vec<_>, _>>()?))
+    }
+
+    fn destination(
+        &mut self,
+        target: &Target,
+        before: &Self,
+    ) -> Result<Arc<dyn Destination>, PublisherError> {
+        let target = target.nameless();
+        if let Some(known) = self.get(&target) {
+            return Ok(known);
+        }
+        let publisher = before.get(&target).map_or_else(|| target.publisher(), Ok)?;
+        self.0.push((target, Arc::clone(&publisher)));
+        Ok(publisher)
+    }
+
+    fn get(&self, target: &Target) -> Option<Arc<dyn Publisher>> {
+        let known = self.0.iter().find(|(known, _)| known == target);
+        known.map(|(_, publisher)| Arc::clone(publisher))
+    }
+}
+
+/// Where they lead is a secret.
+impl std::fmt::Debug for Destinations {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} destinations", self.0.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::WebhookConfig;
+
+    fn route(name: Option<&str>, url: &str, webhook: Option<WebhookConfig>) -> RouteConfig {
+        let (name, url) = (name.map(str::to_owned), SecretUrl::new(url));
+        RouteConfig {
+            name: url.expose().to_owned(),
+            aggregate: "*".to_owned(),
+            event: "*".to_owned(),
+            tenant: None,
+            publish: vec![Target { name, url, format: None, webhook }],
+            concurrency: None,
+            rate: None,
+            timeout: None,
+            batch: None,
+        }
+    }
+
+    fn built(routes: &[RouteConfig], before: &Destinations) -> Destinations {
+        Destinations::routes(routes, before).expect("good settings").1
+    }
+
+    #[test]
+    fn publishers_are_shared_by_routes_and_kept_by_the_next_configuration() {
+        let url = "https://h.example/";
+        let before = built(&[route(None, url, None), route(Some("a"), url, None)], &Destinations::default());
+        assert_eq!(before.0.len(), 1);
+        let after = built(&[route(Some("b"), url, None), route(None, "stdout:", None)], &before);
+        assert_eq!(after.0.len(), 2);
+        assert!(Arc::ptr_eq(&after.0[0].1, &before.0[0].1));
+    }
+
+    #[test]
+    fn other_settings_of_a_webhook_make_another_publisher() {
+        let url = "https://h.example/";
+        let before = built(&[route(None, url, None)], &Destinations::default());
+        let other = WebhookConfig { requests: Some(2), ..WebhookConfig::default() };
+        let after = built(&[route(None, url, Some(other.clone())), route(None, url, None)], &before);
+        assert_eq!(after.0.len(), 2);
+        assert!(!Arc::ptr_eq(&after.0[0].1, &before.0[0].1));
+        assert!(Arc::ptr_eq(&after.0[1].1, &before.0[0].1));
+    }
+}

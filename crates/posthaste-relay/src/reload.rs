@@ -1,0 +1,66 @@
+//! Whether a running relay can take over another configuration: all of it, or none.
+
+use std::sync::Arc;
+
+use crate::RelayError;
+use crate::config::{AdminConfig, LogConfig, OutboxConfig, RelayConfig};
+use crate::outbox::{Plan, RelayOutbox};
+
+/// The changes of one reload, each outbox with what it goes on with.
+pub(crate) type Changes = Vec<(Arc<RelayOutbox>, Plan)>;
+
+/// Compares what runs with what the configuration says now. An error names everything that cannot change
+/// while the relay runs; then nothing changes.
+pub(crate) fn compare(
+    log: &LogConfig,
+    admin: &AdminConfig,
+    running: &[Arc<RelayOutbox>],
+    config: RelayConfig,
+) -> Result<Changes, RelayError> {
+    let mut refused = Vec::new();
+    if config.admin != *admin {
+        refused.push("admin".to_owned());
+    }
+    if config.log != *log {
+        refused.push("log".to_owned());
+    }
+    let named = |name: &str| config.outboxes.iter().find(|outbox| outbox.config.name == name);
+    let mut changes = Vec::new();
+    for outbox in running {
+        let name = outbox.admin().name().to_owned();
+        let Some(new) = named(&name) else {
+            refused.push(format!("outbox.{name}, which is gone"));
+            continue;
+        };
+        let old = outbox.config();
+        refused.extend(fixed(&old, new).map(|key| format!("outbox.{name}.{key}")));
+        if old.config != new.config || old.routes != new.routes {
+            changes.push((Arc::clone(outbox), new.clone()));
+        }
+    }
+    let known = |name: &str| running.iter().any(|outbox| outbox.admin().name() == name);
+    let added = config.outboxes.iter().map(|outbox| &outbox.config.name).filter(|name| !known(name));
+    refused.extend(added.map(|name| format!("outbox.{name}, which is new")));
+    if !refused.is_empty() {
+        return Err(RelayError::Fixed(refused.join("; ")));
+    }
+    let prepare = |(outbox, config): (Arc<RelayOutbox>, OutboxConfig)| {
+        let plan = outbox.prepare(config)?;
+        Ok((outbox, plan))
+    };
+    changes.into_iter().map(prepare).collect()
+}
+
+/// The keys of an outbox that differ and are fixed for as long as it runs.
+fn fixed(old: &OutboxConfig, new: &OutboxConfig) -> impl Iterator<Item = &'static str> {
+    let differs = [
+        ("store", old.store.url != new.store.url),
+        ("table", old.store.outbox_ref().table != new.store.outbox_ref().table),
+        ("schema", old.store.outbox_ref().schema != new.store.outbox_ref().schema),
+        ("layout", old.store.layout != new.store.layout),
+        ("pgbouncer", old.store.pgbouncer != new.store.pgbouncer),
+        ("migrate", old.migrate != new.migrate),
+        ("metrics.prefix", old.config.metrics != new.config.metrics),
+    ];
+    differs.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key)
+}

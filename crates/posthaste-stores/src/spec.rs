@@ -1,0 +1,51 @@
+//! The options that name one outbox, whether they were typed or read from a configuration.
+
+use posthaste_redis::OutboxName;
+use posthaste_sqlx::{Layout, SchemaName, TableName};
+
+use crate::{InvalidStore, OutboxRef, SecretUrl};
+
+/// A store, the outbox in it, and how it is reached. Its `Debug` shows no secret.
+#[derive(Clone, Debug)]
+pub struct StoreSpec {
+    /// Where the store is.
+    pub url: SecretUrl,
+    /// The table; on Redis, the name of the outbox. Default: that of the store or of the layout. The store decides
+    /// which names are valid.
+    pub table: Option<String>,
+    /// PostgreSQL only. Default: `public`.
+    pub schema: Option<SchemaName>,
+    /// Describes a table that another program made. Default: `None`, a table of Posthaste's own.
+    pub layout: Option<Layout>,
+    /// The URL leads to a PgBouncer in transaction mode.
+    pub pgbouncer: bool,
+}
+
+impl StoreSpec {
+    /// The table, or the name in Redis, with defaults filled in.
+    pub fn outbox_ref(&self) -> OutboxRef {
+        let usual = || match (&self.layout, self.url.is_redis()) {
+            (Some(layout), _) => layout.table_name().to_string(),
+            (None, true) => OutboxName::default().to_string(),
+            (None, false) => TableName::default().to_string(),
+        };
+        OutboxRef { table: self.table.clone().unwrap_or_else(usual), schema: self.schema.clone() }
+    }
+
+    /// Whether both lead to the same outbox, as far as their URLs can tell.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let named = |store: &Self| (store.outbox_ref().table, store.schema.clone().unwrap_or_default());
+        self.url == other.url && named(self) == named(other)
+    }
+
+    /// The table of an outbox in an SQL database.
+    pub fn table(&self) -> Result<TableName, InvalidStore> {
+        self.outbox_ref().table.parse().map_err(|error| InvalidStore::new(format!("--table: {error}")))
+    }
+
+    /// The name of an outbox in Redis.
+    pub fn outbox(&self) -> Result<OutboxName, InvalidStore> {
+        OutboxName::new(&self.outbox_ref().table)
+            .map_err(|error| InvalidStore::new(format!("--table: {error}")))
+    }
+}
