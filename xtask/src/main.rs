@@ -12,7 +12,7 @@ const USAGE: &str = "\
 Usage: cargo xtask <command>
 
   test [options] [name]  everything that must pass before a merge, or only tests with `name` in their name
-      --jobs <n>         so many test programs at a time, and the compiler's steps beside them; default: 1
+      --jobs <n>         so many test programs at a time; default: 3
       --quick            tests that need no server, with a short simulation, and tidy
       --step <name>      only the steps with this in their name: tests, clippy, documentation, …
       --package <name>   only the tests of this package

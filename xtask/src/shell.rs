@@ -5,6 +5,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+/// The compiler with clippy's lints. It also makes code, so that what it compiled can be run.
+const CLIPPY_DRIVER: &str = "clippy-driver";
+
+/// Whether the toolchain has clippy.
+pub(crate) fn has_clippy() -> bool {
+    let mut version = Command::new(CLIPPY_DRIVER);
+    let version = version.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    version.is_ok_and(|status| status.success())
+}
+
 /// The root of the repository: the folder above this crate.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -50,18 +60,17 @@ impl Cargo {
         }
     }
 
-    /// Runs with the terminal's own error output. Standard output if it succeeded.
-    pub(crate) fn run_and_read(&self) -> Option<String> {
+    /// Runs with the terminal's own error output. Returns whether it succeeded, and its standard output.
+    pub(crate) fn run_and_read(&self) -> (bool, String) {
         match self.command().stderr(Stdio::inherit()).output() {
-            Ok(output) if output.status.success() => {
-                Some(String::from_utf8_lossy(&output.stdout).into_owned())
-            }
-            Ok(_) => None,
-            Err(error) => {
-                self.cannot_start(&error);
-                None
-            }
+            Ok(output) => (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned()),
+            Err(error) => (self.cannot_start(&error), String::new()),
         }
+    }
+
+    /// The same, with every crate of the workspace compiled by clippy's driver.
+    pub(crate) fn by_clippy(self) -> Self {
+        self.env("RUSTC_WORKSPACE_WRAPPER", CLIPPY_DRIVER)
     }
 
     /// The command, to run with less of the processor than others.

@@ -1,6 +1,6 @@
 //! The steps that are one cargo command each, and tidy.
 
-use crate::shell::Cargo;
+use crate::shell::{Cargo, has_clippy};
 
 /// A cargo command that must succeed.
 #[derive(Clone, Debug)]
@@ -38,15 +38,14 @@ pub(super) fn first() -> Vec<Check> {
     ]
 }
 
-/// What only the compiler has to say.
+/// Steps of the compiler other than the build of the tests, which has clippy in it.
 pub(super) fn compiled() -> Vec<Check> {
-    let clippy = Cargo::new("clippy --locked --workspace --all-targets --all-features")
-        .args(&["--", "-D", "warnings"]);
     let doc =
         Cargo::new("doc --locked --workspace --no-deps --all-features").env("RUSTDOCFLAGS", "-D warnings");
     let doc_tests = Cargo::new("test --locked --no-fail-fast --workspace --all-features --doc");
+    // With the libraries that the build of the tests has made.
+    let doc_tests = if has_clippy() { doc_tests.by_clippy() } else { doc_tests };
     let mut checks = vec![
-        Check { component: Some("clippy"), ..Check::new("clippy", clippy) },
         Check { has_tests: true, ..Check::new("doc tests", doc_tests) },
         Check::new("documentation", doc),
     ];
@@ -67,6 +66,9 @@ const FEATURES: &[(&str, &str)] = &[
     ("posthaste-publishers", ""),
     ("posthaste-publishers", "http"),
     ("posthaste-publishers", "lines"),
+    ("posthaste-admin", ""),
+    ("posthaste-admin", "client"),
+    ("posthaste-admin", "server"),
     ("posthaste-redis", ""),
     ("posthaste-sea-orm", ""),
     ("posthaste-diesel", ""),

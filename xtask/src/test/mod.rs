@@ -1,7 +1,7 @@
 //! `cargo xtask test`: everything that must pass before a merge.
 //!
-//! First what takes seconds, then the build of all test programs, then the programs, then what only the compiler has
-//! to say. Everything runs to its end, and every failure is named at the end.
+//! First what takes seconds, then the build of all test programs by clippy, then the programs, several at a time, and
+//! beside them what is left for the compiler. Everything runs to its end, and every failure is named at the end.
 
 mod checks;
 mod options;
@@ -18,11 +18,12 @@ use std::time::Instant;
 use checks::Check;
 pub(crate) use options::Options;
 use output::Results;
-use program::Program;
+use program::{Build, Program};
 use report::Report;
 use runner::Runner;
 
 use crate::services::{self, ForRun};
+use crate::shell::has_clippy;
 use crate::tidy;
 
 /// Returns whether everything passed.
@@ -60,6 +61,9 @@ fn run_full(options: &Options, report: &Report) {
         }
     };
     if !options.wants("tests") {
+        if options.wants("clippy") {
+            build(options, report);
+        }
         return checks();
     }
     // Before the build: a machine that cannot have them shall not build for minutes to say so.
@@ -75,10 +79,6 @@ fn run_full(options: &Options, report: &Report) {
         seeds: None,
     };
     if let Some(programs) = build(options, report) {
-        if options.jobs() == 1 {
-            runner.run(&programs, report);
-            return checks();
-        }
         std::thread::scope(|scope| {
             scope.spawn(checks);
             runner.run(&programs, report);
@@ -87,11 +87,19 @@ fn run_full(options: &Options, report: &Report) {
 }
 
 fn build(options: &Options, report: &Report) -> Option<Vec<Program>> {
-    let started = Instant::now();
-    let programs = Program::build(options);
-    report.step("build of the tests", started.elapsed());
-    if programs.is_none() {
-        report.failed("build of the tests".to_owned());
+    let (started, clippy) = (Instant::now(), has_clippy());
+    let Build { programs, diagnostics } = Build::run(options, clippy);
+    report.step("clippy and build of the tests", started.elapsed());
+    diagnostics.iter().for_each(|diagnostic| println!("{diagnostic}"));
+    if !clippy {
+        report.leave_out("clippy");
+    }
+    match &programs {
+        None => report.failed("build of the tests".to_owned()),
+        Some(_) if !diagnostics.is_empty() => {
+            report.failed(format!("clippy: {} warnings", diagnostics.len()))
+        }
+        Some(_) => {}
     }
     programs
 }

@@ -1,11 +1,14 @@
 //! The arguments of `cargo xtask test`.
 
+/// Most test programs wait for servers: two cores have work for three of them.
+const DEFAULT_JOBS: usize = 3;
+
 /// What is asked for. Everything, unless an option narrows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options {
     /// Tests without servers and with a short simulation, and tidy.
     pub(super) quick: bool,
-    /// How many test programs run at a time; one unless it is said. With more, the compiler's steps run beside them.
+    /// How many test programs run at a time. Default: [`DEFAULT_JOBS`].
     pub(super) jobs: Option<usize>,
     /// Only the steps whose name contains this.
     pub(super) step: Option<String>,
@@ -40,7 +43,7 @@ impl Options {
     }
 
     pub(super) fn jobs(&self) -> usize {
-        self.jobs.unwrap_or(1)
+        self.jobs.unwrap_or(DEFAULT_JOBS)
     }
 
     /// Whether only some of the tests are asked for, and so nothing but tests.

@@ -22,17 +22,44 @@ pub(super) struct Program {
 /// The longest first, so that none of them is left for the end.
 const LONGEST: &[&str] = &["cli", "publishers", "mysql", "postgres", "simulation", "writers", "redis"];
 
+/// What a build made.
+#[derive(Debug)]
+pub(super) struct Build {
+    /// `None` if it failed.
+    pub(super) programs: Option<Vec<Program>>,
+    /// What clippy and the compiler say about our own code, as they print it.
+    pub(super) diagnostics: Vec<String>,
+}
+
+impl Build {
+    /// Builds the test programs that are asked for. With `clippy` every crate of ours is compiled by clippy's driver:
+    /// it makes the same programs as the compiler, so that one build serves both.
+    pub(super) fn run(options: &Options, clippy: bool) -> Self {
+        let cargo = build_command(options);
+        let (succeeded, messages) = if clippy { cargo.by_clippy() } else { cargo }.run_and_read();
+        let diagnostics = messages.lines().filter_map(diagnostic).collect();
+        Self { programs: succeeded.then(|| Program::all(&messages, options)), diagnostics }
+    }
+}
+
+/// Reads a warning or an error from one of cargo's messages. Cargo repeats those of crates that were built before.
+fn diagnostic(message: &str) -> Option<String> {
+    let message: Value = serde_json::from_str(message).ok()?;
+    if message["reason"] != "compiler-message" {
+        return None;
+    }
+    message["message"]["rendered"].as_str().map(str::to_owned)
+}
+
 impl Program {
-    /// Builds the test programs that are asked for. The build's own errors are printed by cargo.
-    pub(super) fn build(options: &Options) -> Option<Vec<Self>> {
-        let messages = build_command(options).run_and_read()?;
+    fn all(messages: &str, options: &Options) -> Vec<Self> {
         let mut programs: Vec<Self> = messages.lines().filter_map(Self::read).collect();
         if let Some(test) = &options.test {
             programs.retain(|program| program.target == *test);
         }
         let rank = |program: &Self| LONGEST.iter().position(|name| *name == program.target);
         programs.sort_by_key(|program| (rank(program).unwrap_or(LONGEST.len()), program.to_string()));
-        Some(programs)
+        programs
     }
 
     /// Reads one of cargo's messages.
@@ -76,7 +103,7 @@ impl std::fmt::Display for Program {
 }
 
 fn build_command(options: &Options) -> Cargo {
-    let cargo = Cargo::new("test --locked --no-run --all-features --message-format json-render-diagnostics");
+    let cargo = Cargo::new("test --locked --no-run --all-features --message-format json");
     let cargo = match &options.package {
         Some(package) => cargo.args(&["-p", package]),
         None => cargo.arg("--workspace"),
@@ -90,6 +117,15 @@ fn build_command(options: &Options) -> Cargo {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn warning_is_read_from_a_message_of_cargo() {
+        let message =
+            r#"{"reason":"compiler-message","message":{"level":"warning","rendered":"warning: x\n"}}"#;
+        assert_eq!(diagnostic(message).as_deref(), Some("warning: x\n"));
+        assert_eq!(diagnostic(&message.replace("compiler-message", "compiler-artifact")), None);
+        assert_eq!(diagnostic("   Compiling something"), None);
+    }
 
     #[test]
     fn test_program_is_read_from_a_message_of_cargo() {
