@@ -6,7 +6,6 @@
 mod attempt;
 mod breaker;
 mod claim_bytes;
-mod dispatch;
 mod due;
 mod inflight;
 mod intake;
@@ -21,6 +20,7 @@ mod rate;
 mod routes;
 mod run;
 mod settler;
+mod spans;
 mod suspect;
 mod unconfirmed;
 mod verdict;

@@ -10,8 +10,8 @@ use tokio::time::{Instant, timeout};
 use tracing::Instrument as _;
 
 use super::attempt::Attempt;
-use super::dispatch::Dispatch;
 use super::queue::Item;
+use super::spans::DeliverySpans;
 use super::{Shared, keeper, verdict};
 use crate::destination::{Delivery, OnTimeout, Outcome};
 use crate::error::BoxError;
@@ -169,9 +169,9 @@ async fn call_all(shared: &Shared, route: &Entry, work: &[(&Item, Lease)], attem
             continue;
         }
         let destination = fan_out.then_some(target.name.as_str());
-        let dispatch = Dispatch::start(&shared.settings.name, &route.name, destination, &mut batch);
-        let outcomes = call(shared, route, target, &batch).instrument(dispatch.span()).await;
-        dispatch.end(&outcomes);
+        let spans = DeliverySpans::start(&shared.settings.name, &route.name, destination, &mut batch);
+        let outcomes = call(shared, route, target, &batch).instrument(spans.innermost()).await;
+        spans.end(&outcomes);
         for ((_, attempt), outcome) in pairs.zip(attempts.iter_mut()).filter(wanted).zip(outcomes) {
             attempt.add(destination, outcome);
         }
