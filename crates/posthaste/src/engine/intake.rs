@@ -51,7 +51,7 @@ impl Intake {
                 Some(lease) if !in_time => shared.outgoing.release(vec![lease], now),
                 Some(lease) => match proof {
                     Proof::Proven => offer(shared, event, &lease, until, asked_at),
-                    Proof::CallersWord => shared.unconfirmed.add(shared, event, lease, until),
+                    Proof::CallersWord => shared.confirmer.add(shared, event, lease, until),
                 },
             }
         }

@@ -6,6 +6,7 @@
 mod attempt;
 mod breaker;
 mod claim_bytes;
+mod confirmer;
 mod due;
 mod inflight;
 mod intake;
@@ -22,7 +23,6 @@ mod run;
 mod settler;
 mod spans;
 mod suspect;
-mod unconfirmed;
 mod verdict;
 mod waiting;
 mod warn_limit;
@@ -60,7 +60,7 @@ pub(crate) struct Shared {
     queue: queue::Queue,
     inflight: inflight::InFlight,
     outgoing: outgoing::Outgoing,
-    unconfirmed: unconfirmed::Unconfirmed,
+    confirmer: confirmer::Confirmer,
     due: due::Due,
     /// Rung when this process knows of something to claim.
     poll_bell: Wake,
@@ -89,7 +89,7 @@ impl Shared {
             queue: queue::Queue::new(settings.queue.clone(), &routes, settings.ordered()),
             inflight: inflight::InFlight::default(),
             outgoing: outgoing::Outgoing::default(),
-            unconfirmed: unconfirmed::Unconfirmed::default(),
+            confirmer: confirmer::Confirmer::default(),
             due: due::Due::default(),
             poll_bell: Wake::new(),
             polling: tokio::sync::Mutex::default(),
@@ -123,7 +123,7 @@ impl Shared {
     /// Waits until nothing is queued, running or on its way to the store.
     pub(crate) async fn quiet(&self) {
         loop {
-            self.unconfirmed.quiet().await;
+            self.confirmer.quiet().await;
             self.inflight.empty().await;
             self.outgoing.quiet().await;
             if self.is_quiet() {
@@ -133,7 +133,7 @@ impl Shared {
     }
 
     fn is_quiet(&self) -> bool {
-        self.unconfirmed.is_quiet() && self.inflight.len() == 0 && self.outgoing.is_quiet()
+        self.confirmer.is_quiet() && self.inflight.len() == 0 && self.outgoing.is_quiet()
     }
 
     fn is_stopping(&self) -> bool {

@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{Shared, keeper, meter, poller, purger, settler, unconfirmed, worker};
+use super::{Shared, confirmer, keeper, meter, poller, purger, settler, worker};
 use crate::config::Mode;
 
 /// How long the last write-backs may take after the drain.
@@ -75,7 +75,7 @@ impl Engine {
         self.poller = Some(self.spawn("poller", move |shared| poller::run(shared, stop.clone())));
         self.keepers = vec![
             self.spawn("keeper", keeper::run),
-            self.spawn("confirmer", unconfirmed::run),
+            self.spawn("confirmer", confirmer::run),
             self.spawn("meter", meter::run),
         ];
     }

@@ -1,4 +1,4 @@
-//! Commits that only the caller vouches for.
+//! The confirmer: looks up commits that only the caller vouches for.
 //!
 //! One batched statement asks the store which of these rows exist: renewing a lease answers
 //! exactly those that are committed and still ours. Only they become hot; the others were rolled
@@ -14,8 +14,9 @@ use crate::event::Event;
 use crate::store::Lease;
 use crate::sync::lock;
 
+/// The events whose commits are to be looked up. Fed by the hot path, emptied by [`run`].
 #[derive(Debug, Default)]
-pub(crate) struct Unconfirmed {
+pub(crate) struct Confirmer {
     inner: Mutex<Inner>,
     work: Notify,
     idle: Notify,
@@ -29,7 +30,7 @@ struct Inner {
     asking: bool,
 }
 
-impl Unconfirmed {
+impl Confirmer {
     /// Bounded like the hot queue it feeds, and by a quarter of its bytes; what is too much goes
     /// back to the poller.
     pub(crate) fn add(&self, shared: &Shared, event: Event, lease: Lease, until: Instant) {
@@ -94,9 +95,9 @@ impl Unconfirmed {
 /// Runs until it is cancelled.
 pub(crate) async fn run(shared: Arc<Shared>) {
     loop {
-        let waiting = shared.unconfirmed.take().await;
+        let waiting = shared.confirmer.take().await;
         confirm(&shared, waiting).await;
-        shared.unconfirmed.answered();
+        shared.confirmer.answered();
     }
 }
 
