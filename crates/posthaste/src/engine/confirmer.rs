@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::{Shared, intake, keeper};
+use super::{Shared, intake, lease_renewer};
 use crate::event::Event;
 use crate::store::Lease;
 use crate::sync::lock;
@@ -109,7 +109,7 @@ async fn confirm(shared: &Shared, waiting: Vec<(Event, Lease, Instant)>) {
         .map(|(event, lease, _)| (event, lease))
         .collect();
     let leases: Vec<Lease> = in_time.iter().map(|(_, lease)| lease.clone()).collect();
-    let Some(held) = keeper::renew(shared, &leases, false).await else {
+    let Some(held) = lease_renewer::renew(shared, &leases, false).await else {
         // If only the answer was lost, the rows are leased for longer than the hot lease now.
         shared.outgoing.release(leases, Instant::now());
         return;

@@ -10,7 +10,7 @@ mod confirmer;
 mod due;
 mod inflight;
 mod intake;
-mod keeper;
+mod lease_renewer;
 mod meter;
 mod outgoing;
 mod placement;

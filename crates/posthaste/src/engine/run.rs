@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{Shared, confirmer, keeper, meter, poller, purger, settler, worker};
+use super::{Shared, confirmer, lease_renewer, meter, poller, purger, settler, worker};
 use crate::config::Mode;
 
 /// How long the last write-backs may take after the drain.
@@ -27,7 +27,7 @@ pub(crate) struct Engine {
     poller: Option<AbortOnDropHandle<()>>,
     settler: Option<AbortOnDropHandle<()>>,
     /// Stop by being dropped.
-    keepers: Vec<AbortOnDropHandle<()>>,
+    background: Vec<AbortOnDropHandle<()>>,
     stop_poller: CancellationToken,
     stop_settler: CancellationToken,
 }
@@ -49,7 +49,7 @@ impl Engine {
             purger: None,
             poller: None,
             settler: None,
-            keepers: Vec::new(),
+            background: Vec::new(),
             stop_poller: CancellationToken::new(),
             stop_settler: CancellationToken::new(),
             shared,
@@ -73,8 +73,8 @@ impl Engine {
         self.settler = Some(self.spawn("settler", move |shared| settler::run(shared, stop.clone())));
         let stop = self.stop_poller.clone();
         self.poller = Some(self.spawn("poller", move |shared| poller::run(shared, stop.clone())));
-        self.keepers = vec![
-            self.spawn("keeper", keeper::run),
+        self.background = vec![
+            self.spawn("keeper", lease_renewer::run),
             self.spawn("confirmer", confirmer::run),
             self.spawn("meter", meter::run),
         ];
@@ -128,7 +128,7 @@ impl Engine {
         let _ = timeout_at(deadline.max(Instant::now() + FLUSH), aborted).await;
         self.stop_settler.cancel();
         finish(self.settler.take(), deadline.max(Instant::now() + FLUSH)).await;
-        self.keepers.clear();
+        self.background.clear();
         shared.metrics.close();
         let report = ShutdownReport { released, abandoned: shared.held() };
         tracing::info!(

@@ -12,7 +12,7 @@ use tracing::Instrument as _;
 use super::attempt::Attempt;
 use super::queue::Item;
 use super::spans::DeliverySpans;
-use super::{Shared, keeper, verdict};
+use super::{Shared, lease_renewer, verdict};
 use crate::destination::{Delivery, OnTimeout, Outcome};
 use crate::error::BoxError;
 use crate::route::{Entry, Target};
@@ -106,7 +106,7 @@ async fn uncounted(shared: &Shared) -> Duration {
 async fn count_suspect(shared: &Shared, work: &[(&Item, Lease)]) -> bool {
     let Some((item, lease)) = work.first().filter(|(item, _)| item.is_suspect()) else { return true };
     let leases = std::slice::from_ref(lease);
-    match keeper::renew(shared, leases, true).await {
+    match lease_renewer::renew(shared, leases, true).await {
         Some(held) if held.contains(lease) => {
             tracing::warn!(
                 outbox = %shared.settings.name,

@@ -467,7 +467,7 @@ async fn server_that_rolls_back_at_commit_is_believed() {
     assert!(told.committed().is_empty());
 }
 
-// Design 7: the keeper renews while an event waits
+// Design 7: the lease renewer renews while an event waits
 #[tokio::test(start_paused = true)]
 async fn lease_of_an_event_that_waits_longer_than_it_is_renewed() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());

@@ -1,4 +1,4 @@
-//! Renews the leases of everything this engine holds, in one statement.
+//! The lease renewer: extends the lease of every event that this engine holds, in one statement.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ pub(crate) async fn run(shared: Arc<Shared>) {
         // An idle engine has no timer here.
         shared.inflight.occupied().await;
         tokio::time::sleep(tick).await;
-        keep(&shared).await;
+        renew_ending(&shared).await;
     }
 }
 
 /// Renews every lease with less than two thirds of its time left.
-async fn keep(shared: &Shared) {
+async fn renew_ending(shared: &Shared) {
     let duration = shared.settings.lease.duration;
     let leases = shared.inflight.ending_within(duration * 2 / 3, Instant::now());
     if let Some(held) = renew(shared, &leases, false).await {
