@@ -38,7 +38,7 @@ impl Confirmer {
         let limits = &shared.settings.queue;
         if inner.waiting.len() >= limits.hot || inner.bytes + event.weight() > limits.bytes / 4 {
             drop(inner);
-            shared.outgoing.release(vec![lease], Instant::now());
+            shared.write_back.release(vec![lease], Instant::now());
             return;
         }
         inner.bytes += event.weight();
@@ -111,7 +111,7 @@ async fn confirm(shared: &Shared, waiting: Vec<(Event, Lease, Instant)>) {
     let leases: Vec<Lease> = in_time.iter().map(|(_, lease)| lease.clone()).collect();
     let Some(held) = lease_renewer::renew(shared, &leases, false).await else {
         // If only the answer was lost, the rows are leased for longer than the hot lease now.
-        shared.outgoing.release(leases, Instant::now());
+        shared.write_back.release(leases, Instant::now());
         return;
     };
     let until = now + shared.settings.lease.duration;

@@ -48,7 +48,7 @@ impl Intake {
             match lease {
                 None if delay.is_some() => shared.metrics.hot_skipped_delayed.increment(1),
                 None => wake = true,
-                Some(lease) if !in_time => shared.outgoing.release(vec![lease], now),
+                Some(lease) if !in_time => shared.write_back.release(vec![lease], now),
                 Some(lease) => match proof {
                     Proof::Proven => offer(shared, event, &lease, until, asked_at),
                     Proof::CallersWord => shared.confirmer.add(shared, event, lease, until),
@@ -70,7 +70,7 @@ impl Intake {
     /// A receipt was dropped: nobody will say what became of these rows.
     pub(crate) fn abandoned(&self, leases: Vec<Lease>) {
         if let Some(shared) = self.running() {
-            shared.outgoing.release(leases, Instant::now() + ABANDONED);
+            shared.write_back.release(leases, Instant::now() + ABANDONED);
         }
     }
 
@@ -84,7 +84,7 @@ impl Intake {
 pub(super) fn offer(shared: &Shared, event: Event, lease: &Lease, until: Instant, since: Instant) {
     let route = shared.routes.find(&event);
     if shared.is_closed(route) {
-        shared.outgoing.release(vec![lease.clone()], Instant::now());
+        shared.write_back.release(vec![lease.clone()], Instant::now());
         return;
     }
     if !shared.inflight.admit(lease, until) {
@@ -104,7 +104,7 @@ pub(super) fn offer(shared: &Shared, event: Event, lease: &Lease, until: Instant
         Ok(()) => shared.metrics.hot_enqueued.increment(1),
         Err(refused) => {
             shared.inflight.forget([refused.item.row()]);
-            shared.outgoing.release(vec![lease.clone()], Instant::now());
+            shared.write_back.release(vec![lease.clone()], Instant::now());
             shared.metrics.hot_dropped.increment(1);
             if shared.warn_limit.allows(Instant::now()) {
                 tracing::warn!(

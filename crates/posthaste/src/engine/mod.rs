@@ -12,7 +12,6 @@ mod inflight;
 mod intake;
 mod lease_renewer;
 mod meter;
-mod outgoing;
 mod placement;
 mod poller;
 mod purger;
@@ -27,6 +26,7 @@ mod verdict;
 mod waiting;
 mod warn_limit;
 mod worker;
+mod write_back;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -59,7 +59,7 @@ pub(crate) struct Shared {
     states: RouteStates,
     queue: queue::Queue,
     inflight: inflight::InFlight,
-    outgoing: outgoing::Outgoing,
+    write_back: write_back::WriteBackBuffer,
     confirmer: confirmer::Confirmer,
     due: due::Due,
     /// Rung when this process knows of something to claim.
@@ -88,7 +88,7 @@ impl Shared {
             states: RouteStates::new(routes.entries().len()),
             queue: queue::Queue::new(settings.queue.clone(), &routes, settings.ordered()),
             inflight: inflight::InFlight::default(),
-            outgoing: outgoing::Outgoing::default(),
+            write_back: write_back::WriteBackBuffer::default(),
             confirmer: confirmer::Confirmer::default(),
             due: due::Due::default(),
             poll_bell: Wake::new(),
@@ -125,7 +125,7 @@ impl Shared {
         loop {
             self.confirmer.quiet().await;
             self.inflight.empty().await;
-            self.outgoing.quiet().await;
+            self.write_back.quiet().await;
             if self.is_quiet() {
                 return;
             }
@@ -133,7 +133,7 @@ impl Shared {
     }
 
     fn is_quiet(&self) -> bool {
-        self.confirmer.is_quiet() && self.inflight.len() == 0 && self.outgoing.is_quiet()
+        self.confirmer.is_quiet() && self.inflight.len() == 0 && self.write_back.is_quiet()
     }
 
     fn is_stopping(&self) -> bool {
@@ -165,14 +165,14 @@ impl Shared {
     fn finished<'a>(&self, leases: impl IntoIterator<Item = &'a Lease>) {
         let newer = self.inflight.finish(leases);
         if !newer.is_empty() {
-            self.outgoing.release(newer, Instant::now());
+            self.write_back.release(newer, Instant::now());
         }
     }
 
     /// Gives back events that were claimed but not started.
     fn give_back(&self, leases: Vec<Lease>) {
         self.inflight.forget(leases.iter().map(|lease| (&lease.id, lease.seq)));
-        self.outgoing.release(leases, Instant::now());
+        self.write_back.release(leases, Instant::now());
     }
 
     /// Gives back what was queued, as far as it is still ours; answers how many.

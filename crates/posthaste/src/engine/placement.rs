@@ -36,11 +36,11 @@ pub(super) async fn place(shared: &Shared, claimed: Claimed, until: Instant) -> 
     let aside = placement.aside.values().map(Vec::len).sum::<usize>() + placement.suspects.len();
     let placed = Placed { full: !placement.back.is_empty(), all_aside: count > 0 && aside == count };
     if placed.full {
-        shared.outgoing.release(placement.back, Instant::now());
+        shared.write_back.release(placement.back, Instant::now());
     }
     placement.given_up.extend(claimed.malformed.into_iter().map(|row| undecodable(shared, row)));
     if !placement.given_up.is_empty() {
-        shared.outgoing.settle(placement.given_up).await;
+        shared.write_back.settle(placement.given_up).await;
     }
     for (route, leases) in placement.aside {
         shared.park(route, &leases).await;

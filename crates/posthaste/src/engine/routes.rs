@@ -297,7 +297,7 @@ impl Shared {
         if self.settings.ordered() || self.is_stopping() {
             self.give_back(leases);
         } else {
-            self.outgoing.park(route, leases);
+            self.write_back.park(route, leases);
         }
     }
 

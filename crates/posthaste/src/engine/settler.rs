@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Shared;
-use super::outgoing::Round;
+use super::write_back::Round;
 use crate::config::Mode;
 use crate::error::StoreError;
 use crate::event::EventId;
@@ -33,7 +33,7 @@ pub(crate) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     loop {
         tokio::select! {
             biased; // so that a simulation can be repeated
-            round = shared.outgoing.next_round() => write(&shared, round).await,
+            round = shared.write_back.next_round() => write(&shared, round).await,
             () = stop.cancelled() => return flush(&shared).await,
         }
     }
@@ -42,12 +42,12 @@ pub(crate) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
 async fn flush(shared: &Shared) {
     loop {
         // Leases of dropped receipts need not wait any longer either.
-        let round = shared.outgoing.take(Instant::now() + Duration::from_secs(3600));
+        let round = shared.write_back.take(Instant::now() + Duration::from_secs(3600));
         if round.is_empty() {
             return;
         }
         write(shared, round).await;
-        if shared.outgoing.has_again() {
+        if shared.write_back.has_again() {
             tokio::time::sleep(FIRST_RETRY).await;
         }
     }
@@ -65,7 +65,7 @@ async fn write(shared: &Shared, round: Round) {
             shared.poll_bell.ring();
         }
     }
-    shared.outgoing.written();
+    shared.write_back.written();
 }
 
 /// Settles until everything is written or no longer worth it. A batch that fails again is halved and
@@ -216,7 +216,7 @@ fn write_again(shared: &Shared, settlements: Vec<Settlement>) {
         events = settlements.len(),
         "a part of the store is down; these outcomes are written back when it is up again"
     );
-    shared.outgoing.settle_again(still_worth_it(shared, settlements), Instant::now() + UNKNOWN_RETRY);
+    shared.write_back.settle_again(still_worth_it(shared, settlements), Instant::now() + UNKNOWN_RETRY);
 }
 
 /// Counts what became of an event, and remembers when it is due again.

@@ -75,7 +75,7 @@ async fn work(shared: &Shared, route: usize, items: &[Item]) {
         .zip(attempts)
         .map(|((item, lease), attempt)| verdict::of(shared, item, shared.inflight.current(lease), attempt))
         .collect();
-    shared.outgoing.settle(settlements).await;
+    shared.write_back.settle(settlements).await;
 }
 
 /// The events that are still ours. Another node has the others, or will have them.
@@ -127,7 +127,7 @@ async fn count_suspect(shared: &Shared, work: &[(&Item, Lease)]) -> bool {
             let error = "the store did not say that it counted this start, so it did not happen".to_owned();
             let verdict = Verdict::Unreachable { error, delay, park: None, give_up_after: None };
             let settlement = Settlement { lease: lease.clone(), verdict, delivered: Vec::new() };
-            shared.outgoing.settle(vec![settlement]).await;
+            shared.write_back.settle(vec![settlement]).await;
         }
     }
     false

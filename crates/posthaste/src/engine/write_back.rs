@@ -1,4 +1,4 @@
-//! What waits to be written back to the store: outcomes, parks and releases.
+//! The write-back buffer: outcomes, parks and releases that wait to be written back to the store.
 //!
 //! Bounded: workers wait when a whole batch of outcomes is waiting or being written. Releases beyond
 //! the bound are dropped, and those leases lapse by themselves.
@@ -16,8 +16,9 @@ use crate::sync::lock;
 /// The most leases waiting to be released.
 const MOST_RELEASES: usize = 10_000;
 
+/// Filled by workers, the poller and the hot path; emptied by the settler.
 #[derive(Debug, Default)]
-pub(crate) struct Outgoing {
+pub(crate) struct WriteBackBuffer {
     inner: Mutex<Inner>,
     /// Rung for the settler.
     work: Notify,
@@ -53,29 +54,29 @@ impl Inner {
     }
 }
 
-/// Outcomes that are not handed over yet.
-struct Rest<'a> {
-    outgoing: &'a Outgoing,
+/// Outcomes that did not fit into the buffer yet.
+struct Overflow<'a> {
+    buffer: &'a WriteBackBuffer,
     settlements: Vec<Settlement>,
 }
 
-impl Rest<'_> {
+impl Overflow<'_> {
     fn hand_over_what_fits(&mut self) {
-        let mut inner = self.outgoing.lock();
+        let mut inner = self.buffer.lock();
         let fits = inner.room().min(self.settlements.len());
         inner.settlements.extend(self.settlements.drain(..fits));
         drop(inner);
         if fits > 0 {
-            self.outgoing.work.notify_one();
+            self.buffer.work.notify_one();
         }
     }
 }
 
-impl Drop for Rest<'_> {
+impl Drop for Overflow<'_> {
     fn drop(&mut self) {
         if !self.settlements.is_empty() {
-            self.outgoing.lock().settlements.append(&mut self.settlements);
-            self.outgoing.work.notify_one();
+            self.buffer.lock().settlements.append(&mut self.settlements);
+            self.buffer.work.notify_one();
         }
     }
 }
@@ -95,17 +96,17 @@ impl Round {
     }
 }
 
-impl Outgoing {
+impl WriteBackBuffer {
     /// Hands over outcomes, as many as there is room for, and waits with the rest. Dropped while
     /// it waits, it hands over the rest all the same: an outcome is never lost to a bound.
     pub(crate) async fn settle(&self, settlements: Vec<Settlement>) {
-        let mut rest = Rest { outgoing: self, settlements };
+        let mut overflow = Overflow { buffer: self, settlements };
         loop {
             let room = self.room.notified();
             tokio::pin!(room);
             room.as_mut().enable();
-            rest.hand_over_what_fits();
-            if rest.settlements.is_empty() {
+            overflow.hand_over_what_fits();
+            if overflow.settlements.is_empty() {
                 return;
             }
             room.await;
