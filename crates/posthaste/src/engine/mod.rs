@@ -7,7 +7,6 @@ mod attempt;
 mod breaker;
 mod claim_bytes;
 mod confirmer;
-mod due;
 mod inflight;
 mod intake;
 mod lease_renewer;
@@ -17,6 +16,7 @@ mod poller;
 mod purger;
 mod queue;
 mod rate;
+mod retry_timer;
 mod routes;
 mod run;
 mod settler;
@@ -61,7 +61,7 @@ pub(crate) struct Shared {
     inflight: inflight::InFlight,
     write_back: write_back::WriteBackBuffer,
     confirmer: confirmer::Confirmer,
-    due: due::Due,
+    retry_timer: retry_timer::RetryTimer,
     /// Rung when this process knows of something to claim.
     poll_bell: Wake,
     /// One poll at a time.
@@ -90,7 +90,7 @@ impl Shared {
             inflight: inflight::InFlight::default(),
             write_back: write_back::WriteBackBuffer::default(),
             confirmer: confirmer::Confirmer::default(),
-            due: due::Due::default(),
+            retry_timer: retry_timer::RetryTimer::default(),
             poll_bell: Wake::new(),
             polling: tokio::sync::Mutex::default(),
             claim_bytes: claim_bytes::ClaimBytes::default(),

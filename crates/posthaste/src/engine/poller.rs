@@ -104,7 +104,7 @@ async fn wait(
         () = tokio::time::sleep_until(until) => {}
         () = shared.queue.room(), if full => {}
         () = shared.poll_bell.rung(), if hints => {}
-        () = shared.due.next(), if hints => {}
+        () = shared.retry_timer.next(), if hints => {}
         () = rung(wake), if hints => {}
     }
 }
@@ -244,7 +244,7 @@ async fn bring_back_others(shared: &Shared) -> Result<(), StoreError> {
     if rows < limit as u64 {
         shared.brought_back(name);
     }
-    shared.due.add(Instant::now() + OTHERS_PAUSE);
+    shared.retry_timer.add(Instant::now() + OTHERS_PAUSE);
     if rows > 0 {
         shared.poll_bell.ring();
     }

@@ -226,7 +226,7 @@ fn note(shared: &Shared, settlement: &Settlement, answer: &Settled) {
         (Settled::Done, _) => metrics.success.increment(1),
         (Settled::Retry { delay, .. }, _) => {
             metrics.failure.increment(1);
-            shared.due.add(Instant::now() + *delay);
+            shared.retry_timer.add(Instant::now() + *delay);
         }
         (Settled::Waiting { .. }, Verdict::Unreachable { park: Some(route), .. }) => shared.parked(route),
         // Another node may reach the destination that this one could not: whoever polls first gets the event,
@@ -237,7 +237,7 @@ fn note(shared: &Shared, settlement: &Settlement, answer: &Settled) {
             if matches!(verdict, Verdict::Deferred { .. }) {
                 metrics.deferred.increment(1);
             }
-            shared.due.add(Instant::now() + *delay);
+            shared.retry_timer.add(Instant::now() + *delay);
         }
         (Settled::Dead { attempts }, _) => {
             metrics.dead.increment(1);

@@ -46,7 +46,7 @@ struct Running<'a> {
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         if let Some(next_suspect) = self.shared.queue.finished(self.route, self.bytes) {
-            self.shared.due.add(next_suspect);
+            self.shared.retry_timer.add(next_suspect);
         }
         // Its bytes are free from here on, and not when it was taken from the queue.
         self.shared.reopen_if_drained(self.route);
