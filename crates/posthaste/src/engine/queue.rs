@@ -10,8 +10,8 @@ use std::sync::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::route_queue::{Readiness, RouteQueue};
 use super::suspect::{self, Turn};
-use super::waiting::{Readiness, Waiting};
 use crate::config::{Fairness, QueueConfig};
 use crate::destination::{Delivery, Source};
 use crate::event::EventId;
@@ -92,7 +92,8 @@ pub(crate) struct Queue {
 
 #[derive(Debug)]
 struct Inner {
-    waiting: Vec<Waiting>,
+    /// One per route; the last one is for events without a route.
+    route_queues: Vec<RouteQueue>,
     hot: usize,
     cold: usize,
     /// Of what waits and of what runs.
@@ -133,14 +134,14 @@ enum Next {
 impl Queue {
     pub(crate) fn new(limits: QueueConfig, routes: &RouteTable, strict: bool) -> Self {
         let batch = |route: &Entry| if strict { 1 } else { route.batch };
-        let mut waiting: Vec<_> = routes
+        let mut route_queues: Vec<_> = routes
             .entries()
             .iter()
-            .map(|route| Waiting::new(route.concurrency, batch(route), route.rate))
+            .map(|route| RouteQueue::new(route.concurrency, batch(route), route.rate))
             .collect();
-        waiting.push(Waiting::new(usize::MAX, 1, None)); // events without a route
+        route_queues.push(RouteQueue::new(usize::MAX, 1, None)); // events without a route
         let inner = Inner {
-            waiting,
+            route_queues,
             hot: 0,
             cold: 0,
             bytes: 0,
@@ -173,8 +174,8 @@ impl Queue {
         let (source, limit) = (item.source(), self.limit(item.source()));
         let is_full = self.is_shut_or_heavy(&inner) || *inner.count(source) >= limit;
         let share = (self.share(item.route, limit), self.share(item.route, self.limits.bytes));
-        let waiting = &mut inner.waiting[item.route];
-        let share_is_full = waiting.side(source).len() >= share.0 || waiting.bytes >= share.1;
+        let queue = &mut inner.route_queues[item.route];
+        let share_is_full = queue.side(source).len() >= share.0 || queue.bytes >= share.1;
         if is_full || share_is_full {
             return Err(Refused { item, share_is_full: !is_full });
         }
@@ -182,7 +183,7 @@ impl Queue {
         inner.carry(item.route, item.weight());
         inner.arrivals += 1;
         item.arrival = inner.arrivals;
-        inner.waiting[item.route].side(source).push_back(item);
+        inner.route_queues[item.route].side(source).push_back(item);
         drop(inner);
         self.work.notify_one();
         Ok(())
@@ -243,9 +244,9 @@ impl Queue {
         let was_heavy = inner.bytes >= self.limits.bytes;
         inner.running -= 1;
         inner.put_down(route, bytes);
-        let waiting = &mut inner.waiting[route];
-        waiting.running -= 1;
-        let limited = waiting.running + 1 == waiting.concurrency;
+        let queue = &mut inner.route_queues[route];
+        queue.running -= 1;
+        let limited = queue.running + 1 == queue.concurrency;
         let next_suspect = inner.suspect.ended(Instant::now());
         let awaited = inner.suspect.is_blocking() && inner.running == 0;
         drop(inner);
@@ -273,19 +274,19 @@ impl Queue {
     pub(crate) fn cold_room_of(&self, route: usize) -> usize {
         let room = self.cold_room().events;
         let inner = self.lock();
-        let waiting = &inner.waiting[route];
-        if waiting.bytes >= self.share(route, self.limits.bytes) {
+        let queue = &inner.route_queues[route];
+        if queue.bytes >= self.share(route, self.limits.bytes) {
             return 0;
         }
-        room.min(self.share(route, self.limits.cold).saturating_sub(waiting.cold.len()))
+        room.min(self.share(route, self.limits.cold).saturating_sub(queue.cold.len()))
     }
 
     /// Whether a route has less than a quarter of its share of the cold queue waiting.
     pub(crate) fn has_drained(&self, route: usize) -> bool {
         let inner = self.lock();
-        let waiting = &inner.waiting[route];
-        waiting.cold.len() * 4 <= self.share(route, self.limits.cold)
-            && waiting.bytes * 2 <= self.share(route, self.limits.bytes)
+        let queue = &inner.route_queues[route];
+        queue.cold.len() * 4 <= self.share(route, self.limits.cold)
+            && queue.bytes * 2 <= self.share(route, self.limits.bytes)
     }
 
     /// How many of `limit` places one route may take: all if it is alone, else half, so that a slow
@@ -305,7 +306,7 @@ impl Queue {
         let inner = self.lock();
         inner.state != State::Open
             || inner.hot * 4 > self.limits.hot * 3
-            || inner.waiting[route].hot.len() * 4 > self.share(route, self.limits.hot) * 3
+            || inner.route_queues[route].hot.len() * 4 > self.share(route, self.limits.hot) * 3
             || inner.bytes / 3 > self.limits.bytes / 4
     }
 
@@ -349,8 +350,8 @@ impl Queue {
         let mut inner = self.lock();
         inner.halted = self.strict;
         let mut items = Vec::new();
-        for waiting in &mut inner.waiting {
-            items.extend(waiting.hot.drain(..).chain(waiting.cold.drain(..)));
+        for queue in &mut inner.route_queues {
+            items.extend(queue.hot.drain(..).chain(queue.cold.drain(..)));
         }
         inner.taken(&items);
         for item in &items {
@@ -451,14 +452,14 @@ impl Inner {
         let other = if preferred == Source::Hot { Source::Cold } else { Source::Hot };
         let mut earliest: Option<Instant> = None;
         for side in [preferred, other] {
-            for offset in 0..self.waiting.len() {
-                let route = (self.first + offset) % self.waiting.len();
-                match self.waiting[route].ready(side, now) {
+            for offset in 0..self.route_queues.len() {
+                let route = (self.first + offset) % self.route_queues.len();
+                match self.route_queues[route].ready(side, now) {
                     Readiness::Empty | Readiness::Busy => {}
                     Readiness::At(instant) => earliest = Some(earliest.map_or(instant, |at| at.min(instant))),
                     Readiness::Ready => {
                         self.first = route + 1;
-                        let items = self.waiting[route].start(side, now);
+                        let items = self.route_queues[route].start(side, now);
                         self.taken(&items);
                         self.running += 1;
                         return Next::Take(items);
@@ -471,14 +472,14 @@ impl Inner {
 
     /// The event that came first, and no other, whatever its route. Strict order is cold only.
     fn take_first(&mut self, now: Instant) -> Next {
-        let heads = self.waiting.iter().enumerate();
-        let heads = heads.filter_map(|(route, waiting)| Some((waiting.cold.front()?.arrival, route)));
+        let heads = self.route_queues.iter().enumerate();
+        let heads = heads.filter_map(|(route, queue)| Some((queue.cold.front()?.arrival, route)));
         let Some((_, route)) = heads.min() else { return Next::Nothing };
-        match self.waiting[route].ready(Source::Cold, now) {
+        match self.route_queues[route].ready(Source::Cold, now) {
             Readiness::Empty | Readiness::Busy => Next::Nothing,
             Readiness::At(instant) => Next::At(instant),
             Readiness::Ready => {
-                let items = self.waiting[route].start(Source::Cold, now);
+                let items = self.route_queues[route].start(Source::Cold, now);
                 self.taken(&items);
                 self.running += 1;
                 Next::Take(items)
@@ -488,19 +489,19 @@ impl Inner {
 
     fn carry(&mut self, route: usize, bytes: usize) {
         self.bytes += bytes;
-        self.waiting[route].bytes += bytes;
+        self.route_queues[route].bytes += bytes;
     }
 
     fn put_down(&mut self, route: usize, bytes: usize) {
         self.bytes -= bytes;
-        self.waiting[route].bytes -= bytes;
+        self.route_queues[route].bytes -= bytes;
     }
 
     /// Its bytes count from here on: while it waits for its time, it must not keep others out.
     fn begin_suspect(&mut self, item: Item, now: Instant) -> Next {
         self.running += 1;
         self.carry(item.route, item.weight());
-        self.waiting[item.route].begin(1, now);
+        self.route_queues[item.route].begin(1, now);
         Next::Take(vec![item])
     }
 

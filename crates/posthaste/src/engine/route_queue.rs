@@ -1,4 +1,4 @@
-//! The events of one route that wait for a worker.
+//! The queue of one route: its events that wait for a worker, hot and cold.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use crate::destination::Source;
 /// copies of what they send, and each worker has its own.
 const MOST_BATCH_BYTES: usize = 4 * 1024 * 1024;
 
-/// The events of one route.
+/// The waiting events of one route, and what limits how fast they start.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct RouteQueue {
     pub(super) hot: VecDeque<Item>,
     pub(super) cold: VecDeque<Item>,
     pub(super) running: usize,
@@ -34,7 +34,7 @@ pub(super) enum Readiness {
     Ready,
 }
 
-impl Waiting {
+impl RouteQueue {
     pub(super) fn new(concurrency: usize, batch: usize, rate: Option<f64>) -> Self {
         Self {
             hot: VecDeque::new(),
