@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{Shared, confirmer, lease_renewer, meter, poller, purger, settler, worker};
+use super::{Shared, confirmer, gauges, lease_renewer, poller, purger, settler, worker};
 use crate::config::Mode;
 
 /// How long the last write-backs may take after the drain.
@@ -76,7 +76,7 @@ impl Engine {
         self.background = vec![
             self.spawn("keeper", lease_renewer::run),
             self.spawn("confirmer", confirmer::run),
-            self.spawn("meter", meter::run),
+            self.spawn("meter", gauges::run),
         ];
     }
 

@@ -1,5 +1,5 @@
-//! Reads what only the store or the queues know, for the gauges. Apart from the poller, so that a
-//! slow count never keeps events waiting.
+//! The gauge sampler: reads the depths of the queues and the lag of the store. A task apart from the poller,
+//! so that a slow count never keeps events waiting.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +12,12 @@ const SHORTEST: Duration = Duration::from_secs(1);
 /// Runs until it is cancelled.
 pub(crate) async fn run(shared: Arc<Shared>) {
     loop {
-        read(&shared).await;
+        sample(&shared).await;
         tokio::time::sleep(shared.settings.poller.interval.max(SHORTEST)).await;
     }
 }
 
-async fn read(shared: &Shared) {
+async fn sample(shared: &Shared) {
     let metrics = &shared.metrics;
     let (hot, cold) = shared.queue.depths();
     metrics.hot_depth.set(hot as f64);
