@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::builder::{Builder, Configured, MultiNode, Ordered, SingleNode, WriterOnly};
 use crate::config::{Config, ConfigError, LeaseConfig, Mode, Problem, Settings};
 pub use crate::engine::ShutdownReport;
-use crate::engine::{Engine, Intake, Shared};
+use crate::engine::{Engine, HotPath, Shared};
 use crate::error::{StartError, StoreError};
 use crate::event::Limits;
 use crate::interceptor::Interceptor;
@@ -44,7 +44,7 @@ use crate::writer::{WriterCore, WriterHook};
 pub struct Outbox(Arc<Inner>);
 
 struct Inner {
-    intake: Intake,
+    hot_path: HotPath,
     hooks: Vec<Arc<dyn WriterHook>>,
     limits: Limits,
     mode: Mode,
@@ -124,7 +124,7 @@ impl Outbox {
         ConfigError::from_problems(problems)?;
         let parts = Parts { settings: Settings::resolve(config), store, routes, interceptors };
         Ok(Outbox(Arc::new(Inner {
-            intake: Intake::default(),
+            hot_path: HotPath::default(),
             hooks,
             limits: Limits { payload_bytes: config.payload_bytes },
             mode: config.mode,
@@ -144,14 +144,14 @@ impl Outbox {
             State::Built(parts) => {
                 let Parts { settings, store, routes, interceptors } = *parts;
                 let shared = Arc::new(Shared::new(settings, store, routes, interceptors));
-                self.0.intake.connect(Arc::clone(&shared));
+                self.0.hot_path.connect(Arc::clone(&shared));
                 *state = State::Running(Engine::start(Arc::clone(&shared)), shared);
             }
         }
         Ok(())
     }
 
-    /// Stops: no more intake and claims, what is queued and running is finished within the drain
+    /// Stops the hot path and claiming: what is queued and running is finished within the drain
     /// limit, the rest goes back to the store. Calling it again is harmless, and so is dropping
     /// the future: the shutdown goes on.
     pub async fn shutdown(&self) -> ShutdownReport {
@@ -206,8 +206,8 @@ impl Outbox {
 
     /// The part of a Writer that every driver shares. Drivers offer `store.writer(&outbox)`.
     pub fn writer_core(&self) -> WriterCore {
-        let intake = (self.0.mode != Mode::WriterOnly).then(|| self.0.intake.clone());
-        WriterCore::new(self.0.hooks.clone(), self.0.limits, intake)
+        let hot_path = (self.0.mode != Mode::WriterOnly).then(|| self.0.hot_path.clone());
+        WriterCore::new(self.0.hooks.clone(), self.0.limits, hot_path)
     }
 
     /// The transaction of this receipt was committed by its caller. Never blocks and never fails.

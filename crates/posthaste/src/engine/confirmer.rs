@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::{Shared, intake, lease_renewer};
+use super::{Shared, hot_path, lease_renewer};
 use crate::event::Event;
 use crate::store::Lease;
 use crate::sync::lock;
@@ -117,7 +117,7 @@ async fn confirm(shared: &Shared, waiting: Vec<(Event, Lease, Instant)>) {
     let until = now + shared.settings.lease.duration;
     for (event, lease) in in_time {
         if held.contains(&lease) {
-            intake::offer(shared, event, &lease, until, now);
+            hot_path::offer(shared, event, &lease, until, now);
         }
     }
 }

@@ -8,8 +8,8 @@ mod breaker;
 mod claim_bytes;
 mod confirmer;
 mod gauges;
+mod hot_path;
 mod inflight;
-mod intake;
 mod lease_renewer;
 mod placement;
 mod poller;
@@ -35,7 +35,7 @@ use std::sync::{Arc, Mutex};
 use futures_util::FutureExt as _;
 use tokio::time::{Instant, timeout};
 
-pub(crate) use intake::Intake;
+pub(crate) use hot_path::HotPath;
 pub(crate) use poller::Polled;
 pub(crate) use run::Engine;
 pub use run::ShutdownReport;

@@ -95,7 +95,7 @@ impl Engine {
         }))
     }
 
-    /// Stops intake and claiming, lets the workers go on until the drain limit, gives back what is
+    /// Stops the hot path and claiming, lets the workers go on until the drain limit, gives back what is
     /// queued, and writes every outcome.
     pub(crate) async fn shutdown(self) -> ShutdownReport {
         self.stop(|shared| shared.give_back_queued(&shared.queue.drain())).await

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::hook::Hooks;
 use super::receipt::{Proof, Receipt, Written};
-use crate::engine::Intake;
+use crate::engine::HotPath;
 use crate::error::WriteError;
 use crate::event::{Event, EventId, Limits};
 use crate::store::{Lease, LeaseToken, Owner, Wake};
@@ -27,7 +27,7 @@ pub(super) struct Shared {
     pub(super) hooks: Hooks,
     limits: Limits,
     /// None for a writer-only outbox: nothing here is delivered by this process.
-    pub(super) intake: Option<Intake>,
+    pub(super) hot_path: Option<HotPath>,
 }
 
 /// Whether a write can learn that it was undone.
@@ -76,9 +76,9 @@ impl WriterCore {
     pub(crate) fn new(
         hooks: Vec<Arc<dyn super::WriterHook>>,
         limits: Limits,
-        intake: Option<Intake>,
+        hot_path: Option<HotPath>,
     ) -> Self {
-        Self { shared: Arc::new(Shared { hooks: Hooks(hooks), limits, intake }), bell: None }
+        Self { shared: Arc::new(Shared { hooks: Hooks(hooks), limits, hot_path }), bell: None }
     }
 
     /// What Writers share in a service that has no outbox because it only writes: a relay elsewhere
@@ -119,12 +119,11 @@ impl WriterCore {
 
     fn new_row(&self, event: Event, token: LeaseToken, scope: Scope) -> NewRow {
         let delay = event.delay();
-        let intake = self.shared.intake.as_ref().filter(|_| scope == Scope::Transaction && delay.is_none());
-        let lease = intake.and_then(|intake| intake.lease_for(&event)).map(|(owner, duration)| NewLease {
-            owner,
-            token,
-            duration,
-        });
+        let hot_path =
+            self.shared.hot_path.as_ref().filter(|_| scope == Scope::Transaction && delay.is_none());
+        let lease = hot_path
+            .and_then(|hot_path| hot_path.lease_for(&event))
+            .map(|(owner, duration)| NewLease { owner, token, duration });
         NewRow { event, delay, lease }
     }
 }
@@ -163,8 +162,8 @@ impl Prepared {
                 }
             }
         }
-        if let (Some(intake), false) = (&self.core.shared.intake, duplicates.is_empty()) {
-            intake.duplicates(duplicates.len());
+        if let (Some(hot_path), false) = (&self.core.shared.hot_path, duplicates.is_empty()) {
+            hot_path.duplicates(duplicates.len());
         }
         let receipt = Receipt::new(self.core, written, duplicates, self.asked_at);
         receipt.after_write();

@@ -96,8 +96,8 @@ impl Receipt {
         if let (Some(bell), true) = (&self.core.bell, kept.iter().any(is_free)) {
             bell.ring();
         }
-        if let Some(intake) = &self.core.shared.intake {
-            intake.committed(kept, self.asked_at, proof);
+        if let Some(hot_path) = &self.core.shared.hot_path {
+            hot_path.committed(kept, self.asked_at, proof);
         }
     }
 
@@ -119,8 +119,8 @@ impl WriterCore {
 impl Drop for Receipt {
     fn drop(&mut self) {
         let leases: Vec<Lease> = self.written.drain(..).filter_map(|written| written.lease).collect();
-        if let (Some(intake), false) = (&self.core.shared.intake, leases.is_empty()) {
-            intake.abandoned(leases);
+        if let (Some(hot_path), false) = (&self.core.shared.hot_path, leases.is_empty()) {
+            hot_path.abandoned(leases);
         }
     }
 }

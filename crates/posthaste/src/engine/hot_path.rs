@@ -1,4 +1,4 @@
-//! The engine's side of a write: which rows are born leased, and what follows a commit.
+//! The hot path: which rows are born leased to this engine, and what happens to them after a commit.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
@@ -16,11 +16,11 @@ use crate::writer::receipt::{Proof, Written};
 /// How long after its receipt was dropped a row is given back: its transaction may still be open.
 const ABANDONED: Duration = Duration::from_secs(1);
 
-/// The way from a Writer into its engine, if that runs.
+/// The way from a Writer to its engine, if that runs. Empty until the outbox starts.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Intake(Arc<OnceLock<Arc<Shared>>>);
+pub(crate) struct HotPath(Arc<OnceLock<Arc<Shared>>>);
 
-impl Intake {
+impl HotPath {
     pub(crate) fn connect(&self, shared: Arc<Shared>) {
         let _ = self.0.set(shared);
     }
