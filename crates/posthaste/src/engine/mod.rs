@@ -18,7 +18,7 @@ mod queue;
 mod rate;
 mod retry_timer;
 mod route_queue;
-mod routes;
+mod route_state;
 mod run;
 mod settler;
 mod spans;
@@ -46,7 +46,7 @@ use crate::interceptor::Interceptor;
 use crate::metrics::Metrics;
 use crate::route::RouteTable;
 use crate::store::{Lease, Owner, Store, Wake};
-use routes::RouteStates;
+use route_state::RouteStates;
 
 /// What the parts of a running engine share.
 pub(crate) struct Shared {
@@ -56,7 +56,7 @@ pub(crate) struct Shared {
     routes: RouteTable,
     interceptors: Vec<Arc<dyn Interceptor>>,
     metrics: Metrics,
-    states: RouteStates,
+    route_states: RouteStates,
     queue: queue::Queue,
     inflight: inflight::InFlight,
     write_back: write_back::WriteBackBuffer,
@@ -67,7 +67,7 @@ pub(crate) struct Shared {
     /// One poll at a time.
     polling: tokio::sync::Mutex<()>,
     claim_bytes: claim_bytes::ClaimBytes,
-    others_parked: Mutex<routes::OthersParked>,
+    others_parked: Mutex<route_state::OthersParked>,
     /// When this engine began to live.
     started: Instant,
     warn_limit: warn_limit::WarnLimit,
@@ -85,7 +85,7 @@ impl Shared {
         Self {
             owner: Owner::of_this_process(&settings.name),
             metrics,
-            states: RouteStates::new(routes.entries().len()),
+            route_states: RouteStates::new(routes.entries().len()),
             queue: queue::Queue::new(settings.queue.clone(), &routes, settings.ordered()),
             inflight: inflight::InFlight::default(),
             write_back: write_back::WriteBackBuffer::default(),

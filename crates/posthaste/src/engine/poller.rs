@@ -217,7 +217,7 @@ async fn unpark(shared: &Shared) -> Result<u64, StoreError> {
             shared.set_crowded(route);
             continue;
         }
-        let asking = shared.ask_for_parked(route);
+        let guard = shared.begin_unpark(route);
         let name = shared.route_name(route);
         let mut all = true;
         for parked in [name, &probed(name)] {
@@ -227,7 +227,7 @@ async fn unpark(shared: &Shared) -> Result<u64, StoreError> {
             all &= rows < limit as u64;
         }
         if all {
-            asking.got_all();
+            guard.got_all();
         }
     }
     Ok(total)
