@@ -66,10 +66,10 @@ pub(crate) enum Advice {
     Park,
     /// It showed that nobody is there: wait for the route apart from the others, so that the next probe
     /// is another event.
-    ParkApart,
+    ParkProbed,
     /// It showed that more than once, and may be what is wrong: wait by oneself, also when the route is
     /// reopened.
-    StandAside,
+    PostponeProbed,
     /// The route is fine, wait by oneself; this is the n-th time.
     Postpone(u32),
     /// The event is to blame: it spends an attempt.
@@ -161,14 +161,14 @@ impl Breaker {
         }
         let suspect = times > 1;
         let opens = (failed.connection && !suspect) || self.streak.len() >= STREAK;
-        // The event that opened it stands aside like a probe: next time another one is asked.
+        // The event that opened it waits like a probe: next time another one is asked.
         let told = if self.is_open() { failed.probe } else { opens };
         if told {
             self.open(now);
         }
         match self.open {
-            Some(_) if told && tries == 1 => Advice::ParkApart,
-            Some(_) if told => Advice::StandAside,
+            Some(_) if told && tries == 1 => Advice::ParkProbed,
+            Some(_) if told => Advice::PostponeProbed,
             Some(_) if !suspect => Advice::Park,
             _ => Advice::Postpone(tries),
         }
@@ -222,7 +222,7 @@ mod tests {
     fn opens_at_once_on_a_failed_connection_and_after_three_events_without_an_answer() {
         let now = Instant::now();
         let mut breaker = Breaker::default();
-        assert_eq!(breaker.unreachable(&id(1), REFUSED, now), Advice::ParkApart);
+        assert_eq!(breaker.unreachable(&id(1), REFUSED, now), Advice::ParkProbed);
         assert!(breaker.is_open());
         assert_eq!(breaker.unreachable(&id(2), REFUSED, now), Advice::Park);
 
@@ -267,7 +267,7 @@ mod tests {
         let now = Instant::now();
         let mut breaker = Breaker::default();
         let poison = id(666);
-        assert_eq!(breaker.unreachable(&poison, REFUSED, now), Advice::ParkApart);
+        assert_eq!(breaker.unreachable(&poison, REFUSED, now), Advice::ParkProbed);
         for n in 2..=PATIENCE {
             breaker.delivered(&id(n));
             assert_eq!(breaker.unreachable(&poison, REFUSED, now), Advice::Postpone(n));

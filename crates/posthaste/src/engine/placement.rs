@@ -1,4 +1,4 @@
-//! Where claimed events go: into the queue, aside because their route cannot take them, or back.
+//! Where claimed events go: into the queue, to be parked because their route cannot take them, or back.
 
 use std::collections::BTreeMap;
 
@@ -17,8 +17,8 @@ use crate::store::{Claimed, Lease, Leased, MAX_LOST_LEASES, Malformed, Settlemen
 pub(super) struct Placed {
     /// Something went back for want of room.
     pub(super) full: bool,
-    /// There were events, and each was put aside: this engine can do nothing with them now.
-    pub(super) all_aside: bool,
+    /// There were events, and each was parked: this engine can do nothing with them now.
+    pub(super) all_parked: bool,
 }
 
 /// Places what a claim brought.
@@ -33,16 +33,16 @@ pub(super) async fn place(shared: &Shared, claimed: Claimed, until: Instant) -> 
     for leased in claimed.events {
         placement.add(shared, leased, until);
     }
-    let aside = placement.aside.values().map(Vec::len).sum::<usize>() + placement.suspects.len();
-    let placed = Placed { full: !placement.back.is_empty(), all_aside: count > 0 && aside == count };
+    let parked = placement.to_park.values().map(Vec::len).sum::<usize>() + placement.suspects.len();
+    let placed = Placed { full: !placement.to_release.is_empty(), all_parked: count > 0 && parked == count };
     if placed.full {
-        shared.write_back.release(placement.back, Instant::now());
+        shared.write_back.release(placement.to_release, Instant::now());
     }
     placement.given_up.extend(claimed.malformed.into_iter().map(|row| undecodable(shared, row)));
     if !placement.given_up.is_empty() {
         shared.write_back.settle(placement.given_up).await;
     }
-    for (route, leases) in placement.aside {
+    for (route, leases) in placement.to_park {
         shared.park(route, &leases).await;
     }
     if !placement.suspects.is_empty() {
@@ -55,9 +55,9 @@ pub(super) async fn place(shared: &Shared, claimed: Claimed, until: Instant) -> 
 #[derive(Default)]
 struct Placement {
     /// To be parked, by route.
-    aside: BTreeMap<usize, Vec<Lease>>,
+    to_park: BTreeMap<usize, Vec<Lease>>,
     /// To be released.
-    back: Vec<Lease>,
+    to_release: Vec<Lease>,
     /// To be parked until they can be delivered alone.
     suspects: Vec<Lease>,
     /// To be settled as DEAD.
@@ -73,8 +73,8 @@ impl Placement {
             return;
         }
         // In ordered mode what comes behind an event that has to wait waits too.
-        if shared.settings.ordered() && (!self.back.is_empty() || self.closed_by_suspect) {
-            self.back.push(leased.lease);
+        if shared.settings.ordered() && (!self.to_release.is_empty() || self.closed_by_suspect) {
+            self.to_release.push(leased.lease);
             return;
         }
         if leased.lost_leases >= MAX_LOST_LEASES {
@@ -85,7 +85,7 @@ impl Placement {
         let route = shared.routes.find(&leased.event);
         let probe = shared.is_closed(route) && shared.try_probe(route);
         if shared.is_closed(route) && !probe {
-            self.put_aside(shared, route, leased.lease);
+            self.park_or_release(shared, route, leased.lease);
             return;
         }
         // Noted before it is queued, because a worker may take it at once.
@@ -109,9 +109,9 @@ impl Placement {
         }
         if refused.share_is_full {
             shared.set_crowded(route);
-            self.put_aside(shared, route, lease);
+            self.park_or_release(shared, route, lease);
         } else {
-            self.back.push(lease);
+            self.to_release.push(lease);
         }
     }
 
@@ -126,7 +126,7 @@ impl Placement {
                     shared.breaker(item.route, |breaker| breaker.postpone_probe(Instant::now()));
                 }
                 if shared.settings.ordered() {
-                    self.back.push(lease);
+                    self.to_release.push(lease);
                 } else {
                     self.suspects.push(lease);
                 }
@@ -135,11 +135,11 @@ impl Placement {
     }
 
     /// Ordered mode parks nothing: what has to wait goes back, and stays the first.
-    fn put_aside(&mut self, shared: &Shared, route: usize, lease: Lease) {
+    fn park_or_release(&mut self, shared: &Shared, route: usize, lease: Lease) {
         if shared.settings.ordered() {
-            self.back.push(lease);
+            self.to_release.push(lease);
         } else {
-            self.aside.entry(route).or_default().push(lease);
+            self.to_park.entry(route).or_default().push(lease);
         }
     }
 }

@@ -35,8 +35,8 @@ pub(crate) struct Polled {
     pub(crate) again: bool,
     /// There was no room: poll again when there is.
     pub(crate) full: bool,
-    /// There was something, and all of it was put aside.
-    pub(crate) all_aside: bool,
+    /// There was something, and all of it was parked.
+    pub(crate) all_parked: bool,
 }
 
 /// Runs until it is told to stop. A poll that has begun is finished, so that no claim is lost.
@@ -59,7 +59,7 @@ pub(crate) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
             Ok(Polled { claimed: 1.., .. }) => busy,
             _ => (pause * 2).min(idle),
         };
-        if let Ok(Polled { all_aside: true, .. }) = polled {
+        if let Ok(Polled { all_parked: true, .. }) = polled {
             shy_until = Instant::now() + out_of_step(idle.min(SHY));
         }
         if let Ok(Polled { again: true, .. }) = polled {
@@ -164,7 +164,7 @@ pub(crate) async fn poll(shared: &Shared) -> Result<Polled, StoreError> {
         claimed: count,
         again: !placed.full && (full_batch || unparked > 0 || probing),
         full: placed.full,
-        all_aside: placed.all_aside,
+        all_parked: placed.all_parked,
     })
 }
 

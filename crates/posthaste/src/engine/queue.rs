@@ -290,7 +290,7 @@ impl Queue {
     }
 
     /// How many of `limit` places one route may take: all if it is alone, else half, so that a slow
-    /// or limited route leaves room for the others. Ordered mode cannot put events aside.
+    /// or limited route leaves room for the others. Ordered mode parks nothing.
     fn share(&self, route: usize, limit: usize) -> usize {
         if self.strict || self.routes < 2 || route == self.routes { limit } else { limit.div_ceil(2) }
     }

@@ -288,9 +288,9 @@ impl Shared {
         }
     }
 
-    /// Puts events of a closed route aside that a worker has taken already. An engine that stops leaves them to
+    /// Parks events of a closed route that a worker has taken already. An engine that stops leaves them to
     /// others: nobody would bring them back when the route is open again.
-    pub(super) fn put_aside(&self, route: usize, leases: Vec<Lease>) {
+    pub(super) fn park_or_give_back(&self, route: usize, leases: Vec<Lease>) {
         if leases.is_empty() {
             return;
         }

@@ -141,8 +141,8 @@ fn wait(shared: &Shared, item: &Item, error: String, advice: Option<Advice>) -> 
     let route = shared.route_name(item.route);
     let (delay, park) = match advice {
         Some(Advice::Park) => (Settings::park(), Some(route.to_owned())),
-        Some(Advice::ParkApart) => (after_probe(), Some(probed(route))),
-        Some(Advice::StandAside) => (after_probe(), None),
+        Some(Advice::ParkProbed) => (after_probe(), Some(probed(route))),
+        Some(Advice::PostponeProbed) => (after_probe(), None),
         Some(Advice::Postpone(times)) => (shared.settings.retry.delay(times), None),
         Some(Advice::Spend) | None => (Duration::ZERO, None),
     };

@@ -58,7 +58,7 @@ async fn work(shared: &Shared, route: usize, items: &[Item]) {
     if shared.is_closed(route) {
         let may_go = |item: &Item| item.probe && !shared.is_paused(route);
         let (probe, others): (Vec<_>, Vec<_>) = work.into_iter().partition(|(item, _)| may_go(item));
-        shared.put_aside(route, others.into_iter().map(|(_, lease)| lease).collect());
+        shared.park_or_give_back(route, others.into_iter().map(|(_, lease)| lease).collect());
         work = probe;
     }
     if work.is_empty() || !count_suspect(shared, &work).await {
