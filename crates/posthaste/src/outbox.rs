@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::builder::{Builder, Configured, MultiNode, Ordered, SingleNode, WriterOnly};
 use crate::config::{Config, ConfigError, LeaseConfig, Mode, Problem, Settings};
 pub use crate::engine::ShutdownReport;
-use crate::engine::{Engine, HotPath, Shared};
+use crate::engine::{Engine, EngineState, HotPath};
 use crate::error::{StartError, StoreError};
 use crate::event::Limits;
 use crate::interceptor::Interceptor;
@@ -53,7 +53,7 @@ struct Inner {
 
 enum State {
     Built(Box<Parts>),
-    Running(Engine, Arc<Shared>),
+    Running(Engine, Arc<EngineState>),
     Stopped,
 }
 
@@ -143,9 +143,9 @@ impl Outbox {
             running @ State::Running(..) => *state = running,
             State::Built(parts) => {
                 let Parts { settings, store, routes, interceptors } = *parts;
-                let shared = Arc::new(Shared::new(settings, store, routes, interceptors));
-                self.0.hot_path.connect(Arc::clone(&shared));
-                *state = State::Running(Engine::start(Arc::clone(&shared)), shared);
+                let engine = Arc::new(EngineState::new(settings, store, routes, interceptors));
+                self.0.hot_path.connect(Arc::clone(&engine));
+                *state = State::Running(Engine::start(Arc::clone(&engine)), engine);
             }
         }
         Ok(())
@@ -221,7 +221,7 @@ impl Outbox {
     /// Polls the store once, now; answers how many rows were claimed. Zero if the engine does not run.
     pub async fn poll_once(&self) -> Result<usize, StoreError> {
         match self.delivering() {
-            Some(shared) => Ok(shared.poll_once().await?.claimed),
+            Some(engine) => Ok(engine.poll_once().await?.claimed),
             None => Ok(0),
         }
     }
@@ -229,7 +229,7 @@ impl Outbox {
     /// Purges once, now; answers how many rows went. Zero if the engine does not run.
     pub async fn purge_once(&self) -> Result<u64, StoreError> {
         match self.running() {
-            Some(shared) => shared.purge_once().await,
+            Some(engine) => engine.purge_once().await,
             None => Ok(0),
         }
     }
@@ -237,10 +237,10 @@ impl Outbox {
     /// For tests: waits until nothing is due, queued, running or on its way to the store. Events
     /// that wait for their time (a delay, a retry, a closed route) are not waited for.
     pub async fn idle(&self) -> Result<(), StoreError> {
-        let Some(shared) = self.delivering() else { return Ok(()) };
+        let Some(engine) = self.delivering() else { return Ok(()) };
         loop {
-            let polled = shared.poll_once().await?;
-            shared.quiet().await;
+            let polled = engine.poll_once().await?;
+            engine.quiet().await;
             if polled.claimed == 0 && !polled.full && !polled.again {
                 return Ok(());
             }
@@ -249,17 +249,17 @@ impl Outbox {
 
     /// How many events this engine holds now: queued, running or on their way to the store.
     pub fn held(&self) -> usize {
-        self.running().map_or(0, |shared| shared.held())
+        self.running().map_or(0, |engine| engine.held())
     }
 
     /// The engine, unless it never claims: then nobody would work on what it claimed.
-    fn delivering(&self) -> Option<Arc<Shared>> {
-        self.running().filter(|shared| shared.settings.mode != Mode::WriterOnly)
+    fn delivering(&self) -> Option<Arc<EngineState>> {
+        self.running().filter(|engine| engine.settings.mode != Mode::WriterOnly)
     }
 
-    fn running(&self) -> Option<Arc<Shared>> {
+    fn running(&self) -> Option<Arc<EngineState>> {
         match &*self.0.lock() {
-            State::Running(_, shared) => Some(Arc::clone(shared)),
+            State::Running(_, engine) => Some(Arc::clone(engine)),
             _ => None,
         }
     }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::{Shared, hot_path, lease_renewer};
+use super::{EngineState, hot_path, lease_renewer};
 use crate::event::Event;
 use crate::store::Lease;
 use crate::sync::lock;
@@ -33,12 +33,12 @@ struct Inner {
 impl Confirmer {
     /// Bounded like the hot queue it feeds, and by a quarter of its bytes; what is too much goes
     /// back to the poller.
-    pub(crate) fn add(&self, shared: &Shared, event: Event, lease: Lease, until: Instant) {
+    pub(crate) fn add(&self, engine: &EngineState, event: Event, lease: Lease, until: Instant) {
         let mut inner = self.lock();
-        let limits = &shared.settings.queue;
+        let limits = &engine.settings.queue;
         if inner.waiting.len() >= limits.hot || inner.bytes + event.weight() > limits.bytes / 4 {
             drop(inner);
-            shared.write_back.release(vec![lease], Instant::now());
+            engine.write_back.release(vec![lease], Instant::now());
             return;
         }
         inner.bytes += event.weight();
@@ -93,15 +93,15 @@ impl Confirmer {
 }
 
 /// Runs until it is cancelled.
-pub(crate) async fn run(shared: Arc<Shared>) {
+pub(crate) async fn run(engine: Arc<EngineState>) {
     loop {
-        let waiting = shared.confirmer.take().await;
-        confirm(&shared, waiting).await;
-        shared.confirmer.answered();
+        let waiting = engine.confirmer.take().await;
+        confirm(&engine, waiting).await;
+        engine.confirmer.answered();
     }
 }
 
-async fn confirm(shared: &Shared, waiting: Vec<(Event, Lease, Instant)>) {
+async fn confirm(engine: &EngineState, waiting: Vec<(Event, Lease, Instant)>) {
     let now = Instant::now();
     let in_time: Vec<(Event, Lease)> = waiting
         .into_iter()
@@ -109,15 +109,15 @@ async fn confirm(shared: &Shared, waiting: Vec<(Event, Lease, Instant)>) {
         .map(|(event, lease, _)| (event, lease))
         .collect();
     let leases: Vec<Lease> = in_time.iter().map(|(_, lease)| lease.clone()).collect();
-    let Some(held) = lease_renewer::renew(shared, &leases, false).await else {
+    let Some(held) = lease_renewer::renew(engine, &leases, false).await else {
         // If only the answer was lost, the rows are leased for longer than the hot lease now.
-        shared.write_back.release(leases, Instant::now());
+        engine.write_back.release(leases, Instant::now());
         return;
     };
-    let until = now + shared.settings.lease.duration;
+    let until = now + engine.settings.lease.duration;
     for (event, lease) in in_time {
         if held.contains(&lease) {
-            hot_path::offer(shared, event, &lease, until, now);
+            hot_path::offer(engine, event, &lease, until, now);
         }
     }
 }

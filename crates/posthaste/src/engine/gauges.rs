@@ -4,26 +4,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Shared;
+use super::EngineState;
 
 /// The shortest pause between two readings.
 const SHORTEST: Duration = Duration::from_secs(1);
 
 /// Runs until it is cancelled.
-pub(crate) async fn run(shared: Arc<Shared>) {
+pub(crate) async fn run(engine: Arc<EngineState>) {
     loop {
-        sample(&shared).await;
-        tokio::time::sleep(shared.settings.poller.interval.max(SHORTEST)).await;
+        sample(&engine).await;
+        tokio::time::sleep(engine.settings.poller.interval.max(SHORTEST)).await;
     }
 }
 
-async fn sample(shared: &Shared) {
-    let metrics = &shared.metrics;
-    let (hot, cold) = shared.queue.depths();
+async fn sample(engine: &EngineState) {
+    let metrics = &engine.metrics;
+    let (hot, cold) = engine.queue.depths();
     metrics.hot_depth.set(hot as f64);
     metrics.cold_depth.set(cold as f64);
-    metrics.held.set(shared.held() as f64);
-    if let Ok(oldest) = shared.call("oldest_pending", shared.store.oldest_pending(None)).await {
+    metrics.held.set(engine.held() as f64);
+    if let Ok(oldest) = engine.call("oldest_pending", engine.store.oldest_pending(None)).await {
         metrics.lag_ms.set(oldest.unwrap_or_default().as_millis() as f64);
     }
 }

@@ -1,6 +1,6 @@
 //! The engine: from a commit or a claim to a settled outcome.
 //!
-//! [`Shared`] is what its parts share; [`Engine`] starts and stops them. It holds no user's
+//! [`EngineState`] is shared by the tasks; [`Engine`] starts and stops them. The engine holds no user's
 //! transaction and sees no driver's type.
 
 mod attempt;
@@ -48,8 +48,8 @@ use crate::route::RouteTable;
 use crate::store::{Lease, Owner, Store, Wake};
 use route_state::RouteStates;
 
-/// What the parts of a running engine share.
-pub(crate) struct Shared {
+/// The state of a running engine, shared by its tasks.
+pub(crate) struct EngineState {
     pub(crate) settings: Settings,
     owner: Owner,
     store: Arc<dyn Store>,
@@ -74,7 +74,7 @@ pub(crate) struct Shared {
     stopping: AtomicBool,
 }
 
-impl Shared {
+impl EngineState {
     pub(crate) fn new(
         settings: Settings,
         store: Arc<dyn Store>,
@@ -186,7 +186,7 @@ impl Shared {
     }
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for EngineState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Engine")
             .field("owner", &self.owner)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tokio::time::Instant;
 
-use super::Shared;
+use super::EngineState;
 use super::queue::Item;
 use super::suspect::proving_time;
 use crate::destination::Delivery;
@@ -25,28 +25,28 @@ pub(super) struct Placed {
 ///
 /// Whatever must not be half done is done before the first await: a poll that is dropped after it
 /// only leaves leases to lapse.
-pub(super) async fn place(shared: &Shared, claimed: Claimed, until: Instant) -> Placed {
-    shared.set_paused(&claimed.paused);
-    shared.note_parked(&claimed.parked);
+pub(super) async fn place(engine: &EngineState, claimed: Claimed, until: Instant) -> Placed {
+    engine.set_paused(&claimed.paused);
+    engine.note_parked(&claimed.parked);
     let mut placement = Placement::default();
     let count = claimed.events.len();
     for leased in claimed.events {
-        placement.add(shared, leased, until);
+        placement.add(engine, leased, until);
     }
     let parked = placement.to_park.values().map(Vec::len).sum::<usize>() + placement.suspects.len();
     let placed = Placed { full: !placement.to_release.is_empty(), all_parked: count > 0 && parked == count };
     if placed.full {
-        shared.write_back.release(placement.to_release, Instant::now());
+        engine.write_back.release(placement.to_release, Instant::now());
     }
-    placement.given_up.extend(claimed.malformed.into_iter().map(|row| undecodable(shared, row)));
+    placement.given_up.extend(claimed.malformed.into_iter().map(|row| undecodable(engine, row)));
     if !placement.given_up.is_empty() {
-        shared.write_back.settle(placement.given_up).await;
+        engine.write_back.settle(placement.given_up).await;
     }
     for (route, leases) in placement.to_park {
-        shared.park(route, &leases).await;
+        engine.park(route, &leases).await;
     }
     if !placement.suspects.is_empty() {
-        shared.park_for(SUSPECTS, &placement.suspects).await;
+        engine.park_for(SUSPECTS, &placement.suspects).await;
     }
     placed
 }
@@ -67,13 +67,13 @@ struct Placement {
 }
 
 impl Placement {
-    fn add(&mut self, shared: &Shared, leased: Leased, until: Instant) {
+    fn add(&mut self, engine: &EngineState, leased: Leased, until: Instant) {
         // A copy that waits or runs here already goes on, under the new lease.
-        if shared.inflight.adopt(&leased.lease, until) {
+        if engine.inflight.adopt(&leased.lease, until) {
             return;
         }
         // In ordered mode what comes behind an event that has to wait waits too.
-        if shared.settings.ordered() && (!self.to_release.is_empty() || self.closed_by_suspect) {
+        if engine.settings.ordered() && (!self.to_release.is_empty() || self.closed_by_suspect) {
             self.to_release.push(leased.lease);
             return;
         }
@@ -82,50 +82,50 @@ impl Placement {
             self.given_up.push(dead(leased.lease, reason));
             return;
         }
-        let route = shared.routes.find(&leased.event);
-        let probe = shared.is_closed(route) && shared.try_probe(route);
-        if shared.is_closed(route) && !probe {
-            self.park_or_release(shared, route, leased.lease);
+        let route = engine.routes.find(&leased.event);
+        let probe = engine.is_closed(route) && engine.try_probe(route);
+        if engine.is_closed(route) && !probe {
+            self.park_or_release(engine, route, leased.lease);
             return;
         }
         // Noted before it is queued, because a worker may take it at once.
-        if !shared.inflight.admit(&leased.lease, until) {
-            shared.inflight.adopt(&leased.lease, until);
+        if !engine.inflight.admit(&leased.lease, until) {
+            engine.inflight.adopt(&leased.lease, until);
             return;
         }
         let lease = leased.lease.clone();
         let item = item(leased, route, probe);
         if item.is_suspect() {
-            self.add_suspect(shared, item, lease);
+            self.add_suspect(engine, item, lease);
             return;
         }
-        let Err(refused) = shared.queue.push(item) else {
-            shared.metrics.cold_enqueued.increment(1);
+        let Err(refused) = engine.queue.push(item) else {
+            engine.metrics.cold_enqueued.increment(1);
             return;
         };
-        shared.inflight.forget([refused.item.row()]);
+        engine.inflight.forget([refused.item.row()]);
         if probe {
-            shared.breaker(route, |breaker| breaker.postpone_probe(Instant::now()));
+            engine.breaker(route, |breaker| breaker.postpone_probe(Instant::now()));
         }
         if refused.share_is_full {
-            shared.set_crowded(route);
-            self.park_or_release(shared, route, lease);
+            engine.set_crowded(route);
+            self.park_or_release(engine, route, lease);
         } else {
             self.to_release.push(lease);
         }
     }
 
     /// A suspect waits in a place of its own until this engine has lived long enough for it.
-    fn add_suspect(&mut self, shared: &Shared, item: Item, lease: Lease) {
-        let not_before = shared.started + proving_time(item.lost_leases, shared.settings.lease.duration);
-        match shared.queue.push_suspect(item, not_before) {
+    fn add_suspect(&mut self, engine: &EngineState, item: Item, lease: Lease) {
+        let not_before = engine.started + proving_time(item.lost_leases, engine.settings.lease.duration);
+        match engine.queue.push_suspect(item, not_before) {
             Ok(()) => self.closed_by_suspect = true,
             Err(item) => {
-                shared.inflight.forget([item.row()]);
+                engine.inflight.forget([item.row()]);
                 if item.probe {
-                    shared.breaker(item.route, |breaker| breaker.postpone_probe(Instant::now()));
+                    engine.breaker(item.route, |breaker| breaker.postpone_probe(Instant::now()));
                 }
-                if shared.settings.ordered() {
+                if engine.settings.ordered() {
                     self.to_release.push(lease);
                 } else {
                     self.suspects.push(lease);
@@ -135,8 +135,8 @@ impl Placement {
     }
 
     /// Ordered mode parks nothing: what has to wait goes back, and stays the first.
-    fn park_or_release(&mut self, shared: &Shared, route: usize, lease: Lease) {
-        if shared.settings.ordered() {
+    fn park_or_release(&mut self, engine: &EngineState, route: usize, lease: Lease) {
+        if engine.settings.ordered() {
             self.to_release.push(lease);
         } else {
             self.to_park.entry(route).or_default().push(lease);
@@ -163,9 +163,9 @@ fn item(leased: Leased, route: usize, probe: bool) -> Item {
 }
 
 /// Rows that cannot be read become DEAD, with the reason.
-fn undecodable(shared: &Shared, row: Malformed) -> Settlement {
+fn undecodable(engine: &EngineState, row: Malformed) -> Settlement {
     tracing::error!(
-        outbox = %shared.settings.name,
+        outbox = %engine.settings.name,
         event_id = %row.lease.id,
         reason = %row.reason,
         "event cannot be decoded"

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::time::Instant;
 
-use super::Shared;
+use super::EngineState;
 use super::breaker::Breaker;
 use super::poller::OTHERS_PAUSE;
 use crate::config::Settings;
@@ -93,7 +93,7 @@ impl Drop for UnparkGuard<'_> {
     }
 }
 
-impl Shared {
+impl EngineState {
     /// The name of a route, as it stands in `parked`.
     pub(super) fn route_name(&self, route: usize) -> &str {
         self.routes.get(route).map_or("", |route| &route.name)

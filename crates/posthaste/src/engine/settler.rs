@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::Shared;
+use super::EngineState;
 use super::write_back::Round;
 use crate::config::Mode;
 use crate::error::StoreError;
@@ -29,77 +29,77 @@ const PLAIN_AFTER: u32 = 4;
 const GIVE_UP_AFTER: u32 = 12;
 
 /// Runs until it is told to stop, then writes what is left.
-pub(crate) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
+pub(crate) async fn run(engine: Arc<EngineState>, stop: CancellationToken) {
     loop {
         tokio::select! {
             biased; // so that a simulation can be repeated
-            round = shared.write_back.next_round() => write(&shared, round).await,
-            () = stop.cancelled() => return flush(&shared).await,
+            round = engine.write_back.next_round() => write(&engine, round).await,
+            () = stop.cancelled() => return flush(&engine).await,
         }
     }
 }
 
-async fn flush(shared: &Shared) {
+async fn flush(engine: &EngineState) {
     loop {
         // Leases of dropped receipts need not wait any longer either.
-        let round = shared.write_back.take(Instant::now() + Duration::from_secs(3600));
+        let round = engine.write_back.take(Instant::now() + Duration::from_secs(3600));
         if round.is_empty() {
             return;
         }
-        write(shared, round).await;
-        if shared.write_back.has_again() {
+        write(engine, round).await;
+        if engine.write_back.has_again() {
             tokio::time::sleep(FIRST_RETRY).await;
         }
     }
 }
 
-async fn write(shared: &Shared, round: Round) {
-    settle(shared, round.settlements).await;
+async fn write(engine: &EngineState, round: Round) {
+    settle(engine, round.settlements).await;
     for (route, leases) in round.parks {
-        shared.park(route, &leases).await;
-        shared.finished(&leases);
+        engine.park(route, &leases).await;
+        engine.finished(&leases);
     }
     if !round.releases.is_empty() {
-        let release = Release { owner: &shared.owner, leases: &round.releases, now: None };
-        if shared.call("release", shared.store.release(&release)).await.is_ok_and(|released| released > 0) {
-            shared.poll_bell.ring();
+        let release = Release { owner: &engine.owner, leases: &round.releases, now: None };
+        if engine.call("release", engine.store.release(&release)).await.is_ok_and(|released| released > 0) {
+            engine.poll_bell.ring();
         }
     }
-    shared.write_back.written();
+    engine.write_back.written();
 }
 
 /// Settles until everything is written or no longer worth it. A batch that fails again is halved and
 /// tried last, so that one outcome which the store cannot take keeps no other from being written.
-async fn settle(shared: &Shared, settlements: Vec<Settlement>) {
+async fn settle(engine: &EngineState, settlements: Vec<Settlement>) {
     let mut batches = vec![Batch::new(settlements, 0)];
     while let Some(batch) = batches.pop() {
         if batch.settlements.is_empty() {
             continue;
         }
-        if write_batch(shared, &batch.settlements).await {
+        if write_batch(engine, &batch.settlements).await {
             continue;
         }
-        shared.queue.hold_back(true);
-        let mut batch = batch.failed_again(shared).await;
+        engine.queue.hold_back(true);
+        let mut batch = batch.failed_again(engine).await;
         tokio::time::sleep(pause_after(batch.failures)).await;
-        batch.settlements = still_worth_it(shared, batch.settlements);
+        batch.settlements = still_worth_it(engine, batch.settlements);
         batches.splice(0..0, batch.smaller());
     }
-    shared.queue.hold_back(false);
+    engine.queue.hold_back(false);
 }
 
-async fn write_batch(shared: &Shared, settlements: &[Settlement]) -> bool {
-    shared.metrics.settle_batch.record(settlements.len() as f64);
-    match ask(shared, settlements).await {
+async fn write_batch(engine: &EngineState, settlements: &[Settlement]) -> bool {
+    engine.metrics.settle_batch.record(settlements.len() as f64);
+    match ask(engine, settlements).await {
         Ok(answers) => {
-            shared.queue.hold_back(false);
-            let unknown = settled(shared, settlements, &answers);
-            write_again(shared, unknown);
+            engine.queue.hold_back(false);
+            let unknown = settled(engine, settlements, &answers);
+            write_again(engine, unknown);
             true
         }
         Err(_) => {
             tracing::warn!(
-                outbox = %shared.settings.name,
+                outbox = %engine.settings.name,
                 events = settlements.len(),
                 "outcomes could not be written back; deliveries wait until they can"
             );
@@ -127,12 +127,12 @@ impl Batch {
 
     /// Counts a failure. A single outcome that failed often, the last time between two moments at
     /// which the store could settle something else, is given up: the store refuses it.
-    async fn failed_again(mut self, shared: &Shared) -> Self {
+    async fn failed_again(mut self, engine: &EngineState) -> Self {
         self.failures += 1;
         if self.settlements.len() == 1 && self.failures >= GIVE_UP_AFTER {
-            let works = can_settle(shared).await;
+            let works = can_settle(engine).await;
             if works && self.store_works {
-                self.give_up(shared);
+                self.give_up(engine);
             }
             self.store_works = works;
         }
@@ -158,48 +158,48 @@ impl Batch {
 
     /// Leaves the event to its lease: it is delivered again when that has lapsed, and everything
     /// else goes on.
-    fn give_up(&mut self, shared: &Shared) {
+    fn give_up(&mut self, engine: &EngineState) {
         for settlement in self.settlements.drain(..) {
             tracing::error!(
-                outbox = %shared.settings.name,
+                outbox = %engine.settings.name,
                 event_id = %settlement.lease.id,
                 "the store refuses the outcome of this event; it will be delivered again"
             );
-            shared.finished([&settlement.lease]);
+            engine.finished([&settlement.lease]);
         }
     }
 }
 
 /// Asks the store to settle an event that does not exist: if it answers, it works.
-async fn can_settle(shared: &Shared) -> bool {
+async fn can_settle(engine: &EngineState) -> bool {
     let lease = Lease { id: EventId::uuid_v7(), seq: -1, token: LeaseToken::random() };
     let verdict = Verdict::Deferred { delay: Duration::ZERO };
-    ask(shared, &[Settlement { lease, verdict, delivered: Vec::new() }]).await.is_ok()
+    ask(engine, &[Settlement { lease, verdict, delivered: Vec::new() }]).await.is_ok()
 }
 
-async fn ask(shared: &Shared, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
-    let on_done = shared.settings.purge.on_done;
-    let request = Settle { owner: &shared.owner, settlements, on_done, now: None };
-    shared.call("settle", shared.store.settle(&request)).await
+async fn ask(engine: &EngineState, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
+    let on_done = engine.settings.purge.on_done;
+    let request = Settle { owner: &engine.owner, settlements, on_done, now: None };
+    engine.call("settle", engine.store.settle(&request)).await
 }
 
 /// "Delivered" is always worth telling. Anything else only while the lease lasts: afterwards the
 /// event is somebody else's.
-fn still_worth_it(shared: &Shared, settlements: Vec<Settlement>) -> Vec<Settlement> {
+fn still_worth_it(engine: &EngineState, settlements: Vec<Settlement>) -> Vec<Settlement> {
     let now = Instant::now();
     let (keep, given_up): (Vec<_>, Vec<_>) = settlements.into_iter().partition(|settlement| {
-        matches!(settlement.verdict, Verdict::Done) || shared.inflight.holds(&settlement.lease, now)
+        matches!(settlement.verdict, Verdict::Done) || engine.inflight.holds(&settlement.lease, now)
     });
-    shared.finished(given_up.iter().map(|settlement| &settlement.lease));
+    engine.finished(given_up.iter().map(|settlement| &settlement.lease));
     keep
 }
 
 /// Returns the outcomes that are not written.
-fn settled(shared: &Shared, settlements: &[Settlement], answers: &[Settled]) -> Vec<Settlement> {
+fn settled(engine: &EngineState, settlements: &[Settlement], answers: &[Settled]) -> Vec<Settlement> {
     let both = || settlements.iter().zip(answers);
     let known = || both().filter(|(_, answer)| **answer != Settled::Unknown);
-    known().for_each(|(settlement, answer)| note(shared, settlement, answer));
-    shared.finished(known().map(|(settlement, _)| &settlement.lease));
+    known().for_each(|(settlement, answer)| note(engine, settlement, answer));
+    engine.finished(known().map(|(settlement, _)| &settlement.lease));
     both()
         .filter(|(_, answer)| **answer == Settled::Unknown)
         .map(|(settlement, _)| settlement.clone())
@@ -207,42 +207,42 @@ fn settled(shared: &Shared, settlements: &[Settlement], answers: &[Settled]) -> 
 }
 
 /// A part of the store is down: what belongs there is written when it is back, and everything else goes on.
-fn write_again(shared: &Shared, settlements: Vec<Settlement>) {
+fn write_again(engine: &EngineState, settlements: Vec<Settlement>) {
     if settlements.is_empty() {
         return;
     }
     tracing::warn!(
-        outbox = %shared.settings.name,
+        outbox = %engine.settings.name,
         events = settlements.len(),
         "a part of the store is down; these outcomes are written back when it is up again"
     );
-    shared.write_back.settle_again(still_worth_it(shared, settlements), Instant::now() + UNKNOWN_RETRY);
+    engine.write_back.settle_again(still_worth_it(engine, settlements), Instant::now() + UNKNOWN_RETRY);
 }
 
 /// Counts what became of an event, and remembers when it is due again.
-fn note(shared: &Shared, settlement: &Settlement, answer: &Settled) {
-    let metrics = &shared.metrics;
+fn note(engine: &EngineState, settlement: &Settlement, answer: &Settled) {
+    let metrics = &engine.metrics;
     match (answer, &settlement.verdict) {
         (Settled::Done, _) => metrics.success.increment(1),
         (Settled::Retry { delay, .. }, _) => {
             metrics.failure.increment(1);
-            shared.retry_timer.add(Instant::now() + *delay);
+            engine.retry_timer.add(Instant::now() + *delay);
         }
-        (Settled::Waiting { .. }, Verdict::Unreachable { park: Some(route), .. }) => shared.parked(route),
+        (Settled::Waiting { .. }, Verdict::Unreachable { park: Some(route), .. }) => engine.parked(route),
         // Another node may reach the destination that this one could not: whoever polls first gets the event,
         // and this node does not come back for it to the millisecond.
-        (Settled::Waiting { .. }, Verdict::Unreachable { .. }) if shared.settings.mode == Mode::MultiNode => {
+        (Settled::Waiting { .. }, Verdict::Unreachable { .. }) if engine.settings.mode == Mode::MultiNode => {
         }
         (Settled::Waiting { delay }, verdict) => {
             if matches!(verdict, Verdict::Deferred { .. }) {
                 metrics.deferred.increment(1);
             }
-            shared.retry_timer.add(Instant::now() + *delay);
+            engine.retry_timer.add(Instant::now() + *delay);
         }
         (Settled::Dead { attempts }, _) => {
             metrics.dead.increment(1);
             tracing::error!(
-                outbox = %shared.settings.name,
+                outbox = %engine.settings.name,
                 event_id = %settlement.lease.id,
                 attempts,
                 "event is DEAD; its row says why, and it can be replayed"
