@@ -46,9 +46,9 @@ use table::Table;
 /// assert!(store.is_empty());
 /// ```
 #[derive(Clone)]
-pub struct MemoryStore(Arc<Shared>);
+pub struct MemoryStore(Arc<Inner>);
 
-struct Shared {
+struct Inner {
     // Nothing is awaited while it is locked, so the plain mutex is the right one.
     table: Mutex<Table>,
     clock: Clock,
@@ -58,8 +58,8 @@ struct Shared {
 impl MemoryStore {
     /// An empty store. Its clock starts at this host's time.
     pub fn new() -> Self {
-        let shared = Shared { table: Mutex::default(), clock: Clock::new(), wake: Wake::new() };
-        Self(Arc::new(shared))
+        let inner = Inner { table: Mutex::default(), clock: Clock::new(), wake: Wake::new() };
+        Self(Arc::new(inner))
     }
 
     /// A connection of one's own, as a user's pool would hand it out.

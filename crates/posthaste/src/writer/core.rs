@@ -17,13 +17,13 @@ use crate::store::{Lease, LeaseToken, Owner, Wake};
 /// Made by [`Outbox::writer_core`](crate::Outbox::writer_core); cheap to clone.
 #[derive(Clone, Debug)]
 pub struct WriterCore {
-    pub(super) shared: Arc<Shared>,
+    pub(super) parts: Arc<WriterParts>,
     /// Rung for other processes when rows that nobody holds were committed.
     pub(super) bell: Option<Wake>,
 }
 
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct WriterParts {
     pub(super) hooks: Hooks,
     limits: Limits,
     /// None for a writer-only outbox: nothing here is delivered by this process.
@@ -78,7 +78,7 @@ impl WriterCore {
         limits: Limits,
         hot_path: Option<HotPath>,
     ) -> Self {
-        Self { shared: Arc::new(Shared { hooks: Hooks(hooks), limits, hot_path }), bell: None }
+        Self { parts: Arc::new(WriterParts { hooks: Hooks(hooks), limits, hot_path }), bell: None }
     }
 
     /// What Writers share in a service that has no outbox because it only writes: a relay elsewhere
@@ -106,10 +106,10 @@ impl WriterCore {
     pub fn prepare(&self, events: Vec<Event>, scope: Scope) -> Result<Prepared, WriteError> {
         let events = match events.is_empty() {
             true => events,
-            false => self.shared.hooks.before_write(events).map_err(WriteError::Hook)?,
+            false => self.parts.hooks.before_write(events).map_err(WriteError::Hook)?,
         };
         for event in &events {
-            self.shared.limits.check(event.parts())?;
+            self.parts.limits.check(event.parts())?;
         }
         let (events, repeated) = split_repeated(events);
         let token = LeaseToken::random();
@@ -120,7 +120,7 @@ impl WriterCore {
     fn new_row(&self, event: Event, token: LeaseToken, scope: Scope) -> NewRow {
         let delay = event.delay();
         let hot_path =
-            self.shared.hot_path.as_ref().filter(|_| scope == Scope::Transaction && delay.is_none());
+            self.parts.hot_path.as_ref().filter(|_| scope == Scope::Transaction && delay.is_none());
         let lease = hot_path
             .and_then(|hot_path| hot_path.lease_for(&event))
             .map(|(owner, duration)| NewLease { owner, token, duration });
@@ -162,7 +162,7 @@ impl Prepared {
                 }
             }
         }
-        if let (Some(hot_path), false) = (&self.core.shared.hot_path, duplicates.is_empty()) {
+        if let (Some(hot_path), false) = (&self.core.parts.hot_path, duplicates.is_empty()) {
             hot_path.duplicates(duplicates.len());
         }
         let receipt = Receipt::new(self.core, written, duplicates, self.asked_at);
