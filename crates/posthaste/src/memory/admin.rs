@@ -8,7 +8,7 @@ use async_trait::async_trait;
 
 use super::MemoryStore;
 use super::diagnose;
-use super::row::Row;
+use super::row::MemoryRow;
 use super::store::{oldest_pending, purge_rows};
 use super::table::Table;
 use crate::admin::{
@@ -45,11 +45,11 @@ impl Admin for MemoryStore {
         let now = self.now();
         let table = self.table();
         let matching = candidates(&table, filter, page.after).filter(|row| matches(row, filter, now));
-        Ok(cut_page(matching.map(Row::view), page.limit, |row| row.seq))
+        Ok(cut_page(matching.map(MemoryRow::view), page.limit, |row| row.seq))
     }
 
     async fn get(&self, id: &EventId) -> Result<Option<EventDetail>, StoreError> {
-        Ok(self.table().find(id).map(Row::detail))
+        Ok(self.table().find(id).map(MemoryRow::detail))
     }
 
     async fn dead_groups(&self, limit: usize) -> Result<Vec<DeadGroup>, StoreError> {
@@ -148,7 +148,7 @@ impl MemoryStore {
 }
 
 /// Everything that would kill the event again at its first error is reset.
-fn revive(row: &mut Row, forget_progress: bool, now: Timestamp) {
+fn revive(row: &mut MemoryRow, forget_progress: bool, now: Timestamp) {
     row.let_go(now);
     row.status = Status::New.code().into();
     row.attempts = 0;
@@ -169,7 +169,7 @@ fn candidates<'t>(
     table: &'t Table,
     filter: &Filter,
     after: Option<i64>,
-) -> Box<dyn Iterator<Item = &'t Row> + 't> {
+) -> Box<dyn Iterator<Item = &'t MemoryRow> + 't> {
     let range = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
     match filter.status {
         Some(Status::Archived) => Box::new(table.archive.range(range).map(|(_, row)| row)),
@@ -183,7 +183,7 @@ fn candidates<'t>(
     }
 }
 
-fn matches(row: &Row, filter: &Filter, now: Timestamp) -> bool {
+fn matches(row: &MemoryRow, filter: &Filter, now: Timestamp) -> bool {
     fn is_or_any(wanted: Option<&String>, value: Option<&str>) -> bool {
         wanted.is_none_or(|wanted| value == Some(wanted))
     }
@@ -237,8 +237,8 @@ fn stats(table: &Table, now: Timestamp) -> Stats {
         *by_status += 1;
         *match row {
             _ if row.available_at <= now => &mut stats.due,
-            Row { hold: Some(_), .. } => &mut stats.leased,
-            Row { parked: Some(_), .. } => &mut stats.parked,
+            MemoryRow { hold: Some(_), .. } => &mut stats.leased,
+            MemoryRow { parked: Some(_), .. } => &mut stats.parked,
             _ => &mut stats.scheduled,
         } += 1;
     }

@@ -1,6 +1,6 @@
 //! What looks wrong with the rows.
 
-use super::row::Row;
+use super::row::MemoryRow;
 use super::table::Table;
 use crate::admin::{AuditEntry, LostLeases, ParkedRoute, PausedRoute, Signs};
 use crate::time::Timestamp;
@@ -35,6 +35,6 @@ fn parked(table: &Table) -> Vec<ParkedRoute> {
     table.index.parked.iter().map(parked).collect()
 }
 
-fn rows<'t>(table: &'t Table, seqs: impl Iterator<Item = &'t i64>) -> impl Iterator<Item = &'t Row> {
+fn rows<'t>(table: &'t Table, seqs: impl Iterator<Item = &'t i64>) -> impl Iterator<Item = &'t MemoryRow> {
     seqs.filter_map(|seq| table.rows.get(seq))
 }

@@ -34,7 +34,7 @@ use crate::sync::lock;
 use crate::time::Timestamp;
 
 use clock::Clock;
-use row::Row;
+use row::MemoryRow;
 use table::Table;
 
 /// A store in memory. Clones share their rows.
@@ -88,7 +88,7 @@ impl MemoryStore {
         let now = self.now();
         let mut table = self.table();
         let seq = table.take_seq();
-        table.add(Row::from_raw(seq, raw, now)).then_some(seq)
+        table.add(MemoryRow::from_raw(seq, raw, now)).then_some(seq)
     }
 
     /// Loses the rows from this number on and numbers the next ones from there, as a database does
@@ -104,7 +104,7 @@ impl MemoryStore {
 
     /// Every row but the archived ones, by insertion: a copy of the whole table, for tests.
     pub fn rows(&self) -> Vec<EventRow> {
-        self.table().rows.values().map(Row::view).collect()
+        self.table().rows.values().map(MemoryRow::view).collect()
     }
 
     /// How many rows there are, the archive left out.
