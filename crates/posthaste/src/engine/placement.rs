@@ -115,7 +115,7 @@ impl Placement {
         }
     }
 
-    /// A suspect waits in a place of its own until this engine has lived long enough for it.
+    /// A suspect waits in a slot of its own until this engine has lived long enough for it.
     fn add_suspect(&mut self, engine: &EngineState, item: Item, lease: Lease) {
         let not_before = engine.started + proving_time(item.lost_leases, engine.settings.lease.duration);
         match engine.queue.push_suspect(item, not_before) {

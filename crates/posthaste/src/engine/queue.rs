@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::route_queue::{Readiness, RouteQueue};
-use super::suspect::{self, Turn};
+use super::suspect::{SuspectSlot, SuspectTurn};
 use crate::config::{Fairness, QueueConfig};
 use crate::destination::{Delivery, Source};
 use crate::event::EventId;
@@ -100,7 +100,7 @@ struct Inner {
     bytes: usize,
     /// Deliveries under way.
     running: usize,
-    suspect: suspect::Place,
+    suspect: SuspectSlot,
     arrivals: u64,
     /// Counts takes, for the 2:1 of hot and cold.
     turn: u8,
@@ -146,7 +146,7 @@ impl Queue {
             cold: 0,
             bytes: 0,
             running: 0,
-            suspect: suspect::Place::default(),
+            suspect: SuspectSlot::default(),
             arrivals: 0,
             turn: 0,
             first: 0,
@@ -382,9 +382,9 @@ impl Queue {
         }
         let now = Instant::now();
         let next = match self.turn(&mut inner, now) {
-            Turn::Block(until) => Next::Nothing.or_at(until),
-            Turn::Begin(item) => inner.begin_suspect(*item, now),
-            Turn::Others(suspect_at) => self.next_of_others(&mut inner, now).or_at(suspect_at),
+            SuspectTurn::Block(until) => Next::Nothing.or_at(until),
+            SuspectTurn::Begin(item) => inner.begin_suspect(*item, now),
+            SuspectTurn::Others(suspect_at) => self.next_of_others(&mut inner, now).or_at(suspect_at),
         };
         let more = inner.hot + inner.cold > 0;
         drop(inner);
@@ -398,10 +398,10 @@ impl Queue {
     }
 
     /// In strict order a suspect comes after all that was queued before it.
-    fn turn(&self, inner: &mut Inner, now: Instant) -> Turn {
+    fn turn(&self, inner: &mut Inner, now: Instant) -> SuspectTurn {
         let idle = inner.running == 0;
         if self.strict && inner.cold > 0 {
-            return Turn::Others(None);
+            return SuspectTurn::Others(None);
         }
         inner.suspect.turn(now, idle)
     }
