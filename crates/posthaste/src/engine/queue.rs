@@ -15,7 +15,7 @@ use super::suspect::{SuspectSlot, SuspectTurn};
 use crate::config::{Fairness, QueueConfig};
 use crate::destination::{Delivery, Source};
 use crate::event::EventId;
-use crate::route::{Entry, RouteTable};
+use crate::route::{RouteEntry, RouteTable};
 use crate::store::SUSPECT_AFTER;
 use crate::sync::lock;
 
@@ -133,7 +133,7 @@ enum Next {
 
 impl Queue {
     pub(crate) fn new(limits: QueueConfig, routes: &RouteTable, strict: bool) -> Self {
-        let batch = |route: &Entry| if strict { 1 } else { route.batch };
+        let batch = |route: &RouteEntry| if strict { 1 } else { route.batch };
         let mut route_queues: Vec<_> = routes
             .entries()
             .iter()

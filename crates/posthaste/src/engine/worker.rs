@@ -15,7 +15,7 @@ use super::spans::DeliverySpans;
 use super::{EngineState, lease_renewer, verdict};
 use crate::destination::{Delivery, OnTimeout, Outcome};
 use crate::error::BoxError;
-use crate::route::{Entry, Target};
+use crate::route::{RouteEntry, RouteTarget};
 use crate::store::{Lease, Settlement, Verdict};
 
 /// How long a suspect waits whose start could not be counted.
@@ -153,7 +153,12 @@ async fn deliver(engine: &EngineState, route: usize, work: &[(&Item, Lease)]) ->
     attempts
 }
 
-async fn call_all(engine: &EngineState, route: &Entry, work: &[(&Item, Lease)], attempts: &mut [Attempt]) {
+async fn call_all(
+    engine: &EngineState,
+    route: &RouteEntry,
+    work: &[(&Item, Lease)],
+    attempts: &mut [Attempt],
+) {
     let fan_out = route.targets.len() > 1;
     for target in &route.targets {
         let is_missing = |item: &Item| !fan_out || !item.progress.contains(&target.name);
@@ -179,7 +184,12 @@ async fn call_all(engine: &EngineState, route: &Entry, work: &[(&Item, Lease)], 
 }
 
 /// One call of a destination, with its timeout and without its panics.
-async fn call(engine: &EngineState, route: &Entry, target: &Target, batch: &[Delivery]) -> Vec<Outcome> {
+async fn call(
+    engine: &EngineState,
+    route: &RouteEntry,
+    target: &RouteTarget,
+    batch: &[Delivery],
+) -> Vec<Outcome> {
     let settings = &engine.settings;
     let limit = route.timeout_of(target, settings.handler_timeout, settings.publish_timeout);
     // `deliver` itself is called inside, so that a panic before its first await is caught too.

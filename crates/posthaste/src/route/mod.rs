@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 pub use table::matches_pattern;
-pub(crate) use table::{Entry, RouteTable, Target};
+pub(crate) use table::{RouteEntry, RouteTable, RouteTarget};
 
 use crate::config::Problem;
 use crate::destination::{Delivery, Destination, IntoOutcome};
@@ -132,7 +132,7 @@ pub struct Route {
     name: Option<String>,
     matcher: Matcher,
     tenant: Option<Box<str>>,
-    targets: Vec<Target>,
+    targets: Vec<RouteTarget>,
     mistakes: Vec<&'static str>,
     concurrency: Option<usize>,
     rate: Option<f64>,
@@ -194,7 +194,7 @@ impl Route {
         if !self.targets.is_empty() {
             self.mistakes.push("has a destination already: name each of several with `fan_out_to`");
         }
-        self.targets.push(Target::new(ONLY, destination));
+        self.targets.push(RouteTarget::new(ONLY, destination));
         self
     }
 
@@ -202,7 +202,7 @@ impl Route {
     /// all have it, and a retry goes only to those that do not. The name is kept in the row's
     /// `progress`: do not change it while events are pending.
     pub fn fan_out_to(mut self, name: impl Into<String>, destination: impl Destination) -> Self {
-        self.targets.push(Target::new(name, destination));
+        self.targets.push(RouteTarget::new(name, destination));
         self
     }
 
