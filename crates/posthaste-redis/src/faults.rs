@@ -39,7 +39,7 @@ impl RedisStore {
             wake: Default::default(),
             listen: inner.listen.clone(),
             bell: Default::default(),
-            gone: Default::default(),
+            stop: Default::default(),
             is_closed: Default::default(),
         }))
     }

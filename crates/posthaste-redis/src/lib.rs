@@ -63,6 +63,7 @@ use std::time::Duration;
 use posthaste::store::Wake;
 use posthaste::writer::NewRow;
 use posthaste::{Outbox, StoreError};
+use tokio_util::sync::CancellationToken;
 
 pub use error::OpenError;
 pub use expiry::{
@@ -105,8 +106,8 @@ struct Inner {
     listen: Vec<redis::ConnectionInfo>,
     /// Rings for other processes; made with the first writer.
     bell: OnceLock<Wake>,
-    /// Rung when the store ends, for the one who listens.
-    gone: Wake,
+    /// Cancelled when the store ends, for the task that listens.
+    stop: CancellationToken,
     is_closed: AtomicBool,
 }
 
@@ -196,7 +197,7 @@ impl RedisStore {
                     link: self.link().clone(),
                     wake: wake.clone(),
                 };
-                runtime.spawn(listener.listen_until(self.0.gone.clone()));
+                runtime.spawn(listener.listen_until(self.0.stop.clone()));
                 if !self.0.repair_every.is_zero() {
                     runtime.spawn(repair::repair_while_used(Arc::downgrade(&self.0), self.0.repair_every));
                 }
@@ -236,7 +237,7 @@ impl Inner {
     /// Lets the tasks behind the bells see that the store is gone.
     fn end_tasks(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
-        self.gone.ring();
+        self.stop.cancel();
         if let Some(bell) = self.bell.get() {
             bell.ring();
         }

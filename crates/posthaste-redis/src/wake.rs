@@ -12,6 +12,7 @@ use posthaste::store::Wake;
 use redis::aio::PubSub;
 use redis::{Client, ConnectionInfo, RedisResult};
 use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
 use crate::connection::Link;
 use crate::{Inner, RedisStore};
@@ -61,11 +62,11 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Rings `wake` whenever somebody rings the server's bell, and whenever nobody could know, until the store is
-    /// `gone`.
-    pub(crate) async fn listen_until(self, gone: Wake) {
+    /// Rings `wake` whenever somebody rings the server's bell, and whenever nobody could know, until the store
+    /// ends.
+    pub(crate) async fn listen_until(self, stop: CancellationToken) {
         tokio::select! {
-            () = gone.rung() => {}
+            () = stop.cancelled() => {}
             () = self.listen_for_ever() => {}
         }
     }

@@ -58,6 +58,7 @@ use posthaste_sql::Door;
 use posthaste_sql::mysql::{Flavour, Statements};
 use sqlx::MySqlConnection;
 use sqlx::mysql::MySqlConnectOptions;
+use tokio_util::sync::CancellationToken;
 
 pub use migrate::MySqlMigrations;
 pub use tx::{MySqlSavepoint, MySqlTx};
@@ -92,8 +93,8 @@ struct Inner {
     parked: Parked,
     /// Rung when there may be something to claim; made when somebody first asks.
     wake: OnceLock<Wake>,
-    /// Rung when the store ends, for the one who watches.
-    gone: Wake,
+    /// Cancelled when the store ends, for the task that watches.
+    stop: CancellationToken,
 }
 
 impl MySqlStore {
@@ -144,7 +145,7 @@ impl MySqlStore {
     /// Closes the store's connections. Calls after it fail.
     pub async fn close(&self) {
         self.connections().close().await;
-        self.0.gone.ring();
+        self.0.stop.cancel();
     }
 
     fn connections(&self) -> &Connections {
@@ -165,8 +166,8 @@ impl MySqlStore {
         let wake = self.0.wake.get_or_init(|| {
             let wake = Wake::new();
             if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-                let (store, gone) = (Arc::downgrade(&self.0), self.0.gone.clone());
-                runtime.spawn(wake::watch(store, gone, wake.clone()));
+                let (store, stop) = (Arc::downgrade(&self.0), self.0.stop.clone());
+                runtime.spawn(wake::watch(store, stop, wake.clone()));
             }
             wake
         });
@@ -183,7 +184,7 @@ impl MySqlStore {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.gone.ring();
+        self.stop.cancel();
     }
 }
 
@@ -244,7 +245,7 @@ impl MySqlStoreBuilder {
             pace: Pace::default(),
             parked: Parked::default(),
             wake: OnceLock::new(),
-            gone: Wake::new(),
+            stop: CancellationToken::new(),
         })))
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use posthaste::store::Wake;
 use sqlx::{MySql, MySqlConnection};
+use tokio_util::sync::CancellationToken;
 
 use super::{Inner, MySqlStore};
 
@@ -17,11 +18,11 @@ pub(super) const ANYTHING_DUE: &str = "SELECT 1 FROM `{table}` FORCE INDEX (`{ta
 WHERE phase = 0 AND phase_at <= UTC_TIMESTAMP(6) LIMIT 1";
 
 /// Rings when a row is due that nobody holds; ends with the store.
-pub(super) async fn watch(store: Weak<Inner>, gone: Wake, wake: Wake) {
+pub(super) async fn watch(store: Weak<Inner>, stop: CancellationToken, wake: Wake) {
     let mut pause = BUSY;
     loop {
         tokio::select! {
-            () = gone.rung() => return,
+            () = stop.cancelled() => return,
             () = tokio::time::sleep(pause) => {}
         }
         let Some(inner) = store.upgrade() else { return };

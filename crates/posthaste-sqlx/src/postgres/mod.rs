@@ -58,6 +58,7 @@ use posthaste_sql::postgres::Statements;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{PgConnection, Postgres};
 use tokio::sync::OnceCell;
+use tokio_util::sync::CancellationToken;
 
 pub use migrate::PgMigrations;
 pub use tx::{PgSavepoint, PgTx};
@@ -99,8 +100,8 @@ struct Inner {
     listen: Option<Login>,
     /// Rings for other processes; made with the first writer.
     bell: OnceLock<Wake>,
-    /// Rung when the store ends, for the one who listens.
-    gone: Wake,
+    /// Cancelled when the store ends, for the task that listens.
+    stop: CancellationToken,
     notify: Notify,
 }
 
@@ -203,8 +204,8 @@ impl PgStore {
             let runtime = tokio::runtime::Handle::try_current();
             if let (Some(options), Ok(runtime)) = (&self.0.listen, runtime) {
                 let channel = self.sql().table().to_string();
-                let gone = self.0.gone.clone();
-                runtime.spawn(wake::listen_until(gone, options.0.clone(), channel, wake.clone()));
+                let stop = self.0.stop.clone();
+                runtime.spawn(wake::listen_until(stop, options.0.clone(), channel, wake.clone()));
             }
             wake
         });
@@ -243,7 +244,7 @@ impl PgStore {
 impl Inner {
     /// Lets the tasks behind the bells see that the store is gone.
     fn end_tasks(&self) {
-        self.gone.ring();
+        self.stop.cancel();
         if let Some(bell) = self.bell.get() {
             bell.ring();
         }
@@ -358,7 +359,7 @@ impl PgStoreBuilder {
             wake: OnceLock::new(),
             listen: listen.map(|options| Login(named(&options, Path::Direct, "posthaste listen"))),
             bell: OnceLock::new(),
-            gone: Wake::new(),
+            stop: CancellationToken::new(),
             notify: self.notify,
         })))
     }

@@ -12,6 +12,7 @@ use posthaste::store::Wake;
 use sqlx::Executor as _;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
 use super::{Inner, PgStore};
 
@@ -49,10 +50,15 @@ pub(super) async fn ring_for(store: Weak<Inner>, bell: Wake) {
 }
 
 /// Rings `wake` whenever somebody rings the server's bell, and whenever nobody could know, until the store
-/// is `gone`.
-pub(super) async fn listen_until(gone: Wake, options: PgConnectOptions, channel: String, wake: Wake) {
+/// ends.
+pub(super) async fn listen_until(
+    stop: CancellationToken,
+    options: PgConnectOptions,
+    channel: String,
+    wake: Wake,
+) {
     tokio::select! {
-        () = gone.rung() => {}
+        () = stop.cancelled() => {}
         () = listen_for_ever(&options, &channel, &wake) => {}
     }
 }
