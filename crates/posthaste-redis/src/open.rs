@@ -131,7 +131,7 @@ impl RedisStoreBuilder {
             turn: AtomicUsize::new(0),
             wake: OnceLock::new(),
             listen: self.servers,
-            bell: OnceLock::new(),
+            remote_notifier: OnceLock::new(),
             stop: CancellationToken::new(),
             is_closed: AtomicBool::new(false),
         })))

@@ -5,8 +5,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::{join_all, try_join_all};
 use posthaste::store::{
-    Claim, Claimed, Lease, OnDone, Park, Purge, Purgeable, Release, Renew, SUSPECT_AFTER, Settle, Settled,
-    Settlement, Store, Unpark, Verdict, Wake,
+    Claim, Claimed, Lease, Notifier, OnDone, Park, Purge, Purgeable, Release, Renew, SUSPECT_AFTER, Settle,
+    Settled, Settlement, Store, Unpark, Verdict,
 };
 use posthaste::{StoreError, Timestamp};
 
@@ -73,7 +73,7 @@ impl Store for RedisStore {
             answers.push(answer);
         }
         if count > 0 {
-            self.ring();
+            self.notify_due();
         }
         // What a shard that failed has parked is seen with its routes when it answers again.
         answered(answers).map(|_| count)
@@ -92,7 +92,7 @@ impl Store for RedisStore {
         Ok(ages.into_iter().flatten().max().map(Duration::from_micros))
     }
 
-    fn wake(&self) -> Option<Wake> {
+    fn wake(&self) -> Option<Notifier> {
         Some(self.listen())
     }
 }

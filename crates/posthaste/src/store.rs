@@ -97,9 +97,10 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// lease. A store may look at the oldest thousand pending rows only.
     async fn oldest_pending(&self, now: Option<Timestamp>) -> Result<Option<Duration>, StoreError>;
 
-    /// Rings when there may be something to claim, if this store can tell. A hint: it may ring
-    /// for nothing and may miss a row, and the poller alone is enough.
-    fn wake(&self) -> Option<Wake>;
+    /// The store's wake-up: notified when there may be something to claim, by a commit of another process for
+    /// example, if this store can tell. A hint: it may come for nothing and may miss a row, and the poller
+    /// alone is enough.
+    fn wake(&self) -> Option<Notifier>;
 }
 
 /// A shared store is a store.
@@ -138,7 +139,7 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         (**self).oldest_pending(now).await
     }
 
-    fn wake(&self) -> Option<Wake> {
+    fn wake(&self) -> Option<Notifier> {
         (**self).wake()
     }
 }
@@ -566,23 +567,24 @@ pub enum Purgeable {
     Archived,
 }
 
-/// A bell that a store rings when there may be something to claim.
+/// A signal within one process that there may be something to claim. (A *wake-up* is the hint by which a store
+/// learns of commits of other processes; it ends in a notifier, see [`Store::wake`].)
 #[derive(Clone, Debug, Default)]
-pub struct Wake(Arc<Notify>);
+pub struct Notifier(Arc<Notify>);
 
-impl Wake {
-    /// A new bell.
+impl Notifier {
+    /// A new notifier.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Rings. Rings before anybody listens are kept, as one.
-    pub fn ring(&self) {
+    /// Notifies the one task that waits. Notifications before it waits are kept, as one.
+    pub fn notify(&self) {
         self.0.notify_one();
     }
 
-    /// Waits for the next ring.
-    pub async fn rung(&self) {
+    /// Waits for the next notification.
+    pub async fn notified(&self) {
         self.0.notified().await;
     }
 }

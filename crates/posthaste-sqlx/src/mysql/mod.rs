@@ -51,7 +51,7 @@ mod writer;
 
 use std::sync::{Arc, OnceLock};
 
-use posthaste::store::Wake;
+use posthaste::store::Notifier;
 use posthaste::writer::NewRow;
 use posthaste::{Outbox, StoreError};
 use posthaste_sql::Door;
@@ -91,8 +91,8 @@ struct Inner {
     glance: Glance,
     pace: Pace,
     parked: Parked,
-    /// Rung when there may be something to claim; made when somebody first asks.
-    wake: OnceLock<Wake>,
+    /// The wake-up: notified when there may be something to claim; made when an engine first asks.
+    wake: OnceLock<Notifier>,
     /// Cancelled when the store ends, for the task that watches.
     stop: CancellationToken,
 }
@@ -162,9 +162,9 @@ impl MySqlStore {
     }
 
     /// Starts to watch when somebody asks for the first time.
-    fn watch(&self) -> Wake {
+    fn watch(&self) -> Notifier {
         let wake = self.0.wake.get_or_init(|| {
-            let wake = Wake::new();
+            let wake = Notifier::new();
             if let Ok(runtime) = tokio::runtime::Handle::try_current() {
                 let (store, stop) = (Arc::downgrade(&self.0), self.0.stop.clone());
                 runtime.spawn(wake::watch(store, stop, wake.clone()));
@@ -175,9 +175,9 @@ impl MySqlStore {
     }
 
     /// Rows became due: this process may have a look. The others find them.
-    fn ring(&self) {
+    fn notify_due(&self) {
         if let Some(wake) = self.0.wake.get() {
-            wake.ring();
+            wake.notify();
         }
     }
 }

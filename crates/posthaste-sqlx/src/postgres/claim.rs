@@ -190,12 +190,14 @@ impl PgStore {
         Ok(taken)
     }
 
-    /// A commit rings once. If its row lies below the floor, the claim that follows does not see it.
+    /// A commit notifies once. If its row lies below the floor, the claim that follows does not see it.
     fn ring_for_sweep(&self) {
-        let (Some(wake), Some(at)) = (self.0.wake.get().cloned(), self.0.floor.plan_ring()) else { return };
+        let (Some(wake), Some(at)) = (self.0.wake.get().cloned(), self.0.floor.plan_wake_up()) else {
+            return;
+        };
         tokio::spawn(async move {
             tokio::time::sleep_until(at.into()).await;
-            wake.ring();
+            wake.notify();
         });
     }
 }

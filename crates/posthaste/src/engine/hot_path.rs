@@ -56,7 +56,7 @@ impl HotPath {
             }
         }
         if wake {
-            engine.poll_bell.ring();
+            engine.poll_notifier.notify();
         }
     }
 

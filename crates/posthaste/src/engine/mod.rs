@@ -45,7 +45,7 @@ use crate::error::{StoreError, error_text};
 use crate::interceptor::Interceptor;
 use crate::metrics::Metrics;
 use crate::route::RouteTable;
-use crate::store::{Lease, Owner, Store, Wake};
+use crate::store::{Lease, Notifier, Owner, Store};
 use route_state::RouteStates;
 
 /// The state of a running engine, shared by its tasks.
@@ -62,8 +62,8 @@ pub(crate) struct EngineState {
     write_back: write_back::WriteBackBuffer,
     confirmer: confirmer::Confirmer,
     retry_timer: retry_timer::RetryTimer,
-    /// Rung when this process knows of something to claim.
-    poll_bell: Wake,
+    /// Notified when this process knows of something to claim.
+    poll_notifier: Notifier,
     /// One poll at a time.
     polling: tokio::sync::Mutex<()>,
     claim_bytes: claim_bytes::ClaimBytes,
@@ -91,7 +91,7 @@ impl EngineState {
             write_back: write_back::WriteBackBuffer::default(),
             confirmer: confirmer::Confirmer::default(),
             retry_timer: retry_timer::RetryTimer::default(),
-            poll_bell: Wake::new(),
+            poll_notifier: Notifier::new(),
             polling: tokio::sync::Mutex::default(),
             claim_bytes: claim_bytes::ClaimBytes::default(),
             others_parked: Mutex::default(),

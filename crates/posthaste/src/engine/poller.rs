@@ -10,7 +10,7 @@ use super::EngineState;
 use super::placement::place;
 use crate::error::StoreError;
 use crate::route::{SUSPECTS, probed};
-use crate::store::{Claim, LeaseToken, Unpark, Wake};
+use crate::store::{Claim, LeaseToken, Notifier, Unpark};
 
 /// The most parked events that one statement brings back.
 const MOST_UNPARKED: usize = 512;
@@ -88,7 +88,7 @@ fn out_of_step(pause: Duration) -> Duration {
 async fn wait(
     engine: &EngineState,
     pause: Duration,
-    wake: Option<&Wake>,
+    wake: Option<&Notifier>,
     polled: Result<Polled, StoreError>,
     shy_until: Instant,
 ) {
@@ -103,15 +103,15 @@ async fn wait(
         biased; // so that a simulation can be repeated
         () = tokio::time::sleep_until(until) => {}
         () = engine.queue.room(), if full => {}
-        () = engine.poll_bell.rung(), if hints => {}
+        () = engine.poll_notifier.notified(), if hints => {}
         () = engine.retry_timer.next(), if hints => {}
-        () = rung(wake), if hints => {}
+        () = woken(wake), if hints => {}
     }
 }
 
-async fn rung(wake: Option<&Wake>) {
+async fn woken(wake: Option<&Notifier>) {
     match wake {
-        Some(wake) => wake.rung().await,
+        Some(wake) => wake.notified().await,
         None => std::future::pending().await,
     }
 }
@@ -246,7 +246,7 @@ async fn bring_back_others(engine: &EngineState) -> Result<(), StoreError> {
     }
     engine.retry_timer.add(Instant::now() + OTHERS_PAUSE);
     if rows > 0 {
-        engine.poll_bell.ring();
+        engine.poll_notifier.notify();
     }
     Ok(())
 }

@@ -84,9 +84,9 @@ pub(crate) struct Queue {
     strict: bool,
     /// How many routes there are; events without a route come after the last.
     routes: usize,
-    /// Rung for one waiting worker.
+    /// Notified for one waiting worker.
     work: Notify,
-    /// Rung for the poller, which waits for room, whenever events are taken.
+    /// Notified for the poller, which waits for room, whenever events are taken.
     space: Notify,
 }
 

@@ -170,7 +170,7 @@ impl EngineState {
         }
         if open {
             // The poller's next wait must take the probe into account.
-            self.poll_bell.ring();
+            self.poll_notifier.notify();
         }
     }
 
@@ -181,7 +181,7 @@ impl EngineState {
         if let Some(state) = self.route_states.0.get(route) {
             state.reopened.store(true, Ordering::Release);
         }
-        self.poll_bell.ring();
+        self.poll_notifier.notify();
     }
 
     /// Routes whose parked events should come back, and that are open.
@@ -216,7 +216,7 @@ impl EngineState {
         if state.crowded.load(Ordering::Acquire) && self.queue.has_drained(route) {
             state.crowded.store(false, Ordering::Release);
             state.reopened.store(true, Ordering::Release);
-            self.poll_bell.ring();
+            self.poll_notifier.notify();
         }
     }
 
@@ -242,7 +242,7 @@ impl EngineState {
         if names.is_empty() || self.settings.ordered() {
             return;
         }
-        // This poll brings them back: nothing has to be rung for.
+        // This poll brings them back: no notification is needed.
         for name in names {
             self.open_routes_of(name).for_each(|state| state.reopened.store(true, Ordering::Release));
         }
@@ -283,7 +283,7 @@ impl EngineState {
             }
             if before && !now {
                 state.reopened.store(true, Ordering::Release);
-                self.poll_bell.ring();
+                self.poll_notifier.notify();
             }
         }
     }
@@ -306,7 +306,7 @@ impl EngineState {
     pub(super) fn parked(&self, parked: &str) {
         for state in self.open_routes_of(parked) {
             state.reopened.store(true, Ordering::Release);
-            self.poll_bell.ring();
+            self.poll_notifier.notify();
         }
     }
 

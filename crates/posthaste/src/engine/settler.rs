@@ -62,7 +62,7 @@ async fn write(engine: &EngineState, round: Round) {
     if !round.releases.is_empty() {
         let release = Release { owner: &engine.owner, leases: &round.releases, now: None };
         if engine.call("release", engine.store.release(&release)).await.is_ok_and(|released| released > 0) {
-            engine.poll_bell.ring();
+            engine.poll_notifier.notify();
         }
     }
     engine.write_back.written();

@@ -71,7 +71,7 @@ fn tell_breaker(engine: &EngineState, item: &Item, outcome: &Outcome) {
         // It was not asked. If this was to be the probe, another event has to be.
         Outcome::Unsendable(_) if item.probe => {
             engine.breaker(item.route, |breaker| breaker.probe_again(Instant::now()));
-            engine.poll_bell.ring();
+            engine.poll_notifier.notify();
             return;
         }
         Outcome::Unsendable(_) => return,

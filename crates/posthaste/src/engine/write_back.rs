@@ -20,11 +20,11 @@ const MOST_RELEASES: usize = 10_000;
 #[derive(Debug, Default)]
 pub(crate) struct WriteBackBuffer {
     inner: Mutex<Inner>,
-    /// Rung for the settler.
+    /// Notified for the settler.
     work: Notify,
-    /// Rung for workers that wait for room.
+    /// Notified for workers that wait for room.
     room: Notify,
-    /// Rung when nothing is left to write.
+    /// Notified when nothing is left to write.
     quiet: Notify,
 }
 

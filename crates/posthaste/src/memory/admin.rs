@@ -141,7 +141,7 @@ impl MemoryStore {
         table.note(now, replay.actor, "replay", target, count);
         drop(table);
         if count > 0 {
-            self.0.wake.ring();
+            self.0.wake.notify();
         }
         count
     }

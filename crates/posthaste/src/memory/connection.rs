@@ -204,7 +204,7 @@ impl MemoryConnection {
         }
         drop(table);
         if claimable {
-            self.store.0.wake.ring();
+            self.store.0.wake.notify();
         }
         stored
     }

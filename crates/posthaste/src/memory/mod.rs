@@ -29,7 +29,7 @@ pub use writer::MemoryWriter;
 use crate::event::EventId;
 use crate::outbox::Outbox;
 use crate::row::EventRow;
-use crate::store::Wake;
+use crate::store::Notifier;
 use crate::sync::lock;
 use crate::time::Timestamp;
 
@@ -52,13 +52,13 @@ struct Inner {
     // Nothing is awaited while it is locked, so the plain mutex is the right one.
     table: Mutex<Table>,
     clock: Clock,
-    wake: Wake,
+    wake: Notifier,
 }
 
 impl MemoryStore {
     /// An empty store. Its clock starts at this host's time.
     pub fn new() -> Self {
-        let inner = Inner { table: Mutex::default(), clock: Clock::new(), wake: Wake::new() };
+        let inner = Inner { table: Mutex::default(), clock: Clock::new(), wake: Notifier::new() };
         Self(Arc::new(inner))
     }
 

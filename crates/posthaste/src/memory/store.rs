@@ -12,8 +12,8 @@ use super::table::Table;
 use crate::error::StoreError;
 use crate::row::Status;
 use crate::store::{
-    Backoff, Claim, ClaimOrder, Claimed, Lease, Leased, Malformed, OnDone, Park, Purge, Purgeable, Release,
-    Renew, SUSPECT_AFTER, Settle, Settled, Settlement, Store, Unpark, Verdict, Wake,
+    Backoff, Claim, ClaimOrder, Claimed, Lease, Leased, Malformed, Notifier, OnDone, Park, Purge, Purgeable,
+    Release, Renew, SUSPECT_AFTER, Settle, Settled, Settlement, Store, Unpark, Verdict,
 };
 use crate::time::Timestamp;
 
@@ -112,7 +112,7 @@ impl Store for MemoryStore {
             unparked.count() as u64
         };
         if count > 0 {
-            self.0.wake.ring();
+            self.0.wake.notify();
         }
         Ok(count)
     }
@@ -127,7 +127,7 @@ impl Store for MemoryStore {
         Ok(oldest_pending(&self.table(), now))
     }
 
-    fn wake(&self) -> Option<Wake> {
+    fn wake(&self) -> Option<Notifier> {
         Some(self.0.wake.clone())
     }
 }

@@ -11,15 +11,15 @@ use super::receipt::{Proof, Receipt, Written};
 use crate::engine::HotPath;
 use crate::error::WriteError;
 use crate::event::{Event, EventId, Limits};
-use crate::store::{Lease, LeaseToken, Owner, Wake};
+use crate::store::{Lease, LeaseToken, Notifier, Owner};
 
 /// What every Writer shares: hooks, limits, and the engine that its rows are born leased to.
 /// Made by [`Outbox::writer_core`](crate::Outbox::writer_core); cheap to clone.
 #[derive(Clone, Debug)]
 pub struct WriterCore {
     pub(super) parts: Arc<WriterParts>,
-    /// Rung for other processes when rows that nobody holds were committed.
-    pub(super) bell: Option<Wake>,
+    /// Notified, for other processes, when rows that nobody holds were committed.
+    pub(super) notifier: Option<Notifier>,
 }
 
 #[derive(Debug)]
@@ -78,7 +78,7 @@ impl WriterCore {
         limits: Limits,
         hot_path: Option<HotPath>,
     ) -> Self {
-        Self { parts: Arc::new(WriterParts { hooks: Hooks(hooks), limits, hot_path }), bell: None }
+        Self { parts: Arc::new(WriterParts { hooks: Hooks(hooks), limits, hot_path }), notifier: None }
     }
 
     /// What Writers share in a service that has no outbox because it only writes: a relay elsewhere
@@ -87,10 +87,10 @@ impl WriterCore {
         Self::new(hooks, limits, None)
     }
 
-    /// The same with a bell that is rung after every commit of rows that are due and that this process
+    /// The same with a notifier that is notified after every commit of rows that are due and that this process
     /// does not hold. For stores that can wake other processes.
-    pub fn ringing(self, bell: Wake) -> Self {
-        Self { bell: Some(bell), ..self }
+    pub fn with_notifier(self, notifier: Notifier) -> Self {
+        Self { notifier: Some(notifier), ..self }
     }
 
     /// The transaction of this receipt was committed by its caller. See

@@ -93,8 +93,8 @@ impl Receipt {
             self.core.parts.hooks.after_commit(&events(&kept));
         }
         let is_free = |written: &Written| written.lease.is_none() && written.delay.is_none();
-        if let (Some(bell), true) = (&self.core.bell, kept.iter().any(is_free)) {
-            bell.ring();
+        if let (Some(notifier), true) = (&self.core.notifier, kept.iter().any(is_free)) {
+            notifier.notify();
         }
         if let Some(hot_path) = &self.core.parts.hot_path {
             hot_path.committed(kept, self.asked_at, proof);

@@ -18,7 +18,7 @@ fn to(recorder: &Recorder) -> Routes {
     Routes::new().add(Route::event("Made").deliver_to(recorder.clone()))
 }
 
-/// An outbox whose poller looks once an hour unless somebody rings.
+/// An outbox whose poller looks once an hour unless it is notified.
 pub(super) fn quiet_outbox(store: &FaultyStore, recorder: &Recorder) -> Outbox {
     let builder = Outbox::single_node(store.clone(), to(recorder)).poll_interval(HOUR);
     builder.start().expect("start")
