@@ -2,8 +2,8 @@
 
 mod backlog;
 mod finding;
+mod row_findings;
 mod server;
-mod signs;
 mod tolerance;
 mod words;
 
@@ -21,7 +21,7 @@ use crate::time::Timestamp;
 
 pub use self::backlog::{Backlog, BacklogBy, BacklogGroup};
 pub use self::finding::{Finding, Severity};
-pub use self::signs::{LostLeases, ParkedRoute, PausedRoute, Signs};
+pub use self::row_findings::{LostLeases, ParkedRoute, PausedRoute, RowObservations};
 pub use self::tolerance::Tolerance;
 pub use crate::route::{NO_ROUTE, SUSPECTS, matches_pattern, parked_for, probed};
 
