@@ -3,7 +3,7 @@
 mod backlog;
 mod finding;
 mod row_findings;
-mod server;
+mod server_findings;
 mod tolerance;
 mod words;
 
