@@ -2,10 +2,10 @@
 
 mod backlog;
 mod finding;
+mod format;
 mod row_findings;
 mod server_findings;
 mod tolerance;
-mod words;
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -12,7 +12,7 @@ pub use self::leases::LostLeases;
 pub use self::parked::ParkedRoute;
 pub use self::paused::PausedRoute;
 
-use super::words::{counted, for_so_long};
+use super::format::{format_count, format_duration};
 use super::{Finding, Stats, Tolerance};
 use crate::time::Timestamp;
 
@@ -59,7 +59,7 @@ fn late(age: Duration, tolerance: &Tolerance) -> Option<Finding> {
     (age >= tolerance.late).then(|| {
         Finding::problem(
             "late",
-            format!("the oldest pending event has waited for {}", for_so_long(age)),
+            format!("the oldest pending event has waited for {}", format_duration(age)),
             "see whether an engine runs, and which destination is slow or closed",
         )
     })
@@ -69,7 +69,7 @@ fn dead(count: u64) -> Option<Finding> {
     (count > 0).then(|| {
         Finding::warning(
             "dead-events",
-            format!("DEAD events: {}", counted(count)),
+            format!("DEAD events: {}", format_count(count)),
             "look at their reasons, mend the cause, then replay or discard them",
         )
     })

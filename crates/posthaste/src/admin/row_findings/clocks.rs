@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::for_so_long;
+use super::format_duration;
 use crate::admin::{Finding, Tolerance};
 use crate::time::Timestamp;
 
@@ -34,7 +34,7 @@ pub(super) fn findings(
 }
 
 fn too_fast(events: usize, most: Duration) -> Finding {
-    let most = for_so_long(most);
+    let most = format_duration(most);
     let what = format!(
         "recent events that happened after they were inserted: {events}, by up to {most}: the clock of a \
          producer is ahead of the store's"
@@ -43,7 +43,7 @@ fn too_fast(events: usize, most: Duration) -> Finding {
 }
 
 fn too_slow(events: usize, least: Duration) -> Finding {
-    let least = for_so_long(least);
+    let least = format_duration(least);
     let what = format!(
         "the newest {events} events all happened {least} or more before they were inserted: the clocks of \
          their producers are behind the store's, unless they write events that late"

@@ -1,9 +1,9 @@
 //! Leases that lapse: an event is lost with its owner, so one that loses lease after lease is likely to be
 //! what kills it.
 
-use super::counted;
+use super::format_count;
 use crate::admin::Finding;
-use crate::admin::words::quoted;
+use crate::admin::format::quoted;
 use crate::store::MAX_LOST_LEASES;
 
 /// From so many lost leases on it is the event that is suspected, and no longer the engine.
@@ -33,7 +33,7 @@ impl LostLeases {
         if self.events == 0 {
             return None;
         }
-        let events = counted(self.events);
+        let events = format_count(self.events);
         if self.most < SUSPECT {
             return Some(Finding::warning(
                 "lapsing-leases",

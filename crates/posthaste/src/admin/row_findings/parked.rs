@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{RowObservations, counted, for_so_long};
+use super::{RowObservations, format_count, format_duration};
 use crate::admin::Finding;
-use crate::admin::words::quoted;
+use crate::admin::format::quoted;
 use crate::route::{NO_ROUTE, SUSPECTS, parked_for};
 use crate::time::Timestamp;
 
@@ -55,8 +55,8 @@ pub(super) fn findings(observed: &RowObservations) -> Vec<Finding> {
 }
 
 fn finding(route: &str, parked: &ParkedRoute, now: Timestamp) -> Finding {
-    let waiting = counted(parked.waiting);
-    let age = parked.oldest.map(|oldest| format!(", the oldest for {}", for_so_long(now.since(oldest))));
+    let waiting = format_count(parked.waiting);
+    let age = parked.oldest.map(|oldest| format!(", the oldest for {}", format_duration(now.since(oldest))));
     let reason = parked.reason.as_deref().map(|reason| format!("; why: {}", quoted(reason)));
     let (age, reason) = (age.unwrap_or_default(), reason.unwrap_or_default());
     if route == NO_ROUTE {

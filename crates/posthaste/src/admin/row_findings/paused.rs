@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{RowObservations, counted, for_so_long};
-use crate::admin::words::{at, quoted};
+use super::{RowObservations, format_count, format_duration};
+use crate::admin::format::{format_time, quoted};
 use crate::admin::{AuditEntry, Finding, Tolerance};
 use crate::time::Timestamp;
 
@@ -44,7 +44,11 @@ fn finding(paused: &PausedRoute, observed: &RowObservations) -> Finding {
     let by = paused.by.as_deref().map(|actor| format!(" by {}", quoted(actor))).unwrap_or_default();
     let since = match paused.since {
         Some(since) => {
-            format!("has been paused{by} for {}, since {}", for_so_long(observed.now.since(since)), at(since))
+            format!(
+                "has been paused{by} for {}, since {}",
+                format_duration(observed.now.since(since)),
+                format_time(since)
+            )
         }
         None => format!("is paused{by}, and the audit does not say since when"),
     };
@@ -56,7 +60,7 @@ fn finding(paused: &PausedRoute, observed: &RowObservations) -> Finding {
         .sum();
     Finding::warning(
         "paused-route",
-        format!("the route {route} {since}; events that wait for it: {}", counted(waiting)),
+        format!("the route {route} {since}; events that wait for it: {}", format_count(waiting)),
         format!("if that was forgotten, resume it: posthaste resume {route}"),
     )
 }
