@@ -16,13 +16,13 @@ use tokio::time::Instant;
 use crate::event::EventId;
 
 /// Different events without an answer that open the breaker.
-const STREAK: usize = 3;
-const FIRST_PROBE: Duration = Duration::from_secs(1);
-const LONGEST_PROBE: Duration = Duration::from_secs(10);
+const OPEN_AFTER_EVENTS: usize = 3;
+const FIRST_PROBE_DELAY: Duration = Duration::from_secs(1);
+const MAX_PROBE_DELAY: Duration = Duration::from_secs(10);
 /// From this many unreachable results on, with deliveries between them, an attempt is spent.
-const PATIENCE: u32 = 10;
+const MAX_UNREACHABLE_TIMES: u32 = 10;
 /// The most suspects remembered. A forgotten one starts again, which delays its end and no more.
-const MOST_SUSPECTS: usize = 10_000;
+const MAX_SUSPECTS: usize = 10_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct Breaker {
@@ -133,7 +133,7 @@ impl Breaker {
     /// wait longer: events that were under way when the breaker opened tell nothing new.
     pub(crate) fn unreachable(&mut self, id: &EventId, failed: Failed, now: Instant) -> Advice {
         let (times, tries) = self.count(id);
-        if times > PATIENCE {
+        if times > MAX_UNREACHABLE_TIMES {
             return Advice::Spend;
         }
         self.advise(id, failed, now, (times, tries))
@@ -157,10 +157,10 @@ impl Breaker {
     fn advise(&mut self, id: &EventId, failed: Failed, now: Instant, (times, tries): (u32, u32)) -> Advice {
         if !self.streak.contains(id) {
             self.streak.push(id.clone());
-            self.streak.truncate(STREAK);
+            self.streak.truncate(OPEN_AFTER_EVENTS);
         }
         let suspect = times > 1;
-        let opens = (failed.connection && !suspect) || self.streak.len() >= STREAK;
+        let opens = (failed.connection && !suspect) || self.streak.len() >= OPEN_AFTER_EVENTS;
         // The event that opened it waits like a probe: next time another one is asked.
         let told = if self.is_open() { failed.probe } else { opens };
         if told {
@@ -176,13 +176,13 @@ impl Breaker {
 
     /// Opens, or waits twice as long for the next probe if it is open.
     pub(crate) fn open(&mut self, now: Instant) {
-        let wait = self.open.as_ref().map_or(FIRST_PROBE, |open| (open.wait * 2).min(LONGEST_PROBE));
+        let wait = self.open.as_ref().map_or(FIRST_PROBE_DELAY, |open| (open.wait * 2).min(MAX_PROBE_DELAY));
         self.open = Some(Open { next_probe: now + wait, wait });
     }
 
     /// How often this event was unreachable: with deliveries of others in between, and in all.
     fn count(&mut self, id: &EventId) -> (u32, u32) {
-        if self.suspects.len() >= MOST_SUSPECTS && !self.suspects.contains_key(id) {
+        if self.suspects.len() >= MAX_SUSPECTS && !self.suspects.contains_key(id) {
             self.suspects.clear();
         }
         let delivered = self.delivered;
@@ -268,7 +268,7 @@ mod tests {
         let mut breaker = Breaker::default();
         let poison = id(666);
         assert_eq!(breaker.unreachable(&poison, REFUSED, now), Advice::ParkProbed);
-        for n in 2..=PATIENCE {
+        for n in 2..=MAX_UNREACHABLE_TIMES {
             breaker.delivered(&id(n));
             assert_eq!(breaker.unreachable(&poison, REFUSED, now), Advice::Postpone(n));
             assert!(!breaker.is_open(), "a suspect must not open it");
@@ -281,7 +281,7 @@ mod tests {
     fn event_that_was_turned_away_again_and_again_spends_nothing_in_an_outage() {
         let now = Instant::now();
         let mut breaker = Breaker::default();
-        for n in 1..=2 * PATIENCE {
+        for n in 1..=2 * MAX_UNREACHABLE_TIMES {
             breaker.delivered(&id(n));
             assert_ne!(breaker.busy(&id(777), SILENT, Duration::ZERO, now), Advice::Spend);
         }
@@ -302,9 +302,9 @@ mod tests {
     fn suspects_are_bounded() {
         let now = Instant::now();
         let mut breaker = Breaker::default();
-        for n in 0..(MOST_SUSPECTS as u32 + 5) {
+        for n in 0..(MAX_SUSPECTS as u32 + 5) {
             breaker.unreachable(&id(n), SILENT, now);
         }
-        assert!(breaker.suspects.len() <= MOST_SUSPECTS);
+        assert!(breaker.suspects.len() <= MAX_SUSPECTS);
     }
 }

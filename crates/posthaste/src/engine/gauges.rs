@@ -7,13 +7,13 @@ use std::time::Duration;
 use super::EngineState;
 
 /// The shortest pause between two readings.
-const SHORTEST: Duration = Duration::from_secs(1);
+const MIN_SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs until it is cancelled.
 pub(crate) async fn run(engine: Arc<EngineState>) {
     loop {
         sample(&engine).await;
-        tokio::time::sleep(engine.settings.poller.interval.max(SHORTEST)).await;
+        tokio::time::sleep(engine.settings.poller.interval.max(MIN_SAMPLE_INTERVAL)).await;
     }
 }
 

@@ -14,7 +14,7 @@ use crate::store::{Lease, Owner};
 use crate::writer::receipt::{Proof, Written};
 
 /// How long after its receipt was dropped a row is given back: its transaction may still be open.
-const ABANDONED: Duration = Duration::from_secs(1);
+const ABANDONED_RELEASE_DELAY: Duration = Duration::from_secs(1);
 
 /// The way from a Writer to its engine, if that runs. Empty until the outbox starts.
 #[derive(Clone, Debug, Default)]
@@ -70,7 +70,7 @@ impl HotPath {
     /// A receipt was dropped: nobody will say what became of these rows.
     pub(crate) fn abandoned(&self, leases: Vec<Lease>) {
         if let Some(engine) = self.running() {
-            engine.write_back.release(leases, Instant::now() + ABANDONED);
+            engine.write_back.release(leases, Instant::now() + ABANDONED_RELEASE_DELAY);
         }
     }
 

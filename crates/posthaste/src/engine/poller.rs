@@ -13,18 +13,18 @@ use crate::route::{SUSPECTS, probed};
 use crate::store::{Claim, LeaseToken, Notifier, Unpark};
 
 /// The most parked events that one statement brings back.
-const MOST_UNPARKED: usize = 512;
+const MAX_UNPARKED_ROWS: usize = 512;
 
 /// An engine that could do nothing with what it found ignores hints for so long. What it parked another engine
 /// may bring back and deliver; if this one were woken for it, the two could hand the same events to each
 /// other without end.
-const SHY: Duration = Duration::from_millis(500);
+const IGNORE_HINTS_FOR: Duration = Duration::from_millis(500);
 
 /// Between two pages of rows that are parked under names of others.
-pub(super) const OTHERS_PAUSE: Duration = Duration::from_secs(1);
+pub(super) const OTHERS_UNPARK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A probe that is late by so much is looked for beside a backlog too.
-const PROBE_OVERDUE: Duration = Duration::from_secs(10);
+const PROBE_OVERDUE_AFTER: Duration = Duration::from_secs(10);
 
 /// What one poll did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub(crate) async fn run(engine: Arc<EngineState>, stop: CancellationToken) {
     let wake = engine.store.wake();
     let (busy, idle) = (engine.settings.busy_interval(), engine.settings.poller.interval);
     let mut pause = busy;
-    let mut shy_until = Instant::now();
+    let mut ignore_hints_until = Instant::now();
     while !stop.is_cancelled() {
         if engine.settings.ordered() {
             // Nothing may be claimed while something older is still on its way.
@@ -60,7 +60,7 @@ pub(crate) async fn run(engine: Arc<EngineState>, stop: CancellationToken) {
             _ => (pause * 2).min(idle),
         };
         if let Ok(Polled { all_parked: true, .. }) = polled {
-            shy_until = Instant::now() + out_of_step(idle.min(SHY));
+            ignore_hints_until = Instant::now() + jittered(idle.min(IGNORE_HINTS_FOR));
         }
         if let Ok(Polled { again: true, .. }) = polled {
             // A store that answers at once must not keep the others from running.
@@ -70,7 +70,7 @@ pub(crate) async fn run(engine: Arc<EngineState>, stop: CancellationToken) {
         tokio::select! {
             biased; // so that a simulation can be repeated
             () = stop.cancelled() => return,
-            () = wait(&engine, out_of_step(pause), wake.as_ref(), polled, shy_until) => {}
+            () = wait(&engine, jittered(pause), wake.as_ref(), polled, ignore_hints_until) => {}
         }
     }
 }
@@ -78,25 +78,25 @@ pub(crate) async fn run(engine: Arc<EngineState>, stop: CancellationToken) {
 /// The pause, or up to a quarter less. A hint wakes every node at the same moment: with equal pauses one
 /// of them would be the first at each poll from then on, and take every event that only another has a
 /// route for.
-fn out_of_step(pause: Duration) -> Duration {
+fn jittered(pause: Duration) -> Duration {
     pause.mul_f64(1.0 - fastrand::f64() / 4.0)
 }
 
 /// Waits for whatever comes first: the interval, a hint, a retry's time or a probe's time. After a
 /// poll that had no room, only the interval and room count; after one that failed, the interval alone: a
-/// store in trouble is not asked more often. Hints do not count before `shy_until`.
+/// store in trouble is not asked more often. Hints do not count before `ignore_hints_until`.
 async fn wait(
     engine: &EngineState,
     pause: Duration,
     wake: Option<&Notifier>,
     polled: Result<Polled, StoreError>,
-    shy_until: Instant,
+    ignore_hints_until: Instant,
 ) {
     let interval = Instant::now() + pause;
     let Ok(Polled { full, .. }) = polled else { return tokio::time::sleep_until(interval).await };
-    let shy = shy_until > Instant::now();
-    let interval = if shy { interval.min(shy_until) } else { interval };
-    let hints = !full && !shy;
+    let ignores_hints = ignore_hints_until > Instant::now();
+    let interval = if ignores_hints { interval.min(ignore_hints_until) } else { interval };
+    let hints = !full && !ignores_hints;
     let until =
         if full { interval } else { engine.next_probe().map_or(interval, |probe| probe.min(interval)) };
     tokio::select! {
@@ -158,7 +158,7 @@ pub(crate) async fn poll(engine: &EngineState) -> Result<Polled, StoreError> {
         unparked += u64::from(unpark_one(engine, SUSPECTS).await?);
     }
     // A backlog of other routes keeps nobody waiting for a probe for long.
-    let overdue = engine.next_probe().is_some_and(|at| at + PROBE_OVERDUE <= Instant::now());
+    let overdue = engine.next_probe().is_some_and(|at| at + PROBE_OVERDUE_AFTER <= Instant::now());
     let probing = (!full_batch || overdue) && find_probes(engine).await?;
     Ok(Polled {
         claimed: count,
@@ -191,7 +191,7 @@ async fn unpark_one(engine: &EngineState, route: &str) -> Result<bool, StoreErro
 /// How many events to claim. While every route is closed nothing is claimed but a probe; ordered
 /// mode waits for any closed route, because nothing may overtake its events.
 fn limit(engine: &EngineState, room: usize) -> usize {
-    let batch = few_sizes(engine.settings.poller.batch.min(room), engine.settings.poller.batch);
+    let batch = rounded_limit(engine.settings.poller.batch.min(room), engine.settings.poller.batch);
     let closed = engine.closed_routes();
     let all_closed = closed > 0 && closed == engine.routes.entries().len();
     if all_closed || (closed > 0 && engine.settings.ordered()) {
@@ -211,7 +211,7 @@ fn limit(engine: &EngineState, room: usize) -> usize {
 async fn unpark(engine: &EngineState) -> Result<u64, StoreError> {
     let mut total = 0;
     for route in engine.reopened_routes() {
-        let limit = few_sizes(engine.queue.cold_room_of(route).min(MOST_UNPARKED), MOST_UNPARKED);
+        let limit = rounded_limit(engine.queue.cold_room_of(route).min(MAX_UNPARKED_ROWS), MAX_UNPARKED_ROWS);
         if limit == 0 {
             // Comes back to it when the route has drained.
             engine.set_crowded(route);
@@ -237,14 +237,14 @@ async fn unpark(engine: &EngineState) -> Result<u64, StoreError> {
 /// have been renamed, or the event may have a route now. A page a second: another engine that has the route and
 /// finds it closed may park them again.
 async fn bring_back_others(engine: &EngineState) -> Result<(), StoreError> {
-    let limit = few_sizes(engine.queue.cold_room().events.min(MOST_UNPARKED), MOST_UNPARKED);
+    let limit = rounded_limit(engine.queue.cold_room().events.min(MAX_UNPARKED_ROWS), MAX_UNPARKED_ROWS);
     let Some(name) = engine.other_parked(Instant::now()).filter(|_| limit > 0) else { return Ok(()) };
     let unpark = Unpark { route: &name, limit, now: None };
     let rows = engine.call("unpark", engine.store.unpark(&unpark)).await?;
     if rows < limit as u64 {
         engine.brought_back(name);
     }
-    engine.retry_timer.add(Instant::now() + OTHERS_PAUSE);
+    engine.retry_timer.add(Instant::now() + OTHERS_UNPARK_INTERVAL);
     if rows > 0 {
         engine.poll_notifier.notify();
     }
@@ -253,7 +253,7 @@ async fn bring_back_others(engine: &EngineState) -> Result<(), StoreError> {
 
 /// The whole batch, or the next smaller power of two. Stores write limits into their statements, and
 /// a driver's cache should not fill with a statement for every number.
-fn few_sizes(wanted: usize, batch: usize) -> usize {
+fn rounded_limit(wanted: usize, batch: usize) -> usize {
     match wanted {
         0 => 0,
         _ if wanted >= batch => batch,

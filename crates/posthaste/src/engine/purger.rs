@@ -11,14 +11,14 @@ use crate::error::StoreError;
 use crate::store::{OnDone, Purge, Purgeable};
 
 /// The first purge comes within this time.
-const FIRST: Duration = Duration::from_secs(60);
+const MAX_FIRST_PURGE_DELAY: Duration = Duration::from_secs(60);
 
 /// Runs until it is cancelled. Fixed delay: the next purge counts from the end of the last.
 pub(crate) async fn run(engine: Arc<EngineState>) {
     let interval = engine.settings.purge.interval;
     // Soon after the start, or a process that restarts often would never purge; not at once, or
     // nodes that start together would purge together.
-    let mut pause = interval.min(FIRST).mul_f64(fastrand::f64());
+    let mut pause = interval.min(MAX_FIRST_PURGE_DELAY).mul_f64(fastrand::f64());
     loop {
         tokio::time::sleep(std::mem::replace(&mut pause, interval)).await;
         // A failure is logged where it happens, and the next purge tries again.

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::sync::lock;
 
 /// The most instants remembered; beyond that the poller's interval serves.
-const MOST: usize = 10_000;
+const MAX_INSTANTS: usize = 10_000;
 
 /// Set by the settler and the workers, awaited by the poller.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ impl RetryTimer {
     pub(crate) fn add(&self, at: Instant) {
         let mut times = self.lock();
         let earlier = times.peek().is_none_or(|Reverse(first)| at < *first);
-        if times.len() < MOST {
+        if times.len() < MAX_INSTANTS {
             times.push(Reverse(at));
         }
         drop(times);

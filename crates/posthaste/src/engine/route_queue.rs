@@ -11,7 +11,7 @@ use crate::destination::Source;
 
 /// One call of a destination gets at most so many bytes, if it gets more than one event: publishers make
 /// copies of what they send, and each worker has its own.
-const MOST_BATCH_BYTES: usize = 4 * 1024 * 1024;
+const MAX_BATCH_BYTES: usize = 4 * 1024 * 1024;
 
 /// The waiting events of one route, and what limits how fast they start.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl RouteQueue {
         let mut bytes = 0_usize;
         let fitting = first.iter().chain(second.iter()).take(self.batch).take_while(|item| {
             bytes = bytes.saturating_add(item.weight());
-            bytes <= MOST_BATCH_BYTES
+            bytes <= MAX_BATCH_BYTES
         });
         let count = fitting.count().max(1);
         let of_first = first.len().min(count);

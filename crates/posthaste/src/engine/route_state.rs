@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::EngineState;
 use super::breaker::Breaker;
-use super::poller::OTHERS_PAUSE;
+use super::poller::OTHERS_UNPARK_INTERVAL;
 use crate::config::Settings;
 use crate::route::{NO_ROUTE, SUSPECTS, parked_for};
 use crate::store::{Claimed, Lease, Park};
@@ -231,7 +231,7 @@ impl EngineState {
     /// Parks held rows in one statement. On an error their leases lapse, and they are claimed again.
     pub(super) async fn park_for(&self, name: &str, leases: &[Lease]) {
         self.metrics.parked.increment(leases.len() as u64);
-        let duration = Settings::park();
+        let duration = Settings::park_duration();
         let park = Park { owner: &self.owner, leases, route: name, duration, now: None };
         let _ = self.call("park", self.store.park(&park)).await;
     }
@@ -261,7 +261,7 @@ impl EngineState {
         if others.next.is_some_and(|next| next > now) {
             return None;
         }
-        others.next = Some(now + OTHERS_PAUSE);
+        others.next = Some(now + OTHERS_UNPARK_INTERVAL);
         others.waiting.first().cloned()
     }
 

@@ -15,7 +15,7 @@ use super::{EngineState, confirmer, gauges, lease_renewer, poller, purger, settl
 use crate::config::Mode;
 
 /// How long the last write-backs may take after the drain.
-const FLUSH: Duration = Duration::from_secs(1);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A running engine. Dropped, it stops at once, and what it held is delivered after its leases
 /// have lapsed; [`shutdown`](Self::shutdown) is the good way.
@@ -118,16 +118,17 @@ impl Engine {
         state.metrics.close_breakers();
         let workers = timeout_at(deadline, async { while self.workers.join_next().await.is_some() {} });
         // What a claim still brings is refused by the queue and goes back.
-        let _ = tokio::join!(workers, finish(self.poller.take(), deadline.max(Instant::now() + FLUSH)));
+        let _ =
+            tokio::join!(workers, finish(self.poller.take(), deadline.max(Instant::now() + FLUSH_TIMEOUT)));
 
         let released = released + state.give_back_queued(&state.queue.close());
 
         // Aborted workers end at their next await. One that blocks its thread has none, and is left behind.
         self.workers.abort_all();
         let aborted = async { while self.workers.join_next().await.is_some() {} };
-        let _ = timeout_at(deadline.max(Instant::now() + FLUSH), aborted).await;
+        let _ = timeout_at(deadline.max(Instant::now() + FLUSH_TIMEOUT), aborted).await;
         self.stop_settler.cancel();
-        finish(self.settler.take(), deadline.max(Instant::now() + FLUSH)).await;
+        finish(self.settler.take(), deadline.max(Instant::now() + FLUSH_TIMEOUT)).await;
         self.background.clear();
         state.metrics.close();
         let report = ShutdownReport { released, abandoned: state.held() };

@@ -17,16 +17,16 @@ use crate::error::StoreError;
 use crate::event::EventId;
 use crate::store::{Lease, LeaseToken, Release, Settle, Settled, Settlement, Verdict};
 
-const FIRST_RETRY: Duration = Duration::from_millis(100);
-const LONGEST_RETRY: Duration = Duration::from_secs(5);
+const FIRST_RETRY_DELAY: Duration = Duration::from_millis(100);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(5);
 /// How long the outcome of an event waits whose part of the store is down.
-const UNKNOWN_RETRY: Duration = Duration::from_secs(1);
+const UNKNOWN_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// From this failure on a batch is halved.
-const HALVE_AFTER: u32 = 2;
+const HALVE_AFTER_FAILURES: u32 = 2;
 /// From this failure on a single outcome goes without its text.
-const PLAIN_AFTER: u32 = 4;
+const DROP_TEXT_AFTER_FAILURES: u32 = 4;
 /// From this failure on a single outcome is given up, if the store works otherwise.
-const GIVE_UP_AFTER: u32 = 12;
+const GIVE_UP_AFTER_FAILURES: u32 = 12;
 
 /// Runs until it is told to stop, then writes what is left.
 pub(crate) async fn run(engine: Arc<EngineState>, stop: CancellationToken) {
@@ -48,7 +48,7 @@ async fn flush(engine: &EngineState) {
         }
         write(engine, round).await;
         if engine.write_back.has_again() {
-            tokio::time::sleep(FIRST_RETRY).await;
+            tokio::time::sleep(FIRST_RETRY_DELAY).await;
         }
     }
 }
@@ -109,7 +109,7 @@ async fn write_batch(engine: &EngineState, settlements: &[Settlement]) -> bool {
 }
 
 fn pause_after(failures: u32) -> Duration {
-    (FIRST_RETRY * (1 << failures.saturating_sub(1).min(10))).min(LONGEST_RETRY)
+    (FIRST_RETRY_DELAY * (1 << failures.saturating_sub(1).min(10))).min(MAX_RETRY_DELAY)
 }
 
 /// Outcomes that are written together, and how often that failed.
@@ -129,7 +129,7 @@ impl Batch {
     /// which the store could settle something else, is given up: the store refuses it.
     async fn failed_again(mut self, engine: &EngineState) -> Self {
         self.failures += 1;
-        if self.settlements.len() == 1 && self.failures >= GIVE_UP_AFTER {
+        if self.settlements.len() == 1 && self.failures >= GIVE_UP_AFTER_FAILURES {
             let works = can_settle(engine).await;
             if works && self.store_works {
                 self.give_up(engine);
@@ -144,13 +144,16 @@ impl Batch {
     fn smaller(mut self) -> Vec<Batch> {
         match self.settlements.len() {
             0 => Vec::new(),
-            1 if self.failures >= PLAIN_AFTER => {
+            1 if self.failures >= DROP_TEXT_AFTER_FAILURES => {
                 self.settlements[0].verdict.forget_text();
                 vec![self]
             }
-            len @ 2.. if self.failures >= HALVE_AFTER => {
+            len @ 2.. if self.failures >= HALVE_AFTER_FAILURES => {
                 let half = self.settlements.split_off(len / 2);
-                vec![Batch::new(half, HALVE_AFTER), Batch::new(self.settlements, HALVE_AFTER)]
+                vec![
+                    Batch::new(half, HALVE_AFTER_FAILURES),
+                    Batch::new(self.settlements, HALVE_AFTER_FAILURES),
+                ]
             }
             _ => vec![self],
         }
@@ -216,7 +219,7 @@ fn write_again(engine: &EngineState, settlements: Vec<Settlement>) {
         events = settlements.len(),
         "a part of the store is down; these outcomes are written back when it is up again"
     );
-    engine.write_back.settle_again(still_worth_it(engine, settlements), Instant::now() + UNKNOWN_RETRY);
+    engine.write_back.settle_again(still_worth_it(engine, settlements), Instant::now() + UNKNOWN_RETRY_DELAY);
 }
 
 /// Counts what became of an event, and remembers when it is due again.

@@ -19,7 +19,7 @@ use crate::store::SUSPECT_AFTER;
 
 /// Others wait at most so long for what runs to end. One slow delivery and a suspect together must not keep every
 /// route idle; then the others have their turn first, for as long.
-const LONGEST_BLOCK: Duration = Duration::from_secs(5);
+const MAX_BLOCK_TIME: Duration = Duration::from_secs(5);
 
 /// How long an engine must have lived before it begins an event that has lost so many leases.
 pub(super) fn proving_time(lost_leases: u32, lease: Duration) -> Duration {
@@ -80,9 +80,9 @@ impl SuspectSlot {
             }
             SlotState::Waiting { blocking_since, not_before, .. } => {
                 let since = *blocking_since.get_or_insert(now);
-                let until = since + LONGEST_BLOCK;
+                let until = since + MAX_BLOCK_TIME;
                 if !idle && now >= until {
-                    (*blocking_since, *not_before) = (None, now + LONGEST_BLOCK);
+                    (*blocking_since, *not_before) = (None, now + MAX_BLOCK_TIME);
                     return SuspectTurn::Others(Some(*not_before));
                 }
                 if !idle {

@@ -15,9 +15,9 @@ use crate::route::{NO_ROUTE, probed};
 use crate::store::{Lease, Settlement, Verdict};
 
 /// How long an event waits at most that was a probe in vain.
-const AFTER_PROBE: Duration = Duration::from_secs(30);
+const MAX_PROBED_DELAY: Duration = Duration::from_secs(30);
 /// A busy destination that wants to be left alone for longer is asked again after this all the same.
-const LONGEST_BUSY: Duration = Duration::from_secs(3600);
+const MAX_BUSY_PAUSE: Duration = Duration::from_secs(3600);
 
 /// Tells the route's breaker what happened, and decides.
 pub(super) fn of(engine: &EngineState, item: &Item, lease: Lease, mut attempt: Attempt) -> Settlement {
@@ -99,7 +99,7 @@ fn not_there(engine: &EngineState, item: &Item, unreachable: &Unreachable) -> Ve
 fn turned_away(engine: &EngineState, item: &Item, busy: &Busy) -> Verdict {
     engine.metrics.busy.increment(1);
     let error = error_text(busy.error.as_ref());
-    let pause = busy.retry_after.unwrap_or_default().min(LONGEST_BUSY);
+    let pause = busy.retry_after.unwrap_or_default().min(MAX_BUSY_PAUSE);
     let failed = Failed { connection: false, probe: item.probe };
     let ask = |breaker: &mut Breaker| breaker.busy(item.id(), failed, pause, Instant::now());
     let mut verdict = wait(engine, item, error, advice(engine, item, ask));
@@ -140,9 +140,9 @@ fn advice(engine: &EngineState, item: &Item, ask: impl FnOnce(&mut Breaker) -> A
 fn wait(engine: &EngineState, item: &Item, error: String, advice: Option<Advice>) -> Verdict {
     let route = engine.route_name(item.route);
     let (delay, park) = match advice {
-        Some(Advice::Park) => (Settings::park(), Some(route.to_owned())),
-        Some(Advice::ParkProbed) => (after_probe(), Some(probed(route))),
-        Some(Advice::PostponeProbed) => (after_probe(), None),
+        Some(Advice::Park) => (Settings::park_duration(), Some(route.to_owned())),
+        Some(Advice::ParkProbed) => (probed_delay(), Some(probed(route))),
+        Some(Advice::PostponeProbed) => (probed_delay(), None),
         Some(Advice::Postpone(times)) => (engine.settings.retry.delay(times), None),
         Some(Advice::Spend) | None => (Duration::ZERO, None),
     };
@@ -151,8 +151,8 @@ fn wait(engine: &EngineState, item: &Item, error: String, advice: Option<Advice>
 
 /// Not a multiple of the time between probes: it would be due at the moment of this node's next probe, and no
 /// other node would ever get it.
-fn after_probe() -> Duration {
-    AFTER_PROBE.mul_f64(1.0 - fastrand::f64() / 6.0)
+fn probed_delay() -> Duration {
+    MAX_PROBED_DELAY.mul_f64(1.0 - fastrand::f64() / 6.0)
 }
 
 /// In a rolling deploy an old node may claim a new type: it leaves it to the others for a while. The store

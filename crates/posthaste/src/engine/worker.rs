@@ -19,7 +19,7 @@ use crate::route::{RouteEntry, RouteTarget};
 use crate::store::{Lease, Settlement, Verdict};
 
 /// How long a suspect waits whose start could not be counted.
-const UNCOUNTED: Duration = Duration::from_secs(1);
+const UNCOUNTED_START_DELAY: Duration = Duration::from_secs(1);
 
 /// Runs until the queue says stop.
 pub(crate) async fn run(engine: Arc<EngineState>) {
@@ -93,11 +93,11 @@ fn start<'a>(engine: &EngineState, items: &'a [Item]) -> Vec<(&'a Item, Lease)> 
 
 /// How long the event is put off: not tried again at once, because the store is in trouble. In ordered mode it
 /// stays due, or what comes behind it would overtake it, and this engine waits instead.
-async fn uncounted(engine: &EngineState) -> Duration {
+async fn uncounted_start_delay(engine: &EngineState) -> Duration {
     if !engine.settings.ordered() {
-        return UNCOUNTED;
+        return UNCOUNTED_START_DELAY;
     }
-    tokio::time::sleep(UNCOUNTED).await;
+    tokio::time::sleep(UNCOUNTED_START_DELAY).await;
     Duration::ZERO
 }
 
@@ -123,7 +123,7 @@ async fn count_suspect(engine: &EngineState, work: &[(&Item, Lease)]) -> bool {
         None => {
             // It may have been counted all the same, and this settlement takes that back: starts that did not
             // happen must not add up to an event that is DEAD.
-            let delay = uncounted(engine).await;
+            let delay = uncounted_start_delay(engine).await;
             let error = "the store did not say that it counted this start, so it did not happen".to_owned();
             let verdict = Verdict::Unreachable { error, delay, park: None, give_up_after: None };
             let settlement = Settlement { lease: lease.clone(), verdict, delivered: Vec::new() };

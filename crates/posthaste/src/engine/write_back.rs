@@ -14,7 +14,7 @@ use crate::store::{Lease, Settlement};
 use crate::sync::lock;
 
 /// The most leases waiting to be released.
-const MOST_RELEASES: usize = 10_000;
+const MAX_RELEASES: usize = 10_000;
 
 /// Filled by workers, the poller and the hot path; emptied by the settler.
 #[derive(Debug, Default)]
@@ -44,7 +44,7 @@ struct Inner {
 impl Inner {
     /// One batch in all: what waits and what is being written.
     fn room(&self) -> usize {
-        Settings::SETTLE_BATCH.saturating_sub(self.settlements.len() + self.writing.unwrap_or(0))
+        Settings::SETTLE_BATCH_ROWS.saturating_sub(self.settlements.len() + self.writing.unwrap_or(0))
     }
 
     fn is_quiet(&self, now: Instant) -> bool {
@@ -124,7 +124,7 @@ impl WriteBackBuffer {
     /// Gives leases back, not before the given instant. Beyond the bound they are left to lapse.
     pub(crate) fn release(&self, leases: Vec<Lease>, not_before: Instant) {
         let mut inner = self.lock();
-        let room = MOST_RELEASES.saturating_sub(inner.releases.len());
+        let room = MAX_RELEASES.saturating_sub(inner.releases.len());
         inner.releases.extend(leases.into_iter().take(room).map(|lease| (not_before, lease)));
         drop(inner);
         self.work.notify_one();
@@ -166,7 +166,7 @@ impl WriteBackBuffer {
         let again = inner.again.extract_if(.., |(at, _)| *at <= now).map(|(_, settlement)| settlement);
         let again: Vec<Settlement> = again.collect();
         inner.settlements.extend(again);
-        let batch = inner.settlements.len().min(Settings::SETTLE_BATCH);
+        let batch = inner.settlements.len().min(Settings::SETTLE_BATCH_ROWS);
         let settlements = inner.settlements.drain(..batch).collect();
         let (due, later) = std::mem::take(&mut inner.releases).into_iter().partition(|(at, _)| *at <= now);
         inner.releases = later;
