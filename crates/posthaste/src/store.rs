@@ -386,12 +386,12 @@ pub enum Verdict {
 impl Verdict {
     /// Replaces the text of an error by one that every store can keep.
     pub(crate) fn forget_text(&mut self) {
-        const REFUSED: &str = "the store refused the text of this error";
+        const REFUSED_TEXT: &str = "the store refused the text of this error";
         match self {
             Self::Done | Self::Deferred { .. } => {}
             Self::Failed { error: text, .. }
             | Self::Dead { reason: text }
-            | Self::Unreachable { error: text, .. } => REFUSED.clone_into(text),
+            | Self::Unreachable { error: text, .. } => REFUSED_TEXT.clone_into(text),
         }
     }
 }

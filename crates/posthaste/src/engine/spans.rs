@@ -4,7 +4,7 @@ use tracing::Span;
 use tracing::field::{self, Empty};
 
 use crate::destination::{Delivery, Outcome};
-use crate::trace::{SPANS, start_deliveries};
+use crate::trace::{SPAN_TARGET, start_deliveries};
 
 /// The spans that are open while a destination is called.
 pub(super) struct DeliverySpans {
@@ -23,7 +23,7 @@ impl DeliverySpans {
     ) -> Self {
         let only = if let [only] = &*batch { Some(only) } else { None };
         let call = tracing::debug_span!(
-            target: SPANS,
+            target: SPAN_TARGET,
             // Whoever happened to poll the worker is not its cause.
             parent: None,
             "posthaste.dispatch",

@@ -264,11 +264,11 @@ fn group_pending(table: &Table, by: BacklogBy, now: Timestamp) -> Vec<BacklogGro
 }
 
 fn group_dead(table: &Table) -> Vec<DeadGroup> {
-    const REASON_CHARS: usize = 200;
+    const MAX_REASON_CHARS: usize = 200;
     let mut groups: HashMap<(&str, &str, String), DeadGroup> = HashMap::new();
     for row in candidates(table, &Filter::dead(), None) {
         let reason: String =
-            row.last_error.iter().flat_map(|error| error.chars()).take(REASON_CHARS).collect();
+            row.last_error.iter().flat_map(|error| error.chars()).take(MAX_REASON_CHARS).collect();
         let key = (row.event.aggregate_type(), row.event.event_type(), reason);
         let group = groups.entry(key).or_insert_with_key(|(aggregate_type, event_type, reason)| DeadGroup {
             aggregate_type: (*aggregate_type).to_owned(),

@@ -25,7 +25,7 @@ pub(super) struct Table {
 
 impl Table {
     /// The audit keeps so many entries; the oldest make room.
-    pub(super) const AUDIT_ENTRIES: usize = 10_000;
+    pub(super) const MAX_AUDIT_ENTRIES: usize = 10_000;
 
     /// The next insertion number. Taken by the INSERT, not by the commit, so that a late commit
     /// appears behind rows that were read already: as in every real database.
@@ -130,7 +130,7 @@ impl Table {
         if rows == 0 {
             return;
         }
-        if self.audit.len() == Self::AUDIT_ENTRIES {
+        if self.audit.len() == Self::MAX_AUDIT_ENTRIES {
             self.audit.pop_front();
         }
         self.last_audit += 1;

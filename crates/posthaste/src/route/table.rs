@@ -190,7 +190,7 @@ fn entry(name: String, route: Route) -> RouteEntry {
 }
 
 /// The most events per delivery.
-const MOST_PER_BATCH: usize = 10_000;
+const MAX_BATCH_EVENTS: usize = 10_000;
 
 fn check(route: &Route, name: &str, setting: &str, problems: &mut Vec<Problem>) {
     let mut add_if = |wrong: bool, advice: &str| {
@@ -228,11 +228,11 @@ fn check(route: &Route, name: &str, setting: &str, problems: &mut Vec<Problem>) 
         "the name of a fan-out's destination must not contain control characters",
     );
     add_if(
-        route.targets.iter().any(|target| !(1..=MOST_PER_BATCH).contains(&target.profile.batch)),
+        route.targets.iter().any(|target| !(1..=MAX_BATCH_EVENTS).contains(&target.profile.batch)),
         "its destination asks for batches of zero, or of more than 10000 events",
     );
     add_if(route.concurrency == Some(0), "concurrency is 0: pause the route instead");
-    add_if(route.batch.is_some_and(|n| n == 0 || n > MOST_PER_BATCH), "batch must be between 1 and 10000");
+    add_if(route.batch.is_some_and(|n| n == 0 || n > MAX_BATCH_EVENTS), "batch must be between 1 and 10000");
     add_if(
         route.rate.is_some_and(|rate| !(rate.is_finite() && rate > 0.0)),
         "rate must be a number above zero",

@@ -7,7 +7,7 @@ use crate::admin::format::quoted;
 use crate::store::MAX_LOST_LEASES;
 
 /// From so many lost leases on it is the event that is suspected, and no longer the engine.
-const SUSPECT: u32 = 3;
+const CRASHING_LOST_LEASES: u32 = 3;
 
 /// Pending events whose leases lapsed in the hands of an engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl LostLeases {
             return None;
         }
         let events = format_count(self.events);
-        if self.most < SUSPECT {
+        if self.most < CRASHING_LOST_LEASES {
             return Some(Finding::warning(
                 "lapsing-leases",
                 format!("pending events whose leases lapsed in the hands of an engine: {events}"),
