@@ -15,7 +15,7 @@ use crate::time::Timestamp;
 
 /// An event with so many lost leases is a *suspect*: it may be what kills its owners. Claims raise the count no
 /// further; from here on only deliveries that were begun count ([`Renew::start`]).
-pub const SUSPECT_AFTER: u32 = 10;
+pub const SUSPECT_LOST_LEASES: u32 = 10;
 
 /// With so many lost leases an event is given up: the engine that claims it settles it as DEAD.
 pub const MAX_LOST_LEASES: u32 = 20;
@@ -55,7 +55,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Each row claimed has `locked_by`, `locked_at` and the token set, `parked` cleared, and
     /// becomes due again when the lease ends. No row is leased to two claims at once. A row
     /// whose previous lease lapsed in the hands of *another* owner has `lost_leases` raised, up to
-    /// [`SUSPECT_AFTER`]; an owner that takes over its own lapsed lease lost only an answer. A row
+    /// [`SUSPECT_LOST_LEASES`]; an owner that takes over its own lapsed lease lost only an answer. A row
     /// that cannot be decoded is leased as well and answered in [`Claimed::malformed`]; it never
     /// hides the others. `limit: 0` claims nothing and still answers [`Claimed::paused`].
     ///
@@ -341,7 +341,7 @@ pub struct Settlement {
 /// After [`Failed`](Self::Failed) and [`Deferred`](Self::Deferred) a row that stays pending has its `lost_leases`
 /// set to zero: it was delivered, and its owner lived to say so. After [`Unreachable`](Self::Unreachable) it
 /// was not delivered, so only a start that was counted ([`Renew::start`]) is taken back: a number above
-/// [`SUSPECT_AFTER`] falls by one.
+/// [`SUSPECT_LOST_LEASES`] falls by one.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// Delivered: DONE, `done_at` set, `last_error` cleared.

@@ -24,8 +24,8 @@ pub(super) fn format_time(time: Timestamp) -> String {
 
 /// A count as a finding names it. Nobody counts on when there are that many.
 pub(super) fn format_count(count: u64) -> String {
-    match count > Stats::EXACT {
-        true => format!("more than {}", Stats::EXACT),
+    match count > Stats::MAX_EXACT_COUNT {
+        true => format!("more than {}", Stats::MAX_EXACT_COUNT),
         false => count.to_string(),
     }
 }

@@ -16,7 +16,7 @@ use crate::config::{Fairness, QueueConfig};
 use crate::destination::{Delivery, Source};
 use crate::event::EventId;
 use crate::route::{RouteEntry, RouteTable};
-use crate::store::SUSPECT_AFTER;
+use crate::store::SUSPECT_LOST_LEASES;
 use crate::sync::lock;
 
 /// An event that waits for a worker.
@@ -48,7 +48,7 @@ impl Item {
 
     /// Whether it may be what kills its owners.
     pub(crate) fn is_suspect(&self) -> bool {
-        self.lost_leases >= SUSPECT_AFTER
+        self.lost_leases >= SUSPECT_LOST_LEASES
     }
 
     pub(crate) fn weight(&self) -> usize {

@@ -1,7 +1,7 @@
 //! The event that may be what kills its owners, delivered with nothing else beside it.
 //!
 //! Whatever is held when a process dies has lost a lease, and only one of those events can be to
-//! blame. So claims count lost leases no further than [`SUSPECT_AFTER`]. A row that has so many is a
+//! blame. So claims count lost leases no further than [`SUSPECT_LOST_LEASES`]. A row that has so many is a
 //! *suspect*: from then on each start of its delivery is counted in the store before it begins,
 //! one suspect at a time, after everything else has ended. At [`MAX_LOST_LEASES`] it is DEAD.
 //!
@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::queue::Item;
-use crate::store::SUSPECT_AFTER;
+use crate::store::SUSPECT_LOST_LEASES;
 
 /// Others wait at most so long for what runs to end. One slow delivery and a suspect together must not keep every
 /// route idle; then the others have their turn first, for as long.
@@ -23,7 +23,7 @@ const MAX_BLOCK_TIME: Duration = Duration::from_secs(5);
 
 /// How long an engine must have lived before it begins an event that has lost so many leases.
 pub(super) fn proving_time(lost_leases: u32, lease: Duration) -> Duration {
-    lease * (lost_leases + 1).saturating_sub(SUSPECT_AFTER)
+    lease * (lost_leases + 1).saturating_sub(SUSPECT_LOST_LEASES)
 }
 
 /// The slot for one suspect in a queue.

@@ -31,7 +31,7 @@ impl Admin for MemoryStore {
     async fn backlog(&self, by: BacklogBy, limit: usize) -> Result<Backlog, StoreError> {
         let now = self.now();
         let table = self.table();
-        let more = table.index.pending.len() > Backlog::LOOK;
+        let more = table.index.pending.len() > Backlog::MAX_ROWS;
         Ok(Backlog::largest(group_pending(&table, by, now), limit, more))
     }
 
@@ -247,7 +247,7 @@ fn stats(table: &Table, now: Timestamp) -> Stats {
 
 fn group_pending(table: &Table, by: BacklogBy, now: Timestamp) -> Vec<BacklogGroup> {
     let mut groups: HashMap<Option<String>, BacklogGroup> = HashMap::new();
-    for row in table.index.pending.iter().take(Backlog::LOOK).filter_map(|seq| table.rows.get(seq)) {
+    for row in table.index.pending.iter().take(Backlog::MAX_ROWS).filter_map(|seq| table.rows.get(seq)) {
         let key = match by {
             BacklogBy::Type => Some(format!("{}:{}", row.event.aggregate_type(), row.event.event_type())),
             BacklogBy::Tenant => row.event.tenant_id().map(str::to_owned),

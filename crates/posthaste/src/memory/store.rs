@@ -13,7 +13,7 @@ use crate::error::StoreError;
 use crate::row::Status;
 use crate::store::{
     Backoff, Claim, ClaimOrder, Claimed, Lease, Leased, Malformed, Notifier, OnDone, Park, Purge, Purgeable,
-    Release, Renew, SUSPECT_AFTER, Settle, Settled, Settlement, Store, Unpark, Verdict,
+    Release, Renew, SUSPECT_LOST_LEASES, Settle, Settled, Settlement, Store, Unpark, Verdict,
 };
 use crate::time::Timestamp;
 
@@ -204,7 +204,7 @@ enum Taken {
 /// owner died. One's own was lost on the way, with the answer to an earlier claim.
 fn take(row: &mut MemoryRow, claim: &Claim<'_>, now: Timestamp) -> Taken {
     if row.hold.as_ref().is_some_and(|hold| hold.owner != *claim.owner) {
-        row.lost_leases = (row.lost_leases + 1).min(SUSPECT_AFTER).max(row.lost_leases);
+        row.lost_leases = (row.lost_leases + 1).min(SUSPECT_LOST_LEASES).max(row.lost_leases);
     }
     row.let_go(now + claim.lease);
     row.hold = Some(Hold { owner: claim.owner.clone(), token: claim.token, since: now });
@@ -234,7 +234,7 @@ fn apply_if_allowed(
     let settled = apply(row, &settlement.verdict, now);
     if row.is_pending() {
         row.lost_leases = match settlement.verdict {
-            Verdict::Unreachable { .. } if row.lost_leases > SUSPECT_AFTER => row.lost_leases - 1,
+            Verdict::Unreachable { .. } if row.lost_leases > SUSPECT_LOST_LEASES => row.lost_leases - 1,
             Verdict::Unreachable { .. } => row.lost_leases,
             _ => 0,
         };

@@ -14,7 +14,7 @@ pub struct ParkedRoute {
     /// What their rows are parked for.
     pub route: String,
     /// How many there are; a store need not count further than to one more than
-    /// [`Stats::EXACT`](crate::admin::Stats::EXACT).
+    /// [`Stats::MAX_EXACT_COUNT`](crate::admin::Stats::MAX_EXACT_COUNT).
     pub waiting: u64,
     /// When the oldest of them was inserted.
     pub oldest: Option<Timestamp>,
