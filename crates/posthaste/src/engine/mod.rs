@@ -11,6 +11,7 @@ mod gauges;
 mod hot_path;
 mod inflight;
 mod lease_renewer;
+mod lifecycle;
 mod placement;
 mod poller;
 mod purger;
@@ -19,7 +20,6 @@ mod rate;
 mod retry_timer;
 mod route_queue;
 mod route_state;
-mod run;
 mod settler;
 mod spans;
 mod suspect;
@@ -36,9 +36,9 @@ use futures_util::FutureExt as _;
 use tokio::time::{Instant, timeout};
 
 pub(crate) use hot_path::HotPath;
+pub(crate) use lifecycle::Engine;
+pub use lifecycle::ShutdownReport;
 pub(crate) use poller::Polled;
-pub(crate) use run::Engine;
-pub use run::ShutdownReport;
 
 use crate::config::Settings;
 use crate::error::{StoreError, error_text};

@@ -1,4 +1,4 @@
-//! Starts the parts of the engine, and stops them in the right order.
+//! The life cycle of the engine: starts its parts, and stops them in the right order.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
