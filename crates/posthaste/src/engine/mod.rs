@@ -16,7 +16,7 @@ mod placement;
 mod poller;
 mod purger;
 mod queue;
-mod rate;
+mod rate_limiter;
 mod retry_timer;
 mod route_queue;
 mod route_state;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::queue::Item;
-use super::rate::Rate;
+use super::rate_limiter::RateLimiter;
 use crate::destination::Source;
 
 /// One call of a destination gets at most so many bytes, if it gets more than one event: publishers make
@@ -23,7 +23,7 @@ pub(super) struct RouteQueue {
     pub(super) bytes: usize,
     pub(super) concurrency: usize,
     batch: usize,
-    rate: Option<Rate>,
+    rate_limiter: Option<RateLimiter>,
 }
 
 /// Whether a route can start something.
@@ -43,7 +43,7 @@ impl RouteQueue {
             bytes: 0,
             concurrency,
             batch,
-            rate: rate.map(Rate::per_second),
+            rate_limiter: rate.map(RateLimiter::per_second),
         }
     }
 
@@ -61,7 +61,7 @@ impl RouteQueue {
         if self.running >= self.concurrency {
             return Readiness::Busy;
         }
-        match self.rate.as_ref().map_or(Duration::ZERO, |rate| rate.wait(now)) {
+        match self.rate_limiter.as_ref().map_or(Duration::ZERO, |limiter| limiter.wait(now)) {
             Duration::ZERO => Readiness::Ready,
             wait => Readiness::At(now + wait),
         }
@@ -89,8 +89,8 @@ impl RouteQueue {
     /// A delivery of so many events begins.
     pub(super) fn begin(&mut self, events: usize, now: Instant) {
         self.running += 1;
-        if let Some(rate) = &mut self.rate {
-            rate.spend(events, now);
+        if let Some(limiter) = &mut self.rate_limiter {
+            limiter.spend(events, now);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! At most so many events per second.
+//! The rate limiter of a route: at most so many events per second.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use tokio::time::Instant;
 /// Spaces events out evenly. Timers tick in milliseconds, so up to [`MAX_CATCH_UP`](Self::MAX_CATCH_UP)
 /// of missed time may be made good at once.
 #[derive(Debug)]
-pub(crate) struct Rate {
+pub(crate) struct RateLimiter {
     per_event: Duration,
     free_at: Option<Instant>,
 }
 
-impl Rate {
+impl RateLimiter {
     const MAX_CATCH_UP: Duration = Duration::from_millis(10);
 
     pub(crate) fn per_second(events: f64) -> Self {
