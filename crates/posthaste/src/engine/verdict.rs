@@ -25,22 +25,24 @@ pub(super) fn of(engine: &EngineState, item: &Item, lease: Lease, mut attempt: A
     let refused = attempt.is_refused();
     let outcome = attempt.into_outcome();
     if !refused {
-        tell_breaker(engine, item, &outcome);
+        update_breaker(engine, item, &outcome);
     }
     let verdict = match outcome {
         Outcome::Done => Verdict::Done,
-        Outcome::Defer(delay) => Verdict::Deferred { delay: bounded(delay) },
+        Outcome::Defer(delay) => Verdict::Deferred { delay: bounded_delay(delay) },
         Outcome::Retry(error) => {
             Verdict::Failed { error: error_text(error.as_ref()), backoff: engine.settings.retry.backoff() }
         }
         Outcome::RetryAfter(delay, error) => Verdict::Failed {
             error: error_text(error.as_ref()),
-            backoff: engine.settings.retry.backoff_of(bounded(delay)),
+            backoff: engine.settings.retry.backoff_of(bounded_delay(delay)),
         },
-        Outcome::Dead(_) if item.route == engine.routes.unroutable() && !refused => no_route(engine, item),
+        Outcome::Dead(_) if item.route == engine.routes.unroutable() && !refused => {
+            no_route_verdict(engine, item)
+        }
         Outcome::Dead(reason) | Outcome::Unsendable(reason) => Verdict::Dead { reason: cut_error(reason) },
-        Outcome::Busy(busy) => turned_away(engine, item, &busy),
-        Outcome::Unreachable(unreachable) => not_there(engine, item, &unreachable),
+        Outcome::Busy(busy) => busy_verdict(engine, item, &busy),
+        Outcome::Unreachable(unreachable) => unreachable_verdict(engine, item, &unreachable),
     };
     log_failure(engine, item, &verdict);
     let delivered = if verdict == Verdict::Done { Vec::new() } else { delivered };
@@ -65,7 +67,7 @@ fn log_failure(engine: &EngineState, item: &Item, verdict: &Verdict) {
 }
 
 /// Any answer of the destination shows that it is there.
-fn tell_breaker(engine: &EngineState, item: &Item, outcome: &Outcome) {
+fn update_breaker(engine: &EngineState, item: &Item, outcome: &Outcome) {
     let closed = match outcome {
         Outcome::Unreachable(_) | Outcome::Busy(_) => return,
         // It was not asked. If this was to be the probe, another event has to be.
@@ -83,26 +85,26 @@ fn tell_breaker(engine: &EngineState, item: &Item, outcome: &Outcome) {
     }
 }
 
-fn not_there(engine: &EngineState, item: &Item, unreachable: &Unreachable) -> Verdict {
+fn unreachable_verdict(engine: &EngineState, item: &Item, unreachable: &Unreachable) -> Verdict {
     engine.metrics.unreachable.increment(1);
     let error = error_text(unreachable.error.as_ref());
     let failed = Failed { connection: unreachable.connection_failed, probe: item.probe };
     let ask = |breaker: &mut Breaker| breaker.unreachable(item.id(), failed, Instant::now());
-    match advice(engine, item, ask) {
+    match ask_breaker(engine, item, ask) {
         Some(Advice::Spend) => Verdict::Failed { error, backoff: engine.settings.retry.backoff() },
-        advice => wait(engine, item, error, advice),
+        advice => waiting_verdict(engine, item, error, advice),
     }
 }
 
 /// The destination has more than it can take. That is not the event's fault, however often it happens; only
 /// time ends it.
-fn turned_away(engine: &EngineState, item: &Item, busy: &Busy) -> Verdict {
+fn busy_verdict(engine: &EngineState, item: &Item, busy: &Busy) -> Verdict {
     engine.metrics.busy.increment(1);
     let error = error_text(busy.error.as_ref());
     let pause = busy.retry_after.unwrap_or_default().min(MAX_BUSY_PAUSE);
     let failed = Failed { connection: false, probe: item.probe };
     let ask = |breaker: &mut Breaker| breaker.busy(item.id(), failed, pause, Instant::now());
-    let mut verdict = wait(engine, item, error, advice(engine, item, ask));
+    let mut verdict = waiting_verdict(engine, item, error, ask_breaker(engine, item, ask));
     if let Verdict::Unreachable { delay, give_up_after, .. } = &mut verdict {
         // In ordered mode it stays due, or what comes behind it would overtake it.
         if !engine.settings.ordered() {
@@ -115,7 +117,11 @@ fn turned_away(engine: &EngineState, item: &Item, busy: &Busy) -> Verdict {
 
 /// Tells the breaker that an event could not be delivered. None if the event only has to go back: in ordered
 /// mode, where it stays the first, and when the engine stops.
-fn advice(engine: &EngineState, item: &Item, ask: impl FnOnce(&mut Breaker) -> Advice) -> Option<Advice> {
+fn ask_breaker(
+    engine: &EngineState,
+    item: &Item,
+    ask: impl FnOnce(&mut Breaker) -> Advice,
+) -> Option<Advice> {
     if engine.settings.ordered() {
         // Nothing overtakes it, because nothing is claimed while its route is closed.
         engine.breaker(item.route, |breaker| {
@@ -137,7 +143,7 @@ fn advice(engine: &EngineState, item: &Item, ask: impl FnOnce(&mut Breaker) -> A
     Some(advice.unwrap_or(Advice::Postpone(1)))
 }
 
-fn wait(engine: &EngineState, item: &Item, error: String, advice: Option<Advice>) -> Verdict {
+fn waiting_verdict(engine: &EngineState, item: &Item, error: String, advice: Option<Advice>) -> Verdict {
     let route = engine.route_name(item.route);
     let (delay, park) = match advice {
         Some(Advice::Park) => (Settings::park_duration(), Some(route.to_owned())),
@@ -157,7 +163,7 @@ fn probed_delay() -> Duration {
 
 /// In a rolling deploy an old node may claim a new type: it leaves it to the others for a while. The store
 /// knows for how long that has gone on.
-fn no_route(engine: &EngineState, item: &Item) -> Verdict {
+fn no_route_verdict(engine: &EngineState, item: &Item) -> Verdict {
     let grace = engine.settings.no_route_grace;
     let (aggregate, event_type) = (item.delivery.aggregate_type(), item.delivery.event_type());
     let error = cut_error(format!(
@@ -172,6 +178,6 @@ fn no_route(engine: &EngineState, item: &Item) -> Verdict {
 }
 
 /// A handler may ask for any delay; a row can wait for a year.
-fn bounded(delay: Duration) -> Duration {
+fn bounded_delay(delay: Duration) -> Duration {
     delay.min(crate::retry::RetryPolicy::LONGEST_DELAY)
 }
