@@ -153,7 +153,7 @@ pub(crate) async fn poll(engine: &EngineState) -> Result<Polled, StoreError> {
     let suspects = claimed.parked.contains(SUSPECTS);
     let placed = place(engine, claimed, asked_at + engine.settings.lease.duration).await;
     let mut unparked = unpark(engine).await?;
-    bring_back_others(engine).await?;
+    unpark_others(engine).await?;
     if suspects && engine.queue.wants_suspect() {
         unparked += u64::from(unpark_one(engine, SUSPECTS).await?);
     }
@@ -236,7 +236,7 @@ async fn unpark(engine: &EngineState) -> Result<u64, StoreError> {
 /// Brings back what is parked under names that are no route of this engine, each name once: the route may
 /// have been renamed, or the event may have a route now. A page a second: another engine that has the route and
 /// finds it closed may park them again.
-async fn bring_back_others(engine: &EngineState) -> Result<(), StoreError> {
+async fn unpark_others(engine: &EngineState) -> Result<(), StoreError> {
     let limit = rounded_limit(engine.queue.cold_room().events.min(MAX_UNPARKED_ROWS), MAX_UNPARKED_ROWS);
     let Some(name) = engine.other_parked(Instant::now()).filter(|_| limit > 0) else { return Ok(()) };
     let unpark = Unpark { route: &name, limit, now: None };

@@ -108,7 +108,7 @@ struct Inner {
     first: usize,
     state: State,
     /// While outcomes cannot be written back, nothing new is started.
-    held_back: bool,
+    starts_paused: bool,
     /// Ordered mode: events were taken out to go back, so nothing that came behind them may enter
     /// until the next claim begins.
     halted: bool,
@@ -151,7 +151,7 @@ impl Queue {
             turn: 0,
             first: 0,
             state: State::Open,
-            held_back: false,
+            starts_paused: false,
             halted: false,
         };
         Self {
@@ -172,7 +172,7 @@ impl Queue {
     pub(crate) fn push(&self, mut item: Item) -> Result<(), Refused> {
         let mut inner = self.lock();
         let (source, limit) = (item.source(), self.limit(item.source()));
-        let is_full = self.is_shut_or_heavy(&inner) || *inner.count(source) >= limit;
+        let is_full = self.is_shut_or_out_of_bytes(&inner) || *inner.count(source) >= limit;
         let share = (self.share(item.route, limit), self.share(item.route, self.limits.bytes));
         let queue = &mut inner.route_queues[item.route];
         let share_is_full = queue.side(source).len() >= share.0 || queue.bytes >= share.1;
@@ -180,7 +180,7 @@ impl Queue {
             return Err(Refused { item, share_is_full: !is_full });
         }
         *inner.count(source) += 1;
-        inner.carry(item.route, item.weight());
+        inner.add_bytes(item.route, item.weight());
         inner.arrivals += 1;
         item.arrival = inner.arrivals;
         inner.route_queues[item.route].side(source).push_back(item);
@@ -193,7 +193,7 @@ impl Queue {
     #[allow(clippy::result_large_err, reason = "as for `push`")]
     pub(crate) fn push_suspect(&self, item: Item, not_before: Instant) -> Result<(), Item> {
         let mut inner = self.lock();
-        if self.is_shut_or_heavy(&inner) || !inner.suspect.is_free(Instant::now()) {
+        if self.is_shut_or_out_of_bytes(&inner) || !inner.suspect.is_free(Instant::now()) {
             return Err(item);
         }
         inner.suspect.put(item, not_before);
@@ -206,12 +206,12 @@ impl Queue {
     /// Whether a suspect could come in.
     pub(crate) fn wants_suspect(&self) -> bool {
         let inner = self.lock();
-        !self.is_shut_or_heavy(&inner) && inner.suspect.is_free(Instant::now())
+        !self.is_shut_or_out_of_bytes(&inner) && inner.suspect.is_free(Instant::now())
     }
 
     /// Takes nothing in. As long as there is any room in bytes an event of any size may enter: if only
     /// small ones could, a large one would never find its moment.
-    fn is_shut_or_heavy(&self, inner: &Inner) -> bool {
+    fn is_shut_or_out_of_bytes(&self, inner: &Inner) -> bool {
         inner.state != State::Open || inner.halted || inner.bytes >= self.limits.bytes
     }
 
@@ -243,7 +243,7 @@ impl Queue {
         let mut inner = self.lock();
         let was_heavy = inner.bytes >= self.limits.bytes;
         inner.running -= 1;
-        inner.put_down(route, bytes);
+        inner.subtract_bytes(route, bytes);
         let queue = &mut inner.route_queues[route];
         queue.running -= 1;
         let limited = queue.running + 1 == queue.concurrency;
@@ -317,12 +317,12 @@ impl Queue {
     }
 
     /// Starts nothing new while outcomes cannot be written back.
-    pub(crate) fn hold_back(&self, held_back: bool) {
+    pub(crate) fn set_starts_paused(&self, paused: bool) {
         let mut inner = self.lock();
-        if inner.held_back == held_back {
+        if inner.starts_paused == paused {
             return;
         }
-        inner.held_back = held_back;
+        inner.starts_paused = paused;
         drop(inner);
         self.work.notify_waiters();
     }
@@ -355,7 +355,7 @@ impl Queue {
         }
         inner.taken(&items);
         for item in &items {
-            inner.put_down(item.route, item.weight());
+            inner.subtract_bytes(item.route, item.weight());
         }
         items.extend(inner.suspect.take());
         drop(inner);
@@ -374,7 +374,7 @@ impl Queue {
         if inner.state == State::Closed {
             return Next::Stop;
         }
-        if inner.held_back {
+        if inner.starts_paused {
             return Next::Nothing;
         }
         if inner.state == State::Draining && inner.hot + inner.cold == 0 {
@@ -487,12 +487,12 @@ impl Inner {
         }
     }
 
-    fn carry(&mut self, route: usize, bytes: usize) {
+    fn add_bytes(&mut self, route: usize, bytes: usize) {
         self.bytes += bytes;
         self.route_queues[route].bytes += bytes;
     }
 
-    fn put_down(&mut self, route: usize, bytes: usize) {
+    fn subtract_bytes(&mut self, route: usize, bytes: usize) {
         self.bytes -= bytes;
         self.route_queues[route].bytes -= bytes;
     }
@@ -500,7 +500,7 @@ impl Inner {
     /// Its bytes count from here on: while it waits for its time, it must not keep others out.
     fn begin_suspect(&mut self, item: Item, now: Instant) -> Next {
         self.running += 1;
-        self.carry(item.route, item.weight());
+        self.add_bytes(item.route, item.weight());
         self.route_queues[item.route].begin(1, now);
         Next::Take(vec![item])
     }

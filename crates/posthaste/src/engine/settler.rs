@@ -79,20 +79,20 @@ async fn settle(engine: &EngineState, settlements: Vec<Settlement>) {
         if write_batch(engine, &batch.settlements).await {
             continue;
         }
-        engine.queue.hold_back(true);
+        engine.queue.set_starts_paused(true);
         let mut batch = batch.failed_again(engine).await;
         tokio::time::sleep(pause_after(batch.failures)).await;
         batch.settlements = still_worth_it(engine, batch.settlements);
         batches.splice(0..0, batch.smaller());
     }
-    engine.queue.hold_back(false);
+    engine.queue.set_starts_paused(false);
 }
 
 async fn write_batch(engine: &EngineState, settlements: &[Settlement]) -> bool {
     engine.metrics.settle_batch.record(settlements.len() as f64);
-    match ask(engine, settlements).await {
+    match call_settle(engine, settlements).await {
         Ok(answers) => {
-            engine.queue.hold_back(false);
+            engine.queue.set_starts_paused(false);
             let unknown = settled(engine, settlements, &answers);
             write_again(engine, unknown);
             true
@@ -177,10 +177,10 @@ impl Batch {
 async fn can_settle(engine: &EngineState) -> bool {
     let lease = Lease { id: EventId::uuid_v7(), seq: -1, token: LeaseToken::random() };
     let verdict = Verdict::Deferred { delay: Duration::ZERO };
-    ask(engine, &[Settlement { lease, verdict, delivered: Vec::new() }]).await.is_ok()
+    call_settle(engine, &[Settlement { lease, verdict, delivered: Vec::new() }]).await.is_ok()
 }
 
-async fn ask(engine: &EngineState, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
+async fn call_settle(engine: &EngineState, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
     let on_done = engine.settings.purge.on_done;
     let request = Settle { owner: &engine.owner, settlements, on_done, now: None };
     engine.call("settle", engine.store.settle(&request)).await
@@ -201,7 +201,7 @@ fn still_worth_it(engine: &EngineState, settlements: Vec<Settlement>) -> Vec<Set
 fn settled(engine: &EngineState, settlements: &[Settlement], answers: &[Settled]) -> Vec<Settlement> {
     let both = || settlements.iter().zip(answers);
     let known = || both().filter(|(_, answer)| **answer != Settled::Unknown);
-    known().for_each(|(settlement, answer)| note(engine, settlement, answer));
+    known().for_each(|(settlement, answer)| record(engine, settlement, answer));
     engine.finished(known().map(|(settlement, _)| &settlement.lease));
     both()
         .filter(|(_, answer)| **answer == Settled::Unknown)
@@ -223,7 +223,7 @@ fn write_again(engine: &EngineState, settlements: Vec<Settlement>) {
 }
 
 /// Counts what became of an event, and remembers when it is due again.
-fn note(engine: &EngineState, settlement: &Settlement, answer: &Settled) {
+fn record(engine: &EngineState, settlement: &Settlement, answer: &Settled) {
     let metrics = &engine.metrics;
     match (answer, &settlement.verdict) {
         (Settled::Done, _) => metrics.success.increment(1),
