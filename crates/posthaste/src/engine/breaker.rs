@@ -5,7 +5,7 @@
 //! them. While open it lets one event through now and then; any answer closes it.
 //!
 //! One event that makes a healthy destination look dead must not close it for everyone: an event
-//! that is unreachable again after others were delivered becomes a *suspect*. A suspect cannot
+//! that is unreachable again after others were delivered becomes an *outlier*. An outlier cannot
 //! open the breaker alone, waits longer each time, and after ten such times spends attempts.
 
 use std::collections::HashMap;
@@ -21,15 +21,15 @@ const FIRST_PROBE_DELAY: Duration = Duration::from_secs(1);
 const MAX_PROBE_DELAY: Duration = Duration::from_secs(10);
 /// From this many unreachable results on, with deliveries between them, an attempt is spent.
 const MAX_UNREACHABLE_TIMES: u32 = 10;
-/// The most suspects remembered. A forgotten one starts again, which delays its end and no more.
-const MAX_SUSPECTS: usize = 10_000;
+/// The most outliers remembered. A forgotten one starts again, which delays its end and no more.
+const MAX_OUTLIERS: usize = 10_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct Breaker {
     open: Option<Open>,
     /// Events that got no answer since the last success.
     streak: Vec<EventId>,
-    suspects: HashMap<EventId, Suspect>,
+    outliers: HashMap<EventId, Outlier>,
     /// Counts deliveries, to know whether one lay between two failures.
     delivered: u64,
 }
@@ -41,7 +41,7 @@ struct Open {
 }
 
 #[derive(Debug)]
-struct Suspect {
+struct Outlier {
     /// Unreachable results with deliveries of others in between.
     times: u32,
     /// Unreachable results in all.
@@ -119,7 +119,7 @@ impl Breaker {
     /// The destination took an event. Answers true if that closed the breaker.
     pub(crate) fn delivered(&mut self, id: &EventId) -> bool {
         self.delivered += 1;
-        self.suspects.remove(id);
+        self.outliers.remove(id);
         self.answered()
     }
 
@@ -144,8 +144,8 @@ impl Breaker {
     pub(crate) fn busy(&mut self, id: &EventId, failed: Failed, pause: Duration, now: Instant) -> Advice {
         // A try, but none that speaks against the event: an outage that follows must not find it guilty.
         let (times, tries) = self.count(id);
-        if let Some(suspect) = self.suspects.get_mut(id) {
-            suspect.times = 1;
+        if let Some(outlier) = self.outliers.get_mut(id) {
+            outlier.times = 1;
         }
         let advice = self.advise(id, failed, now, (times, tries));
         if let Some(open) = &mut self.open {
@@ -159,8 +159,8 @@ impl Breaker {
             self.streak.push(id.clone());
             self.streak.truncate(OPEN_AFTER_EVENTS);
         }
-        let suspect = times > 1;
-        let opens = (failed.connection && !suspect) || self.streak.len() >= OPEN_AFTER_EVENTS;
+        let is_outlier = times > 1;
+        let opens = (failed.connection && !is_outlier) || self.streak.len() >= OPEN_AFTER_EVENTS;
         // The event that opened it waits like a probe: next time another one is asked.
         let told = if self.is_open() { failed.probe } else { opens };
         if told {
@@ -169,7 +169,7 @@ impl Breaker {
         match self.open {
             Some(_) if told && tries == 1 => Advice::ParkProbed,
             Some(_) if told => Advice::PostponeProbed,
-            Some(_) if !suspect => Advice::Park,
+            Some(_) if !is_outlier => Advice::Park,
             _ => Advice::Postpone(tries),
         }
     }
@@ -182,18 +182,18 @@ impl Breaker {
 
     /// How often this event was unreachable: with deliveries of others in between, and in all.
     fn count(&mut self, id: &EventId) -> (u32, u32) {
-        if self.suspects.len() >= MAX_SUSPECTS && !self.suspects.contains_key(id) {
-            self.suspects.clear();
+        if self.outliers.len() >= MAX_OUTLIERS && !self.outliers.contains_key(id) {
+            self.outliers.clear();
         }
         let delivered = self.delivered;
-        let fresh = Suspect { times: 1, tries: 0, delivered };
-        let suspect = self.suspects.entry(id.clone()).or_insert(fresh);
-        suspect.tries = suspect.tries.saturating_add(1);
-        if suspect.delivered < delivered {
-            suspect.times = suspect.times.saturating_add(1);
-            suspect.delivered = delivered;
+        let fresh = Outlier { times: 1, tries: 0, delivered };
+        let outlier = self.outliers.entry(id.clone()).or_insert(fresh);
+        outlier.tries = outlier.tries.saturating_add(1);
+        if outlier.delivered < delivered {
+            outlier.times = outlier.times.saturating_add(1);
+            outlier.delivered = delivered;
         }
-        (suspect.times, suspect.tries)
+        (outlier.times, outlier.tries)
     }
 }
 
@@ -263,7 +263,7 @@ mod tests {
 
     // Invariant 7
     #[test]
-    fn suspect_cannot_open_the_breaker_and_spends_attempts_after_ten_times() {
+    fn outlier_cannot_open_the_breaker_and_spends_attempts_after_ten_times() {
         let now = Instant::now();
         let mut breaker = Breaker::default();
         let poison = id(666);
@@ -271,7 +271,7 @@ mod tests {
         for n in 2..=MAX_UNREACHABLE_TIMES {
             breaker.delivered(&id(n));
             assert_eq!(breaker.unreachable(&poison, REFUSED, now), Advice::Postpone(n));
-            assert!(!breaker.is_open(), "a suspect must not open it");
+            assert!(!breaker.is_open(), "an outlier must not open it");
         }
         breaker.delivered(&id(99));
         assert_eq!(breaker.unreachable(&poison, REFUSED, now), Advice::Spend);
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn outage_without_deliveries_makes_no_suspects() {
+    fn outage_without_deliveries_makes_no_outliers() {
         let now = Instant::now();
         let mut breaker = Breaker::default();
         breaker.unreachable(&id(0), REFUSED, now);
@@ -299,12 +299,12 @@ mod tests {
     }
 
     #[test]
-    fn suspects_are_bounded() {
+    fn outliers_are_bounded() {
         let now = Instant::now();
         let mut breaker = Breaker::default();
-        for n in 0..(MAX_SUSPECTS as u32 + 5) {
+        for n in 0..(MAX_OUTLIERS as u32 + 5) {
             breaker.unreachable(&id(n), SILENT, now);
         }
-        assert!(breaker.suspects.len() <= MAX_SUSPECTS);
+        assert!(breaker.outliers.len() <= MAX_OUTLIERS);
     }
 }
