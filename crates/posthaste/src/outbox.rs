@@ -52,12 +52,12 @@ struct Inner {
 }
 
 enum State {
-    Built(Box<Parts>),
+    Built(Box<EngineParts>),
     Running(Engine, Arc<EngineState>),
     Stopped,
 }
 
-struct Parts {
+struct EngineParts {
     settings: Settings,
     store: Arc<dyn Store>,
     routes: RouteTable,
@@ -122,7 +122,7 @@ impl Outbox {
             RouteTable::default()
         });
         ConfigError::from_problems(problems)?;
-        let parts = Parts { settings: Settings::resolve(config), store, routes, interceptors };
+        let parts = EngineParts { settings: Settings::resolve(config), store, routes, interceptors };
         Ok(Outbox(Arc::new(Inner {
             hot_path: HotPath::default(),
             hooks,
@@ -142,7 +142,7 @@ impl Outbox {
             State::Stopped => return Err(StartError::ShutDown),
             running @ State::Running(..) => *state = running,
             State::Built(parts) => {
-                let Parts { settings, store, routes, interceptors } = *parts;
+                let EngineParts { settings, store, routes, interceptors } = *parts;
                 let engine = Arc::new(EngineState::new(settings, store, routes, interceptors));
                 self.0.hot_path.connect(Arc::clone(&engine));
                 *state = State::Running(Engine::start(Arc::clone(&engine)), engine);
