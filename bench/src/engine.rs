@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use posthaste::config::{LeaseConfig, PollerConfig, QueueConfig};
-use posthaste::store::{Claim, Claimed, Lease, Park, Purge, Release, Renew, Settle, Settled, Unpark, Wake};
+use posthaste::store::{
+    Claim, Claimed, Lease, Notifier, Park, Purge, Release, Renew, Settle, Settled, Unpark,
+};
 use posthaste::{Config, Delivery, Outbox, Route, Routes, Store, StoreError, Timestamp, handler};
 use tokio::sync::Notify;
 
@@ -165,7 +167,7 @@ impl Store for Watched {
         self.store.oldest_pending(now).await
     }
 
-    fn wake(&self) -> Option<Wake> {
+    fn wake(&self) -> Option<Notifier> {
         self.store.wake()
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use posthaste::Outbox;
-use posthaste::store::{Store as _, Wake};
+use posthaste::store::{Notifier, Store as _};
 use posthaste_sqlx::postgres::Notify;
 use tokio::time::timeout;
 
@@ -35,10 +35,10 @@ pub(super) async fn writing(bench: &Postgres, load: &Load, notify: Notify) -> an
 }
 
 /// Somebody who listens, and has begun to.
-async fn listen(bench: &Postgres, tables: &PgTables) -> anyhow::Result<Wake> {
+async fn listen(bench: &Postgres, tables: &PgTables) -> anyhow::Result<Notifier> {
     let listener = bench.another(tables, Notify::Off).await?;
     let wake = listener.wake().unwrap_or_default();
-    // It rings once when it has connected.
-    timeout(PATIENCE, wake.rung()).await?;
+    // It notifies once when it has connected.
+    timeout(PATIENCE, wake.notified()).await?;
     Ok(wake)
 }

@@ -250,7 +250,7 @@ impl RedisStore {
         self.note(change.actor, change.what, target, count).await?;
         if count > 0 && change.what == "replay" {
             self.0.glance.forget();
-            self.ring();
+            self.notify_due();
         }
         Ok(count)
     }
@@ -286,7 +286,7 @@ impl RedisStore {
         let changed = call.run::<u8>(self.link()).await? == 1;
         self.0.glance.forget();
         if changed {
-            self.ring();
+            self.notify_due();
         }
         Ok(changed)
     }

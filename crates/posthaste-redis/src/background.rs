@@ -1,29 +1,29 @@
 //! A task that ends when it is told to, or when nobody has its handle any more.
 
-use posthaste::store::Wake;
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 /// The handle of a worker's task. Dropped, the task is told to end.
 #[derive(Debug)]
 pub(crate) struct Background {
-    stop: Wake,
+    stop: CancellationToken,
     task: Option<JoinHandle<()>>,
 }
 
 impl Background {
-    /// Starts what `work` makes; it has to end soon after the bell it is given was rung.
-    pub(crate) fn start<F>(work: impl FnOnce(Wake) -> F) -> Self
+    /// Starts what `work` makes; it has to end soon after the token it is given was cancelled.
+    pub(crate) fn start<F>(work: impl FnOnce(CancellationToken) -> F) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let stop = Wake::new();
+        let stop = CancellationToken::new();
         let task = tokio::spawn(work(stop.clone()));
         Self { stop, task: Some(task) }
     }
 
     /// Tells the task to end, and waits until it has. Twice is harmless.
     pub(crate) async fn shutdown(&mut self) {
-        self.stop.ring();
+        self.stop.cancel();
         if let Some(task) = self.task.take() {
             // It only ends; it cannot fail.
             let _ = task.await;
@@ -33,6 +33,6 @@ impl Background {
 
 impl Drop for Background {
     fn drop(&mut self) {
-        self.stop.ring();
+        self.stop.cancel();
     }
 }

@@ -11,11 +11,11 @@ use crate::page::{Direction, Look, PAGE};
 impl RedisStore {
     pub(crate) async fn read_backlog(&self, by: BacklogBy, limit: usize) -> Result<Backlog, StoreError> {
         let (waiting, arrivals) = self.count_pending().await?;
-        self.promote_up_to(Backlog::LOOK.saturating_sub(waiting as usize)).await?;
+        self.promote_up_to(Backlog::MAX_ROWS.saturating_sub(waiting as usize)).await?;
         let (pending, now) = (waiting + arrivals, self.clock().await?);
-        let (mut groups, mut after, mut look) = (HashMap::new(), None, Look::at_most(Backlog::LOOK));
+        let (mut groups, mut after, mut look) = (HashMap::new(), None, Look::at_most(Backlog::MAX_ROWS));
         loop {
-            let limit = PAGE.min(Backlog::LOOK - look.rows);
+            let limit = PAGE.min(Backlog::MAX_ROWS - look.rows);
             let page = self.page(&Filter::status(Status::New), after, limit, Direction::OldestFirst).await?;
             look.add(&page);
             page.rows.iter().for_each(|row| add(&mut groups, row, by, now));

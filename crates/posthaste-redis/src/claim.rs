@@ -1,7 +1,7 @@
 //! Claims: due rows of all shards, bounded in rows and in bytes over all of them together.
 
 use futures_util::future::join_all;
-use posthaste::store::{Claim, ClaimOrder, Claimed, Lease, Leased, Malformed, SUSPECT_AFTER};
+use posthaste::store::{Claim, ClaimOrder, Claimed, Lease, Leased, Malformed, SUSPECT_LOST_LEASES};
 use posthaste::{StoreError, Timestamp};
 use redis::Value;
 
@@ -140,7 +140,7 @@ impl RedisStore {
         let call =
             self.scripts().claim.on(ask.shard).arg(clock(claim.now)).arg(&*escape(claim.owner.as_str()));
         let call = call.arg(claim.token.as_i64()).arg(micros(claim.lease)).arg(ask.rows);
-        let call = call.arg(micros(claim.skip_recent)).arg(order).arg(SUSPECT_AFTER);
+        let call = call.arg(micros(claim.skip_recent)).arg(order).arg(SUSPECT_LOST_LEASES);
         let call = call.arg(ask.bytes.min(MOST_BYTES)).arg(u8::from(ask.whatever)).arg(u8::from(ask.look));
         self.ask_for_bodies(ask.shard, &call.arg(Claimed::MAX_PARKED_NAMES)).await
     }

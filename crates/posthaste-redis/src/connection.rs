@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use posthaste::store::Wake;
+use posthaste::store::Notifier;
 use redis::aio::MultiplexedConnection;
 #[cfg(feature = "cluster")]
 use redis::cluster::ClusterClientBuilder;
@@ -123,7 +123,7 @@ impl Link {
     /// Waits until a connection has turned out to lead to the wrong server: others may do so as well.
     pub(crate) async fn moved(&self) {
         match self {
-            Self::Server(server) => server.moved.rung().await,
+            Self::Server(server) => server.moved.notified().await,
             // The driver follows the roles of the nodes.
             #[cfg(feature = "cluster")]
             Self::Cluster(_) => std::future::pending().await,
@@ -155,8 +155,8 @@ pub(crate) struct Server {
     /// The last connections that were lost, and the last ones whose bodies a caller did not wait for.
     lost: AtomicU64,
     given_up: AtomicU64,
-    /// Rung when connections were given up because they led to the wrong server.
-    moved: Wake,
+    /// Notified when connections were given up because they led to the wrong server.
+    moved: Notifier,
 }
 
 #[derive(Default)]
@@ -174,7 +174,7 @@ struct Current {
 impl Server {
     fn new(client: Client) -> Self {
         let (current, lost, given_up) = (Mutex::default(), AtomicU64::new(0), AtomicU64::new(0));
-        Self { client, current, lost, given_up, moved: Wake::new() }
+        Self { client, current, lost, given_up, moved: Notifier::new() }
     }
 
     async fn query<T: FromRedisValue>(&self, cmd: &Cmd) -> RedisResult<T> {
@@ -216,7 +216,7 @@ impl Server {
         let answer = cmd.query_async(&mut connection).await;
         match &answer {
             Err(error) if is_lost(error) => _ = self.forget(number, Duration::ZERO).await,
-            Err(error) if is_misled(error) && self.forget(number, REPLACE_AFTER).await => self.moved.ring(),
+            Err(error) if is_misled(error) && self.forget(number, REPLACE_AFTER).await => self.moved.notify(),
             _ => {}
         }
         answer

@@ -38,8 +38,8 @@ impl RedisStore {
             turn: Default::default(),
             wake: Default::default(),
             listen: inner.listen.clone(),
-            bell: Default::default(),
-            gone: Default::default(),
+            remote_notifier: Default::default(),
+            stop: Default::default(),
             is_closed: Default::default(),
         }))
     }

@@ -60,9 +60,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use posthaste::store::Wake;
+use posthaste::store::Notifier;
 use posthaste::writer::NewRow;
 use posthaste::{Outbox, StoreError};
+use tokio_util::sync::CancellationToken;
 
 pub use error::OpenError;
 pub use expiry::{
@@ -99,14 +100,14 @@ struct Inner {
     repair_every: Duration,
     /// Which shard is asked first next time.
     turn: AtomicUsize,
-    /// Rung when there may be something to claim; made when somebody first asks.
-    wake: OnceLock<Wake>,
+    /// The wake-up: notified when there may be something to claim; made when an engine first asks.
+    wake: OnceLock<Notifier>,
     /// Where to listen for other processes: any of these servers.
     listen: Vec<redis::ConnectionInfo>,
-    /// Rings for other processes; made with the first writer.
-    bell: OnceLock<Wake>,
-    /// Rung when the store ends, for the one who listens.
-    gone: Wake,
+    /// Notified when other processes are to be woken; made with the first writer.
+    remote_notifier: OnceLock<Notifier>,
+    /// Cancelled when the store ends, for the task that listens.
+    stop: CancellationToken,
     is_closed: AtomicBool,
 }
 
@@ -131,7 +132,7 @@ impl RedisStore {
 
     /// The writer's door. Made once; cheap to clone.
     pub fn writer(&self, outbox: &Outbox) -> RedisWriter {
-        RedisWriter::new(self.clone(), outbox.writer_core().ringing(self.bell()))
+        RedisWriter::new(self.clone(), outbox.writer_core().with_notifier(self.remote_notifier()))
     }
 
     /// What the service's own keys of this aggregate have to contain, such as `{outbox:0}`: then a
@@ -163,8 +164,8 @@ impl RedisStore {
     /// Ends what the store does in the background. What was committed a moment ago wakes other processes first:
     /// call it before a process that only writes ends.
     pub async fn close(&self) {
-        if self.0.bell.get().is_some() {
-            wake::ring_once(self).await;
+        if self.0.remote_notifier.get().is_some() {
+            wake::wake_others_once(self).await;
         }
         self.0.end_tasks();
     }
@@ -186,9 +187,9 @@ impl RedisStore {
     }
 
     /// Starts to listen, and to repair, when an engine asks for the first time.
-    fn listen(&self) -> Wake {
+    fn listen(&self) -> Notifier {
         let wake = self.0.wake.get_or_init(|| {
-            let wake = Wake::new();
+            let wake = Notifier::new();
             if let Ok(runtime) = tokio::runtime::Handle::try_current() {
                 let listener = wake::Listener {
                     servers: self.0.listen.clone(),
@@ -196,7 +197,7 @@ impl RedisStore {
                     link: self.link().clone(),
                     wake: wake.clone(),
                 };
-                runtime.spawn(listener.listen_until(self.0.gone.clone()));
+                runtime.spawn(listener.listen_until(self.0.stop.clone()));
                 if !self.0.repair_every.is_zero() {
                     runtime.spawn(repair::repair_while_used(Arc::downgrade(&self.0), self.0.repair_every));
                 }
@@ -206,39 +207,39 @@ impl RedisStore {
         wake.clone()
     }
 
-    /// What rings for other processes, started when it is needed for the first time.
-    fn bell(&self) -> Wake {
-        let bell = self.0.bell.get_or_init(|| {
-            let bell = Wake::new();
+    /// The notifier whose task wakes other processes, started when it is needed for the first time.
+    fn remote_notifier(&self) -> Notifier {
+        let notifier = self.0.remote_notifier.get_or_init(|| {
+            let notifier = Notifier::new();
             if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-                runtime.spawn(wake::ring_for(Arc::downgrade(&self.0), bell.clone()));
+                runtime.spawn(wake::wake_others(Arc::downgrade(&self.0), notifier.clone()));
             }
-            bell
+            notifier
         });
-        bell.clone()
+        notifier.clone()
     }
 
     /// Rows became due: this process and the others may have a look.
-    fn ring(&self) {
+    fn notify_due(&self) {
         self.wake_here();
-        self.bell().ring();
+        self.remote_notifier().notify();
     }
 
     /// There may be something to claim that only this process could not see.
     fn wake_here(&self) {
         if let Some(wake) = self.0.wake.get() {
-            wake.ring();
+            wake.notify();
         }
     }
 }
 
 impl Inner {
-    /// Lets the tasks behind the bells see that the store is gone.
+    /// Lets the tasks behind the notifiers see that the store is gone.
     fn end_tasks(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
-        self.gone.ring();
-        if let Some(bell) = self.bell.get() {
-            bell.ring();
+        self.stop.cancel();
+        if let Some(notifier) = self.remote_notifier.get() {
+            notifier.notify();
         }
     }
 }

@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use posthaste::store::Wake;
 use redis::{Client, ConnectionInfo, RedisError, Value};
+use tokio_util::sync::CancellationToken;
 
 use crate::connection::Link;
 use crate::error::opening;
@@ -131,8 +131,8 @@ impl RedisStoreBuilder {
             turn: AtomicUsize::new(0),
             wake: OnceLock::new(),
             listen: self.servers,
-            bell: OnceLock::new(),
-            gone: Wake::new(),
+            remote_notifier: OnceLock::new(),
+            stop: CancellationToken::new(),
             is_closed: AtomicBool::new(false),
         })))
     }

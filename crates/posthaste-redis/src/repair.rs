@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use posthaste::StoreError;
-use posthaste::store::Wake;
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 use crate::background::Background;
 use crate::keys::Shard;
@@ -97,7 +97,7 @@ impl RepairWorker {
     }
 }
 
-async fn repair_until(stop: Wake, worker: RepairWorker) {
+async fn repair_until(stop: CancellationToken, worker: RepairWorker) {
     let work = async {
         let mut scan = Scan::default();
         loop {
@@ -106,7 +106,7 @@ async fn repair_until(stop: Wake, worker: RepairWorker) {
         }
     };
     tokio::select! {
-        () = stop.rung() => {}
+        () = stop.cancelled() => {}
         () = work => {}
     }
 }

@@ -13,14 +13,14 @@ impl RedisStore {
     pub(crate) async fn read_stats(&self) -> Result<Stats, StoreError> {
         // More than that would only be estimated, so that nobody need wait until all have their place.
         let (waiting, arrivals) = self.count_pending().await?;
-        if waiting + arrivals <= Stats::EXACT {
+        if waiting + arrivals <= Stats::MAX_EXACT_COUNT {
             self.promote_all().await?;
         }
         let mut stats = Stats::default();
         for counts in try_join_all(self.keys().shards().iter().map(|shard| self.count_in(shard))).await? {
             counts.add_to(&mut stats);
         }
-        stats.estimated.pending = stats.new + stats.retry > Stats::EXACT;
+        stats.estimated.pending = stats.new + stats.retry > Stats::MAX_EXACT_COUNT;
         stats.oldest_pending = self.oldest_pending(None).await?;
         stats.paused = self.paused().await?;
         Ok(stats)
@@ -59,7 +59,7 @@ impl RedisStore {
     /// Counts the rows of one shard: all kinds, and the pending ones by their state.
     async fn count_in(&self, shard: &Shard) -> Result<Counts, StoreError> {
         let kinds = self.count_page(shard, "", 0).await?;
-        if kinds.waiting > Stats::EXACT {
+        if kinds.waiting > Stats::MAX_EXACT_COUNT {
             return self.sample(shard, kinds).await;
         }
         let mut total = self.count_page(shard, "", 1000).await?;
@@ -118,7 +118,7 @@ impl Counts {
     fn pending(&self) -> Stats {
         let [new, retry, due, leased, parked, scheduled] = self.states;
         let mut pending = Stats { new, retry, due, leased, parked, scheduled, ..Stats::default() };
-        if self.waiting > Stats::EXACT {
+        if self.waiting > Stats::MAX_EXACT_COUNT {
             pending.estimate_pending(self.waiting);
         }
         pending

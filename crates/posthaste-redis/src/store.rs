@@ -5,8 +5,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::{join_all, try_join_all};
 use posthaste::store::{
-    Claim, Claimed, Lease, OnDone, Park, Purge, Purgeable, Release, Renew, SUSPECT_AFTER, Settle, Settled,
-    Settlement, Store, Unpark, Verdict, Wake,
+    Claim, Claimed, Lease, Notifier, OnDone, Park, Purge, Purgeable, Release, Renew, SUSPECT_LOST_LEASES,
+    Settle, Settled, Settlement, Store, Unpark, Verdict,
 };
 use posthaste::{StoreError, Timestamp};
 
@@ -73,7 +73,7 @@ impl Store for RedisStore {
             answers.push(answer);
         }
         if count > 0 {
-            self.ring();
+            self.notify_due();
         }
         // What a shard that failed has parked is seen with its routes when it answers again.
         answered(answers).map(|_| count)
@@ -92,7 +92,7 @@ impl Store for RedisStore {
         Ok(ages.into_iter().flatten().max().map(Duration::from_micros))
     }
 
-    fn wake(&self) -> Option<Wake> {
+    fn wake(&self) -> Option<Notifier> {
         Some(self.listen())
     }
 }
@@ -114,7 +114,7 @@ impl RedisStore {
             places.iter().partition(|&&place| is_simply_delivered(&settle.settlements[place]));
         let call =
             self.scripts().settle.on(shard).arg(clock(settle.now)).arg(&*escape(settle.owner.as_str()));
-        let mut call = call.arg(on_done).arg(SUSPECT_AFTER).arg(delivered.len());
+        let mut call = call.arg(on_done).arg(SUSPECT_LOST_LEASES).arg(delivered.len());
         for &place in &delivered {
             let lease = &settle.settlements[place].lease;
             call.push(lease.id.as_str());

@@ -1,6 +1,6 @@
-//! The bell between processes: PUBLISH after a commit, SUBSCRIBE before a claim.
+//! Wake-ups between processes: PUBLISH after a commit, SUBSCRIBE before a claim.
 //!
-//! The channel is the outbox's name and `:wake`, so that a program in any language can ring too. In a
+//! The channel is the outbox's name and `:wake`, so that a program in any language can publish too. In a
 //! cluster a message reaches every node.
 
 use std::sync::Weak;
@@ -8,15 +8,16 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use posthaste::store::Wake;
+use posthaste::store::Notifier;
 use redis::aio::PubSub;
 use redis::{Client, ConnectionInfo, RedisResult};
 use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
 use crate::connection::Link;
 use crate::{Inner, RedisStore};
 
-/// All commits within this time ring once.
+/// All commits within this time publish once.
 const WINDOW: Duration = Duration::from_millis(5);
 
 /// How often to ask whether a silent connection is still there, and how long to wait for an answer.
@@ -27,21 +28,21 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LAST_PAUSE: Duration = Duration::from_secs(2);
 
-/// Rings the server's bell for every ring of the process's own; ends with the store.
-pub(crate) async fn ring_for(store: Weak<Inner>, bell: Wake) {
+/// Wakes other processes whenever `notifier` was notified in this one; ends with the store.
+pub(crate) async fn wake_others(store: Weak<Inner>, notifier: Notifier) {
     loop {
-        bell.rung().await;
+        notifier.notified().await;
         let Some(inner) = store.upgrade() else { return };
         if inner.is_closed.load(Ordering::Relaxed) {
             return;
         }
-        ring_once(&RedisStore(inner)).await;
+        wake_others_once(&RedisStore(inner)).await;
         sleep(WINDOW).await;
     }
 }
 
-/// Wakes other processes.
-pub(crate) async fn ring_once(store: &RedisStore) {
+/// Wakes other processes, once.
+pub(crate) async fn wake_others_once(store: &RedisStore) {
     let mut publish = redis::cmd("PUBLISH");
     publish.arg(store.keys().channel()).arg("");
     if let Err(error) = store.link().query::<i64>(&publish).await {
@@ -50,22 +51,22 @@ pub(crate) async fn ring_once(store: &RedisStore) {
     }
 }
 
-/// Who listens for the bells of other processes.
+/// Listens for the wake-ups of other processes.
 pub(crate) struct Listener {
     /// Any of these.
     pub(crate) servers: Vec<ConnectionInfo>,
     pub(crate) channel: String,
-    /// Knows when connections lead to the wrong server: there nobody might ring any more.
+    /// Knows when connections lead to the wrong server: there nobody might publish any more.
     pub(crate) link: Link,
-    pub(crate) wake: Wake,
+    pub(crate) wake: Notifier,
 }
 
 impl Listener {
-    /// Rings `wake` whenever somebody rings the server's bell, and whenever nobody could know, until the store is
-    /// `gone`.
-    pub(crate) async fn listen_until(self, gone: Wake) {
+    /// Notifies `wake` whenever another process publishes, and whenever a message may have been missed, until the
+    /// store ends.
+    pub(crate) async fn listen_until(self, stop: CancellationToken) {
         tokio::select! {
-            () = gone.rung() => {}
+            () = stop.cancelled() => {}
             () = self.listen_for_ever() => {}
         }
     }
@@ -76,8 +77,8 @@ impl Listener {
             match timeout(PROBE_TIMEOUT, subscribe(server, &self.channel)).await {
                 Ok(Ok(mut connection)) => {
                     pause = FIRST_PAUSE;
-                    // Somebody may have rung before we listened.
-                    self.wake.ring();
+                    // A message may have come before we listened.
+                    self.wake.notify();
                     tokio::select! {
                         () = listen(&mut connection, &self.channel, &self.wake) => {}
                         () = self.link.moved() => {}
@@ -100,11 +101,11 @@ async fn subscribe(server: &ConnectionInfo, channel: &str) -> RedisResult<PubSub
 }
 
 /// Listens until the connection is lost.
-async fn listen(connection: &mut PubSub, channel: &str, wake: &Wake) {
+async fn listen(connection: &mut PubSub, channel: &str, wake: &Notifier) {
     loop {
         let message = timeout(PROBE_EVERY, connection.on_message().next()).await;
         match message {
-            Ok(Some(_)) => wake.ring(),
+            Ok(Some(_)) => wake.notify(),
             Ok(None) => return,
             // Subscribing again changes nothing, and is answered.
             Err(_silence) => match timeout(PROBE_TIMEOUT, connection.subscribe(channel)).await {

@@ -24,7 +24,7 @@ pub trait Database: 'static {
 pub struct Door<D: Database> {
     core: WriterCore,
     statements: Arc<D::Statements>,
-    /// What rings for other processes ends with the store, and a service may keep nothing but this.
+    /// The task that wakes other processes ends with the store, and a service may keep nothing but this.
     store: Option<Arc<dyn Any + Send + Sync>>,
 }
 

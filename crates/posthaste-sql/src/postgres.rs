@@ -111,7 +111,7 @@ macro_rules! at_home {
     };
 }
 
-/// Rings within the transaction, for those who asked for it.
+/// Notifies within the transaction, for those who asked for it.
 macro_rules! notifying {
     () => {
         ", pg_notify('{name}', '')"

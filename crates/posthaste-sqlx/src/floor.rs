@@ -64,8 +64,8 @@ struct State {
     /// When a sweep began of which nobody has told the end.
     sweeping: Option<Instant>,
     sweep: Sweep,
-    /// Whether somebody rings when it is time for the next sweep.
-    ring_planned: bool,
+    /// Whether a wake-up is planned for the time of the next sweep.
+    wake_up_planned: bool,
 }
 
 /// What the next sweep reads.
@@ -107,7 +107,7 @@ impl Floor {
             next_sweep: Instant::now(),
             sweeping: None,
             sweep: Sweep::Whole,
-            ring_planned: false,
+            wake_up_planned: false,
         }))
     }
 
@@ -155,12 +155,12 @@ impl Floor {
     }
 
     /// A claim of a part found less than it might have, so nobody comes again before the next
-    /// hint, and what that claim was to find may lie outside. Returns when to ring for the sweep, if
+    /// hint, and what that claim was to find may lie outside. Returns when to notify for the sweep, if
     /// nobody does yet.
     #[cfg(feature = "postgres")]
-    pub(crate) fn plan_ring(&self) -> Option<Instant> {
+    pub(crate) fn plan_wake_up(&self) -> Option<Instant> {
         let mut state = self.lock();
-        let is_planned = std::mem::replace(&mut state.ring_planned, true);
+        let is_planned = std::mem::replace(&mut state.wake_up_planned, true);
         (!is_planned).then_some(state.next_sweep)
     }
 
@@ -171,7 +171,7 @@ impl Floor {
 
 impl State {
     fn rest(&mut self, until: Instant) {
-        (self.next_sweep, self.sweeping, self.ring_planned) = (until, None, false);
+        (self.next_sweep, self.sweeping, self.wake_up_planned) = (until, None, false);
     }
 
     /// The sweep took so long that nobody waited for it.
@@ -289,10 +289,10 @@ mod tests {
     fn one_ring_is_planned_for_each_sweep() {
         let floor = Floor::new();
         floor.end(&floor.begin(NOW), place(5), true, SLOW);
-        assert!(floor.plan_ring().is_some());
-        assert!(floor.plan_ring().is_none());
+        assert!(floor.plan_wake_up().is_some());
+        assert!(floor.plan_wake_up().is_none());
         floor.end(&Stretch::WHOLE, place(5), true, SLOW);
-        assert!(floor.plan_ring().is_some());
+        assert!(floor.plan_wake_up().is_some());
     }
 
     #[test]

@@ -166,12 +166,12 @@ fn pending([new, retry, due, leased, parked, scheduled]: [u64; 6]) -> Stats {
 
 /// An estimate is never below what was counted.
 pub(crate) fn at_least_counted(rows: u64) -> u64 {
-    rows.max(Stats::EXACT + 1)
+    rows.max(Stats::MAX_EXACT_COUNT + 1)
 }
 
 /// Whether counting stopped before the end.
 pub(crate) fn is_too_many(count: u64) -> bool {
-    count > Stats::EXACT
+    count > Stats::MAX_EXACT_COUNT
 }
 
 #[cfg(test)]

@@ -2,10 +2,10 @@
 
 mod backlog;
 mod finding;
-mod server;
-mod signs;
+mod format;
+mod row_findings;
+mod server_findings;
 mod tolerance;
-mod words;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -21,7 +21,7 @@ use crate::time::Timestamp;
 
 pub use self::backlog::{Backlog, BacklogBy, BacklogGroup};
 pub use self::finding::{Finding, Severity};
-pub use self::signs::{LostLeases, ParkedRoute, PausedRoute, Signs};
+pub use self::row_findings::{LostLeases, ParkedRoute, PausedRoute, RowObservations};
 pub use self::tolerance::Tolerance;
 pub use crate::route::{NO_ROUTE, SUSPECTS, matches_pattern, parked_for, probed};
 
@@ -38,11 +38,11 @@ pub use crate::route::{NO_ROUTE, SUSPECTS, matches_pattern, parked_for, probed};
 #[async_trait]
 pub trait Admin: fmt::Debug + Send + Sync + 'static {
     /// How much is waiting, late, dead and done. It answers within a second, however many rows there
-    /// are: each count is exact up to [`Stats::EXACT`], and above it a store may estimate and says so.
+    /// are: each count is exact up to [`Stats::MAX_EXACT_COUNT`], and above it a store may estimate and says so.
     async fn stats(&self) -> Result<Stats, StoreError>;
 
     /// What is pending, by type or by tenant: the largest groups first, at most `limit` of them (cut to
-    /// [`PageRequest::MAX_LIMIT`]). A store looks at the oldest [`Backlog::LOOK`] pending rows at most.
+    /// [`PageRequest::MAX_LIMIT`]). A store looks at the oldest [`Backlog::MAX_ROWS`] pending rows at most.
     async fn backlog(&self, by: BacklogBy, limit: usize) -> Result<Backlog, StoreError>;
 
     /// How many rows match.
@@ -121,7 +121,7 @@ pub struct Stats {
 
 impl Stats {
     /// Up to so many rows every count is exact.
-    pub const EXACT: u64 = 100_000;
+    pub const MAX_EXACT_COUNT: u64 = 100_000;
 
     /// Takes the counts of pending rows for those of a sample and makes them an estimate of `total` rows.
     /// They add up, even if those of the sample do not quite: new and retried rows are as many as due, leased,

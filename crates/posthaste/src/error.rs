@@ -129,17 +129,17 @@ pub(crate) fn error_text(error: &dyn std::error::Error) -> String {
 /// Cuts a text to [`LAST_ERROR_MAX_LENGTH`] characters, on a character boundary, and replaces NUL,
 /// which not every store can keep.
 pub(crate) fn cut_error(mut text: String) -> String {
-    const DOTS: &str = "...";
+    const ELLIPSIS: &str = "...";
     if text.contains('\0') {
         text = text.replace('\0', "\u{fffd}");
     }
     if text.len() <= LAST_ERROR_MAX_LENGTH || text.chars().nth(LAST_ERROR_MAX_LENGTH).is_none() {
         return text;
     }
-    let keep = LAST_ERROR_MAX_LENGTH - DOTS.len();
+    let keep = LAST_ERROR_MAX_LENGTH - ELLIPSIS.len();
     let end = text.char_indices().nth(keep).map_or(text.len(), |(at, _)| at);
     text.truncate(end);
-    text.push_str(DOTS);
+    text.push_str(ELLIPSIS);
     text
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::builder::{Builder, Configured, MultiNode, Ordered, SingleNode, WriterOnly};
 use crate::config::{Config, ConfigError, LeaseConfig, Mode, Problem, Settings};
 pub use crate::engine::ShutdownReport;
-use crate::engine::{Engine, Intake, Shared};
+use crate::engine::{Engine, EngineState, HotPath};
 use crate::error::{StartError, StoreError};
 use crate::event::Limits;
 use crate::interceptor::Interceptor;
@@ -44,7 +44,7 @@ use crate::writer::{WriterCore, WriterHook};
 pub struct Outbox(Arc<Inner>);
 
 struct Inner {
-    intake: Intake,
+    hot_path: HotPath,
     hooks: Vec<Arc<dyn WriterHook>>,
     limits: Limits,
     mode: Mode,
@@ -52,12 +52,12 @@ struct Inner {
 }
 
 enum State {
-    Built(Box<Parts>),
-    Running(Engine, Arc<Shared>),
+    Built(Box<EngineParts>),
+    Running(Engine, Arc<EngineState>),
     Stopped,
 }
 
-struct Parts {
+struct EngineParts {
     settings: Settings,
     store: Arc<dyn Store>,
     routes: RouteTable,
@@ -122,9 +122,9 @@ impl Outbox {
             RouteTable::default()
         });
         ConfigError::from_problems(problems)?;
-        let parts = Parts { settings: Settings::resolve(config), store, routes, interceptors };
+        let parts = EngineParts { settings: Settings::resolve(config), store, routes, interceptors };
         Ok(Outbox(Arc::new(Inner {
-            intake: Intake::default(),
+            hot_path: HotPath::default(),
             hooks,
             limits: Limits { payload_bytes: config.payload_bytes },
             mode: config.mode,
@@ -142,16 +142,16 @@ impl Outbox {
             State::Stopped => return Err(StartError::ShutDown),
             running @ State::Running(..) => *state = running,
             State::Built(parts) => {
-                let Parts { settings, store, routes, interceptors } = *parts;
-                let shared = Arc::new(Shared::new(settings, store, routes, interceptors));
-                self.0.intake.connect(Arc::clone(&shared));
-                *state = State::Running(Engine::start(Arc::clone(&shared)), shared);
+                let EngineParts { settings, store, routes, interceptors } = *parts;
+                let engine = Arc::new(EngineState::new(settings, store, routes, interceptors));
+                self.0.hot_path.connect(Arc::clone(&engine));
+                *state = State::Running(Engine::start(Arc::clone(&engine)), engine);
             }
         }
         Ok(())
     }
 
-    /// Stops: no more intake and claims, what is queued and running is finished within the drain
+    /// Stops the hot path and claiming: what is queued and running is finished within the drain
     /// limit, the rest goes back to the store. Calling it again is harmless, and so is dropping
     /// the future: the shutdown goes on.
     pub async fn shutdown(&self) -> ShutdownReport {
@@ -206,8 +206,8 @@ impl Outbox {
 
     /// The part of a Writer that every driver shares. Drivers offer `store.writer(&outbox)`.
     pub fn writer_core(&self) -> WriterCore {
-        let intake = (self.0.mode != Mode::WriterOnly).then(|| self.0.intake.clone());
-        WriterCore::new(self.0.hooks.clone(), self.0.limits, intake)
+        let hot_path = (self.0.mode != Mode::WriterOnly).then(|| self.0.hot_path.clone());
+        WriterCore::new(self.0.hooks.clone(), self.0.limits, hot_path)
     }
 
     /// The transaction of this receipt was committed by its caller. Never blocks and never fails.
@@ -221,7 +221,7 @@ impl Outbox {
     /// Polls the store once, now; answers how many rows were claimed. Zero if the engine does not run.
     pub async fn poll_once(&self) -> Result<usize, StoreError> {
         match self.delivering() {
-            Some(shared) => Ok(shared.poll_once().await?.claimed),
+            Some(engine) => Ok(engine.poll_once().await?.claimed),
             None => Ok(0),
         }
     }
@@ -229,7 +229,7 @@ impl Outbox {
     /// Purges once, now; answers how many rows went. Zero if the engine does not run.
     pub async fn purge_once(&self) -> Result<u64, StoreError> {
         match self.running() {
-            Some(shared) => shared.purge_once().await,
+            Some(engine) => engine.purge_once().await,
             None => Ok(0),
         }
     }
@@ -237,10 +237,10 @@ impl Outbox {
     /// For tests: waits until nothing is due, queued, running or on its way to the store. Events
     /// that wait for their time (a delay, a retry, a closed route) are not waited for.
     pub async fn idle(&self) -> Result<(), StoreError> {
-        let Some(shared) = self.delivering() else { return Ok(()) };
+        let Some(engine) = self.delivering() else { return Ok(()) };
         loop {
-            let polled = shared.poll_once().await?;
-            shared.quiet().await;
+            let polled = engine.poll_once().await?;
+            engine.quiet().await;
             if polled.claimed == 0 && !polled.full && !polled.again {
                 return Ok(());
             }
@@ -249,17 +249,17 @@ impl Outbox {
 
     /// How many events this engine holds now: queued, running or on their way to the store.
     pub fn held(&self) -> usize {
-        self.running().map_or(0, |shared| shared.held())
+        self.running().map_or(0, |engine| engine.held())
     }
 
     /// The engine, unless it never claims: then nobody would work on what it claimed.
-    fn delivering(&self) -> Option<Arc<Shared>> {
-        self.running().filter(|shared| shared.settings.mode != Mode::WriterOnly)
+    fn delivering(&self) -> Option<Arc<EngineState>> {
+        self.running().filter(|engine| engine.settings.mode != Mode::WriterOnly)
     }
 
-    fn running(&self) -> Option<Arc<Shared>> {
+    fn running(&self) -> Option<Arc<EngineState>> {
         match &*self.0.lock() {
-            State::Running(_, shared) => Some(Arc::clone(shared)),
+            State::Running(_, engine) => Some(Arc::clone(engine)),
             _ => None,
         }
     }

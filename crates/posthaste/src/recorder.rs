@@ -25,11 +25,11 @@ use crate::sync::lock;
 /// ```
 #[derive(Clone)]
 pub struct Recorder {
-    shared: Arc<Shared>,
+    inner: Arc<Inner>,
     profile: Profile,
 }
 
-struct Shared {
+struct Inner {
     seen: Mutex<Vec<Delivery>>,
     arrived: Notify,
     answer: Box<dyn Fn(&Delivery) -> Outcome + Send + Sync>,
@@ -43,8 +43,8 @@ impl Recorder {
 
     /// Answers each delivery as `answer` says.
     pub fn with(answer: impl Fn(&Delivery) -> Outcome + Send + Sync + 'static) -> Self {
-        let shared = Shared { seen: Mutex::default(), arrived: Notify::new(), answer: Box::new(answer) };
-        Self { shared: Arc::new(shared), profile: Profile::HANDLER }
+        let inner = Inner { seen: Mutex::default(), arrived: Notify::new(), answer: Box::new(answer) };
+        Self { inner: Arc::new(inner), profile: Profile::HANDLER }
     }
 
     /// Takes up to `batch` events at a time, as a publisher does, instead of one.
@@ -77,7 +77,7 @@ impl Recorder {
     /// Waits until there were at least `n` deliveries, repeats included.
     pub async fn wait_for(&self, n: usize) {
         loop {
-            let mut arrived = std::pin::pin!(self.shared.arrived.notified());
+            let mut arrived = std::pin::pin!(self.inner.arrived.notified());
             // Registered before looking, so that nothing arrives unseen in between.
             arrived.as_mut().enable();
             if self.count() >= n {
@@ -88,7 +88,7 @@ impl Recorder {
     }
 
     fn seen(&self) -> MutexGuard<'_, Vec<Delivery>> {
-        lock(&self.shared.seen)
+        lock(&self.inner.seen)
     }
 }
 
@@ -102,8 +102,8 @@ impl Default for Recorder {
 impl Destination for Recorder {
     async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
         self.seen().extend(batch.iter().cloned());
-        self.shared.arrived.notify_waiters();
-        batch.iter().map(|delivery| (self.shared.answer)(delivery)).collect()
+        self.inner.arrived.notify_waiters();
+        batch.iter().map(|delivery| (self.inner.answer)(delivery)).collect()
     }
 
     fn profile(&self) -> Profile {

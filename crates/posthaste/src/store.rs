@@ -15,7 +15,7 @@ use crate::time::Timestamp;
 
 /// An event with so many lost leases is a *suspect*: it may be what kills its owners. Claims raise the count no
 /// further; from here on only deliveries that were begun count ([`Renew::start`]).
-pub const SUSPECT_AFTER: u32 = 10;
+pub const SUSPECT_LOST_LEASES: u32 = 10;
 
 /// With so many lost leases an event is given up: the engine that claims it settles it as DEAD.
 pub const MAX_LOST_LEASES: u32 = 20;
@@ -55,7 +55,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Each row claimed has `locked_by`, `locked_at` and the token set, `parked` cleared, and
     /// becomes due again when the lease ends. No row is leased to two claims at once. A row
     /// whose previous lease lapsed in the hands of *another* owner has `lost_leases` raised, up to
-    /// [`SUSPECT_AFTER`]; an owner that takes over its own lapsed lease lost only an answer. A row
+    /// [`SUSPECT_LOST_LEASES`]; an owner that takes over its own lapsed lease lost only an answer. A row
     /// that cannot be decoded is leased as well and answered in [`Claimed::malformed`]; it never
     /// hides the others. `limit: 0` claims nothing and still answers [`Claimed::paused`].
     ///
@@ -97,9 +97,10 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// lease. A store may look at the oldest thousand pending rows only.
     async fn oldest_pending(&self, now: Option<Timestamp>) -> Result<Option<Duration>, StoreError>;
 
-    /// Rings when there may be something to claim, if this store can tell. A hint: it may ring
-    /// for nothing and may miss a row, and the poller alone is enough.
-    fn wake(&self) -> Option<Wake>;
+    /// The store's wake-up: notified when there may be something to claim, by a commit of another process for
+    /// example, if this store can tell. A hint: it may come for nothing and may miss a row, and the poller
+    /// alone is enough.
+    fn wake(&self) -> Option<Notifier>;
 }
 
 /// A shared store is a store.
@@ -138,7 +139,7 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         (**self).oldest_pending(now).await
     }
 
-    fn wake(&self) -> Option<Wake> {
+    fn wake(&self) -> Option<Notifier> {
         (**self).wake()
     }
 }
@@ -340,7 +341,7 @@ pub struct Settlement {
 /// After [`Failed`](Self::Failed) and [`Deferred`](Self::Deferred) a row that stays pending has its `lost_leases`
 /// set to zero: it was delivered, and its owner lived to say so. After [`Unreachable`](Self::Unreachable) it
 /// was not delivered, so only a start that was counted ([`Renew::start`]) is taken back: a number above
-/// [`SUSPECT_AFTER`] falls by one.
+/// [`SUSPECT_LOST_LEASES`] falls by one.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// Delivered: DONE, `done_at` set, `last_error` cleared.
@@ -385,12 +386,12 @@ pub enum Verdict {
 impl Verdict {
     /// Replaces the text of an error by one that every store can keep.
     pub(crate) fn forget_text(&mut self) {
-        const REFUSED: &str = "the store refused the text of this error";
+        const REFUSED_TEXT: &str = "the store refused the text of this error";
         match self {
             Self::Done | Self::Deferred { .. } => {}
             Self::Failed { error: text, .. }
             | Self::Dead { reason: text }
-            | Self::Unreachable { error: text, .. } => REFUSED.clone_into(text),
+            | Self::Unreachable { error: text, .. } => REFUSED_TEXT.clone_into(text),
         }
     }
 }
@@ -566,23 +567,24 @@ pub enum Purgeable {
     Archived,
 }
 
-/// A bell that a store rings when there may be something to claim.
+/// A signal within one process that there may be something to claim. (A *wake-up* is the hint by which a store
+/// learns of commits of other processes; it ends in a notifier, see [`Store::wake`].)
 #[derive(Clone, Debug, Default)]
-pub struct Wake(Arc<Notify>);
+pub struct Notifier(Arc<Notify>);
 
-impl Wake {
-    /// A new bell.
+impl Notifier {
+    /// A new notifier.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Rings. Rings before anybody listens are kept, as one.
-    pub fn ring(&self) {
+    /// Notifies the one task that waits. Notifications before it waits are kept, as one.
+    pub fn notify(&self) {
         self.0.notify_one();
     }
 
-    /// Waits for the next ring.
-    pub async fn rung(&self) {
+    /// Waits for the next notification.
+    pub async fn notified(&self) {
         self.0.notified().await;
     }
 }

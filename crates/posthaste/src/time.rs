@@ -90,12 +90,12 @@ impl Sub for Timestamp {
 }
 
 /// 9999-12-31T23:59:59.999999Z, the last instant RFC 3339 can write.
-const LAST_RFC3339: i64 = 253_402_300_799_999_999;
+const MAX_RFC3339_MICROS: i64 = 253_402_300_799_999_999;
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match u64::try_from(self.0) {
-            Ok(micros) if self.0 <= LAST_RFC3339 => {
+            Ok(micros) if self.0 <= MAX_RFC3339_MICROS => {
                 let time = UNIX_EPOCH + Duration::from_micros(micros);
                 write!(f, "{}", humantime::format_rfc3339_micros(time))
             }
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn extreme_instants_print_and_add_without_a_panic() {
-        for micros in [i64::MIN, -1, 0, LAST_RFC3339, LAST_RFC3339 + 1, i64::MAX] {
+        for micros in [i64::MIN, -1, 0, MAX_RFC3339_MICROS, MAX_RFC3339_MICROS + 1, i64::MAX] {
             let t = Timestamp::from_micros(micros);
             assert!(!t.to_string().is_empty());
             let _ = t + Duration::MAX;

@@ -5,7 +5,8 @@ mod server;
 use std::collections::{BTreeSet, HashMap};
 
 use posthaste::admin::{
-    Admin as _, Filter, Finding, LostLeases, PageRequest, ParkedRoute, PausedRoute, Signs, Stats, Tolerance,
+    Admin as _, Filter, Finding, LostLeases, PageRequest, ParkedRoute, PausedRoute, RowObservations, Stats,
+    Tolerance,
 };
 use posthaste::{EventRow, Status, StoreError, Timestamp};
 
@@ -18,16 +19,16 @@ const MOST_ENTRIES: usize = 10_000;
 impl RedisStore {
     pub(crate) async fn read_findings(&self, tolerance: &Tolerance) -> Result<Vec<Finding>, StoreError> {
         let stats = self.stats().await?;
-        let mut findings = self.read_signs(&stats).await?.findings(&stats, tolerance);
+        let mut findings = self.observe_rows(&stats).await?.findings(&stats, tolerance);
         findings.extend(self.compare_clocks(tolerance).await);
         findings.extend(self.look_at_servers(tolerance).await);
         Ok(findings)
     }
 
-    async fn read_signs(&self, stats: &Stats) -> Result<Signs, StoreError> {
+    async fn observe_rows(&self, stats: &Stats) -> Result<RowObservations, StoreError> {
         let newest = self.page(&Filter::default(), None, PAGE, Direction::NewestFirst).await?;
         let mut seen = Pending::default();
-        let (mut after, mut look) = (None, Look::at_most(Signs::LOOK));
+        let (mut after, mut look) = (None, Look::at_most(RowObservations::MAX_OLDEST_ROWS));
         loop {
             let pending = Filter::status(Status::New);
             let page = self.page(&pending, after, PAGE, Direction::OldestFirst).await?;
@@ -38,7 +39,7 @@ impl RedisStore {
                 _ => break,
             }
         }
-        Ok(Signs {
+        Ok(RowObservations {
             now: self.clock().await?,
             unreadable: seen.unreadable,
             lost_leases: seen.lost_leases,

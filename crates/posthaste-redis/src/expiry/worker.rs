@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{FutureExt as _, StreamExt as _, stream};
-use posthaste::store::Wake;
 use posthaste::{BoxError, Event, StoreError};
 use tokio::time::{Instant, sleep, timeout_at};
+use tokio_util::sync::CancellationToken;
 
 use super::{DueExpiry, ExpiryDecision, RedisExpiry};
 use crate::background::Background;
@@ -173,7 +173,7 @@ impl ExpiryReport {
 }
 
 /// A batch that has begun is finished, which takes no longer than its lease.
-async fn work_until(stop: Wake, worker: ExpiryWorker) {
+async fn work_until(stop: CancellationToken, worker: ExpiryWorker) {
     let mut prune_at = Instant::now();
     loop {
         let pause = match worker.round().await {
@@ -188,7 +188,7 @@ async fn work_until(stop: Wake, worker: ExpiryWorker) {
         }
         tokio::select! {
             biased;
-            () = stop.rung() => return,
+            () = stop.cancelled() => return,
             () = sleep(pause) => {}
         }
     }

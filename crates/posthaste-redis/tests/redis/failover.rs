@@ -72,16 +72,16 @@ async fn demoted_primary_that_hears_of_nothing_new_is_left_too() {
     deliveries_go_on_at_the_new_primary(false).await;
 }
 
-/// The bell is at the new primary as well.
+/// Wake-ups come through the new primary as well.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn bell_is_heard_from_the_new_primary() {
+async fn wake_up_is_heard_from_the_new_primary() {
     let (old, new) = (OwnServer::start(&[]).await, OwnServer::start(&[]).await);
     let address = Forwarder::to(old.port()).await;
     let store = RedisStore::connect(&url_of(address.port())).await.expect("it opens");
     let (outbox, recorder) = engine(&store, Duration::from_secs(3600));
     write_at(&old, "Before").await;
-    soon("the bell of the old primary is heard", recorder.wait_for(1)).await;
+    soon("the wake-up of the old primary is heard", recorder.wait_for(1)).await;
     demote(&old, 1).await;
     address.lead_to(new.port());
     let writer = store.writer(&outbox);
@@ -91,8 +91,8 @@ async fn bell_is_heard_from_the_new_primary() {
     let there = RedisStore::connect(&new.url()).await.expect("it opens");
     let nobody = Outbox::writer_only(there.clone()).build().expect("a good configuration");
     let stranger = there.writer(&nobody);
-    // Whoever listens connects a moment later, so that the first bells may ring for nobody.
-    until("the bell of the new primary is heard", async || {
+    // The listener connects a moment later, so that the first wake-ups may be missed.
+    until("the wake-up of the new primary is heard", async || {
         let before = recorder.count();
         stranger.write(event("After", "1")).await.expect("it is stored");
         tokio::time::timeout(Duration::from_secs(1), recorder.wait_for(before + 1)).await.is_ok()

@@ -108,7 +108,7 @@ pub(crate) async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
     .await;
 }
 
-/// An engine that delivers everything to a recorder, and wakes for nothing but bells and the hot path.
+/// An engine that delivers everything to a recorder, and wakes for nothing but wake-ups of other processes and the hot path.
 pub(crate) fn engine(store: &RedisStore) -> (Outbox, Recorder) {
     let recorder = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));

@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use posthaste::admin::{
-    Admin, AuditEntry, Backlog, BacklogBy, DeadGroup, Filter, Finding, Page, PageRequest, Replay, Signs,
-    Stats, Tolerance,
+    Admin, AuditEntry, Backlog, BacklogBy, DeadGroup, Filter, Finding, Page, PageRequest, Replay,
+    RowObservations, Stats, Tolerance,
 };
 use posthaste::store::Purge;
 use posthaste::{EventDetail, EventId, EventRow, Status, StoreError};
@@ -88,7 +88,7 @@ impl Admin for LayoutStore {
     async fn diagnose(&self, tolerance: &Tolerance) -> Result<Vec<Finding>, StoreError> {
         let stats = self.stats().await?;
         // Of rows there is nothing else to see: what a table of ours tells of leases and routes is in memory here.
-        let mut findings = Signs::default().findings(&stats, tolerance);
+        let mut findings = RowObservations::default().findings(&stats, tolerance);
         findings.push(limits(self.layout()));
         Ok(findings)
     }

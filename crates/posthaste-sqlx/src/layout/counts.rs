@@ -3,7 +3,7 @@
 use posthaste::admin::{Estimated, Stats};
 
 /// One row more than what is counted exactly.
-pub(crate) const MOST_COUNTED: u64 = Stats::EXACT + 1;
+pub(crate) const MOST_COUNTED: u64 = Stats::MAX_EXACT_COUNT + 1;
 
 /// Rows by state, each counted up to [`MOST_COUNTED`], and how many the database believes there are in all.
 #[derive(Clone, Copy, Debug)]

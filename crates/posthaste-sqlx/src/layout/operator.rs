@@ -77,7 +77,7 @@ pub(super) async fn backlog(table: &dyn Table, by: BacklogBy, limit: usize) -> R
         BacklogBy::Tenant => "tenant_id".to_owned(),
     };
     let columns = (words.dialect.of_row)(words);
-    let limited = format!("LIMIT {}", Backlog::LOOK + 1);
+    let limited = format!("LIMIT {}", Backlog::MAX_ROWS + 1);
     let oldest = oldest_first(table, &columns, &words.is(State::Pending), &limited);
     let asked = format!(
         "SELECT {key} AS group_key, count(*) AS events, min(created_at) AS first, {} AS store_now FROM ({oldest}) AS o \
@@ -87,7 +87,7 @@ pub(super) async fn backlog(table: &dyn Table, by: BacklogBy, limit: usize) -> R
     let rows = table.ask(Caller::Operator, Question::new(asked)).await?;
     let groups: Vec<BacklogGroup> = rows.iter().map(|row| group(&**row)).collect();
     let looked_at: u64 = groups.iter().map(|group| group.count).sum();
-    Ok(Backlog::largest(groups, limit, looked_at > Backlog::LOOK as u64))
+    Ok(Backlog::largest(groups, limit, looked_at > Backlog::MAX_ROWS as u64))
 }
 
 fn group(row: &Answer) -> BacklogGroup {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use posthaste::store::{
-    Backoff, Claim, ClaimOrder, Claimed, Lease, Park, Purge, Release, Renew, Settle, Settled, Settlement,
-    Store, Unpark, Verdict, Wake,
+    Backoff, Claim, ClaimOrder, Claimed, Lease, Notifier, Park, Purge, Release, Renew, Settle, Settled,
+    Settlement, Store, Unpark, Verdict,
 };
 use posthaste::{EventId, StoreError, Timestamp};
 use tokio::time::Instant;
@@ -363,8 +363,8 @@ impl Store for LayoutStore {
         operator::oldest(self.table(), Caller::Engine).await
     }
 
-    /// Nobody rings for such a table.
-    fn wake(&self) -> Option<Wake> {
+    /// There is no wake-up for such a table.
+    fn wake(&self) -> Option<Notifier> {
         None
     }
 }

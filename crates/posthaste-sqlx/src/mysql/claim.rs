@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Instant;
 
 use futures_util::TryStreamExt as _;
-use posthaste::store::{Claim, ClaimOrder, Claimed, Leased, Malformed, SUSPECT_AFTER};
+use posthaste::store::{Claim, ClaimOrder, Claimed, Leased, Malformed, SUSPECT_LOST_LEASES};
 use posthaste::{StoreError, Timestamp};
 use sqlx::mysql::MySqlRow;
 use sqlx::{MySql, MySqlConnection, Row as _};
@@ -218,7 +218,7 @@ impl MySqlStore {
         now: i64,
     ) -> Result<(), sqlx::Error> {
         let query =
-            self.sql().listed(LEASE, places(seqs.len())).bind(claim.owner.as_str()).bind(SUSPECT_AFTER);
+            self.sql().listed(LEASE, places(seqs.len())).bind(claim.owner.as_str()).bind(SUSPECT_LOST_LEASES);
         let query = query.bind(claim.owner.as_str()).bind(now).bind(claim.token.as_i64());
         let query = query.bind(now.saturating_add(delay(claim.lease)));
         bind_all(query, seqs).execute(connection).await?;

@@ -135,7 +135,7 @@ impl MySqlStore {
         });
         let unparked = unparked.await?;
         if unparked > 0 {
-            self.ring();
+            self.notify_due();
         }
         Ok(unparked)
     }

@@ -51,13 +51,14 @@ mod writer;
 
 use std::sync::{Arc, OnceLock};
 
-use posthaste::store::Wake;
+use posthaste::store::Notifier;
 use posthaste::writer::NewRow;
 use posthaste::{Outbox, StoreError};
 use posthaste_sql::Door;
 use posthaste_sql::mysql::{Flavour, Statements};
 use sqlx::MySqlConnection;
 use sqlx::mysql::MySqlConnectOptions;
+use tokio_util::sync::CancellationToken;
 
 pub use migrate::MySqlMigrations;
 pub use tx::{MySqlSavepoint, MySqlTx};
@@ -90,10 +91,10 @@ struct Inner {
     glance: Glance,
     pace: Pace,
     parked: Parked,
-    /// Rung when there may be something to claim; made when somebody first asks.
-    wake: OnceLock<Wake>,
-    /// Rung when the store ends, for the one who watches.
-    gone: Wake,
+    /// The wake-up: notified when there may be something to claim; made when an engine first asks.
+    wake: OnceLock<Notifier>,
+    /// Cancelled when the store ends, for the task that watches.
+    stop: CancellationToken,
 }
 
 impl MySqlStore {
@@ -144,7 +145,7 @@ impl MySqlStore {
     /// Closes the store's connections. Calls after it fail.
     pub async fn close(&self) {
         self.connections().close().await;
-        self.0.gone.ring();
+        self.0.stop.cancel();
     }
 
     fn connections(&self) -> &Connections {
@@ -161,12 +162,12 @@ impl MySqlStore {
     }
 
     /// Starts to watch when somebody asks for the first time.
-    fn watch(&self) -> Wake {
+    fn watch(&self) -> Notifier {
         let wake = self.0.wake.get_or_init(|| {
-            let wake = Wake::new();
+            let wake = Notifier::new();
             if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-                let (store, gone) = (Arc::downgrade(&self.0), self.0.gone.clone());
-                runtime.spawn(wake::watch(store, gone, wake.clone()));
+                let (store, stop) = (Arc::downgrade(&self.0), self.0.stop.clone());
+                runtime.spawn(wake::watch(store, stop, wake.clone()));
             }
             wake
         });
@@ -174,16 +175,16 @@ impl MySqlStore {
     }
 
     /// Rows became due: this process may have a look. The others find them.
-    fn ring(&self) {
+    fn notify_due(&self) {
         if let Some(wake) = self.0.wake.get() {
-            wake.ring();
+            wake.notify();
         }
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.gone.ring();
+        self.stop.cancel();
     }
 }
 
@@ -244,7 +245,7 @@ impl MySqlStoreBuilder {
             pace: Pace::default(),
             parked: Parked::default(),
             wake: OnceLock::new(),
-            gone: Wake::new(),
+            stop: CancellationToken::new(),
         })))
     }
 }

@@ -21,7 +21,7 @@ macro_rules! bounded {
 
 const PAUSED: &str = "SELECT route FROM `{table}_control`";
 
-/// Up to one row more than [`Stats::EXACT`] of each kind.
+/// Up to one row more than [`Stats::MAX_EXACT_COUNT`] of each kind.
 pub(super) const BOUNDED: &str = concat!(
     "SELECT ",
     bounded!(0),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use posthaste::store::{
-    Claim, Claimed, Lease, Park, Purge, Release, Renew, Settle, Settled, Store, Unpark, Wake,
+    Claim, Claimed, Lease, Notifier, Park, Purge, Release, Renew, Settle, Settled, Store, Unpark,
 };
 use posthaste::{StoreError, Timestamp};
 use sqlx::{MySql, MySqlConnection, Row as _};
@@ -63,7 +63,7 @@ impl Store for MySqlStore {
         self.connections().engine(work).await
     }
 
-    fn wake(&self) -> Option<Wake> {
+    fn wake(&self) -> Option<Notifier> {
         Some(self.watch())
     }
 }

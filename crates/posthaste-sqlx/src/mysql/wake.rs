@@ -1,11 +1,12 @@
-//! The bell: MySQL has none between processes, so somebody looks, often while there is something to find
+//! The wake-up: MySQL has none between processes, so a task looks, often while there is something to find
 //! and seldom when there is not. A look is one step into the claim's index, far less than a claim.
 
 use std::sync::Weak;
 use std::time::Duration;
 
-use posthaste::store::Wake;
+use posthaste::store::Notifier;
 use sqlx::{MySql, MySqlConnection};
+use tokio_util::sync::CancellationToken;
 
 use super::{Inner, MySqlStore};
 
@@ -16,12 +17,12 @@ const QUIET: Duration = Duration::from_millis(250);
 pub(super) const ANYTHING_DUE: &str = "SELECT 1 FROM `{table}` FORCE INDEX (`{table}_due`)
 WHERE phase = 0 AND phase_at <= UTC_TIMESTAMP(6) LIMIT 1";
 
-/// Rings when a row is due that nobody holds; ends with the store.
-pub(super) async fn watch(store: Weak<Inner>, gone: Wake, wake: Wake) {
+/// Notifies when a row is due that nobody holds; ends with the store.
+pub(super) async fn watch(store: Weak<Inner>, stop: CancellationToken, wake: Notifier) {
     let mut pause = BUSY;
     loop {
         tokio::select! {
-            () = gone.rung() => return,
+            () = stop.cancelled() => return,
             () = tokio::time::sleep(pause) => {}
         }
         let Some(inner) = store.upgrade() else { return };
@@ -32,7 +33,7 @@ pub(super) async fn watch(store: Weak<Inner>, gone: Wake, wake: Wake) {
         let due = is_anything_due(&store).await;
         pause = if due { BUSY } else { (pause * 2).min(QUIET) };
         if due {
-            wake.ring();
+            wake.notify();
         }
     }
 }

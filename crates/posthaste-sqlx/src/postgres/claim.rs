@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Instant;
 
 use futures_util::TryStreamExt as _;
-use posthaste::store::{Claim, ClaimOrder, Claimed, Leased, Malformed, SUSPECT_AFTER};
+use posthaste::store::{Claim, ClaimOrder, Claimed, Leased, Malformed, SUSPECT_LOST_LEASES};
 use posthaste::{StoreError, Timestamp};
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
@@ -29,7 +29,7 @@ pub(super) const PARKED_NAMES: &str = r#"WITH RECURSIVE names AS (
 SELECT ARRAY(SELECT parked FROM (SELECT parked FROM names LIMIT 1000) AS first WHERE parked IS NOT NULL)"#;
 
 // The two numbers that stand in the statements.
-const _: () = assert!(Claimed::MAX_PARKED_NAMES == 1000 && SUSPECT_AFTER == 10);
+const _: () = assert!(Claimed::MAX_PARKED_NAMES == 1000 && SUSPECT_LOST_LEASES == 10);
 
 /// What is summed up to the claim's bound. The length of a value that is stored apart is known without reading it.
 macro_rules! sizes {
@@ -190,12 +190,14 @@ impl PgStore {
         Ok(taken)
     }
 
-    /// A commit rings once. If its row lies below the floor, the claim that follows does not see it.
+    /// A commit notifies once. If its row lies below the floor, the claim that follows does not see it.
     fn ring_for_sweep(&self) {
-        let (Some(wake), Some(at)) = (self.0.wake.get().cloned(), self.0.floor.plan_ring()) else { return };
+        let (Some(wake), Some(at)) = (self.0.wake.get().cloned(), self.0.floor.plan_wake_up()) else {
+            return;
+        };
         tokio::spawn(async move {
             tokio::time::sleep_until(at.into()).await;
-            wake.ring();
+            wake.notify();
         });
     }
 }

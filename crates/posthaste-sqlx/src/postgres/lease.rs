@@ -80,7 +80,7 @@ impl PgStore {
         });
         let unparked = unparked.await?;
         if unparked > 0 {
-            self.ring();
+            self.notify_due();
         }
         Ok(unparked)
     }

@@ -50,7 +50,7 @@ mod writer;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-use posthaste::store::Wake;
+use posthaste::store::Notifier;
 use posthaste::writer::NewRow;
 use posthaste::{Outbox, StoreError};
 use posthaste_sql::Door;
@@ -58,6 +58,7 @@ use posthaste_sql::postgres::Statements;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{PgConnection, Postgres};
 use tokio::sync::OnceCell;
+use tokio_util::sync::CancellationToken;
 
 pub use migrate::PgMigrations;
 pub use tx::{PgSavepoint, PgTx};
@@ -93,14 +94,14 @@ struct Inner {
     has_today: OnceCell<()>,
     /// When to see again that the archive has partitions for the days to come.
     next_look_at_days: Mutex<Option<Instant>>,
-    /// Rung when there may be something to claim; made when somebody first asks.
-    wake: OnceLock<Wake>,
+    /// The wake-up: notified when there may be something to claim; made when an engine first asks.
+    wake: OnceLock<Notifier>,
     /// Where to listen for other processes; none behind PgBouncer.
     listen: Option<Login>,
-    /// Rings for other processes; made with the first writer.
-    bell: OnceLock<Wake>,
-    /// Rung when the store ends, for the one who listens.
-    gone: Wake,
+    /// Notified when other processes are to be woken; made with the first writer.
+    remote_notifier: OnceLock<Notifier>,
+    /// Cancelled when the store ends, for the task that listens.
+    stop: CancellationToken,
     notify: Notify,
 }
 
@@ -150,7 +151,7 @@ impl PgStore {
     pub fn door(&self, outbox: &Outbox) -> Door<posthaste_sql::Postgres> {
         let core = outbox.writer_core();
         let core = match self.0.notify {
-            Notify::AfterCommit => core.ringing(self.bell()),
+            Notify::AfterCommit => core.with_notifier(self.remote_notifier()),
             Notify::InTransaction | Notify::Off => core,
         };
         Door::new(core, Arc::clone(&self.0.statements)).keeping(self.clone())
@@ -170,10 +171,10 @@ impl PgStore {
 
     /// Closes the store's connections. Calls after it fail.
     pub async fn close(&self) {
-        if self.0.bell.get().is_some() {
-            // What was committed a moment ago may not have rung yet, and a hint is worth no long wait.
-            let ring = self.connections().engine(async |connection| self.notify(connection).await);
-            let _ = tokio::time::timeout(wake::LAST_RING, ring).await;
+        if self.0.remote_notifier.get().is_some() {
+            // Other processes may not have been notified of the last commits yet, and a hint is worth no long wait.
+            let notify = self.connections().engine(async |connection| self.notify(connection).await);
+            let _ = tokio::time::timeout(wake::LAST_NOTIFY_TIMEOUT, notify).await;
         }
         self.connections().close().await;
         self.0.end_tasks();
@@ -197,39 +198,39 @@ impl PgStore {
     }
 
     /// Starts to listen when somebody asks for the first time.
-    fn listen(&self) -> Wake {
+    fn listen(&self) -> Notifier {
         let wake = self.0.wake.get_or_init(|| {
-            let wake = Wake::new();
+            let wake = Notifier::new();
             let runtime = tokio::runtime::Handle::try_current();
             if let (Some(options), Ok(runtime)) = (&self.0.listen, runtime) {
                 let channel = self.sql().table().to_string();
-                let gone = self.0.gone.clone();
-                runtime.spawn(wake::listen_until(gone, options.0.clone(), channel, wake.clone()));
+                let stop = self.0.stop.clone();
+                runtime.spawn(wake::listen_until(stop, options.0.clone(), channel, wake.clone()));
             }
             wake
         });
         wake.clone()
     }
 
-    /// What rings for other processes, started when it is needed for the first time.
-    fn bell(&self) -> Wake {
-        let bell = self.0.bell.get_or_init(|| {
-            let bell = Wake::new();
+    /// The notifier whose task wakes other processes, started when it is needed for the first time.
+    fn remote_notifier(&self) -> Notifier {
+        let notifier = self.0.remote_notifier.get_or_init(|| {
+            let notifier = Notifier::new();
             if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-                runtime.spawn(wake::ring_for(Arc::downgrade(&self.0), bell.clone()));
+                runtime.spawn(wake::wake_others(Arc::downgrade(&self.0), notifier.clone()));
             }
-            bell
+            notifier
         });
-        bell.clone()
+        notifier.clone()
     }
 
     /// Rows became due: this process and the others may have a look.
-    fn ring(&self) {
+    fn notify_due(&self) {
         if let Some(wake) = self.0.wake.get() {
-            wake.ring();
+            wake.notify();
         }
         if self.0.notify != Notify::Off {
-            self.bell().ring();
+            self.remote_notifier().notify();
         }
     }
 
@@ -241,11 +242,11 @@ impl PgStore {
 }
 
 impl Inner {
-    /// Lets the tasks behind the bells see that the store is gone.
+    /// Lets the tasks behind the notifiers see that the store is gone.
     fn end_tasks(&self) {
-        self.gone.ring();
-        if let Some(bell) = self.bell.get() {
-            bell.ring();
+        self.stop.cancel();
+        if let Some(notifier) = self.remote_notifier.get() {
+            notifier.notify();
         }
     }
 }
@@ -357,8 +358,8 @@ impl PgStoreBuilder {
             next_look_at_days: Mutex::new(None),
             wake: OnceLock::new(),
             listen: listen.map(|options| Login(named(&options, Path::Direct, "posthaste listen"))),
-            bell: OnceLock::new(),
-            gone: Wake::new(),
+            remote_notifier: OnceLock::new(),
+            stop: CancellationToken::new(),
             notify: self.notify,
         })))
     }

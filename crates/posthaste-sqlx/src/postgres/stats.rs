@@ -14,7 +14,7 @@ use crate::sql::Sql;
 const IN_ORDER: &str = "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; \
     SET LOCAL enable_sort = off; SET LOCAL jit = off";
 
-/// Up to one row more than [`Stats::EXACT`] of each kind.
+/// Up to one row more than [`Stats::MAX_EXACT_COUNT`] of each kind.
 pub(super) const BOUNDED: &str = r#"SELECT
   (SELECT count(*) FROM (SELECT FROM "{table}" WHERE status IN (0, 2) ORDER BY seq LIMIT 100001) AS pending),
   (SELECT count(*) FROM (SELECT FROM "{table}" WHERE status = 1

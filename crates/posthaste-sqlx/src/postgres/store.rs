@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use posthaste::store::{
-    Claim, Claimed, Lease, Park, Purge, Release, Renew, Settle, Settled, Store, Unpark, Wake,
+    Claim, Claimed, Lease, Notifier, Park, Purge, Release, Renew, Settle, Settled, Store, Unpark,
 };
 use posthaste::{StoreError, Timestamp};
 use sqlx::{PgConnection, Postgres, Row as _};
@@ -55,7 +55,7 @@ impl Store for PgStore {
         self.connections().engine(work).await
     }
 
-    fn wake(&self) -> Option<Wake> {
+    fn wake(&self) -> Option<Notifier> {
         Some(self.listen())
     }
 }

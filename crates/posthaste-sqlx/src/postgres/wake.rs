@@ -1,25 +1,26 @@
-//! The bell between processes: NOTIFY after a commit, LISTEN before a claim.
+//! Wake-ups between processes: NOTIFY after a commit, LISTEN before a claim.
 //!
 //! NOTIFY takes one lock for the whole server until its transaction has committed, so it never stands in
-//! a transaction of the service unless somebody asks for it. A connection of the store's own rings
+//! a transaction of the service unless somebody asks for it. A connection of the store's own notifies
 //! instead, once for all commits of a few milliseconds. The channel has the name of the table, so that a
-//! program in any language can ring too.
+//! program in any language can notify too.
 
 use std::sync::Weak;
 use std::time::Duration;
 
-use posthaste::store::Wake;
+use posthaste::store::Notifier;
 use sqlx::Executor as _;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
 use super::{Inner, PgStore};
 
-/// All commits within this time ring once.
+/// All commits within this time notify once.
 const WINDOW: Duration = Duration::from_millis(10);
 
-/// How long the last ring of a store that is being closed may take.
-pub(super) const LAST_RING: Duration = Duration::from_secs(1);
+/// How long the last NOTIFY of a store that is being closed may take.
+pub(super) const LAST_NOTIFY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How often to ask whether a silent connection is still there, and how long to wait for the answer.
 const PROBE_EVERY: Duration = Duration::from_secs(15);
@@ -29,17 +30,17 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LAST_PAUSE: Duration = Duration::from_secs(5);
 
-/// Rings the server's bell for every ring of the process's own; ends with the store.
-pub(super) async fn ring_for(store: Weak<Inner>, bell: Wake) {
+/// Wakes other processes whenever `notifier` was notified in this one; ends with the store.
+pub(super) async fn wake_others(store: Weak<Inner>, notifier: Notifier) {
     loop {
-        bell.rung().await;
+        notifier.notified().await;
         let Some(inner) = store.upgrade() else { return };
         if inner.connections.is_closed() {
             return;
         }
         let store = PgStore(inner);
-        let rung = store.connections().engine(async |connection| store.notify(connection).await).await;
-        if let Err(error) = rung {
+        let notified = store.connections().engine(async |connection| store.notify(connection).await).await;
+        if let Err(error) = notified {
             // A hint: the poller alone is enough.
             tracing::debug!(%error, "other processes could not be woken");
         }
@@ -48,23 +49,28 @@ pub(super) async fn ring_for(store: Weak<Inner>, bell: Wake) {
     }
 }
 
-/// Rings `wake` whenever somebody rings the server's bell, and whenever nobody could know, until the store
-/// is `gone`.
-pub(super) async fn listen_until(gone: Wake, options: PgConnectOptions, channel: String, wake: Wake) {
+/// Notifies `wake` whenever another process notifies the channel, and whenever a notification may have been
+/// missed, until the store ends.
+pub(super) async fn listen_until(
+    stop: CancellationToken,
+    options: PgConnectOptions,
+    channel: String,
+    wake: Notifier,
+) {
     tokio::select! {
-        () = gone.rung() => {}
+        () = stop.cancelled() => {}
         () = listen_for_ever(&options, &channel, &wake) => {}
     }
 }
 
-async fn listen_for_ever(options: &PgConnectOptions, channel: &str, wake: &Wake) {
+async fn listen_for_ever(options: &PgConnectOptions, channel: &str, wake: &Notifier) {
     let mut pause = FIRST_PAUSE;
     loop {
         match connect(options, channel).await {
             Ok(mut listener) => {
                 pause = FIRST_PAUSE;
-                // Somebody may have rung before we listened.
-                wake.ring();
+                // A notification may have come before we listened.
+                wake.notify();
                 let error = listen(&mut listener, wake).await;
                 tracing::debug!(%error, "the connection that listens is lost; polling goes on");
             }
@@ -89,10 +95,10 @@ async fn connect(options: &PgConnectOptions, channel: &str) -> Result<PgListener
 }
 
 /// Listens until the connection is lost.
-async fn listen(listener: &mut PgListener, wake: &Wake) -> sqlx::Error {
+async fn listen(listener: &mut PgListener, wake: &Notifier) -> sqlx::Error {
     loop {
         match timeout(PROBE_EVERY, listener.try_recv()).await {
-            Ok(Ok(Some(_))) => wake.ring(),
+            Ok(Ok(Some(_))) => wake.notify(),
             Ok(Ok(None)) => return sqlx::Error::PoolClosed,
             Ok(Err(error)) => return error,
             Err(_silence) => match timeout(PROBE_TIMEOUT, listener.execute("SELECT 1")).await {

@@ -245,7 +245,7 @@ impl SqliteStore {
         });
         let replayed = replayed.await?;
         if replayed > 0 {
-            self.ring();
+            self.notify_due();
         }
         Ok(replayed)
     }

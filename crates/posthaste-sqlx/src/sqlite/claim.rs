@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Instant;
 
 use futures_util::TryStreamExt as _;
-use posthaste::store::{Claim, ClaimOrder, Claimed, SUSPECT_AFTER};
+use posthaste::store::{Claim, ClaimOrder, Claimed, SUSPECT_LOST_LEASES};
 use posthaste::{StoreError, Timestamp};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, SqliteConnection};
@@ -139,7 +139,7 @@ impl SqliteStore {
             .bind(claim.token.as_i64())
             .bind((now + claim.lease).as_micros())
             .bind(value::seqs(&seqs))
-            .bind(SUSPECT_AFTER)
+            .bind(SUSPECT_LOST_LEASES)
             .execute(&mut *connection)
             .await?;
         let mut rest = &found[..];

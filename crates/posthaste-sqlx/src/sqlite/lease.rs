@@ -82,7 +82,7 @@ impl SqliteStore {
         let query = query.bind(value::limit(unpark.limit)).bind(now.as_micros());
         let answer = query.execute(&mut *connection).await.map_err(|error| self.failed(error))?;
         if answer.rows_affected() > 0 {
-            self.ring();
+            self.notify_due();
         }
         Ok(answer.rows_affected())
     }

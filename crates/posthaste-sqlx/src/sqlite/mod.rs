@@ -53,7 +53,7 @@ mod writer;
 
 use std::sync::{Arc, OnceLock};
 
-use posthaste::store::Wake;
+use posthaste::store::Notifier;
 use posthaste::writer::NewRow;
 use posthaste::{Outbox, StoreError};
 use posthaste_sql::Door;
@@ -85,7 +85,7 @@ struct Inner {
     statements: Arc<Statements>,
     glance: Glance,
     parked: Parked,
-    wake: OnceLock<Wake>,
+    wake: OnceLock<Notifier>,
 }
 
 impl SqliteStore {
@@ -167,10 +167,10 @@ impl SqliteStore {
     }
 
     /// Starts to watch for commits when somebody asks for the first time.
-    fn watch(&self) -> Option<Wake> {
+    fn watch(&self) -> Option<Notifier> {
         let runtime = tokio::runtime::Handle::try_current().ok()?;
         let wake = self.0.wake.get_or_init(|| {
-            let wake = Wake::new();
+            let wake = Notifier::new();
             runtime.spawn(wake::watch(Arc::downgrade(&self.0), wake.clone()));
             wake
         });
@@ -178,9 +178,9 @@ impl SqliteStore {
     }
 
     /// Our own connection made rows due, which the watch does not count.
-    fn ring(&self) {
+    fn notify_due(&self) {
         if let Some(wake) = self.0.wake.get() {
-            wake.ring();
+            wake.notify();
         }
     }
 }

@@ -7,7 +7,7 @@ use sqlx::{Row as _, SqliteConnection};
 use crate::probe::{self, Estimate, Kind, Span, at_least_counted, count, is_too_many, span};
 use crate::sql::Sql;
 
-/// Up to one row more than [`Stats::EXACT`] of each kind.
+/// Up to one row more than [`Stats::MAX_EXACT_COUNT`] of each kind.
 pub(super) const BOUNDED: &str = r#"SELECT
   (SELECT count(*) FROM (SELECT 1 FROM "{table}" INDEXED BY "{table}_pending" WHERE status IN (0, 2) LIMIT 100001)),
   (SELECT count(*) FROM (SELECT 1 FROM "{table}" INDEXED BY "{table}_done" WHERE status = 1 LIMIT 100001)),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use posthaste::store::{
-    Claim, Claimed, Lease, Park, Purge, Release, Renew, Settle, Settled, Store, Unpark, Wake,
+    Claim, Claimed, Lease, Notifier, Park, Purge, Release, Renew, Settle, Settled, Store, Unpark,
 };
 use posthaste::{StoreError, Timestamp};
 
@@ -52,7 +52,7 @@ impl Store for SqliteStore {
         self.oldest_pending_at(now.unwrap_or_else(Timestamp::now)).await
     }
 
-    fn wake(&self) -> Option<Wake> {
+    fn wake(&self) -> Option<Notifier> {
         self.watch()
     }
 }

@@ -1,9 +1,9 @@
-//! The bell: SQLite counts the commits of other connections, in this process and in others.
+//! The wake-up: SQLite counts the commits of other connections, in this process and in others.
 
 use std::sync::Weak;
 use std::time::Duration;
 
-use posthaste::store::Wake;
+use posthaste::store::Notifier;
 
 use super::Inner;
 
@@ -11,11 +11,11 @@ use super::Inner;
 const BUSY: Duration = Duration::from_millis(10);
 const QUIET: Duration = Duration::from_millis(50);
 
-/// Rings when another connection than the store's writing one has committed; ends with the store.
+/// Notifies when another connection than the store's writing one has committed; ends with the store.
 ///
 /// It asks on the writing connection because that one does not count its own commits: claims and
-/// settlements ring for nobody.
-pub(super) async fn watch(store: Weak<Inner>, wake: Wake) {
+/// settlements wake nobody.
+pub(super) async fn watch(store: Weak<Inner>, wake: Notifier) {
     let mut last = None;
     let mut pause = BUSY;
     loop {
@@ -32,7 +32,7 @@ pub(super) async fn watch(store: Weak<Inner>, wake: Wake) {
         let changed = last.replace(version) != Some(version);
         pause = if changed { BUSY } else { (pause * 2).min(QUIET) };
         if changed {
-            wake.ring();
+            wake.notify();
         }
     }
 }

@@ -77,8 +77,8 @@ async fn many_writers_and_an_engine_behind_pgbouncer_make_no_error() {
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn engine_behind_pgbouncer_is_woken_if_it_is_shown_where_to_listen() {
     let schema = new_schema();
-    // The bell has the name of the table, and other tests ring too.
-    let table: posthaste_sqlx::TableName = format!("bell_{schema}").parse().unwrap();
+    // The channel has the name of the table, and other tests notify too.
+    let table: posthaste_sqlx::TableName = format!("wake_{schema}").parse().unwrap();
     let builder = PgStore::builder(&pgbouncer()).schema(schema.clone()).table(table.clone());
     let builder = PgStoreBuilder::pgbouncer(builder);
     let writing = builder.clone().migrate().connect().await.expect("the store opens");

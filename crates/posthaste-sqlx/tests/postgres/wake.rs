@@ -1,4 +1,4 @@
-//! The bell between processes: a commit in one wakes the engine of another, which otherwise polls once
+//! Wake-ups between processes: a commit in one wakes the engine of another, which otherwise polls once
 //! an hour.
 
 use std::time::Duration;
@@ -11,7 +11,7 @@ use sqlx::{Executor as _, PgPool};
 use crate::support::*;
 
 /// One process that writes, and another one that delivers. Their table has a name of its own: the name
-/// of the bell is that of the table, whatever schema it is in.
+/// of the channel is that of the table, whatever schema it is in.
 struct World {
     writing: PgStore,
     delivering: PgStore,
@@ -25,7 +25,7 @@ struct World {
 impl World {
     async fn new(notify: Notify) -> Self {
         let schema = new_schema();
-        let table: TableName = format!("bell_{schema}").parse().expect("a good name");
+        let table: TableName = format!("wake_{schema}").parse().expect("a good name");
         let builder = PgStore::builder(&server()).schema(schema.clone()).table(table.clone());
         let writing = builder.clone().notify(notify).migrate().connect().await.expect("the store opens");
         let delivering = builder.connect().await.expect("the store opens");
@@ -143,7 +143,7 @@ async fn nobody_is_woken_when_it_is_off_or_when_nothing_was_committed() {
 /// A process that delivers its own events tells nobody: the others would find nothing.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn hot_path_needs_no_bell_and_rings_none() {
+async fn hot_path_needs_no_notification_and_sends_none() {
     for notify in [Notify::AfterCommit, Notify::Off] {
         let w = World::new(notify).await;
         let mut ears = sqlx::postgres::PgListener::connect_with(&w.pool).await.unwrap();
@@ -162,10 +162,10 @@ async fn hot_path_needs_no_bell_and_rings_none() {
     }
 }
 
-/// Hundreds of commits ring far less often.
+/// Hundreds of commits notify far less often.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn rings_of_many_commits_are_few() {
+async fn notifications_of_many_commits_are_few() {
     let w = World::new(Notify::AfterCommit).await;
     let mut ears = sqlx::postgres::PgListener::connect_with(&w.pool).await.unwrap();
     ears.listen(w.table.as_str()).await.unwrap();
@@ -180,7 +180,7 @@ async fn rings_of_many_commits_are_few() {
     while tokio::time::timeout(Duration::from_millis(100), ears.recv()).await.is_ok() {
         heard += 1;
     }
-    assert!(0 < heard && heard <= most, "{heard} rings, at most {most} fit into the time");
+    assert!(0 < heard && heard <= most, "{heard} notifications, at most {most} fit into the time");
     drop(ears);
     w.close().await;
 }
@@ -203,20 +203,20 @@ async fn lost_listening_connection_comes_back_and_nothing_is_missed() {
     w.close().await;
 }
 
-/// A program in any language can ring: the bell has the name of the table.
+/// A program in any language can notify: the channel has the name of the table.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn any_program_can_ring() {
+async fn any_program_can_notify() {
     let w = World::new(Notify::Off).await;
     w.insert_by_hand("theirs").await;
-    let ring = sqlx::query("SELECT pg_notify($1, 'whatever they say')").bind(w.table.as_str());
-    ring.execute(&w.pool).await.unwrap();
+    let notify = sqlx::query("SELECT pg_notify($1, 'whatever they say')").bind(w.table.as_str());
+    notify.execute(&w.pool).await.unwrap();
     w.expect(&["theirs"]).await;
     w.close().await;
 }
 
-/// A claim that came between its insert and its commit has gone past this row. The bell that rings for it
-/// is not rung in vain.
+/// A claim that came between its insert and its commit has gone past this row. The notification of its
+/// commit is not in vain.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn event_of_a_long_transaction_is_not_overlooked() {

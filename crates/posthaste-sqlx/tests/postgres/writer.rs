@@ -11,7 +11,7 @@ use sqlx::{Connection as _, Executor as _, PgConnection};
 use crate::support::server::OwnServer;
 use crate::support::*;
 
-/// A running engine that only the hot path and the bell of commits can wake.
+/// A running engine that only the hot path and the wake-ups of commits can wake.
 struct World {
     db: Db,
     outbox: Outbox,

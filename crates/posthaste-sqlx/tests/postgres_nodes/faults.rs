@@ -81,7 +81,7 @@ async fn event_of_a_transaction_that_commits_late_is_delivered_at_once() {
     let _alone = alone().await;
     let db = Db::open(8, |builder| builder).await;
     let arrivals = Arrivals::new();
-    // It never polls by itself: the ring that follows a commit must be enough.
+    // It never polls by itself: the notification that follows a commit must be enough.
     let outbox = start_engine(&db.store, &arrivals.recorder, HOUR);
     let writer = db.writer_elsewhere().await;
     let mut open = Vec::new();

@@ -10,7 +10,7 @@ use sqlx::{Executor as _, SqliteConnection};
 
 use crate::support::*;
 
-/// A running engine that only the hot path and the bell of commits can wake.
+/// A running engine that only the hot path and the wake-ups of commits can wake.
 struct World {
     db: Db,
     outbox: Outbox,

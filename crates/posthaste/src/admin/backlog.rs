@@ -25,7 +25,7 @@ pub struct Backlog {
 
 impl Backlog {
     /// A store looks at so many pending rows at most, the oldest ones.
-    pub const LOOK: usize = 20_000;
+    pub const MAX_ROWS: usize = 20_000;
 
     /// The largest `limit` groups of these, of which a store may have left out small ones as long as it
     /// answers one more than the limit. `more` says that there are rows that were not looked at.

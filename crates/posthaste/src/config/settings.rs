@@ -30,17 +30,17 @@ pub(crate) struct Settings {
 
 impl Settings {
     /// The most settlements per statement.
-    pub(crate) const SETTLE_BATCH: usize = 1000;
+    pub(crate) const SETTLE_BATCH_ROWS: usize = 1000;
 
     /// How long a row stays parked when no engine brings it back. Engines whose route is open see what is
     /// parked within a second, so this is for rows that none of them knows. It is long and not the
     /// same for all, so that a large backlog of a closed route does not come round in front of
     /// healthy ones.
-    const PARK: Duration = Duration::from_secs(3600);
+    const PARK_DURATION: Duration = Duration::from_secs(3600);
 
     /// How long to park rows now.
-    pub(crate) fn park() -> Duration {
-        Self::PARK.mul_f64(0.75 + fastrand::f64() / 2.0)
+    pub(crate) fn park_duration() -> Duration {
+        Self::PARK_DURATION.mul_f64(0.75 + fastrand::f64() / 2.0)
     }
 
     pub(crate) fn resolve(config: &Config) -> Self {

@@ -266,7 +266,7 @@ macro_rules! writer_conformance {
                 suppressed_write_stores_nothing_and_answers_nothing
                 writing_nothing_calls_no_hook
             }
-            stored {
+            round_trip {
                 every_field_of_a_single_event_comes_back
                 every_field_of_a_batch_comes_back
                 delayed_event_waits_for_its_time_by_the_stores_clock

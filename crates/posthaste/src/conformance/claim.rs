@@ -13,8 +13,8 @@ use crate::admin::Replay;
 use crate::event::{Event, EventId};
 use crate::row::Status;
 use crate::store::{
-    Claim, ClaimOrder, Lease, MAX_LOST_LEASES, Malformed, OnDone, Owner, SUSPECT_AFTER, Settled, Settlement,
-    Verdict,
+    Claim, ClaimOrder, Lease, MAX_LOST_LEASES, Malformed, OnDone, Owner, SUSPECT_LOST_LEASES, Settled,
+    Settlement, Verdict,
 };
 use crate::time::Timestamp;
 
@@ -260,23 +260,27 @@ pub async fn lapsed_leases_count_no_further_than_suspicion(h: &dyn Harness) {
     let id = k.one().await;
     let t = lose(&k, k.now().await, MAX_LOST_LEASES + 2).await + LEASE;
     let claimed = k.claim(t, 10).await;
-    assert_eq!(claimed.events[0].lost_leases, SUSPECT_AFTER);
+    assert_eq!(claimed.events[0].lost_leases, SUSPECT_LOST_LEASES);
     let row = k.row(&id).await;
-    assert_eq!((row.status, row.lost_leases, row.attempts), (Status::New, SUSPECT_AFTER, 0));
+    assert_eq!((row.status, row.lost_leases, row.attempts), (Status::New, SUSPECT_LOST_LEASES, 0));
 }
 
 pub async fn started_suspects_count_beyond_suspicion(h: &dyn Harness) {
     let k = Kit::new(h);
     let id = k.one().await;
-    let t = lose(&k, k.now().await, SUSPECT_AFTER).await + LEASE;
+    let t = lose(&k, k.now().await, SUSPECT_LOST_LEASES).await + LEASE;
     let lease = k.take(t).await;
     assert_eq!(k.start(t, &lease).await, std::slice::from_ref(&lease));
-    assert_eq!(k.row(&id).await.lost_leases, SUSPECT_AFTER + 1);
+    assert_eq!(k.row(&id).await.lost_leases, SUSPECT_LOST_LEASES + 1);
     let stranger = Owner::random("stranger");
     let claimed = k.claim_with(claim_by(&stranger, t + LEASE, 10)).await;
-    assert_eq!(claimed.events[0].lost_leases, SUSPECT_AFTER + 1, "the start was counted, the claim is not");
+    assert_eq!(
+        claimed.events[0].lost_leases,
+        SUSPECT_LOST_LEASES + 1,
+        "the start was counted, the claim is not"
+    );
     assert!(k.start(t, &lease).await.is_empty(), "a lost lease starts nothing");
-    assert_eq!(k.row(&id).await.lost_leases, SUSPECT_AFTER + 1);
+    assert_eq!(k.row(&id).await.lost_leases, SUSPECT_LOST_LEASES + 1);
 }
 
 pub async fn suspects_do_not_hide_other_rows(h: &dyn Harness) {

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 
-use super::hostile;
+use super::hostile_values;
 use super::kit::{named, plain, sorted};
 use crate::destination::{Delivery, Destination, Outcome};
 use crate::event::{Event, EventId, Headers, Limits};
@@ -290,7 +290,7 @@ pub async fn too_large_is_dead_not_retried(h: &dyn DestinationHarness) {
 pub async fn hostile_values_never_panic(h: &dyn DestinationHarness) {
     let destination = h.destination();
     let mut sent = Vec::new();
-    for events in hostile::events().chunks(50) {
+    for events in hostile_values::events().chunks(50) {
         let outcomes = AssertUnwindSafe(deliver(&*destination, events)).catch_unwind().await;
         let outcomes = outcomes.unwrap_or_else(|_| panic!("a panic among {events:?}"));
         for (event, outcome) in events.iter().zip(outcomes) {

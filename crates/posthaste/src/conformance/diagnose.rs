@@ -10,7 +10,7 @@ use crate::admin::{Finding, Severity, Tolerance};
 use crate::event::Event;
 
 /// What every store can see in its rows. What else it finds is a matter of its server.
-const ABOUT_ROWS: [&str; 9] = [
+const ROW_FINDING_CODES: [&str; 9] = [
     "late",
     "dead-events",
     "unreadable-rows",
@@ -24,7 +24,7 @@ const ABOUT_ROWS: [&str; 9] = [
 
 async fn found(k: &Kit<'_>, tolerance: &Tolerance) -> Vec<Finding> {
     let findings = k.admin.diagnose(tolerance).await.expect("diagnose works");
-    findings.into_iter().filter(|finding| ABOUT_ROWS.contains(&finding.code)).collect()
+    findings.into_iter().filter(|finding| ROW_FINDING_CODES.contains(&finding.code)).collect()
 }
 
 /// The only finding, which must have this code.

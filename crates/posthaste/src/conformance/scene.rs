@@ -15,7 +15,7 @@ use crate::store::Store;
 use crate::sync::lock;
 use crate::writer::WriterHook;
 
-/// A running engine on one store that only the hot path and the bells of commits can wake, and that
+/// A running engine on one store that only the hot path and the wake-ups of commits can wake, and that
 /// remembers everything.
 ///
 /// Its hook refuses events of the type [`Scene::REFUSED`] and leaves out those of the type

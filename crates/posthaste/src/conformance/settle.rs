@@ -13,7 +13,9 @@ use crate::LAST_ERROR_MAX_LENGTH;
 use crate::admin::Filter;
 use crate::event::EventId;
 use crate::row::Status;
-use crate::store::{Backoff, Lease, LeaseToken, OnDone, SUSPECT_AFTER, Settle, Settled, Settlement, Verdict};
+use crate::store::{
+    Backoff, Lease, LeaseToken, OnDone, SUSPECT_LOST_LEASES, Settle, Settled, Settlement, Verdict,
+};
 
 pub(super) fn every_verdict() -> [Verdict; 5] {
     [Verdict::Done, failed(10, &[5]), deferred(SECOND), died("no"), unreachable(SECOND, Some("mail"))]
@@ -528,14 +530,14 @@ pub async fn row_that_reached_nobody_keeps_its_lost_leases(h: &dyn Harness) {
         k.settle(t, &lease, verdict.clone()).await;
         assert_eq!(k.row(&id).await.lost_leases, 1, "{verdict:?}");
     }
-    for _ in 0..SUSPECT_AFTER {
+    for _ in 0..SUSPECT_LOST_LEASES {
         t = t + MINUTE;
         k.take_as_a_stranger(t).await;
     }
     t = t + MINUTE;
     let lease = k.take(t).await;
     k.start(t, &lease).await;
-    assert_eq!(k.row(&id).await.lost_leases, SUSPECT_AFTER + 1);
+    assert_eq!(k.row(&id).await.lost_leases, SUSPECT_LOST_LEASES + 1);
     k.settle(t, &lease, unreachable(SECOND, None)).await;
-    assert_eq!(k.row(&id).await.lost_leases, SUSPECT_AFTER);
+    assert_eq!(k.row(&id).await.lost_leases, SUSPECT_LOST_LEASES);
 }

@@ -5,7 +5,7 @@
 //! them. While open it lets one event through now and then; any answer closes it.
 //!
 //! One event that makes a healthy destination look dead must not close it for everyone: an event
-//! that is unreachable again after others were delivered becomes a *suspect*. A suspect cannot
+//! that is unreachable again after others were delivered becomes an *outlier*. An outlier cannot
 //! open the breaker alone, waits longer each time, and after ten such times spends attempts.
 
 use std::collections::HashMap;
@@ -16,20 +16,20 @@ use tokio::time::Instant;
 use crate::event::EventId;
 
 /// Different events without an answer that open the breaker.
-const STREAK: usize = 3;
-const FIRST_PROBE: Duration = Duration::from_secs(1);
-const LONGEST_PROBE: Duration = Duration::from_secs(10);
+const OPEN_AFTER_EVENTS: usize = 3;
+const FIRST_PROBE_DELAY: Duration = Duration::from_secs(1);
+const MAX_PROBE_DELAY: Duration = Duration::from_secs(10);
 /// From this many unreachable results on, with deliveries between them, an attempt is spent.
-const PATIENCE: u32 = 10;
-/// The most suspects remembered. A forgotten one starts again, which delays its end and no more.
-const MOST_SUSPECTS: usize = 10_000;
+const MAX_UNREACHABLE_TIMES: u32 = 10;
+/// The most outliers remembered. A forgotten one starts again, which delays its end and no more.
+const MAX_OUTLIERS: usize = 10_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct Breaker {
     open: Option<Open>,
     /// Events that got no answer since the last success.
     streak: Vec<EventId>,
-    suspects: HashMap<EventId, Suspect>,
+    outliers: HashMap<EventId, Outlier>,
     /// Counts deliveries, to know whether one lay between two failures.
     delivered: u64,
 }
@@ -41,7 +41,7 @@ struct Open {
 }
 
 #[derive(Debug)]
-struct Suspect {
+struct Outlier {
     /// Unreachable results with deliveries of others in between.
     times: u32,
     /// Unreachable results in all.
@@ -66,10 +66,10 @@ pub(crate) enum Advice {
     Park,
     /// It showed that nobody is there: wait for the route apart from the others, so that the next probe
     /// is another event.
-    ParkApart,
+    ParkProbed,
     /// It showed that more than once, and may be what is wrong: wait by oneself, also when the route is
     /// reopened.
-    StandAside,
+    PostponeProbed,
     /// The route is fine, wait by oneself; this is the n-th time.
     Postpone(u32),
     /// The event is to blame: it spends an attempt.
@@ -119,7 +119,7 @@ impl Breaker {
     /// The destination took an event. Answers true if that closed the breaker.
     pub(crate) fn delivered(&mut self, id: &EventId) -> bool {
         self.delivered += 1;
-        self.suspects.remove(id);
+        self.outliers.remove(id);
         self.answered()
     }
 
@@ -133,7 +133,7 @@ impl Breaker {
     /// wait longer: events that were under way when the breaker opened tell nothing new.
     pub(crate) fn unreachable(&mut self, id: &EventId, failed: Failed, now: Instant) -> Advice {
         let (times, tries) = self.count(id);
-        if times > PATIENCE {
+        if times > MAX_UNREACHABLE_TIMES {
             return Advice::Spend;
         }
         self.advise(id, failed, now, (times, tries))
@@ -144,8 +144,8 @@ impl Breaker {
     pub(crate) fn busy(&mut self, id: &EventId, failed: Failed, pause: Duration, now: Instant) -> Advice {
         // A try, but none that speaks against the event: an outage that follows must not find it guilty.
         let (times, tries) = self.count(id);
-        if let Some(suspect) = self.suspects.get_mut(id) {
-            suspect.times = 1;
+        if let Some(outlier) = self.outliers.get_mut(id) {
+            outlier.times = 1;
         }
         let advice = self.advise(id, failed, now, (times, tries));
         if let Some(open) = &mut self.open {
@@ -157,43 +157,43 @@ impl Breaker {
     fn advise(&mut self, id: &EventId, failed: Failed, now: Instant, (times, tries): (u32, u32)) -> Advice {
         if !self.streak.contains(id) {
             self.streak.push(id.clone());
-            self.streak.truncate(STREAK);
+            self.streak.truncate(OPEN_AFTER_EVENTS);
         }
-        let suspect = times > 1;
-        let opens = (failed.connection && !suspect) || self.streak.len() >= STREAK;
-        // The event that opened it stands aside like a probe: next time another one is asked.
+        let is_outlier = times > 1;
+        let opens = (failed.connection && !is_outlier) || self.streak.len() >= OPEN_AFTER_EVENTS;
+        // The event that opened it waits like a probe: next time another one is asked.
         let told = if self.is_open() { failed.probe } else { opens };
         if told {
             self.open(now);
         }
         match self.open {
-            Some(_) if told && tries == 1 => Advice::ParkApart,
-            Some(_) if told => Advice::StandAside,
-            Some(_) if !suspect => Advice::Park,
+            Some(_) if told && tries == 1 => Advice::ParkProbed,
+            Some(_) if told => Advice::PostponeProbed,
+            Some(_) if !is_outlier => Advice::Park,
             _ => Advice::Postpone(tries),
         }
     }
 
     /// Opens, or waits twice as long for the next probe if it is open.
     pub(crate) fn open(&mut self, now: Instant) {
-        let wait = self.open.as_ref().map_or(FIRST_PROBE, |open| (open.wait * 2).min(LONGEST_PROBE));
+        let wait = self.open.as_ref().map_or(FIRST_PROBE_DELAY, |open| (open.wait * 2).min(MAX_PROBE_DELAY));
         self.open = Some(Open { next_probe: now + wait, wait });
     }
 
     /// How often this event was unreachable: with deliveries of others in between, and in all.
     fn count(&mut self, id: &EventId) -> (u32, u32) {
-        if self.suspects.len() >= MOST_SUSPECTS && !self.suspects.contains_key(id) {
-            self.suspects.clear();
+        if self.outliers.len() >= MAX_OUTLIERS && !self.outliers.contains_key(id) {
+            self.outliers.clear();
         }
         let delivered = self.delivered;
-        let fresh = Suspect { times: 1, tries: 0, delivered };
-        let suspect = self.suspects.entry(id.clone()).or_insert(fresh);
-        suspect.tries = suspect.tries.saturating_add(1);
-        if suspect.delivered < delivered {
-            suspect.times = suspect.times.saturating_add(1);
-            suspect.delivered = delivered;
+        let fresh = Outlier { times: 1, tries: 0, delivered };
+        let outlier = self.outliers.entry(id.clone()).or_insert(fresh);
+        outlier.tries = outlier.tries.saturating_add(1);
+        if outlier.delivered < delivered {
+            outlier.times = outlier.times.saturating_add(1);
+            outlier.delivered = delivered;
         }
-        (suspect.times, suspect.tries)
+        (outlier.times, outlier.tries)
     }
 }
 
@@ -222,7 +222,7 @@ mod tests {
     fn opens_at_once_on_a_failed_connection_and_after_three_events_without_an_answer() {
         let now = Instant::now();
         let mut breaker = Breaker::default();
-        assert_eq!(breaker.unreachable(&id(1), REFUSED, now), Advice::ParkApart);
+        assert_eq!(breaker.unreachable(&id(1), REFUSED, now), Advice::ParkProbed);
         assert!(breaker.is_open());
         assert_eq!(breaker.unreachable(&id(2), REFUSED, now), Advice::Park);
 
@@ -263,15 +263,15 @@ mod tests {
 
     // Invariant 7
     #[test]
-    fn suspect_cannot_open_the_breaker_and_spends_attempts_after_ten_times() {
+    fn outlier_cannot_open_the_breaker_and_spends_attempts_after_ten_times() {
         let now = Instant::now();
         let mut breaker = Breaker::default();
         let poison = id(666);
-        assert_eq!(breaker.unreachable(&poison, REFUSED, now), Advice::ParkApart);
-        for n in 2..=PATIENCE {
+        assert_eq!(breaker.unreachable(&poison, REFUSED, now), Advice::ParkProbed);
+        for n in 2..=MAX_UNREACHABLE_TIMES {
             breaker.delivered(&id(n));
             assert_eq!(breaker.unreachable(&poison, REFUSED, now), Advice::Postpone(n));
-            assert!(!breaker.is_open(), "a suspect must not open it");
+            assert!(!breaker.is_open(), "an outlier must not open it");
         }
         breaker.delivered(&id(99));
         assert_eq!(breaker.unreachable(&poison, REFUSED, now), Advice::Spend);
@@ -281,7 +281,7 @@ mod tests {
     fn event_that_was_turned_away_again_and_again_spends_nothing_in_an_outage() {
         let now = Instant::now();
         let mut breaker = Breaker::default();
-        for n in 1..=2 * PATIENCE {
+        for n in 1..=2 * MAX_UNREACHABLE_TIMES {
             breaker.delivered(&id(n));
             assert_ne!(breaker.busy(&id(777), SILENT, Duration::ZERO, now), Advice::Spend);
         }
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn outage_without_deliveries_makes_no_suspects() {
+    fn outage_without_deliveries_makes_no_outliers() {
         let now = Instant::now();
         let mut breaker = Breaker::default();
         breaker.unreachable(&id(0), REFUSED, now);
@@ -299,12 +299,12 @@ mod tests {
     }
 
     #[test]
-    fn suspects_are_bounded() {
+    fn outliers_are_bounded() {
         let now = Instant::now();
         let mut breaker = Breaker::default();
-        for n in 0..(MOST_SUSPECTS as u32 + 5) {
+        for n in 0..(MAX_OUTLIERS as u32 + 5) {
             breaker.unreachable(&id(n), SILENT, now);
         }
-        assert!(breaker.suspects.len() <= MOST_SUSPECTS);
+        assert!(breaker.outliers.len() <= MAX_OUTLIERS);
     }
 }

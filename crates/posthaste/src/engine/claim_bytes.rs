@@ -10,10 +10,10 @@ use std::time::Duration;
 use crate::sync::lock;
 
 /// The most bytes of one claim, so that not much more is in memory while it is read than the queues may hold.
-const MOST: usize = 16 * 1024 * 1024;
+const MAX_CLAIM_BYTES: usize = 16 * 1024 * 1024;
 
 /// Less is not asked for: events would come one by one.
-const LEAST: usize = 64 * 1024;
+const MIN_CLAIM_BYTES: usize = 64 * 1024;
 
 /// How many bytes the next claim may bring.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(super) struct ClaimBytes(Mutex<usize>);
 
 impl Default for ClaimBytes {
     fn default() -> Self {
-        Self(Mutex::new(MOST))
+        Self(Mutex::new(MAX_CLAIM_BYTES))
     }
 }
 
@@ -32,7 +32,7 @@ impl ClaimBytes {
 
     /// A claim of so many bytes has not come in time.
     pub(super) fn was_lost(&self, asked: usize) {
-        *lock(&self.0) = (asked.min(MOST) / 2).max(LEAST);
+        *lock(&self.0) = (asked.min(MAX_CLAIM_BYTES) / 2).max(MIN_CLAIM_BYTES);
     }
 
     /// A claim that was as large as it might be took so long. If one of twice as many bytes came in half the time that
@@ -40,7 +40,7 @@ impl ClaimBytes {
     pub(super) fn was_full(&self, asked: usize, took: Duration, store_timeout: Duration) {
         let mut limit = lock(&self.0);
         if took * 4 < store_timeout {
-            *limit = (*limit).max(asked.saturating_mul(2)).min(MOST);
+            *limit = (*limit).max(asked.saturating_mul(2)).min(MAX_CLAIM_BYTES);
         }
     }
 }
@@ -62,7 +62,7 @@ mod tests {
         for _ in 0..10 {
             bytes.was_lost(bytes.limit());
         }
-        assert_eq!(bytes.limit(), LEAST);
+        assert_eq!(bytes.limit(), MIN_CLAIM_BYTES);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Which events this engine holds, from enqueue to settlement, and until when.
 //!
 //! One table does two things: it keeps a hot and a cold copy of a row from both running, and it
-//! tells the keeper which leases to renew. Two rows can have the same id, so a row is known by id
+//! tells the lease renewer which leases to renew. Two rows can have the same id, so a row is known by id
 //! and number together. Ends of leases are judged on the monotonic clock,
 //! from the instant before the statement that took them was sent.
 

@@ -1,32 +1,32 @@
 //! The engine: from a commit or a claim to a settled outcome.
 //!
-//! [`Shared`] is what its parts share; [`Engine`] starts and stops them. It holds no user's
+//! [`EngineState`] is shared by the tasks; [`Engine`] starts and stops them. The engine holds no user's
 //! transaction and sees no driver's type.
 
 mod attempt;
 mod breaker;
 mod claim_bytes;
-mod dispatch;
-mod due;
+mod confirmer;
+mod gauges;
+mod hot_path;
 mod inflight;
-mod intake;
-mod keeper;
-mod meter;
-mod outgoing;
+mod lease_renewer;
+mod lifecycle;
 mod placement;
 mod poller;
 mod purger;
 mod queue;
-mod rate;
-mod routes;
-mod run;
+mod rate_limiter;
+mod retry_timer;
+mod route_queue;
+mod route_state;
 mod settler;
+mod spans;
 mod suspect;
-mod unconfirmed;
 mod verdict;
-mod waiting;
 mod warn_limit;
 mod worker;
+mod write_back;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,46 +35,46 @@ use std::sync::{Arc, Mutex};
 use futures_util::FutureExt as _;
 use tokio::time::{Instant, timeout};
 
-pub(crate) use intake::Intake;
+pub(crate) use hot_path::HotPath;
+pub(crate) use lifecycle::Engine;
+pub use lifecycle::ShutdownReport;
 pub(crate) use poller::Polled;
-pub(crate) use run::Engine;
-pub use run::ShutdownReport;
 
 use crate::config::Settings;
 use crate::error::{StoreError, error_text};
 use crate::interceptor::Interceptor;
 use crate::metrics::Metrics;
 use crate::route::RouteTable;
-use crate::store::{Lease, Owner, Store, Wake};
-use routes::RouteStates;
+use crate::store::{Lease, Notifier, Owner, Store};
+use route_state::RouteStates;
 
-/// What the parts of a running engine share.
-pub(crate) struct Shared {
+/// The state of a running engine, shared by its tasks.
+pub(crate) struct EngineState {
     pub(crate) settings: Settings,
     owner: Owner,
     store: Arc<dyn Store>,
     routes: RouteTable,
     interceptors: Vec<Arc<dyn Interceptor>>,
     metrics: Metrics,
-    states: RouteStates,
+    route_states: RouteStates,
     queue: queue::Queue,
     inflight: inflight::InFlight,
-    outgoing: outgoing::Outgoing,
-    unconfirmed: unconfirmed::Unconfirmed,
-    due: due::Due,
-    /// Rung when this process knows of something to claim.
-    poll_bell: Wake,
+    write_back: write_back::WriteBackBuffer,
+    confirmer: confirmer::Confirmer,
+    retry_timer: retry_timer::RetryTimer,
+    /// Notified when this process knows of something to claim.
+    poll_notifier: Notifier,
     /// One poll at a time.
     polling: tokio::sync::Mutex<()>,
     claim_bytes: claim_bytes::ClaimBytes,
-    others_parked: Mutex<routes::OthersParked>,
+    others_parked: Mutex<route_state::OthersParked>,
     /// When this engine began to live.
     started: Instant,
     warn_limit: warn_limit::WarnLimit,
     stopping: AtomicBool,
 }
 
-impl Shared {
+impl EngineState {
     pub(crate) fn new(
         settings: Settings,
         store: Arc<dyn Store>,
@@ -85,13 +85,13 @@ impl Shared {
         Self {
             owner: Owner::of_this_process(&settings.name),
             metrics,
-            states: RouteStates::new(routes.entries().len()),
+            route_states: RouteStates::new(routes.entries().len()),
             queue: queue::Queue::new(settings.queue.clone(), &routes, settings.ordered()),
             inflight: inflight::InFlight::default(),
-            outgoing: outgoing::Outgoing::default(),
-            unconfirmed: unconfirmed::Unconfirmed::default(),
-            due: due::Due::default(),
-            poll_bell: Wake::new(),
+            write_back: write_back::WriteBackBuffer::default(),
+            confirmer: confirmer::Confirmer::default(),
+            retry_timer: retry_timer::RetryTimer::default(),
+            poll_notifier: Notifier::new(),
             polling: tokio::sync::Mutex::default(),
             claim_bytes: claim_bytes::ClaimBytes::default(),
             others_parked: Mutex::default(),
@@ -123,9 +123,9 @@ impl Shared {
     /// Waits until nothing is queued, running or on its way to the store.
     pub(crate) async fn quiet(&self) {
         loop {
-            self.unconfirmed.quiet().await;
+            self.confirmer.quiet().await;
             self.inflight.empty().await;
-            self.outgoing.quiet().await;
+            self.write_back.quiet().await;
             if self.is_quiet() {
                 return;
             }
@@ -133,7 +133,7 @@ impl Shared {
     }
 
     fn is_quiet(&self) -> bool {
-        self.unconfirmed.is_quiet() && self.inflight.len() == 0 && self.outgoing.is_quiet()
+        self.confirmer.is_quiet() && self.inflight.len() == 0 && self.write_back.is_quiet()
     }
 
     fn is_stopping(&self) -> bool {
@@ -165,14 +165,14 @@ impl Shared {
     fn finished<'a>(&self, leases: impl IntoIterator<Item = &'a Lease>) {
         let newer = self.inflight.finish(leases);
         if !newer.is_empty() {
-            self.outgoing.release(newer, Instant::now());
+            self.write_back.release(newer, Instant::now());
         }
     }
 
     /// Gives back events that were claimed but not started.
     fn give_back(&self, leases: Vec<Lease>) {
         self.inflight.forget(leases.iter().map(|lease| (&lease.id, lease.seq)));
-        self.outgoing.release(leases, Instant::now());
+        self.write_back.release(leases, Instant::now());
     }
 
     /// Gives back what was queued, as far as it is still ours; answers how many.
@@ -186,7 +186,7 @@ impl Shared {
     }
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for EngineState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Engine")
             .field("owner", &self.owner)

@@ -1,10 +1,10 @@
-//! Where claimed events go: into the queue, aside because their route cannot take them, or back.
+//! Where claimed events go: into the queue, to be parked because their route cannot take them, or back.
 
 use std::collections::BTreeMap;
 
 use tokio::time::Instant;
 
-use super::Shared;
+use super::EngineState;
 use super::queue::Item;
 use super::suspect::proving_time;
 use crate::destination::Delivery;
@@ -17,36 +17,36 @@ use crate::store::{Claimed, Lease, Leased, MAX_LOST_LEASES, Malformed, Settlemen
 pub(super) struct Placed {
     /// Something went back for want of room.
     pub(super) full: bool,
-    /// There were events, and each was put aside: this engine can do nothing with them now.
-    pub(super) all_aside: bool,
+    /// There were events, and each was parked: this engine can do nothing with them now.
+    pub(super) all_parked: bool,
 }
 
 /// Places what a claim brought.
 ///
 /// Whatever must not be half done is done before the first await: a poll that is dropped after it
 /// only leaves leases to lapse.
-pub(super) async fn place(shared: &Shared, claimed: Claimed, until: Instant) -> Placed {
-    shared.set_paused(&claimed.paused);
-    shared.note_parked(&claimed.parked);
+pub(super) async fn place(engine: &EngineState, claimed: Claimed, until: Instant) -> Placed {
+    engine.set_paused(&claimed.paused);
+    engine.note_parked(&claimed.parked);
     let mut placement = Placement::default();
     let count = claimed.events.len();
     for leased in claimed.events {
-        placement.add(shared, leased, until);
+        placement.add(engine, leased, until);
     }
-    let aside = placement.aside.values().map(Vec::len).sum::<usize>() + placement.suspects.len();
-    let placed = Placed { full: !placement.back.is_empty(), all_aside: count > 0 && aside == count };
+    let parked = placement.to_park.values().map(Vec::len).sum::<usize>() + placement.suspects.len();
+    let placed = Placed { full: !placement.to_release.is_empty(), all_parked: count > 0 && parked == count };
     if placed.full {
-        shared.outgoing.release(placement.back, Instant::now());
+        engine.write_back.release(placement.to_release, Instant::now());
     }
-    placement.given_up.extend(claimed.malformed.into_iter().map(|row| undecodable(shared, row)));
+    placement.given_up.extend(claimed.malformed.into_iter().map(|row| undecodable(engine, row)));
     if !placement.given_up.is_empty() {
-        shared.outgoing.settle(placement.given_up).await;
+        engine.write_back.settle(placement.given_up).await;
     }
-    for (route, leases) in placement.aside {
-        shared.park(route, &leases).await;
+    for (route, leases) in placement.to_park {
+        engine.park(route, &leases).await;
     }
     if !placement.suspects.is_empty() {
-        shared.park_for(SUSPECTS, &placement.suspects).await;
+        engine.park_for(SUSPECTS, &placement.suspects).await;
     }
     placed
 }
@@ -55,9 +55,9 @@ pub(super) async fn place(shared: &Shared, claimed: Claimed, until: Instant) -> 
 #[derive(Default)]
 struct Placement {
     /// To be parked, by route.
-    aside: BTreeMap<usize, Vec<Lease>>,
+    to_park: BTreeMap<usize, Vec<Lease>>,
     /// To be released.
-    back: Vec<Lease>,
+    to_release: Vec<Lease>,
     /// To be parked until they can be delivered alone.
     suspects: Vec<Lease>,
     /// To be settled as DEAD.
@@ -67,14 +67,14 @@ struct Placement {
 }
 
 impl Placement {
-    fn add(&mut self, shared: &Shared, leased: Leased, until: Instant) {
+    fn add(&mut self, engine: &EngineState, leased: Leased, until: Instant) {
         // A copy that waits or runs here already goes on, under the new lease.
-        if shared.inflight.adopt(&leased.lease, until) {
+        if engine.inflight.adopt(&leased.lease, until) {
             return;
         }
         // In ordered mode what comes behind an event that has to wait waits too.
-        if shared.settings.ordered() && (!self.back.is_empty() || self.closed_by_suspect) {
-            self.back.push(leased.lease);
+        if engine.settings.ordered() && (!self.to_release.is_empty() || self.closed_by_suspect) {
+            self.to_release.push(leased.lease);
             return;
         }
         if leased.lost_leases >= MAX_LOST_LEASES {
@@ -82,51 +82,51 @@ impl Placement {
             self.given_up.push(dead(leased.lease, reason));
             return;
         }
-        let route = shared.routes.find(&leased.event);
-        let probe = shared.is_closed(route) && shared.try_probe(route);
-        if shared.is_closed(route) && !probe {
-            self.put_aside(shared, route, leased.lease);
+        let route = engine.routes.find(&leased.event);
+        let probe = engine.is_closed(route) && engine.try_probe(route);
+        if engine.is_closed(route) && !probe {
+            self.park_or_release(engine, route, leased.lease);
             return;
         }
         // Noted before it is queued, because a worker may take it at once.
-        if !shared.inflight.admit(&leased.lease, until) {
-            shared.inflight.adopt(&leased.lease, until);
+        if !engine.inflight.admit(&leased.lease, until) {
+            engine.inflight.adopt(&leased.lease, until);
             return;
         }
         let lease = leased.lease.clone();
         let item = item(leased, route, probe);
         if item.is_suspect() {
-            self.add_suspect(shared, item, lease);
+            self.add_suspect(engine, item, lease);
             return;
         }
-        let Err(refused) = shared.queue.push(item) else {
-            shared.metrics.cold_enqueued.increment(1);
+        let Err(refused) = engine.queue.push(item) else {
+            engine.metrics.cold_enqueued.increment(1);
             return;
         };
-        shared.inflight.forget([refused.item.row()]);
+        engine.inflight.forget([refused.item.row()]);
         if probe {
-            shared.breaker(route, |breaker| breaker.postpone_probe(Instant::now()));
+            engine.breaker(route, |breaker| breaker.postpone_probe(Instant::now()));
         }
         if refused.share_is_full {
-            shared.set_crowded(route);
-            self.put_aside(shared, route, lease);
+            engine.set_crowded(route);
+            self.park_or_release(engine, route, lease);
         } else {
-            self.back.push(lease);
+            self.to_release.push(lease);
         }
     }
 
-    /// A suspect waits in a place of its own until this engine has lived long enough for it.
-    fn add_suspect(&mut self, shared: &Shared, item: Item, lease: Lease) {
-        let not_before = shared.started + proving_time(item.lost_leases, shared.settings.lease.duration);
-        match shared.queue.push_suspect(item, not_before) {
+    /// A suspect waits in a slot of its own until this engine has lived long enough for it.
+    fn add_suspect(&mut self, engine: &EngineState, item: Item, lease: Lease) {
+        let not_before = engine.started + proving_time(item.lost_leases, engine.settings.lease.duration);
+        match engine.queue.push_suspect(item, not_before) {
             Ok(()) => self.closed_by_suspect = true,
             Err(item) => {
-                shared.inflight.forget([item.row()]);
+                engine.inflight.forget([item.row()]);
                 if item.probe {
-                    shared.breaker(item.route, |breaker| breaker.postpone_probe(Instant::now()));
+                    engine.breaker(item.route, |breaker| breaker.postpone_probe(Instant::now()));
                 }
-                if shared.settings.ordered() {
-                    self.back.push(lease);
+                if engine.settings.ordered() {
+                    self.to_release.push(lease);
                 } else {
                     self.suspects.push(lease);
                 }
@@ -135,11 +135,11 @@ impl Placement {
     }
 
     /// Ordered mode parks nothing: what has to wait goes back, and stays the first.
-    fn put_aside(&mut self, shared: &Shared, route: usize, lease: Lease) {
-        if shared.settings.ordered() {
-            self.back.push(lease);
+    fn park_or_release(&mut self, engine: &EngineState, route: usize, lease: Lease) {
+        if engine.settings.ordered() {
+            self.to_release.push(lease);
         } else {
-            self.aside.entry(route).or_default().push(lease);
+            self.to_park.entry(route).or_default().push(lease);
         }
     }
 }
@@ -163,9 +163,9 @@ fn item(leased: Leased, route: usize, probe: bool) -> Item {
 }
 
 /// Rows that cannot be read become DEAD, with the reason.
-fn undecodable(shared: &Shared, row: Malformed) -> Settlement {
+fn undecodable(engine: &EngineState, row: Malformed) -> Settlement {
     tracing::error!(
-        outbox = %shared.settings.name,
+        outbox = %engine.settings.name,
         event_id = %row.lease.id,
         reason = %row.reason,
         "event cannot be decoded"

@@ -5,44 +5,44 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::Shared;
+use super::EngineState;
 use crate::config::{Mode, PurgeConfig, Retention};
 use crate::error::StoreError;
 use crate::store::{OnDone, Purge, Purgeable};
 
 /// The first purge comes within this time.
-const FIRST: Duration = Duration::from_secs(60);
+const MAX_FIRST_PURGE_DELAY: Duration = Duration::from_secs(60);
 
 /// Runs until it is cancelled. Fixed delay: the next purge counts from the end of the last.
-pub(crate) async fn run(shared: Arc<Shared>) {
-    let interval = shared.settings.purge.interval;
+pub(crate) async fn run(engine: Arc<EngineState>) {
+    let interval = engine.settings.purge.interval;
     // Soon after the start, or a process that restarts often would never purge; not at once, or
     // nodes that start together would purge together.
-    let mut pause = interval.min(FIRST).mul_f64(fastrand::f64());
+    let mut pause = interval.min(MAX_FIRST_PURGE_DELAY).mul_f64(fastrand::f64());
     loop {
         tokio::time::sleep(std::mem::replace(&mut pause, interval)).await;
         // A failure is logged where it happens, and the next purge tries again.
-        if let Ok(rows @ 1..) = purge(&shared).await {
-            tracing::info!(outbox = %shared.settings.name, rows, "old events purged");
+        if let Ok(rows @ 1..) = purge(&engine).await {
+            tracing::info!(outbox = %engine.settings.name, rows, "old events purged");
         }
     }
 }
 
 /// One purge: batches until one comes back short. Answers how many rows went.
-pub(crate) async fn purge(shared: &Shared) -> Result<u64, StoreError> {
+pub(crate) async fn purge(engine: &EngineState) -> Result<u64, StoreError> {
     let mut total = 0;
-    for (what, older_than, archive) in jobs(shared.settings.mode, &shared.settings.purge) {
-        let request = Purge { what, older_than, archive, limit: shared.settings.purge.batch, now: None };
-        total += all(shared, &request).await?;
+    for (what, older_than, archive) in jobs(engine.settings.mode, &engine.settings.purge) {
+        let request = Purge { what, older_than, archive, limit: engine.settings.purge.batch, now: None };
+        total += all(engine, &request).await?;
     }
     Ok(total)
 }
 
-async fn all(shared: &Shared, request: &Purge) -> Result<u64, StoreError> {
+async fn all(engine: &EngineState, request: &Purge) -> Result<u64, StoreError> {
     let started = Instant::now();
     let mut total = 0;
     loop {
-        let rows = shared.call("purge", shared.store.purge(request)).await?;
+        let rows = engine.call("purge", engine.store.purge(request)).await?;
         total += rows;
         if rows < request.limit as u64 {
             tracing::debug!(rows = total, took = ?started.elapsed(), "purged {:?}", request.what);

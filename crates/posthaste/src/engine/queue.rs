@@ -10,13 +10,13 @@ use std::sync::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::suspect::{self, Turn};
-use super::waiting::{Readiness, Waiting};
+use super::route_queue::{Readiness, RouteQueue};
+use super::suspect::{SuspectSlot, SuspectTurn};
 use crate::config::{Fairness, QueueConfig};
 use crate::destination::{Delivery, Source};
 use crate::event::EventId;
-use crate::route::{Entry, RouteTable};
-use crate::store::SUSPECT_AFTER;
+use crate::route::{RouteEntry, RouteTable};
+use crate::store::SUSPECT_LOST_LEASES;
 use crate::sync::lock;
 
 /// An event that waits for a worker.
@@ -48,7 +48,7 @@ impl Item {
 
     /// Whether it may be what kills its owners.
     pub(crate) fn is_suspect(&self) -> bool {
-        self.lost_leases >= SUSPECT_AFTER
+        self.lost_leases >= SUSPECT_LOST_LEASES
     }
 
     pub(crate) fn weight(&self) -> usize {
@@ -84,22 +84,23 @@ pub(crate) struct Queue {
     strict: bool,
     /// How many routes there are; events without a route come after the last.
     routes: usize,
-    /// Rung for one waiting worker.
+    /// Notified for one waiting worker.
     work: Notify,
-    /// Rung for the poller, which waits for room, whenever events are taken.
+    /// Notified for the poller, which waits for room, whenever events are taken.
     space: Notify,
 }
 
 #[derive(Debug)]
 struct Inner {
-    waiting: Vec<Waiting>,
+    /// One per route; the last one is for events without a route.
+    route_queues: Vec<RouteQueue>,
     hot: usize,
     cold: usize,
     /// Of what waits and of what runs.
     bytes: usize,
     /// Deliveries under way.
     running: usize,
-    suspect: suspect::Place,
+    suspect: SuspectSlot,
     arrivals: u64,
     /// Counts takes, for the 2:1 of hot and cold.
     turn: u8,
@@ -107,7 +108,7 @@ struct Inner {
     first: usize,
     state: State,
     /// While outcomes cannot be written back, nothing new is started.
-    held_back: bool,
+    starts_paused: bool,
     /// Ordered mode: events were taken out to go back, so nothing that came behind them may enter
     /// until the next claim begins.
     halted: bool,
@@ -132,25 +133,25 @@ enum Next {
 
 impl Queue {
     pub(crate) fn new(limits: QueueConfig, routes: &RouteTable, strict: bool) -> Self {
-        let batch = |route: &Entry| if strict { 1 } else { route.batch };
-        let mut waiting: Vec<_> = routes
+        let batch = |route: &RouteEntry| if strict { 1 } else { route.batch };
+        let mut route_queues: Vec<_> = routes
             .entries()
             .iter()
-            .map(|route| Waiting::new(route.concurrency, batch(route), route.rate))
+            .map(|route| RouteQueue::new(route.concurrency, batch(route), route.rate))
             .collect();
-        waiting.push(Waiting::new(usize::MAX, 1, None)); // events without a route
+        route_queues.push(RouteQueue::new(usize::MAX, 1, None)); // events without a route
         let inner = Inner {
-            waiting,
+            route_queues,
             hot: 0,
             cold: 0,
             bytes: 0,
             running: 0,
-            suspect: suspect::Place::default(),
+            suspect: SuspectSlot::default(),
             arrivals: 0,
             turn: 0,
             first: 0,
             state: State::Open,
-            held_back: false,
+            starts_paused: false,
             halted: false,
         };
         Self {
@@ -171,18 +172,18 @@ impl Queue {
     pub(crate) fn push(&self, mut item: Item) -> Result<(), Refused> {
         let mut inner = self.lock();
         let (source, limit) = (item.source(), self.limit(item.source()));
-        let is_full = self.is_shut_or_heavy(&inner) || *inner.count(source) >= limit;
+        let is_full = self.is_shut_or_out_of_bytes(&inner) || *inner.count(source) >= limit;
         let share = (self.share(item.route, limit), self.share(item.route, self.limits.bytes));
-        let waiting = &mut inner.waiting[item.route];
-        let share_is_full = waiting.side(source).len() >= share.0 || waiting.bytes >= share.1;
+        let queue = &mut inner.route_queues[item.route];
+        let share_is_full = queue.side(source).len() >= share.0 || queue.bytes >= share.1;
         if is_full || share_is_full {
             return Err(Refused { item, share_is_full: !is_full });
         }
         *inner.count(source) += 1;
-        inner.carry(item.route, item.weight());
+        inner.add_bytes(item.route, item.weight());
         inner.arrivals += 1;
         item.arrival = inner.arrivals;
-        inner.waiting[item.route].side(source).push_back(item);
+        inner.route_queues[item.route].side(source).push_back(item);
         drop(inner);
         self.work.notify_one();
         Ok(())
@@ -192,7 +193,7 @@ impl Queue {
     #[allow(clippy::result_large_err, reason = "as for `push`")]
     pub(crate) fn push_suspect(&self, item: Item, not_before: Instant) -> Result<(), Item> {
         let mut inner = self.lock();
-        if self.is_shut_or_heavy(&inner) || !inner.suspect.is_free(Instant::now()) {
+        if self.is_shut_or_out_of_bytes(&inner) || !inner.suspect.is_free(Instant::now()) {
             return Err(item);
         }
         inner.suspect.put(item, not_before);
@@ -205,12 +206,12 @@ impl Queue {
     /// Whether a suspect could come in.
     pub(crate) fn wants_suspect(&self) -> bool {
         let inner = self.lock();
-        !self.is_shut_or_heavy(&inner) && inner.suspect.is_free(Instant::now())
+        !self.is_shut_or_out_of_bytes(&inner) && inner.suspect.is_free(Instant::now())
     }
 
     /// Takes nothing in. As long as there is any room in bytes an event of any size may enter: if only
     /// small ones could, a large one would never find its moment.
-    fn is_shut_or_heavy(&self, inner: &Inner) -> bool {
+    fn is_shut_or_out_of_bytes(&self, inner: &Inner) -> bool {
         inner.state != State::Open || inner.halted || inner.bytes >= self.limits.bytes
     }
 
@@ -242,10 +243,10 @@ impl Queue {
         let mut inner = self.lock();
         let was_heavy = inner.bytes >= self.limits.bytes;
         inner.running -= 1;
-        inner.put_down(route, bytes);
-        let waiting = &mut inner.waiting[route];
-        waiting.running -= 1;
-        let limited = waiting.running + 1 == waiting.concurrency;
+        inner.subtract_bytes(route, bytes);
+        let queue = &mut inner.route_queues[route];
+        queue.running -= 1;
+        let limited = queue.running + 1 == queue.concurrency;
         let next_suspect = inner.suspect.ended(Instant::now());
         let awaited = inner.suspect.is_blocking() && inner.running == 0;
         drop(inner);
@@ -273,23 +274,23 @@ impl Queue {
     pub(crate) fn cold_room_of(&self, route: usize) -> usize {
         let room = self.cold_room().events;
         let inner = self.lock();
-        let waiting = &inner.waiting[route];
-        if waiting.bytes >= self.share(route, self.limits.bytes) {
+        let queue = &inner.route_queues[route];
+        if queue.bytes >= self.share(route, self.limits.bytes) {
             return 0;
         }
-        room.min(self.share(route, self.limits.cold).saturating_sub(waiting.cold.len()))
+        room.min(self.share(route, self.limits.cold).saturating_sub(queue.cold.len()))
     }
 
     /// Whether a route has less than a quarter of its share of the cold queue waiting.
     pub(crate) fn has_drained(&self, route: usize) -> bool {
         let inner = self.lock();
-        let waiting = &inner.waiting[route];
-        waiting.cold.len() * 4 <= self.share(route, self.limits.cold)
-            && waiting.bytes * 2 <= self.share(route, self.limits.bytes)
+        let queue = &inner.route_queues[route];
+        queue.cold.len() * 4 <= self.share(route, self.limits.cold)
+            && queue.bytes * 2 <= self.share(route, self.limits.bytes)
     }
 
     /// How many of `limit` places one route may take: all if it is alone, else half, so that a slow
-    /// or limited route leaves room for the others. Ordered mode cannot put events aside.
+    /// or limited route leaves room for the others. Ordered mode parks nothing.
     fn share(&self, route: usize, limit: usize) -> usize {
         if self.strict || self.routes < 2 || route == self.routes { limit } else { limit.div_ceil(2) }
     }
@@ -305,7 +306,7 @@ impl Queue {
         let inner = self.lock();
         inner.state != State::Open
             || inner.hot * 4 > self.limits.hot * 3
-            || inner.waiting[route].hot.len() * 4 > self.share(route, self.limits.hot) * 3
+            || inner.route_queues[route].hot.len() * 4 > self.share(route, self.limits.hot) * 3
             || inner.bytes / 3 > self.limits.bytes / 4
     }
 
@@ -316,12 +317,12 @@ impl Queue {
     }
 
     /// Starts nothing new while outcomes cannot be written back.
-    pub(crate) fn hold_back(&self, held_back: bool) {
+    pub(crate) fn set_starts_paused(&self, paused: bool) {
         let mut inner = self.lock();
-        if inner.held_back == held_back {
+        if inner.starts_paused == paused {
             return;
         }
-        inner.held_back = held_back;
+        inner.starts_paused = paused;
         drop(inner);
         self.work.notify_waiters();
     }
@@ -349,12 +350,12 @@ impl Queue {
         let mut inner = self.lock();
         inner.halted = self.strict;
         let mut items = Vec::new();
-        for waiting in &mut inner.waiting {
-            items.extend(waiting.hot.drain(..).chain(waiting.cold.drain(..)));
+        for queue in &mut inner.route_queues {
+            items.extend(queue.hot.drain(..).chain(queue.cold.drain(..)));
         }
         inner.taken(&items);
         for item in &items {
-            inner.put_down(item.route, item.weight());
+            inner.subtract_bytes(item.route, item.weight());
         }
         items.extend(inner.suspect.take());
         drop(inner);
@@ -373,7 +374,7 @@ impl Queue {
         if inner.state == State::Closed {
             return Next::Stop;
         }
-        if inner.held_back {
+        if inner.starts_paused {
             return Next::Nothing;
         }
         if inner.state == State::Draining && inner.hot + inner.cold == 0 {
@@ -381,9 +382,9 @@ impl Queue {
         }
         let now = Instant::now();
         let next = match self.turn(&mut inner, now) {
-            Turn::Block(until) => Next::Nothing.or_at(until),
-            Turn::Begin(item) => inner.begin_suspect(*item, now),
-            Turn::Others(suspect_at) => self.next_of_others(&mut inner, now).or_at(suspect_at),
+            SuspectTurn::Block(until) => Next::Nothing.or_at(until),
+            SuspectTurn::Begin(item) => inner.begin_suspect(*item, now),
+            SuspectTurn::Others(suspect_at) => self.next_of_others(&mut inner, now).or_at(suspect_at),
         };
         let more = inner.hot + inner.cold > 0;
         drop(inner);
@@ -397,10 +398,10 @@ impl Queue {
     }
 
     /// In strict order a suspect comes after all that was queued before it.
-    fn turn(&self, inner: &mut Inner, now: Instant) -> Turn {
+    fn turn(&self, inner: &mut Inner, now: Instant) -> SuspectTurn {
         let idle = inner.running == 0;
         if self.strict && inner.cold > 0 {
-            return Turn::Others(None);
+            return SuspectTurn::Others(None);
         }
         inner.suspect.turn(now, idle)
     }
@@ -451,14 +452,14 @@ impl Inner {
         let other = if preferred == Source::Hot { Source::Cold } else { Source::Hot };
         let mut earliest: Option<Instant> = None;
         for side in [preferred, other] {
-            for offset in 0..self.waiting.len() {
-                let route = (self.first + offset) % self.waiting.len();
-                match self.waiting[route].ready(side, now) {
+            for offset in 0..self.route_queues.len() {
+                let route = (self.first + offset) % self.route_queues.len();
+                match self.route_queues[route].ready(side, now) {
                     Readiness::Empty | Readiness::Busy => {}
                     Readiness::At(instant) => earliest = Some(earliest.map_or(instant, |at| at.min(instant))),
                     Readiness::Ready => {
                         self.first = route + 1;
-                        let items = self.waiting[route].start(side, now);
+                        let items = self.route_queues[route].start(side, now);
                         self.taken(&items);
                         self.running += 1;
                         return Next::Take(items);
@@ -471,14 +472,14 @@ impl Inner {
 
     /// The event that came first, and no other, whatever its route. Strict order is cold only.
     fn take_first(&mut self, now: Instant) -> Next {
-        let heads = self.waiting.iter().enumerate();
-        let heads = heads.filter_map(|(route, waiting)| Some((waiting.cold.front()?.arrival, route)));
+        let heads = self.route_queues.iter().enumerate();
+        let heads = heads.filter_map(|(route, queue)| Some((queue.cold.front()?.arrival, route)));
         let Some((_, route)) = heads.min() else { return Next::Nothing };
-        match self.waiting[route].ready(Source::Cold, now) {
+        match self.route_queues[route].ready(Source::Cold, now) {
             Readiness::Empty | Readiness::Busy => Next::Nothing,
             Readiness::At(instant) => Next::At(instant),
             Readiness::Ready => {
-                let items = self.waiting[route].start(Source::Cold, now);
+                let items = self.route_queues[route].start(Source::Cold, now);
                 self.taken(&items);
                 self.running += 1;
                 Next::Take(items)
@@ -486,21 +487,21 @@ impl Inner {
         }
     }
 
-    fn carry(&mut self, route: usize, bytes: usize) {
+    fn add_bytes(&mut self, route: usize, bytes: usize) {
         self.bytes += bytes;
-        self.waiting[route].bytes += bytes;
+        self.route_queues[route].bytes += bytes;
     }
 
-    fn put_down(&mut self, route: usize, bytes: usize) {
+    fn subtract_bytes(&mut self, route: usize, bytes: usize) {
         self.bytes -= bytes;
-        self.waiting[route].bytes -= bytes;
+        self.route_queues[route].bytes -= bytes;
     }
 
     /// Its bytes count from here on: while it waits for its time, it must not keep others out.
     fn begin_suspect(&mut self, item: Item, now: Instant) -> Next {
         self.running += 1;
-        self.carry(item.route, item.weight());
-        self.waiting[item.route].begin(1, now);
+        self.add_bytes(item.route, item.weight());
+        self.route_queues[item.route].begin(1, now);
         Next::Take(vec![item])
     }
 

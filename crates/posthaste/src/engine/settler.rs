@@ -10,96 +10,96 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::Shared;
-use super::outgoing::Round;
+use super::EngineState;
+use super::write_back::Round;
 use crate::config::Mode;
 use crate::error::StoreError;
 use crate::event::EventId;
 use crate::store::{Lease, LeaseToken, Release, Settle, Settled, Settlement, Verdict};
 
-const FIRST_RETRY: Duration = Duration::from_millis(100);
-const LONGEST_RETRY: Duration = Duration::from_secs(5);
+const FIRST_RETRY_DELAY: Duration = Duration::from_millis(100);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(5);
 /// How long the outcome of an event waits whose part of the store is down.
-const UNKNOWN_RETRY: Duration = Duration::from_secs(1);
+const UNKNOWN_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// From this failure on a batch is halved.
-const HALVE_AFTER: u32 = 2;
+const HALVE_AFTER_FAILURES: u32 = 2;
 /// From this failure on a single outcome goes without its text.
-const PLAIN_AFTER: u32 = 4;
+const DROP_TEXT_AFTER_FAILURES: u32 = 4;
 /// From this failure on a single outcome is given up, if the store works otherwise.
-const GIVE_UP_AFTER: u32 = 12;
+const GIVE_UP_AFTER_FAILURES: u32 = 12;
 
 /// Runs until it is told to stop, then writes what is left.
-pub(crate) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
+pub(crate) async fn run(engine: Arc<EngineState>, stop: CancellationToken) {
     loop {
         tokio::select! {
             biased; // so that a simulation can be repeated
-            round = shared.outgoing.next_round() => write(&shared, round).await,
-            () = stop.cancelled() => return flush(&shared).await,
+            round = engine.write_back.next_round() => write(&engine, round).await,
+            () = stop.cancelled() => return flush(&engine).await,
         }
     }
 }
 
-async fn flush(shared: &Shared) {
+async fn flush(engine: &EngineState) {
     loop {
         // Leases of dropped receipts need not wait any longer either.
-        let round = shared.outgoing.take(Instant::now() + Duration::from_secs(3600));
+        let round = engine.write_back.take(Instant::now() + Duration::from_secs(3600));
         if round.is_empty() {
             return;
         }
-        write(shared, round).await;
-        if shared.outgoing.has_again() {
-            tokio::time::sleep(FIRST_RETRY).await;
+        write(engine, round).await;
+        if engine.write_back.has_again() {
+            tokio::time::sleep(FIRST_RETRY_DELAY).await;
         }
     }
 }
 
-async fn write(shared: &Shared, round: Round) {
-    settle(shared, round.settlements).await;
+async fn write(engine: &EngineState, round: Round) {
+    settle(engine, round.settlements).await;
     for (route, leases) in round.parks {
-        shared.park(route, &leases).await;
-        shared.finished(&leases);
+        engine.park(route, &leases).await;
+        engine.finished(&leases);
     }
     if !round.releases.is_empty() {
-        let release = Release { owner: &shared.owner, leases: &round.releases, now: None };
-        if shared.call("release", shared.store.release(&release)).await.is_ok_and(|released| released > 0) {
-            shared.poll_bell.ring();
+        let release = Release { owner: &engine.owner, leases: &round.releases, now: None };
+        if engine.call("release", engine.store.release(&release)).await.is_ok_and(|released| released > 0) {
+            engine.poll_notifier.notify();
         }
     }
-    shared.outgoing.written();
+    engine.write_back.written();
 }
 
 /// Settles until everything is written or no longer worth it. A batch that fails again is halved and
 /// tried last, so that one outcome which the store cannot take keeps no other from being written.
-async fn settle(shared: &Shared, settlements: Vec<Settlement>) {
+async fn settle(engine: &EngineState, settlements: Vec<Settlement>) {
     let mut batches = vec![Batch::new(settlements, 0)];
     while let Some(batch) = batches.pop() {
         if batch.settlements.is_empty() {
             continue;
         }
-        if write_batch(shared, &batch.settlements).await {
+        if write_batch(engine, &batch.settlements).await {
             continue;
         }
-        shared.queue.hold_back(true);
-        let mut batch = batch.failed_again(shared).await;
+        engine.queue.set_starts_paused(true);
+        let mut batch = batch.failed_again(engine).await;
         tokio::time::sleep(pause_after(batch.failures)).await;
-        batch.settlements = still_worth_it(shared, batch.settlements);
+        batch.settlements = still_worth_it(engine, batch.settlements);
         batches.splice(0..0, batch.smaller());
     }
-    shared.queue.hold_back(false);
+    engine.queue.set_starts_paused(false);
 }
 
-async fn write_batch(shared: &Shared, settlements: &[Settlement]) -> bool {
-    shared.metrics.settle_batch.record(settlements.len() as f64);
-    match ask(shared, settlements).await {
+async fn write_batch(engine: &EngineState, settlements: &[Settlement]) -> bool {
+    engine.metrics.settle_batch.record(settlements.len() as f64);
+    match call_settle(engine, settlements).await {
         Ok(answers) => {
-            shared.queue.hold_back(false);
-            let unknown = settled(shared, settlements, &answers);
-            write_again(shared, unknown);
+            engine.queue.set_starts_paused(false);
+            let unknown = settled(engine, settlements, &answers);
+            write_again(engine, unknown);
             true
         }
         Err(_) => {
             tracing::warn!(
-                outbox = %shared.settings.name,
+                outbox = %engine.settings.name,
                 events = settlements.len(),
                 "outcomes could not be written back; deliveries wait until they can"
             );
@@ -109,7 +109,7 @@ async fn write_batch(shared: &Shared, settlements: &[Settlement]) -> bool {
 }
 
 fn pause_after(failures: u32) -> Duration {
-    (FIRST_RETRY * (1 << failures.saturating_sub(1).min(10))).min(LONGEST_RETRY)
+    (FIRST_RETRY_DELAY * (1 << failures.saturating_sub(1).min(10))).min(MAX_RETRY_DELAY)
 }
 
 /// Outcomes that are written together, and how often that failed.
@@ -127,12 +127,12 @@ impl Batch {
 
     /// Counts a failure. A single outcome that failed often, the last time between two moments at
     /// which the store could settle something else, is given up: the store refuses it.
-    async fn failed_again(mut self, shared: &Shared) -> Self {
+    async fn failed_again(mut self, engine: &EngineState) -> Self {
         self.failures += 1;
-        if self.settlements.len() == 1 && self.failures >= GIVE_UP_AFTER {
-            let works = can_settle(shared).await;
+        if self.settlements.len() == 1 && self.failures >= GIVE_UP_AFTER_FAILURES {
+            let works = can_settle(engine).await;
             if works && self.store_works {
-                self.give_up(shared);
+                self.give_up(engine);
             }
             self.store_works = works;
         }
@@ -144,13 +144,16 @@ impl Batch {
     fn smaller(mut self) -> Vec<Batch> {
         match self.settlements.len() {
             0 => Vec::new(),
-            1 if self.failures >= PLAIN_AFTER => {
+            1 if self.failures >= DROP_TEXT_AFTER_FAILURES => {
                 self.settlements[0].verdict.forget_text();
                 vec![self]
             }
-            len @ 2.. if self.failures >= HALVE_AFTER => {
+            len @ 2.. if self.failures >= HALVE_AFTER_FAILURES => {
                 let half = self.settlements.split_off(len / 2);
-                vec![Batch::new(half, HALVE_AFTER), Batch::new(self.settlements, HALVE_AFTER)]
+                vec![
+                    Batch::new(half, HALVE_AFTER_FAILURES),
+                    Batch::new(self.settlements, HALVE_AFTER_FAILURES),
+                ]
             }
             _ => vec![self],
         }
@@ -158,48 +161,48 @@ impl Batch {
 
     /// Leaves the event to its lease: it is delivered again when that has lapsed, and everything
     /// else goes on.
-    fn give_up(&mut self, shared: &Shared) {
+    fn give_up(&mut self, engine: &EngineState) {
         for settlement in self.settlements.drain(..) {
             tracing::error!(
-                outbox = %shared.settings.name,
+                outbox = %engine.settings.name,
                 event_id = %settlement.lease.id,
                 "the store refuses the outcome of this event; it will be delivered again"
             );
-            shared.finished([&settlement.lease]);
+            engine.finished([&settlement.lease]);
         }
     }
 }
 
 /// Asks the store to settle an event that does not exist: if it answers, it works.
-async fn can_settle(shared: &Shared) -> bool {
+async fn can_settle(engine: &EngineState) -> bool {
     let lease = Lease { id: EventId::uuid_v7(), seq: -1, token: LeaseToken::random() };
     let verdict = Verdict::Deferred { delay: Duration::ZERO };
-    ask(shared, &[Settlement { lease, verdict, delivered: Vec::new() }]).await.is_ok()
+    call_settle(engine, &[Settlement { lease, verdict, delivered: Vec::new() }]).await.is_ok()
 }
 
-async fn ask(shared: &Shared, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
-    let on_done = shared.settings.purge.on_done;
-    let request = Settle { owner: &shared.owner, settlements, on_done, now: None };
-    shared.call("settle", shared.store.settle(&request)).await
+async fn call_settle(engine: &EngineState, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
+    let on_done = engine.settings.purge.on_done;
+    let request = Settle { owner: &engine.owner, settlements, on_done, now: None };
+    engine.call("settle", engine.store.settle(&request)).await
 }
 
 /// "Delivered" is always worth telling. Anything else only while the lease lasts: afterwards the
 /// event is somebody else's.
-fn still_worth_it(shared: &Shared, settlements: Vec<Settlement>) -> Vec<Settlement> {
+fn still_worth_it(engine: &EngineState, settlements: Vec<Settlement>) -> Vec<Settlement> {
     let now = Instant::now();
     let (keep, given_up): (Vec<_>, Vec<_>) = settlements.into_iter().partition(|settlement| {
-        matches!(settlement.verdict, Verdict::Done) || shared.inflight.holds(&settlement.lease, now)
+        matches!(settlement.verdict, Verdict::Done) || engine.inflight.holds(&settlement.lease, now)
     });
-    shared.finished(given_up.iter().map(|settlement| &settlement.lease));
+    engine.finished(given_up.iter().map(|settlement| &settlement.lease));
     keep
 }
 
 /// Returns the outcomes that are not written.
-fn settled(shared: &Shared, settlements: &[Settlement], answers: &[Settled]) -> Vec<Settlement> {
+fn settled(engine: &EngineState, settlements: &[Settlement], answers: &[Settled]) -> Vec<Settlement> {
     let both = || settlements.iter().zip(answers);
     let known = || both().filter(|(_, answer)| **answer != Settled::Unknown);
-    known().for_each(|(settlement, answer)| note(shared, settlement, answer));
-    shared.finished(known().map(|(settlement, _)| &settlement.lease));
+    known().for_each(|(settlement, answer)| record(engine, settlement, answer));
+    engine.finished(known().map(|(settlement, _)| &settlement.lease));
     both()
         .filter(|(_, answer)| **answer == Settled::Unknown)
         .map(|(settlement, _)| settlement.clone())
@@ -207,42 +210,42 @@ fn settled(shared: &Shared, settlements: &[Settlement], answers: &[Settled]) -> 
 }
 
 /// A part of the store is down: what belongs there is written when it is back, and everything else goes on.
-fn write_again(shared: &Shared, settlements: Vec<Settlement>) {
+fn write_again(engine: &EngineState, settlements: Vec<Settlement>) {
     if settlements.is_empty() {
         return;
     }
     tracing::warn!(
-        outbox = %shared.settings.name,
+        outbox = %engine.settings.name,
         events = settlements.len(),
         "a part of the store is down; these outcomes are written back when it is up again"
     );
-    shared.outgoing.settle_again(still_worth_it(shared, settlements), Instant::now() + UNKNOWN_RETRY);
+    engine.write_back.settle_again(still_worth_it(engine, settlements), Instant::now() + UNKNOWN_RETRY_DELAY);
 }
 
 /// Counts what became of an event, and remembers when it is due again.
-fn note(shared: &Shared, settlement: &Settlement, answer: &Settled) {
-    let metrics = &shared.metrics;
+fn record(engine: &EngineState, settlement: &Settlement, answer: &Settled) {
+    let metrics = &engine.metrics;
     match (answer, &settlement.verdict) {
         (Settled::Done, _) => metrics.success.increment(1),
         (Settled::Retry { delay, .. }, _) => {
             metrics.failure.increment(1);
-            shared.due.add(Instant::now() + *delay);
+            engine.retry_timer.add(Instant::now() + *delay);
         }
-        (Settled::Waiting { .. }, Verdict::Unreachable { park: Some(route), .. }) => shared.parked(route),
+        (Settled::Waiting { .. }, Verdict::Unreachable { park: Some(route), .. }) => engine.parked(route),
         // Another node may reach the destination that this one could not: whoever polls first gets the event,
         // and this node does not come back for it to the millisecond.
-        (Settled::Waiting { .. }, Verdict::Unreachable { .. }) if shared.settings.mode == Mode::MultiNode => {
+        (Settled::Waiting { .. }, Verdict::Unreachable { .. }) if engine.settings.mode == Mode::MultiNode => {
         }
         (Settled::Waiting { delay }, verdict) => {
             if matches!(verdict, Verdict::Deferred { .. }) {
                 metrics.deferred.increment(1);
             }
-            shared.due.add(Instant::now() + *delay);
+            engine.retry_timer.add(Instant::now() + *delay);
         }
         (Settled::Dead { attempts }, _) => {
             metrics.dead.increment(1);
             tracing::error!(
-                outbox = %shared.settings.name,
+                outbox = %engine.settings.name,
                 event_id = %settlement.lease.id,
                 attempts,
                 "event is DEAD; its row says why, and it can be replayed"

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::Shared;
+use super::EngineState;
 use super::attempt::Attempt;
 use super::breaker::{Advice, Breaker, Failed};
 use super::queue::Item;
@@ -15,135 +15,141 @@ use crate::route::{NO_ROUTE, probed};
 use crate::store::{Lease, Settlement, Verdict};
 
 /// How long an event waits at most that was a probe in vain.
-const AFTER_PROBE: Duration = Duration::from_secs(30);
+const MAX_PROBED_DELAY: Duration = Duration::from_secs(30);
 /// A busy destination that wants to be left alone for longer is asked again after this all the same.
-const LONGEST_BUSY: Duration = Duration::from_secs(3600);
+const MAX_BUSY_PAUSE: Duration = Duration::from_secs(3600);
 
 /// Tells the route's breaker what happened, and decides.
-pub(super) fn of(shared: &Shared, item: &Item, lease: Lease, mut attempt: Attempt) -> Settlement {
+pub(super) fn of(engine: &EngineState, item: &Item, lease: Lease, mut attempt: Attempt) -> Settlement {
     let delivered = std::mem::take(&mut attempt.delivered);
     let refused = attempt.is_refused();
     let outcome = attempt.into_outcome();
     if !refused {
-        tell_breaker(shared, item, &outcome);
+        update_breaker(engine, item, &outcome);
     }
     let verdict = match outcome {
         Outcome::Done => Verdict::Done,
-        Outcome::Defer(delay) => Verdict::Deferred { delay: bounded(delay) },
+        Outcome::Defer(delay) => Verdict::Deferred { delay: bounded_delay(delay) },
         Outcome::Retry(error) => {
-            Verdict::Failed { error: error_text(error.as_ref()), backoff: shared.settings.retry.backoff() }
+            Verdict::Failed { error: error_text(error.as_ref()), backoff: engine.settings.retry.backoff() }
         }
         Outcome::RetryAfter(delay, error) => Verdict::Failed {
             error: error_text(error.as_ref()),
-            backoff: shared.settings.retry.backoff_of(bounded(delay)),
+            backoff: engine.settings.retry.backoff_of(bounded_delay(delay)),
         },
-        Outcome::Dead(_) if item.route == shared.routes.unroutable() && !refused => no_route(shared, item),
+        Outcome::Dead(_) if item.route == engine.routes.unroutable() && !refused => {
+            no_route_verdict(engine, item)
+        }
         Outcome::Dead(reason) | Outcome::Unsendable(reason) => Verdict::Dead { reason: cut_error(reason) },
-        Outcome::Busy(busy) => turned_away(shared, item, &busy),
-        Outcome::Unreachable(unreachable) => not_there(shared, item, &unreachable),
+        Outcome::Busy(busy) => busy_verdict(engine, item, &busy),
+        Outcome::Unreachable(unreachable) => unreachable_verdict(engine, item, &unreachable),
     };
-    log_failure(shared, item, &verdict);
+    log_failure(engine, item, &verdict);
     let delivered = if verdict == Verdict::Done { Vec::new() } else { delivered };
     Settlement { lease, verdict, delivered }
 }
 
 /// Without the error's text, which may quote the payload: the row has it.
-fn log_failure(shared: &Shared, item: &Item, verdict: &Verdict) {
+fn log_failure(engine: &EngineState, item: &Item, verdict: &Verdict) {
     let what = match verdict {
         Verdict::Failed { .. } => "attempt failed; the row says why",
         Verdict::Dead { .. } => "event can never be delivered; the row says why",
         _ => return,
     };
     tracing::warn!(
-        outbox = %shared.settings.name,
+        outbox = %engine.settings.name,
         event_id = %item.id(),
         event_type = item.delivery.event_type(),
-        route = shared.route_name(item.route),
+        route = engine.route_name(item.route),
         attempt = item.delivery.attempt,
         "{what}"
     );
 }
 
 /// Any answer of the destination shows that it is there.
-fn tell_breaker(shared: &Shared, item: &Item, outcome: &Outcome) {
+fn update_breaker(engine: &EngineState, item: &Item, outcome: &Outcome) {
     let closed = match outcome {
         Outcome::Unreachable(_) | Outcome::Busy(_) => return,
         // It was not asked. If this was to be the probe, another event has to be.
         Outcome::Unsendable(_) if item.probe => {
-            shared.breaker(item.route, |breaker| breaker.probe_again(Instant::now()));
-            shared.poll_bell.ring();
+            engine.breaker(item.route, |breaker| breaker.probe_again(Instant::now()));
+            engine.poll_notifier.notify();
             return;
         }
         Outcome::Unsendable(_) => return,
-        Outcome::Done => shared.breaker(item.route, |breaker| breaker.delivered(item.id())),
-        _ => shared.breaker(item.route, Breaker::answered),
+        Outcome::Done => engine.breaker(item.route, |breaker| breaker.delivered(item.id())),
+        _ => engine.breaker(item.route, Breaker::answered),
     };
     if closed == Some(true) {
-        shared.route_reopened(item.route);
+        engine.route_reopened(item.route);
     }
 }
 
-fn not_there(shared: &Shared, item: &Item, unreachable: &Unreachable) -> Verdict {
-    shared.metrics.unreachable.increment(1);
+fn unreachable_verdict(engine: &EngineState, item: &Item, unreachable: &Unreachable) -> Verdict {
+    engine.metrics.unreachable.increment(1);
     let error = error_text(unreachable.error.as_ref());
     let failed = Failed { connection: unreachable.connection_failed, probe: item.probe };
     let ask = |breaker: &mut Breaker| breaker.unreachable(item.id(), failed, Instant::now());
-    match advice(shared, item, ask) {
-        Some(Advice::Spend) => Verdict::Failed { error, backoff: shared.settings.retry.backoff() },
-        advice => wait(shared, item, error, advice),
+    match ask_breaker(engine, item, ask) {
+        Some(Advice::Spend) => Verdict::Failed { error, backoff: engine.settings.retry.backoff() },
+        advice => waiting_verdict(engine, item, error, advice),
     }
 }
 
 /// The destination has more than it can take. That is not the event's fault, however often it happens; only
 /// time ends it.
-fn turned_away(shared: &Shared, item: &Item, busy: &Busy) -> Verdict {
-    shared.metrics.busy.increment(1);
+fn busy_verdict(engine: &EngineState, item: &Item, busy: &Busy) -> Verdict {
+    engine.metrics.busy.increment(1);
     let error = error_text(busy.error.as_ref());
-    let pause = busy.retry_after.unwrap_or_default().min(LONGEST_BUSY);
+    let pause = busy.retry_after.unwrap_or_default().min(MAX_BUSY_PAUSE);
     let failed = Failed { connection: false, probe: item.probe };
     let ask = |breaker: &mut Breaker| breaker.busy(item.id(), failed, pause, Instant::now());
-    let mut verdict = wait(shared, item, error, advice(shared, item, ask));
+    let mut verdict = waiting_verdict(engine, item, error, ask_breaker(engine, item, ask));
     if let Verdict::Unreachable { delay, give_up_after, .. } = &mut verdict {
         // In ordered mode it stays due, or what comes behind it would overtake it.
-        if !shared.settings.ordered() {
+        if !engine.settings.ordered() {
             *delay = (*delay).max(pause);
         }
-        *give_up_after = Some(shared.settings.busy_grace);
+        *give_up_after = Some(engine.settings.busy_grace);
     }
     verdict
 }
 
 /// Tells the breaker that an event could not be delivered. None if the event only has to go back: in ordered
 /// mode, where it stays the first, and when the engine stops.
-fn advice(shared: &Shared, item: &Item, ask: impl FnOnce(&mut Breaker) -> Advice) -> Option<Advice> {
-    if shared.settings.ordered() {
+fn ask_breaker(
+    engine: &EngineState,
+    item: &Item,
+    ask: impl FnOnce(&mut Breaker) -> Advice,
+) -> Option<Advice> {
+    if engine.settings.ordered() {
         // Nothing overtakes it, because nothing is claimed while its route is closed.
-        shared.breaker(item.route, |breaker| {
+        engine.breaker(item.route, |breaker| {
             ask(breaker);
             if !breaker.is_open() {
                 breaker.open(Instant::now());
             }
         });
-        shared.halt();
-        shared.note_breaker(item.route);
+        engine.halt();
+        engine.note_breaker(item.route);
         return None;
     }
-    if shared.is_stopping() {
+    if engine.is_stopping() {
         // Whoever comes after this engine sees for itself. Parked, the event would wait for one that is gone.
         return None;
     }
-    let advice = shared.breaker(item.route, ask);
-    shared.note_breaker(item.route);
+    let advice = engine.breaker(item.route, ask);
+    engine.note_breaker(item.route);
     Some(advice.unwrap_or(Advice::Postpone(1)))
 }
 
-fn wait(shared: &Shared, item: &Item, error: String, advice: Option<Advice>) -> Verdict {
-    let route = shared.route_name(item.route);
+fn waiting_verdict(engine: &EngineState, item: &Item, error: String, advice: Option<Advice>) -> Verdict {
+    let route = engine.route_name(item.route);
     let (delay, park) = match advice {
-        Some(Advice::Park) => (Settings::park(), Some(route.to_owned())),
-        Some(Advice::ParkApart) => (after_probe(), Some(probed(route))),
-        Some(Advice::StandAside) => (after_probe(), None),
-        Some(Advice::Postpone(times)) => (shared.settings.retry.delay(times), None),
+        Some(Advice::Park) => (Settings::park_duration(), Some(route.to_owned())),
+        Some(Advice::ParkProbed) => (probed_delay(), Some(probed(route))),
+        Some(Advice::PostponeProbed) => (probed_delay(), None),
+        Some(Advice::Postpone(times)) => (engine.settings.retry.delay(times), None),
         Some(Advice::Spend) | None => (Duration::ZERO, None),
     };
     Verdict::Unreachable { error, delay, park, give_up_after: None }
@@ -151,14 +157,14 @@ fn wait(shared: &Shared, item: &Item, error: String, advice: Option<Advice>) -> 
 
 /// Not a multiple of the time between probes: it would be due at the moment of this node's next probe, and no
 /// other node would ever get it.
-fn after_probe() -> Duration {
-    AFTER_PROBE.mul_f64(1.0 - fastrand::f64() / 6.0)
+fn probed_delay() -> Duration {
+    MAX_PROBED_DELAY.mul_f64(1.0 - fastrand::f64() / 6.0)
 }
 
 /// In a rolling deploy an old node may claim a new type: it leaves it to the others for a while. The store
 /// knows for how long that has gone on.
-fn no_route(shared: &Shared, item: &Item) -> Verdict {
-    let grace = shared.settings.no_route_grace;
+fn no_route_verdict(engine: &EngineState, item: &Item) -> Verdict {
+    let grace = engine.settings.no_route_grace;
     let (aggregate, event_type) = (item.delivery.aggregate_type(), item.delivery.event_type());
     let error = cut_error(format!(
         "no route for {aggregate}:{event_type}: add one for this aggregate and event type; an event that is \
@@ -172,6 +178,6 @@ fn no_route(shared: &Shared, item: &Item) -> Verdict {
 }
 
 /// A handler may ask for any delay; a row can wait for a year.
-fn bounded(delay: Duration) -> Duration {
+fn bounded_delay(delay: Duration) -> Duration {
     delay.min(crate::retry::RetryPolicy::LONGEST_DELAY)
 }

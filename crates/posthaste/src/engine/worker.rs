@@ -10,82 +10,82 @@ use tokio::time::{Instant, timeout};
 use tracing::Instrument as _;
 
 use super::attempt::Attempt;
-use super::dispatch::Dispatch;
 use super::queue::Item;
-use super::{Shared, keeper, verdict};
+use super::spans::DeliverySpans;
+use super::{EngineState, lease_renewer, verdict};
 use crate::destination::{Delivery, OnTimeout, Outcome};
 use crate::error::BoxError;
-use crate::route::{Entry, Target};
+use crate::route::{RouteEntry, RouteTarget};
 use crate::store::{Lease, Settlement, Verdict};
 
 /// How long a suspect waits whose start could not be counted.
-const UNCOUNTED: Duration = Duration::from_secs(1);
+const UNCOUNTED_START_DELAY: Duration = Duration::from_secs(1);
 
 /// Runs until the queue says stop.
-pub(crate) async fn run(shared: Arc<Shared>) {
-    while let Some(items) = shared.queue.take().await {
+pub(crate) async fn run(engine: Arc<EngineState>) {
+    while let Some(items) = engine.queue.take().await {
         let Some(route) = items.first().map(|item| item.route) else { continue };
-        shared.reopen_if_drained(route);
-        let _running = Running { shared: &shared, route, bytes: items.iter().map(Item::weight).sum() };
-        if AssertUnwindSafe(work(&shared, route, &items)).catch_unwind().await.is_err() {
+        engine.reopen_if_drained(route);
+        let _running = Running { engine: &engine, route, bytes: items.iter().map(Item::weight).sum() };
+        if AssertUnwindSafe(work(&engine, route, &items)).catch_unwind().await.is_err() {
             // Destinations and interceptors have their own nets, so this is a bug of ours. The
             // leases lapse and the events are claimed again.
-            tracing::error!(outbox = %shared.settings.name, "a worker panicked; it goes on with the next event");
-            shared.inflight.forget(items.iter().map(Item::row));
+            tracing::error!(outbox = %engine.settings.name, "a worker panicked; it goes on with the next event");
+            engine.inflight.forget(items.iter().map(Item::row));
         }
     }
 }
 
 /// Counts a delivery of a route, also when the worker is stopped in the middle of it.
 struct Running<'a> {
-    shared: &'a Shared,
+    engine: &'a EngineState,
     route: usize,
     bytes: usize,
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        if let Some(next_suspect) = self.shared.queue.finished(self.route, self.bytes) {
-            self.shared.due.add(next_suspect);
+        if let Some(next_suspect) = self.engine.queue.finished(self.route, self.bytes) {
+            self.engine.retry_timer.add(next_suspect);
         }
         // Its bytes are free from here on, and not when it was taken from the queue.
-        self.shared.reopen_if_drained(self.route);
+        self.engine.reopen_if_drained(self.route);
     }
 }
 
-async fn work(shared: &Shared, route: usize, items: &[Item]) {
-    let mut work = start(shared, items);
-    if shared.is_closed(route) {
-        let may_go = |item: &Item| item.probe && !shared.is_paused(route);
+async fn work(engine: &EngineState, route: usize, items: &[Item]) {
+    let mut work = start(engine, items);
+    if engine.is_closed(route) {
+        let may_go = |item: &Item| item.probe && !engine.is_paused(route);
         let (probe, others): (Vec<_>, Vec<_>) = work.into_iter().partition(|(item, _)| may_go(item));
-        shared.put_aside(route, others.into_iter().map(|(_, lease)| lease).collect());
+        engine.park_or_give_back(route, others.into_iter().map(|(_, lease)| lease).collect());
         work = probe;
     }
-    if work.is_empty() || !count_suspect(shared, &work).await {
+    if work.is_empty() || !count_suspect(engine, &work).await {
         return;
     }
     let started = Instant::now();
     for (item, _) in &work {
-        shared.metrics.routes[route].latency.record(started.duration_since(item.since).as_secs_f64());
+        engine.metrics.routes[route].latency.record(started.duration_since(item.since).as_secs_f64());
     }
-    let attempts = deliver(shared, route, &work).await;
-    shared.metrics.routes[route].duration.record(started.elapsed().as_secs_f64());
+    let attempts = deliver(engine, route, &work).await;
+    engine.metrics.routes[route].duration.record(started.elapsed().as_secs_f64());
     let settlements = work
         .into_iter()
         .zip(attempts)
-        .map(|((item, lease), attempt)| verdict::of(shared, item, shared.inflight.current(lease), attempt))
+        .map(|((item, lease), attempt)| verdict::of(engine, item, engine.inflight.current(lease), attempt))
         .collect();
-    shared.outgoing.settle(settlements).await;
+    engine.write_back.settle(settlements).await;
 }
 
 /// The events that are still ours. Another node has the others, or will have them.
-fn start<'a>(shared: &Shared, items: &'a [Item]) -> Vec<(&'a Item, Lease)> {
+fn start<'a>(engine: &EngineState, items: &'a [Item]) -> Vec<(&'a Item, Lease)> {
     let now = Instant::now();
     let mut work = Vec::with_capacity(items.len());
     for item in items {
-        match shared.inflight.start(item.id(), item.seq, now) {
+        match engine.inflight.start(item.id(), item.seq, now) {
             Some(lease) => work.push((item, lease)),
-            None => shared.metrics.lease_conflicts.increment(1),
+            None => engine.metrics.lease_conflicts.increment(1),
         }
     }
     work
@@ -93,23 +93,23 @@ fn start<'a>(shared: &Shared, items: &'a [Item]) -> Vec<(&'a Item, Lease)> {
 
 /// How long the event is put off: not tried again at once, because the store is in trouble. In ordered mode it
 /// stays due, or what comes behind it would overtake it, and this engine waits instead.
-async fn uncounted(shared: &Shared) -> Duration {
-    if !shared.settings.ordered() {
-        return UNCOUNTED;
+async fn uncounted_start_delay(engine: &EngineState) -> Duration {
+    if !engine.settings.ordered() {
+        return UNCOUNTED_START_DELAY;
     }
-    tokio::time::sleep(UNCOUNTED).await;
+    tokio::time::sleep(UNCOUNTED_START_DELAY).await;
     Duration::ZERO
 }
 
 /// Counts the start of a suspect in the store before it begins. Returns false, and it goes back, if that
 /// cannot be done: what is not counted could kill its owners for ever.
-async fn count_suspect(shared: &Shared, work: &[(&Item, Lease)]) -> bool {
+async fn count_suspect(engine: &EngineState, work: &[(&Item, Lease)]) -> bool {
     let Some((item, lease)) = work.first().filter(|(item, _)| item.is_suspect()) else { return true };
     let leases = std::slice::from_ref(lease);
-    match keeper::renew(shared, leases, true).await {
+    match lease_renewer::renew(engine, leases, true).await {
         Some(held) if held.contains(lease) => {
             tracing::warn!(
-                outbox = %shared.settings.name,
+                outbox = %engine.settings.name,
                 event_id = %item.id(),
                 lost_leases = item.lost_leases,
                 "this event may be what ends its processes: it is delivered with nothing else beside it"
@@ -117,43 +117,48 @@ async fn count_suspect(shared: &Shared, work: &[(&Item, Lease)]) -> bool {
             return true;
         }
         Some(_) => {
-            shared.metrics.lease_conflicts.increment(1);
-            shared.inflight.forget([item.row()]);
+            engine.metrics.lease_conflicts.increment(1);
+            engine.inflight.forget([item.row()]);
         }
         None => {
             // It may have been counted all the same, and this settlement takes that back: starts that did not
             // happen must not add up to an event that is DEAD.
-            let delay = uncounted(shared).await;
+            let delay = uncounted_start_delay(engine).await;
             let error = "the store did not say that it counted this start, so it did not happen".to_owned();
             let verdict = Verdict::Unreachable { error, delay, park: None, give_up_after: None };
             let settlement = Settlement { lease: lease.clone(), verdict, delivered: Vec::new() };
-            shared.outgoing.settle(vec![settlement]).await;
+            engine.write_back.settle(vec![settlement]).await;
         }
     }
     false
 }
 
 /// Asks the interceptors, then every destination that is missing an event, then the interceptors.
-async fn deliver(shared: &Shared, route: usize, work: &[(&Item, Lease)]) -> Vec<Attempt> {
+async fn deliver(engine: &EngineState, route: usize, work: &[(&Item, Lease)]) -> Vec<Attempt> {
     let mut attempts: Vec<Attempt> = work
         .iter()
         .map(|(item, _)| {
-            intercept_before(shared, &item.delivery).map_or_else(Attempt::default, Attempt::refused)
+            intercept_before(engine, &item.delivery).map_or_else(Attempt::default, Attempt::refused)
         })
         .collect();
-    match shared.routes.get(route) {
-        Some(entry) => call_all(shared, entry, work, &mut attempts).await,
+    match engine.routes.get(route) {
+        Some(entry) => call_all(engine, entry, work, &mut attempts).await,
         None => attempts.iter_mut().filter(|attempt| !attempt.is_refused()).for_each(|attempt| {
             attempt.add(None, Outcome::Dead("no route".to_owned()));
         }),
     }
     for ((item, _), attempt) in work.iter().zip(&attempts) {
-        intercept_after(shared, &item.delivery, attempt.outcome());
+        intercept_after(engine, &item.delivery, attempt.outcome());
     }
     attempts
 }
 
-async fn call_all(shared: &Shared, route: &Entry, work: &[(&Item, Lease)], attempts: &mut [Attempt]) {
+async fn call_all(
+    engine: &EngineState,
+    route: &RouteEntry,
+    work: &[(&Item, Lease)],
+    attempts: &mut [Attempt],
+) {
     let fan_out = route.targets.len() > 1;
     for target in &route.targets {
         let is_missing = |item: &Item| !fan_out || !item.progress.contains(&target.name);
@@ -169,9 +174,9 @@ async fn call_all(shared: &Shared, route: &Entry, work: &[(&Item, Lease)], attem
             continue;
         }
         let destination = fan_out.then_some(target.name.as_str());
-        let dispatch = Dispatch::start(&shared.settings.name, &route.name, destination, &mut batch);
-        let outcomes = call(shared, route, target, &batch).instrument(dispatch.span()).await;
-        dispatch.end(&outcomes);
+        let spans = DeliverySpans::start(&engine.settings.name, &route.name, destination, &mut batch);
+        let outcomes = call(engine, route, target, &batch).instrument(spans.innermost()).await;
+        spans.end(&outcomes);
         for ((_, attempt), outcome) in pairs.zip(attempts.iter_mut()).filter(wanted).zip(outcomes) {
             attempt.add(destination, outcome);
         }
@@ -179,8 +184,13 @@ async fn call_all(shared: &Shared, route: &Entry, work: &[(&Item, Lease)], attem
 }
 
 /// One call of a destination, with its timeout and without its panics.
-async fn call(shared: &Shared, route: &Entry, target: &Target, batch: &[Delivery]) -> Vec<Outcome> {
-    let settings = &shared.settings;
+async fn call(
+    engine: &EngineState,
+    route: &RouteEntry,
+    target: &RouteTarget,
+    batch: &[Delivery],
+) -> Vec<Outcome> {
+    let settings = &engine.settings;
     let limit = route.timeout_of(target, settings.handler_timeout, settings.publish_timeout);
     // `deliver` itself is called inside, so that a panic before its first await is caught too.
     let delivery = AssertUnwindSafe(async { target.destination.deliver(batch).await }).catch_unwind();
@@ -217,8 +227,8 @@ fn every(count: usize, outcome: impl Fn() -> Outcome) -> Vec<Outcome> {
 }
 
 /// The failure of the first interceptor that refuses.
-fn intercept_before(shared: &Shared, delivery: &Delivery) -> Option<Outcome> {
-    for interceptor in &shared.interceptors {
+fn intercept_before(engine: &EngineState, delivery: &Delivery) -> Option<Outcome> {
+    for interceptor in &engine.interceptors {
         let error: BoxError = match catch_unwind(AssertUnwindSafe(|| interceptor.before(delivery))) {
             Ok(Ok(())) => continue,
             Ok(Err(error)) => error,
@@ -229,8 +239,8 @@ fn intercept_before(shared: &Shared, delivery: &Delivery) -> Option<Outcome> {
     None
 }
 
-fn intercept_after(shared: &Shared, delivery: &Delivery, outcome: &Outcome) {
-    for interceptor in shared.interceptors.iter().rev() {
+fn intercept_after(engine: &EngineState, delivery: &Delivery, outcome: &Outcome) {
+    for interceptor in engine.interceptors.iter().rev() {
         if catch_unwind(AssertUnwindSafe(|| interceptor.after(delivery, outcome))).is_err() {
             tracing::error!(event_id = %delivery.id(), "an interceptor panicked after a dispatch; the outcome stands");
         }

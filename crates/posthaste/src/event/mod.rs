@@ -224,8 +224,8 @@ impl Event {
 
     /// What it costs to keep this event in a queue, in bytes.
     pub(crate) fn weight(&self) -> usize {
-        const FIXED: usize = 256;
-        FIXED + self.size()
+        const FIXED_BYTES: usize = 256;
+        FIXED_BYTES + self.size()
     }
 }
 

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 
 use super::MemoryStore;
 use super::diagnose;
-use super::row::Row;
+use super::row::MemoryRow;
 use super::store::{oldest_pending, purge_rows};
 use super::table::Table;
 use crate::admin::{
@@ -31,7 +31,7 @@ impl Admin for MemoryStore {
     async fn backlog(&self, by: BacklogBy, limit: usize) -> Result<Backlog, StoreError> {
         let now = self.now();
         let table = self.table();
-        let more = table.index.pending.len() > Backlog::LOOK;
+        let more = table.index.pending.len() > Backlog::MAX_ROWS;
         Ok(Backlog::largest(group_pending(&table, by, now), limit, more))
     }
 
@@ -45,11 +45,11 @@ impl Admin for MemoryStore {
         let now = self.now();
         let table = self.table();
         let matching = candidates(&table, filter, page.after).filter(|row| matches(row, filter, now));
-        Ok(cut_page(matching.map(Row::view), page.limit, |row| row.seq))
+        Ok(cut_page(matching.map(MemoryRow::view), page.limit, |row| row.seq))
     }
 
     async fn get(&self, id: &EventId) -> Result<Option<EventDetail>, StoreError> {
-        Ok(self.table().find(id).map(Row::detail))
+        Ok(self.table().find(id).map(MemoryRow::detail))
     }
 
     async fn dead_groups(&self, limit: usize) -> Result<Vec<DeadGroup>, StoreError> {
@@ -141,14 +141,14 @@ impl MemoryStore {
         table.note(now, replay.actor, "replay", target, count);
         drop(table);
         if count > 0 {
-            self.0.wake.ring();
+            self.0.wake.notify();
         }
         count
     }
 }
 
 /// Everything that would kill the event again at its first error is reset.
-fn revive(row: &mut Row, forget_progress: bool, now: Timestamp) {
+fn revive(row: &mut MemoryRow, forget_progress: bool, now: Timestamp) {
     row.let_go(now);
     row.status = Status::New.code().into();
     row.attempts = 0;
@@ -169,7 +169,7 @@ fn candidates<'t>(
     table: &'t Table,
     filter: &Filter,
     after: Option<i64>,
-) -> Box<dyn Iterator<Item = &'t Row> + 't> {
+) -> Box<dyn Iterator<Item = &'t MemoryRow> + 't> {
     let range = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
     match filter.status {
         Some(Status::Archived) => Box::new(table.archive.range(range).map(|(_, row)| row)),
@@ -183,7 +183,7 @@ fn candidates<'t>(
     }
 }
 
-fn matches(row: &Row, filter: &Filter, now: Timestamp) -> bool {
+fn matches(row: &MemoryRow, filter: &Filter, now: Timestamp) -> bool {
     fn is_or_any(wanted: Option<&String>, value: Option<&str>) -> bool {
         wanted.is_none_or(|wanted| value == Some(wanted))
     }
@@ -237,8 +237,8 @@ fn stats(table: &Table, now: Timestamp) -> Stats {
         *by_status += 1;
         *match row {
             _ if row.available_at <= now => &mut stats.due,
-            Row { hold: Some(_), .. } => &mut stats.leased,
-            Row { parked: Some(_), .. } => &mut stats.parked,
+            MemoryRow { hold: Some(_), .. } => &mut stats.leased,
+            MemoryRow { parked: Some(_), .. } => &mut stats.parked,
             _ => &mut stats.scheduled,
         } += 1;
     }
@@ -247,7 +247,7 @@ fn stats(table: &Table, now: Timestamp) -> Stats {
 
 fn group_pending(table: &Table, by: BacklogBy, now: Timestamp) -> Vec<BacklogGroup> {
     let mut groups: HashMap<Option<String>, BacklogGroup> = HashMap::new();
-    for row in table.index.pending.iter().take(Backlog::LOOK).filter_map(|seq| table.rows.get(seq)) {
+    for row in table.index.pending.iter().take(Backlog::MAX_ROWS).filter_map(|seq| table.rows.get(seq)) {
         let key = match by {
             BacklogBy::Type => Some(format!("{}:{}", row.event.aggregate_type(), row.event.event_type())),
             BacklogBy::Tenant => row.event.tenant_id().map(str::to_owned),
@@ -264,11 +264,11 @@ fn group_pending(table: &Table, by: BacklogBy, now: Timestamp) -> Vec<BacklogGro
 }
 
 fn group_dead(table: &Table) -> Vec<DeadGroup> {
-    const REASON_CHARS: usize = 200;
+    const MAX_REASON_CHARS: usize = 200;
     let mut groups: HashMap<(&str, &str, String), DeadGroup> = HashMap::new();
     for row in candidates(table, &Filter::dead(), None) {
         let reason: String =
-            row.last_error.iter().flat_map(|error| error.chars()).take(REASON_CHARS).collect();
+            row.last_error.iter().flat_map(|error| error.chars()).take(MAX_REASON_CHARS).collect();
         let key = (row.event.aggregate_type(), row.event.event_type(), reason);
         let group = groups.entry(key).or_insert_with_key(|(aggregate_type, event_type, reason)| DeadGroup {
             aggregate_type: (*aggregate_type).to_owned(),

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::MemoryStore;
-use super::row::Row;
+use super::row::MemoryRow;
 use crate::error::{CommitError, StoreError};
 use crate::event::EventId;
 use crate::writer::NewRow;
@@ -38,7 +38,7 @@ pub enum CommitFault {
 #[derive(Debug, Default)]
 struct Transaction {
     /// In the order of their inserts.
-    staged: Vec<Row>,
+    staged: Vec<MemoryRow>,
     ids: HashSet<EventId>,
     /// How many rows were staged when each open savepoint began.
     savepoints: Vec<usize>,
@@ -75,7 +75,7 @@ impl MemoryConnection {
                 return None;
             }
             let seq = table.take_seq();
-            transaction.staged.push(Row::new(seq, new, now));
+            transaction.staged.push(MemoryRow::new(seq, new, now));
             Some(seq)
         };
         Ok(rows.iter().map(insert).collect())
@@ -204,7 +204,7 @@ impl MemoryConnection {
         }
         drop(table);
         if claimable {
-            self.store.0.wake.ring();
+            self.store.0.wake.notify();
         }
         stored
     }

@@ -7,7 +7,7 @@ use crate::time::Timestamp;
 
 /// The part of a row that decides which indexes name it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum IndexPosition {
     /// NEW, RETRY, or a code that nobody knows.
     Pending { due: Timestamp, parked: Option<Arc<str>> },
     /// DONE since then.
@@ -36,49 +36,51 @@ pub(super) struct Index {
 }
 
 impl Index {
-    pub(super) fn add(&mut self, seq: i64, place: &Place) {
-        match place {
-            Place::Pending { due, parked } => {
+    pub(super) fn add(&mut self, seq: i64, position: &IndexPosition) {
+        match position {
+            IndexPosition::Pending { due, parked } => {
                 self.due.insert((*due, seq));
                 self.pending.insert(seq);
                 self.add_parked(seq, parked.as_ref());
             }
-            Place::Done(at) => {
+            IndexPosition::Done(at) => {
                 self.done.insert((*at, seq));
             }
-            Place::Dead(at) => {
+            IndexPosition::Dead(at) => {
                 self.dead.insert((*at, seq));
                 self.dead_by_seq.insert(seq);
             }
-            Place::Nowhere => {}
+            IndexPosition::Nowhere => {}
         }
     }
 
-    pub(super) fn remove(&mut self, seq: i64, place: &Place) {
-        match place {
-            Place::Pending { due, parked } => {
+    pub(super) fn remove(&mut self, seq: i64, position: &IndexPosition) {
+        match position {
+            IndexPosition::Pending { due, parked } => {
                 self.due.remove(&(*due, seq));
                 self.pending.remove(&seq);
                 self.remove_parked(seq, parked.as_ref());
             }
-            Place::Done(at) => {
+            IndexPosition::Done(at) => {
                 self.done.remove(&(*at, seq));
             }
-            Place::Dead(at) => {
+            IndexPosition::Dead(at) => {
                 self.dead.remove(&(*at, seq));
                 self.dead_by_seq.remove(&seq);
             }
-            Place::Nowhere => {}
+            IndexPosition::Nowhere => {}
         }
     }
 
-    /// Moves a row from one place to another, touching only the indexes that differ.
-    pub(super) fn shift(&mut self, seq: i64, from: &Place, to: &Place) {
+    /// Moves a row from one position to another, touching only the indexes that differ.
+    pub(super) fn shift(&mut self, seq: i64, from: &IndexPosition, to: &IndexPosition) {
         if from == to {
             return;
         }
-        let (Place::Pending { due, parked }, Place::Pending { due: new_due, parked: new_parked }) =
-            (from, to)
+        let (
+            IndexPosition::Pending { due, parked },
+            IndexPosition::Pending { due: new_due, parked: new_parked },
+        ) = (from, to)
         else {
             self.remove(seq, from);
             self.add(seq, to);

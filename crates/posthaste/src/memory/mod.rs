@@ -29,12 +29,12 @@ pub use writer::MemoryWriter;
 use crate::event::EventId;
 use crate::outbox::Outbox;
 use crate::row::EventRow;
-use crate::store::Wake;
+use crate::store::Notifier;
 use crate::sync::lock;
 use crate::time::Timestamp;
 
 use clock::Clock;
-use row::Row;
+use row::MemoryRow;
 use table::Table;
 
 /// A store in memory. Clones share their rows.
@@ -46,20 +46,20 @@ use table::Table;
 /// assert!(store.is_empty());
 /// ```
 #[derive(Clone)]
-pub struct MemoryStore(Arc<Shared>);
+pub struct MemoryStore(Arc<Inner>);
 
-struct Shared {
+struct Inner {
     // Nothing is awaited while it is locked, so the plain mutex is the right one.
     table: Mutex<Table>,
     clock: Clock,
-    wake: Wake,
+    wake: Notifier,
 }
 
 impl MemoryStore {
     /// An empty store. Its clock starts at this host's time.
     pub fn new() -> Self {
-        let shared = Shared { table: Mutex::default(), clock: Clock::new(), wake: Wake::new() };
-        Self(Arc::new(shared))
+        let inner = Inner { table: Mutex::default(), clock: Clock::new(), wake: Notifier::new() };
+        Self(Arc::new(inner))
     }
 
     /// A connection of one's own, as a user's pool would hand it out.
@@ -88,7 +88,7 @@ impl MemoryStore {
         let now = self.now();
         let mut table = self.table();
         let seq = table.take_seq();
-        table.add(Row::from_raw(seq, raw, now)).then_some(seq)
+        table.add(MemoryRow::from_raw(seq, raw, now)).then_some(seq)
     }
 
     /// Loses the rows from this number on and numbers the next ones from there, as a database does
@@ -104,7 +104,7 @@ impl MemoryStore {
 
     /// Every row but the archived ones, by insertion: a copy of the whole table, for tests.
     pub fn rows(&self) -> Vec<EventRow> {
-        self.table().rows.values().map(Row::view).collect()
+        self.table().rows.values().map(MemoryRow::view).collect()
     }
 
     /// How many rows there are, the archive left out.

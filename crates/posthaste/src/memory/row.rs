@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::index::Place;
+use super::index::IndexPosition;
 use super::raw::RawRow;
 use crate::event::{Event, EventParts, Headers};
 use crate::row::{EventDetail, EventRow, Status, decode_headers};
@@ -13,7 +13,7 @@ use crate::time::Timestamp;
 use crate::writer::NewRow;
 
 #[derive(Debug)]
-pub(super) struct Row {
+pub(super) struct MemoryRow {
     pub(super) seq: i64,
     /// What could be read of the event; `unreadable` says what could not.
     pub(super) event: Event,
@@ -52,7 +52,7 @@ pub(super) struct Hold {
     pub(super) since: Timestamp,
 }
 
-impl Row {
+impl MemoryRow {
     /// The row of an INSERT whose statement runs at `now`.
     pub(super) fn new(seq: i64, new: &NewRow, now: Timestamp) -> Self {
         let first_due = now + new.delay.unwrap_or(Duration::ZERO);
@@ -128,14 +128,14 @@ impl Row {
     }
 
     /// Where the indexes keep it.
-    pub(super) fn place(&self) -> Place {
+    pub(super) fn index_position(&self) -> IndexPosition {
         match self.status() {
             Status::New | Status::Retry => {
-                Place::Pending { due: self.available_at, parked: self.parked.clone() }
+                IndexPosition::Pending { due: self.available_at, parked: self.parked.clone() }
             }
-            Status::Done => Place::Done(self.done_at.unwrap_or(self.inserted_at)),
-            Status::Dead => Place::Dead(self.done_at.unwrap_or(self.inserted_at)),
-            Status::Archived => Place::Nowhere,
+            Status::Done => IndexPosition::Done(self.done_at.unwrap_or(self.inserted_at)),
+            Status::Dead => IndexPosition::Dead(self.done_at.unwrap_or(self.inserted_at)),
+            Status::Archived => IndexPosition::Nowhere,
         }
     }
 

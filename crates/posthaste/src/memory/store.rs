@@ -7,13 +7,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::MemoryStore;
-use super::row::{Hold, Row};
+use super::row::{Hold, MemoryRow};
 use super::table::Table;
 use crate::error::StoreError;
 use crate::row::Status;
 use crate::store::{
-    Backoff, Claim, ClaimOrder, Claimed, Lease, Leased, Malformed, OnDone, Park, Purge, Purgeable, Release,
-    Renew, SUSPECT_AFTER, Settle, Settled, Settlement, Store, Unpark, Verdict, Wake,
+    Backoff, Claim, ClaimOrder, Claimed, Lease, Leased, Malformed, Notifier, OnDone, Park, Purge, Purgeable,
+    Release, Renew, SUSPECT_LOST_LEASES, Settle, Settled, Settlement, Store, Unpark, Verdict,
 };
 use crate::time::Timestamp;
 
@@ -112,7 +112,7 @@ impl Store for MemoryStore {
             unparked.count() as u64
         };
         if count > 0 {
-            self.0.wake.ring();
+            self.0.wake.notify();
         }
         Ok(count)
     }
@@ -127,7 +127,7 @@ impl Store for MemoryStore {
         Ok(oldest_pending(&self.table(), now))
     }
 
-    fn wake(&self) -> Option<Wake> {
+    fn wake(&self) -> Option<Notifier> {
         Some(self.0.wake.clone())
     }
 }
@@ -165,7 +165,7 @@ pub(super) fn purge_rows(table: &mut Table, purge: &Purge, now: Timestamp) -> u6
 /// wait for their time are stepped over, and the first one on lease ends the search.
 fn find_claimable(table: &Table, claim: &Claim<'_>, now: Timestamp) -> Vec<i64> {
     let is_settled_in = |seq: &i64| {
-        let old_enough = |row: &Row| now.since(row.inserted_at) >= claim.skip_recent;
+        let old_enough = |row: &MemoryRow| now.since(row.inserted_at) >= claim.skip_recent;
         claim.skip_recent.is_zero() || table.rows.get(seq).is_some_and(old_enough)
     };
     match claim.order {
@@ -174,7 +174,7 @@ fn find_claimable(table: &Table, claim: &Claim<'_>, now: Timestamp) -> Vec<i64> 
             due.filter(is_settled_in).take(claim.limit).collect()
         }
         ClaimOrder::Seq => {
-            let due = |row: &&Row| row.available_at <= now;
+            let due = |row: &&MemoryRow| row.available_at <= now;
             let pending = table.index.pending.iter().filter_map(|seq| table.rows.get(seq));
             let free = pending.take_while(|row| row.hold.is_none() || due(row));
             free.filter(due).map(|row| row.seq).filter(is_settled_in).take(claim.limit).collect()
@@ -202,9 +202,9 @@ enum Taken {
 
 /// Leases one due row. A hold of another owner that is still there was never given back: that
 /// owner died. One's own was lost on the way, with the answer to an earlier claim.
-fn take(row: &mut Row, claim: &Claim<'_>, now: Timestamp) -> Taken {
+fn take(row: &mut MemoryRow, claim: &Claim<'_>, now: Timestamp) -> Taken {
     if row.hold.as_ref().is_some_and(|hold| hold.owner != *claim.owner) {
-        row.lost_leases = (row.lost_leases + 1).min(SUSPECT_AFTER).max(row.lost_leases);
+        row.lost_leases = (row.lost_leases + 1).min(SUSPECT_LOST_LEASES).max(row.lost_leases);
     }
     row.let_go(now + claim.lease);
     row.hold = Some(Hold { owner: claim.owner.clone(), token: claim.token, since: now });
@@ -217,7 +217,7 @@ fn take(row: &mut Row, claim: &Claim<'_>, now: Timestamp) -> Taken {
 /// Applies an outcome if its lease is held. "Delivered" is a fact, whoever brings it, as long as
 /// the row is pending.
 fn apply_if_allowed(
-    row: &mut Row,
+    row: &mut MemoryRow,
     settle: &Settle<'_>,
     settlement: &Settlement,
     now: Timestamp,
@@ -234,7 +234,7 @@ fn apply_if_allowed(
     let settled = apply(row, &settlement.verdict, now);
     if row.is_pending() {
         row.lost_leases = match settlement.verdict {
-            Verdict::Unreachable { .. } if row.lost_leases > SUSPECT_AFTER => row.lost_leases - 1,
+            Verdict::Unreachable { .. } if row.lost_leases > SUSPECT_LOST_LEASES => row.lost_leases - 1,
             Verdict::Unreachable { .. } => row.lost_leases,
             _ => 0,
         };
@@ -242,7 +242,7 @@ fn apply_if_allowed(
     Some(settled)
 }
 
-fn apply(row: &mut Row, verdict: &Verdict, now: Timestamp) -> Settled {
+fn apply(row: &mut MemoryRow, verdict: &Verdict, now: Timestamp) -> Settled {
     match verdict {
         Verdict::Done => {
             row.finish(Status::Done, None, now);
@@ -272,7 +272,7 @@ fn apply(row: &mut Row, verdict: &Verdict, now: Timestamp) -> Settled {
     }
 }
 
-fn fail(row: &mut Row, error: &str, backoff: &Backoff, now: Timestamp) -> Settled {
+fn fail(row: &mut MemoryRow, error: &str, backoff: &Backoff, now: Timestamp) -> Settled {
     let attempts = row.attempts().saturating_add(1);
     row.attempts = attempts.into();
     match backoff.after(attempts) {

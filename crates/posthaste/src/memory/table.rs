@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use super::index::Index;
-use super::row::Row;
+use super::row::MemoryRow;
 use crate::admin::AuditEntry;
 use crate::event::EventId;
 use crate::row::Status;
@@ -12,10 +12,10 @@ use crate::time::Timestamp;
 
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    pub(super) rows: BTreeMap<i64, Row>,
+    pub(super) rows: BTreeMap<i64, MemoryRow>,
     ids: HashMap<EventId, i64>,
     pub(super) index: Index,
-    pub(super) archive: BTreeMap<i64, Row>,
+    pub(super) archive: BTreeMap<i64, MemoryRow>,
     archive_ids: HashMap<EventId, i64>,
     pub(super) paused: BTreeSet<String>,
     pub(super) audit: VecDeque<AuditEntry>,
@@ -25,7 +25,7 @@ pub(super) struct Table {
 
 impl Table {
     /// The audit keeps so many entries; the oldest make room.
-    pub(super) const AUDIT_ENTRIES: usize = 10_000;
+    pub(super) const MAX_AUDIT_ENTRIES: usize = 10_000;
 
     /// The next insertion number. Taken by the INSERT, not by the commit, so that a late commit
     /// appears behind rows that were read already: as in every real database.
@@ -46,19 +46,19 @@ impl Table {
     }
 
     /// Adds a committed row; false, and nothing happens, if its id is there already.
-    pub(super) fn add(&mut self, row: Row) -> bool {
+    pub(super) fn add(&mut self, row: MemoryRow) -> bool {
         let id = row.event.id();
         if self.contains(id) {
             return false;
         }
         self.ids.insert(id.clone(), row.seq);
-        self.index.add(row.seq, &row.place());
+        self.index.add(row.seq, &row.index_position());
         self.rows.insert(row.seq, row);
         true
     }
 
     /// The row of this id, the archive last.
-    pub(super) fn find(&self, id: &EventId) -> Option<&Row> {
+    pub(super) fn find(&self, id: &EventId) -> Option<&MemoryRow> {
         let live = self.ids.get(id).and_then(|seq| self.rows.get(seq));
         live.or_else(|| self.archive_ids.get(id).and_then(|seq| self.archive.get(seq)))
     }
@@ -69,17 +69,21 @@ impl Table {
     }
 
     /// Changes a row if it is there.
-    pub(super) fn change<R>(&mut self, seq: i64, change: impl FnOnce(&mut Row) -> R) -> Option<R> {
+    pub(super) fn change<R>(&mut self, seq: i64, change: impl FnOnce(&mut MemoryRow) -> R) -> Option<R> {
         self.update(seq, |row| Some(change(row)))
     }
 
     /// Changes a row if it is there and `change` says that it did something.
-    pub(super) fn update<R>(&mut self, seq: i64, change: impl FnOnce(&mut Row) -> Option<R>) -> Option<R> {
+    pub(super) fn update<R>(
+        &mut self,
+        seq: i64,
+        change: impl FnOnce(&mut MemoryRow) -> Option<R>,
+    ) -> Option<R> {
         let row = self.rows.get_mut(&seq)?;
-        let from = row.place();
+        let from = row.index_position();
         let result = change(row)?;
         row.writes += 1;
-        self.index.shift(seq, &from, &row.place());
+        self.index.shift(seq, &from, &row.index_position());
         Some(result)
     }
 
@@ -88,7 +92,7 @@ impl Table {
     pub(super) fn update_leased<R>(
         &mut self,
         lease: &Lease,
-        change: impl FnOnce(&mut Row) -> Option<R>,
+        change: impl FnOnce(&mut MemoryRow) -> Option<R>,
     ) -> Option<R> {
         let seq = if lease.seq == 0 { self.seq_of(&lease.id)? } else { lease.seq };
         self.update(seq, |row| if *row.event.id() == lease.id { change(row) } else { None })
@@ -98,7 +102,7 @@ impl Table {
     pub(super) fn remove(&mut self, seq: i64, archive: bool) {
         let Some(mut row) = self.rows.remove(&seq) else { return };
         self.ids.remove(row.event.id());
-        self.index.remove(seq, &row.place());
+        self.index.remove(seq, &row.index_position());
         if archive {
             row.status = Status::Archived.code().into();
             row.hold = None;
@@ -111,7 +115,7 @@ impl Table {
 
     /// Deletes rows of the archive that ended before this time; answers how many.
     pub(super) fn forget_archived(&mut self, before: Timestamp, limit: usize) -> u64 {
-        let is_old = |row: &&Row| row.done_at.unwrap_or(row.inserted_at) <= before;
+        let is_old = |row: &&MemoryRow| row.done_at.unwrap_or(row.inserted_at) <= before;
         let old: Vec<i64> = self.archive.values().filter(is_old).take(limit).map(|row| row.seq).collect();
         for seq in &old {
             if let Some(row) = self.archive.remove(seq) {
@@ -126,7 +130,7 @@ impl Table {
         if rows == 0 {
             return;
         }
-        if self.audit.len() == Self::AUDIT_ENTRIES {
+        if self.audit.len() == Self::MAX_AUDIT_ENTRIES {
             self.audit.pop_front();
         }
         self.last_audit += 1;

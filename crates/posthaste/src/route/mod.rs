@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 pub use table::matches_pattern;
-pub(crate) use table::{Entry, RouteTable, Target};
+pub(crate) use table::{RouteEntry, RouteTable, RouteTarget};
 
 use crate::config::Problem;
 use crate::destination::{Delivery, Destination, IntoOutcome};
@@ -111,28 +111,28 @@ pub const NO_ROUTE: &str = "no route";
 /// else beside it. No route may have this name.
 pub const SUSPECTS: &str = "suspects";
 
-const PROBED: &str = " (probed)";
+const PROBED_SUFFIX: &str = " (probed)";
 
 /// What events are parked for that were probes of this route in vain. They are not with the others, of
 /// which they would be the oldest, and so the next probe again.
 pub fn probed(route: &str) -> String {
-    format!("{route}{PROBED}")
+    format!("{route}{PROBED_SUFFIX}")
 }
 
 /// The route that events are parked for under this name, which is [`probed`] for some of them.
 pub fn parked_for(parked: &str) -> &str {
-    parked.strip_suffix(PROBED).unwrap_or(parked)
+    parked.strip_suffix(PROBED_SUFFIX).unwrap_or(parked)
 }
 
 /// The name of a destination that is the only one of its route.
-const ONLY: &str = "only";
+const ONLY_TARGET_NAME: &str = "only";
 
 /// One route: which events, to which destinations, how fast.
 pub struct Route {
     name: Option<String>,
     matcher: Matcher,
     tenant: Option<Box<str>>,
-    targets: Vec<Target>,
+    targets: Vec<RouteTarget>,
     mistakes: Vec<&'static str>,
     concurrency: Option<usize>,
     rate: Option<f64>,
@@ -194,7 +194,7 @@ impl Route {
         if !self.targets.is_empty() {
             self.mistakes.push("has a destination already: name each of several with `fan_out_to`");
         }
-        self.targets.push(Target::new(ONLY, destination));
+        self.targets.push(RouteTarget::new(ONLY_TARGET_NAME, destination));
         self
     }
 
@@ -202,7 +202,7 @@ impl Route {
     /// all have it, and a retry goes only to those that do not. The name is kept in the row's
     /// `progress`: do not change it while events are pending.
     pub fn fan_out_to(mut self, name: impl Into<String>, destination: impl Destination) -> Self {
-        self.targets.push(Target::new(name, destination));
+        self.targets.push(RouteTarget::new(name, destination));
         self
     }
 

@@ -14,7 +14,7 @@ use crate::event::Event;
 /// [`unroutable`](Self::unroutable).
 #[derive(Debug, Default)]
 pub(crate) struct RouteTable {
-    entries: Vec<Entry>,
+    entries: Vec<RouteEntry>,
     exact: HashMap<Box<str>, HashMap<Box<str>, Choices>>,
     patterns: Vec<Pattern>,
     fallback: Choices,
@@ -52,9 +52,9 @@ impl Choices {
 
 /// One route of a running outbox.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct RouteEntry {
     pub(crate) name: String,
-    pub(crate) targets: Vec<Target>,
+    pub(crate) targets: Vec<RouteTarget>,
     pub(crate) concurrency: usize,
     pub(crate) rate: Option<f64>,
     pub(crate) timeout: Option<Duration>,
@@ -62,13 +62,13 @@ pub(crate) struct Entry {
 }
 
 /// A destination and its name within a fan-out.
-pub(crate) struct Target {
+pub(crate) struct RouteTarget {
     pub(crate) name: String,
     pub(crate) destination: Arc<dyn Destination>,
     pub(crate) profile: Profile,
 }
 
-impl Target {
+impl RouteTarget {
     pub(super) fn new(name: impl Into<String>, destination: impl Destination) -> Self {
         // Asked once: what runs later must not depend on a destination's mood.
         let profile = destination.profile();
@@ -76,15 +76,20 @@ impl Target {
     }
 }
 
-impl fmt::Debug for Target {
+impl fmt::Debug for RouteTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
     }
 }
 
-impl Entry {
+impl RouteEntry {
     /// How long a delivery to this target may take.
-    pub(crate) fn timeout_of(&self, target: &Target, handler: Duration, publisher: Duration) -> Duration {
+    pub(crate) fn timeout_of(
+        &self,
+        target: &RouteTarget,
+        handler: Duration,
+        publisher: Duration,
+    ) -> Duration {
         self.timeout.unwrap_or(match target.profile.on_timeout {
             OnTimeout::Retry => handler,
             OnTimeout::Unreachable => publisher,
@@ -128,12 +133,12 @@ impl RouteTable {
         self.entries.len()
     }
 
-    pub(crate) fn entries(&self) -> &[Entry] {
+    pub(crate) fn entries(&self) -> &[RouteEntry] {
         &self.entries
     }
 
     /// The route at an index; none for the unroutable one.
-    pub(crate) fn get(&self, index: usize) -> Option<&Entry> {
+    pub(crate) fn get(&self, index: usize) -> Option<&RouteEntry> {
         self.entries.get(index)
     }
 
@@ -169,12 +174,12 @@ impl RouteTable {
     }
 }
 
-fn entry(name: String, route: Route) -> Entry {
+fn entry(name: String, route: Route) -> RouteEntry {
     let liked = route.targets.iter().map(|target| target.profile.batch).min();
     let batch = route.batch.or(liked).unwrap_or(1);
     // A batch is one burst: it must not be larger than what a second may bring.
     let most = route.rate.map_or(usize::MAX, |rate| (rate.ceil() as usize).max(1));
-    Entry {
+    RouteEntry {
         name,
         concurrency: route.concurrency.unwrap_or(usize::MAX),
         rate: route.rate,
@@ -185,7 +190,7 @@ fn entry(name: String, route: Route) -> Entry {
 }
 
 /// The most events per delivery.
-const MOST_PER_BATCH: usize = 10_000;
+const MAX_BATCH_EVENTS: usize = 10_000;
 
 fn check(route: &Route, name: &str, setting: &str, problems: &mut Vec<Problem>) {
     let mut add_if = |wrong: bool, advice: &str| {
@@ -223,11 +228,11 @@ fn check(route: &Route, name: &str, setting: &str, problems: &mut Vec<Problem>) 
         "the name of a fan-out's destination must not contain control characters",
     );
     add_if(
-        route.targets.iter().any(|target| !(1..=MOST_PER_BATCH).contains(&target.profile.batch)),
+        route.targets.iter().any(|target| !(1..=MAX_BATCH_EVENTS).contains(&target.profile.batch)),
         "its destination asks for batches of zero, or of more than 10000 events",
     );
     add_if(route.concurrency == Some(0), "concurrency is 0: pause the route instead");
-    add_if(route.batch.is_some_and(|n| n == 0 || n > MOST_PER_BATCH), "batch must be between 1 and 10000");
+    add_if(route.batch.is_some_and(|n| n == 0 || n > MAX_BATCH_EVENTS), "batch must be between 1 and 10000");
     add_if(
         route.rate.is_some_and(|rate| !(rate.is_finite() && rate > 0.0)),
         "rate must be a number above zero",

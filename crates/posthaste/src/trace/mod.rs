@@ -19,7 +19,7 @@ pub const TRACEPARENT: &str = "traceparent";
 pub const TRACESTATE: &str = "tracestate";
 
 /// The target of our spans, for a filter that wants them and nothing else.
-pub(crate) const SPANS: &str = "posthaste::dispatch";
+pub(crate) const SPAN_TARGET: &str = "posthaste::dispatch";
 
 /// Without OpenTelemetry nobody records the spans that would be sent on.
 #[cfg(not(feature = "opentelemetry"))]
@@ -50,9 +50,9 @@ pub struct TraceContext {
 }
 
 /// The recommendation lets vendors cut a longer one.
-const LONGEST_STATE: usize = 512;
+const MAX_TRACESTATE_BYTES: usize = 512;
 
-const SAMPLED: u8 = 1;
+const SAMPLED_FLAG: u8 = 1;
 
 impl TraceContext {
     /// A place in a trace; none where an id is zero, which stands for no trace.
@@ -73,7 +73,7 @@ impl TraceContext {
         hex(version, 2)?;
         let (trace_id, span_id) = (hex(trace_id, 32)?, u64::try_from(hex(span_id, 16)?).ok()?);
         let flags = u8::try_from(hex(flags, 2)?).ok()?;
-        let context = Self::new(trace_id, span_id, flags & SAMPLED != 0)?;
+        let context = Self::new(trace_id, span_id, flags & SAMPLED_FLAG != 0)?;
         Some(context.with_state(tracestate.unwrap_or_default()))
     }
 
@@ -86,7 +86,7 @@ impl TraceContext {
     /// The same with this `tracestate`, if it can be one.
     pub fn with_state(mut self, state: &str) -> Self {
         let can_be_one = !state.is_empty()
-            && state.len() <= LONGEST_STATE
+            && state.len() <= MAX_TRACESTATE_BYTES
             && state.bytes().all(|byte| (b' '..=b'~').contains(&byte));
         self.state = can_be_one.then(|| state.into());
         self
@@ -109,7 +109,7 @@ impl TraceContext {
 
     /// Whether the trace is being recorded.
     pub fn is_sampled(&self) -> bool {
-        self.flags & SAMPLED != 0
+        self.flags & SAMPLED_FLAG != 0
     }
 
     /// What stands in the header `traceparent`.
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn tracestate_that_cannot_be_one_is_left_out() {
-        for state in ["", "a=\r\nx: y", "ü=1", &"x".repeat(LONGEST_STATE + 1)] {
+        for state in ["", "a=\r\nx: y", "ü=1", &"x".repeat(MAX_TRACESTATE_BYTES + 1)] {
             let context = TraceContext::parse(WRITTEN, Some(state)).expect("a context");
             assert_eq!(context.tracestate(), None, "{state}");
         }

@@ -6,7 +6,7 @@ use tracing::Span;
 use tracing::field::Empty;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
-use super::{SPANS, TraceContext};
+use super::{SPAN_TARGET, TraceContext};
 use crate::destination::Delivery;
 
 /// The place in which the caller is.
@@ -44,7 +44,7 @@ fn start_delivery(
 ) -> Span {
     // A child of the dispatch for logs, and of the write for OpenTelemetry.
     let span = tracing::debug_span!(
-        target: SPANS,
+        target: SPAN_TARGET,
         parent: dispatch,
         "posthaste.deliver",
         otel.kind = "producer",

@@ -8,26 +8,26 @@ use tokio::time::Instant;
 
 use super::hook::Hooks;
 use super::receipt::{Proof, Receipt, Written};
-use crate::engine::Intake;
+use crate::engine::HotPath;
 use crate::error::WriteError;
 use crate::event::{Event, EventId, Limits};
-use crate::store::{Lease, LeaseToken, Owner, Wake};
+use crate::store::{Lease, LeaseToken, Notifier, Owner};
 
 /// What every Writer shares: hooks, limits, and the engine that its rows are born leased to.
 /// Made by [`Outbox::writer_core`](crate::Outbox::writer_core); cheap to clone.
 #[derive(Clone, Debug)]
 pub struct WriterCore {
-    pub(super) shared: Arc<Shared>,
-    /// Rung for other processes when rows that nobody holds were committed.
-    pub(super) bell: Option<Wake>,
+    pub(super) parts: Arc<WriterParts>,
+    /// Notified, for other processes, when rows that nobody holds were committed.
+    pub(super) notifier: Option<Notifier>,
 }
 
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct WriterParts {
     pub(super) hooks: Hooks,
     limits: Limits,
     /// None for a writer-only outbox: nothing here is delivered by this process.
-    pub(super) intake: Option<Intake>,
+    pub(super) hot_path: Option<HotPath>,
 }
 
 /// Whether a write can learn that it was undone.
@@ -76,9 +76,9 @@ impl WriterCore {
     pub(crate) fn new(
         hooks: Vec<Arc<dyn super::WriterHook>>,
         limits: Limits,
-        intake: Option<Intake>,
+        hot_path: Option<HotPath>,
     ) -> Self {
-        Self { shared: Arc::new(Shared { hooks: Hooks(hooks), limits, intake }), bell: None }
+        Self { parts: Arc::new(WriterParts { hooks: Hooks(hooks), limits, hot_path }), notifier: None }
     }
 
     /// What Writers share in a service that has no outbox because it only writes: a relay elsewhere
@@ -87,10 +87,10 @@ impl WriterCore {
         Self::new(hooks, limits, None)
     }
 
-    /// The same with a bell that is rung after every commit of rows that are due and that this process
+    /// The same with a notifier that is notified after every commit of rows that are due and that this process
     /// does not hold. For stores that can wake other processes.
-    pub fn ringing(self, bell: Wake) -> Self {
-        Self { bell: Some(bell), ..self }
+    pub fn with_notifier(self, notifier: Notifier) -> Self {
+        Self { notifier: Some(notifier), ..self }
     }
 
     /// The transaction of this receipt was committed by its caller. See
@@ -106,10 +106,10 @@ impl WriterCore {
     pub fn prepare(&self, events: Vec<Event>, scope: Scope) -> Result<Prepared, WriteError> {
         let events = match events.is_empty() {
             true => events,
-            false => self.shared.hooks.before_write(events).map_err(WriteError::Hook)?,
+            false => self.parts.hooks.before_write(events).map_err(WriteError::Hook)?,
         };
         for event in &events {
-            self.shared.limits.check(event.parts())?;
+            self.parts.limits.check(event.parts())?;
         }
         let (events, repeated) = split_repeated(events);
         let token = LeaseToken::random();
@@ -119,12 +119,11 @@ impl WriterCore {
 
     fn new_row(&self, event: Event, token: LeaseToken, scope: Scope) -> NewRow {
         let delay = event.delay();
-        let intake = self.shared.intake.as_ref().filter(|_| scope == Scope::Transaction && delay.is_none());
-        let lease = intake.and_then(|intake| intake.lease_for(&event)).map(|(owner, duration)| NewLease {
-            owner,
-            token,
-            duration,
-        });
+        let hot_path =
+            self.parts.hot_path.as_ref().filter(|_| scope == Scope::Transaction && delay.is_none());
+        let lease = hot_path
+            .and_then(|hot_path| hot_path.lease_for(&event))
+            .map(|(owner, duration)| NewLease { owner, token, duration });
         NewRow { event, delay, lease }
     }
 }
@@ -163,8 +162,8 @@ impl Prepared {
                 }
             }
         }
-        if let (Some(intake), false) = (&self.core.shared.intake, duplicates.is_empty()) {
-            intake.duplicates(duplicates.len());
+        if let (Some(hot_path), false) = (&self.core.parts.hot_path, duplicates.is_empty()) {
+            hot_path.duplicates(duplicates.len());
         }
         let receipt = Receipt::new(self.core, written, duplicates, self.asked_at);
         receipt.after_write();

@@ -78,8 +78,8 @@ impl Receipt {
     }
 
     pub(super) fn after_write(&self) {
-        if !self.core.shared.hooks.is_empty() {
-            self.core.shared.hooks.after_write(&events(&self.written));
+        if !self.core.parts.hooks.is_empty() {
+            self.core.parts.hooks.after_write(&events(&self.written));
         }
     }
 
@@ -89,15 +89,15 @@ impl Receipt {
         let (kept, undone): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.written).into_iter().partition(|written| present(written.seq));
         self.core.rolled_back(&undone);
-        if !self.core.shared.hooks.is_empty() {
-            self.core.shared.hooks.after_commit(&events(&kept));
+        if !self.core.parts.hooks.is_empty() {
+            self.core.parts.hooks.after_commit(&events(&kept));
         }
         let is_free = |written: &Written| written.lease.is_none() && written.delay.is_none();
-        if let (Some(bell), true) = (&self.core.bell, kept.iter().any(is_free)) {
-            bell.ring();
+        if let (Some(notifier), true) = (&self.core.notifier, kept.iter().any(is_free)) {
+            notifier.notify();
         }
-        if let Some(intake) = &self.core.shared.intake {
-            intake.committed(kept, self.asked_at, proof);
+        if let Some(hot_path) = &self.core.parts.hot_path {
+            hot_path.committed(kept, self.asked_at, proof);
         }
     }
 
@@ -110,8 +110,8 @@ impl Receipt {
 
 impl WriterCore {
     fn rolled_back(&self, undone: &[Written]) {
-        if !self.shared.hooks.is_empty() {
-            self.shared.hooks.after_rollback(&events(undone));
+        if !self.parts.hooks.is_empty() {
+            self.parts.hooks.after_rollback(&events(undone));
         }
     }
 }
@@ -119,8 +119,8 @@ impl WriterCore {
 impl Drop for Receipt {
     fn drop(&mut self) {
         let leases: Vec<Lease> = self.written.drain(..).filter_map(|written| written.lease).collect();
-        if let (Some(intake), false) = (&self.core.shared.intake, leases.is_empty()) {
-            intake.abandoned(leases);
+        if let (Some(hot_path), false) = (&self.core.parts.hot_path, leases.is_empty()) {
+            hot_path.abandoned(leases);
         }
     }
 }

@@ -18,7 +18,7 @@ fn to(recorder: &Recorder) -> Routes {
     Routes::new().add(Route::event("Made").deliver_to(recorder.clone()))
 }
 
-/// An outbox whose poller looks once an hour unless somebody rings.
+/// An outbox whose poller looks once an hour unless it is notified.
 pub(super) fn quiet_outbox(store: &FaultyStore, recorder: &Recorder) -> Outbox {
     let builder = Outbox::single_node(store.clone(), to(recorder)).poll_interval(HOUR);
     builder.start().expect("start")
@@ -232,8 +232,9 @@ async fn savepoint_of_a_tx_hands_up_its_events_and_forgets_them_when_rolled_back
 // T12
 #[tokio::test(start_paused = true)]
 async fn event_undone_by_a_raw_savepoint_inside_a_tx_is_never_delivered() {
-    let (store, recorder, told) = (FaultyStore::new(), Recorder::new(), Told::default());
-    let outbox = Outbox::single_node(store.clone(), to(&recorder)).hook(told.clone()).start().expect("start");
+    let (store, recorder, hook_calls) = (FaultyStore::new(), Recorder::new(), HookCalls::default());
+    let outbox =
+        Outbox::single_node(store.clone(), to(&recorder)).hook(hook_calls.clone()).start().expect("start");
     let mut tx = store.memory.writer(&outbox).begin().await.expect("begin");
     let kept = tx.write(event("Made")).await.expect("write").expect("id");
     tx.savepoint_raw().await;
@@ -243,8 +244,8 @@ async fn event_undone_by_a_raw_savepoint_inside_a_tx_is_never_delivered() {
 
     sleep(HOUR).await;
     assert_each_once(&recorder, std::slice::from_ref(&kept));
-    assert_eq!(told.committed(), [kept]);
-    assert_eq!(told.rolled_back(), [undone]);
+    assert_eq!(hook_calls.committed(), [kept]);
+    assert_eq!(hook_calls.rolled_back(), [undone]);
 }
 
 /// A savepoint behind the transaction's back, as `SAVEPOINT` sent by hand.
@@ -410,8 +411,9 @@ async fn committed_after_a_rollback_delivers_nothing() {
 // Design 7, the proof
 #[tokio::test(start_paused = true)]
 async fn aborted_transaction_whose_commit_answers_ok_delivers_nothing() {
-    let (store, recorder, told) = (FaultyStore::new(), Recorder::new(), Told::default());
-    let outbox = Outbox::single_node(store.clone(), to(&recorder)).hook(told.clone()).start().expect("start");
+    let (store, recorder, hook_calls) = (FaultyStore::new(), Recorder::new(), HookCalls::default());
+    let outbox =
+        Outbox::single_node(store.clone(), to(&recorder)).hook(hook_calls.clone()).start().expect("start");
     started(&store).await;
     let mut connection = store.memory.connect();
     connection.begin().await.expect("begin");
@@ -427,16 +429,17 @@ async fn aborted_transaction_whose_commit_answers_ok_delivers_nothing() {
 
     sleep(HOUR).await;
     assert_eq!(recorder.count(), 0);
-    assert_eq!(told.rolled_back(), [aborted]);
+    assert_eq!(hook_calls.rolled_back(), [aborted]);
 }
 
 // T9
 #[tokio::test(start_paused = true)]
 async fn lost_answer_to_commit_runs_no_hook_and_is_delivered_only_if_it_applied() {
     for (fault, deliveries) in [(CommitFault::AnswerLostApplied, 1), (CommitFault::AnswerLostNotApplied, 0)] {
-        let (store, recorder, told) = (FaultyStore::new().without_wake(), Recorder::new(), Told::default());
+        let (store, recorder, hook_calls) =
+            (FaultyStore::new().without_wake(), Recorder::new(), HookCalls::default());
         let builder =
-            Outbox::single_node(store.clone(), to(&recorder)).hook(told.clone()).poll_interval(HOUR);
+            Outbox::single_node(store.clone(), to(&recorder)).hook(hook_calls.clone()).poll_interval(HOUR);
         let outbox = builder.start().expect("start");
         started(&store).await;
         let mut tx = store.memory.writer(&outbox).begin().await.expect("begin");
@@ -448,26 +451,27 @@ async fn lost_answer_to_commit_runs_no_hook_and_is_delivered_only_if_it_applied(
         assert_eq!(recorder.count(), deliveries, "{fault:?}: released after a second");
         sleep(HOUR * 2).await;
         assert_eq!(recorder.count(), deliveries, "{fault:?}");
-        assert!(told.committed().is_empty() && told.rolled_back().is_empty(), "{fault:?}");
+        assert!(hook_calls.committed().is_empty() && hook_calls.rolled_back().is_empty(), "{fault:?}");
     }
 }
 
 // T9
 #[tokio::test(start_paused = true)]
 async fn server_that_rolls_back_at_commit_is_believed() {
-    let (store, recorder, told) = (FaultyStore::new(), Recorder::new(), Told::default());
-    let outbox = Outbox::single_node(store.clone(), to(&recorder)).hook(told.clone()).start().expect("start");
+    let (store, recorder, hook_calls) = (FaultyStore::new(), Recorder::new(), HookCalls::default());
+    let outbox =
+        Outbox::single_node(store.clone(), to(&recorder)).hook(hook_calls.clone()).start().expect("start");
     let mut tx = store.memory.writer(&outbox).begin().await.expect("begin");
     let id = tx.write(event("Made")).await.expect("write").expect("id");
     tx.fail_next_commit(CommitFault::RolledBack);
     tx.commit().await.expect_err("rolled back");
     sleep(HOUR).await;
     assert_eq!(recorder.count(), 0);
-    assert_eq!(told.rolled_back(), [id]);
-    assert!(told.committed().is_empty());
+    assert_eq!(hook_calls.rolled_back(), [id]);
+    assert!(hook_calls.committed().is_empty());
 }
 
-// Design 7: the keeper renews while an event waits
+// Design 7: the lease renewer renews while an event waits
 #[tokio::test(start_paused = true)]
 async fn lease_of_an_event_that_waits_longer_than_it_is_renewed() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
@@ -570,26 +574,26 @@ async fn without_the_hot_path_the_poller_alone_delivers_everything() {
     assert!(recorder.deliveries().iter().all(|delivery| delivery.source == Source::Cold));
 }
 
-/// Remembers what the writer's hooks were told.
+/// Remembers the calls of the writer's hooks, by id.
 #[derive(Clone, Default)]
-struct Told(Arc<Mutex<(Vec<EventId>, Vec<EventId>)>>);
+struct HookCalls(Arc<Mutex<(Vec<EventId>, Vec<EventId>)>>);
 
-impl Told {
+impl HookCalls {
     fn committed(&self) -> Vec<EventId> {
-        self.0.lock().expect("told").0.clone()
+        self.0.lock().expect("hook calls").0.clone()
     }
 
     fn rolled_back(&self) -> Vec<EventId> {
-        self.0.lock().expect("told").1.clone()
+        self.0.lock().expect("hook calls").1.clone()
     }
 }
 
-impl WriterHook for Told {
+impl WriterHook for HookCalls {
     fn after_commit(&self, events: &[Event]) {
-        self.0.lock().expect("told").0.extend(ids_of(events));
+        self.0.lock().expect("hook calls").0.extend(ids_of(events));
     }
 
     fn after_rollback(&self, events: &[Event]) {
-        self.0.lock().expect("told").1.extend(ids_of(events));
+        self.0.lock().expect("hook calls").1.extend(ids_of(events));
     }
 }

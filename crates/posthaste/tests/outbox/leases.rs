@@ -285,7 +285,7 @@ async fn event_whose_lease_lapsed_in_the_queue_is_not_started() {
 
 // Invariant 5: a lost renewal
 #[tokio::test(start_paused = true)]
-async fn keeper_that_misses_one_renewal_loses_no_lease() {
+async fn lease_renewer_that_misses_one_renewal_loses_no_lease() {
     let store = FaultyStore::new();
     let recorder = Recorder::new();
     let slow = Slow { takes: secs(20), recorder: recorder.clone() };

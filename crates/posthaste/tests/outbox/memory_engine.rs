@@ -82,7 +82,7 @@ async fn aborted_and_undone_events_are_never_delivered() {
 async fn commit_of_unleased_due_rows_rings() {
     let store = MemoryStore::new();
     let wake = store.wake().unwrap();
-    let rings = async || tokio::time::timeout(Duration::from_secs(1), wake.rung()).await.is_ok();
+    let is_notified = async || tokio::time::timeout(Duration::from_secs(1), wake.notified()).await.is_ok();
     let write = async |row: NewRow| {
         let mut connection = store.connect();
         connection.begin().await.unwrap();
@@ -91,12 +91,12 @@ async fn commit_of_unleased_due_rows_rings() {
     };
     let plain = |id| NewRow { event: event(id), delay: None, lease: None };
     write(plain("a")).await;
-    assert!(rings().await);
+    assert!(is_notified().await);
     write(plain("a")).await;
-    assert!(!rings().await, "a duplicate is nothing to claim");
+    assert!(!is_notified().await, "a duplicate is nothing to claim");
     write(NewRow { delay: Some(Duration::from_secs(9)), ..plain("b") }).await;
-    assert!(!rings().await, "a delayed row is not due");
-    assert!(!rings().await);
+    assert!(!is_notified().await, "a delayed row is not due");
+    assert!(!is_notified().await);
 }
 
 #[tokio::test(start_paused = true)]

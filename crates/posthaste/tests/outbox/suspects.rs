@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use posthaste::memory::RawRow;
-use posthaste::store::{MAX_LOST_LEASES, SUSPECT_AFTER};
+use posthaste::store::{MAX_LOST_LEASES, SUSPECT_LOST_LEASES};
 use posthaste::{
     Delivery, Destination, EventId, MemoryStore, Outbox, Outcome, Profile, Recorder, Route, Routes, Status,
 };
@@ -117,7 +117,7 @@ async fn crash_loop_kills_no_event_however_long_it_lasts() {
         drop(outbox);
     }
     let rows = store.rows();
-    assert!(rows.iter().any(|row| row.lost_leases >= SUSPECT_AFTER), "they lost many leases");
+    assert!(rows.iter().any(|row| row.lost_leases >= SUSPECT_LOST_LEASES), "they lost many leases");
     assert!(rows.iter().all(|row| row.status == Status::New && row.attempts == 0), "and none died");
 
     let recorder = Recorder::new();
@@ -131,14 +131,14 @@ async fn crash_loop_kills_no_event_however_long_it_lasts() {
 async fn suspects_leave_every_other_event_its_turn() {
     let store = MemoryStore::new();
     insert_foreign(&store, "Slow", 5);
-    for _ in 0..=SUSPECT_AFTER {
+    for _ in 0..=SUSPECT_LOST_LEASES {
         let routes = Routes::new().handle("Slow", async |_: Delivery| std::future::pending::<()>().await);
         let builder = Outbox::multi_node(FaultyStore::on(&store), routes, secs(1));
         let outbox = builder.poll_interval(millis(100)).poll_batch(500).start().expect("start");
         sleep(millis(1500)).await;
         drop(outbox);
     }
-    assert!(store.rows().iter().all(|row| row.lost_leases >= SUSPECT_AFTER));
+    assert!(store.rows().iter().all(|row| row.lost_leases >= SUSPECT_LOST_LEASES));
     let (recorder, routes) = (Recorder::new(), Routes::new());
     let routes = routes.handle("Slow", async |_: Delivery| sleep(secs(10)).await);
     let routes = routes.add(Route::event("Made").deliver_to(recorder.clone()));
@@ -219,7 +219,7 @@ fn start_gated(door: &FaultyStore, slow: &Gated) -> Outbox {
 
 /// Lets what is due lose so many leases that it is a suspect.
 async fn lose_leases(store: &MemoryStore) {
-    for _ in 0..=SUSPECT_AFTER {
+    for _ in 0..=SUSPECT_LOST_LEASES {
         let slow = Gated::new();
         let outbox = start_gated(&FaultyStore::on(store), &slow);
         eventually(secs(30), || slow.gate.entered() > 0).await;
@@ -268,7 +268,7 @@ fn start_ordered(store: &MemoryStore, slow: &Gated) -> Outbox {
 }
 
 async fn lose_leases_in_order(store: &MemoryStore) {
-    for _ in 0..=SUSPECT_AFTER {
+    for _ in 0..=SUSPECT_LOST_LEASES {
         let slow = Gated::new();
         let outbox = start_ordered(store, &slow);
         eventually(secs(60), || slow.gate.entered() == 1).await;

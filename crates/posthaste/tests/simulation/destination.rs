@@ -113,7 +113,7 @@ impl SimDestination {
         }
     }
 
-    fn seen(&self, id: &EventId, note: impl FnOnce(&mut super::journal::Seen)) {
+    fn seen(&self, id: &EventId, note: impl FnOnce(&mut super::journal::DeliveryRecord)) {
         note(self.journal.lock().seen.entry(id.clone()).or_default());
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use fastrand::Rng;
 use posthaste::store::{
-    Claim, Claimed, Lease, Park, Purge, Release, Renew, Settle, Settled, Store, Unpark, Wake,
+    Claim, Claimed, Lease, Notifier, Park, Purge, Release, Renew, Settle, Settled, Store, Unpark,
 };
 use posthaste::{MemoryStore, StoreError, Timestamp};
 
@@ -164,7 +164,7 @@ impl Store for SimStore {
         self.with_fault(self.inner.oldest_pending(now)).await
     }
 
-    fn wake(&self) -> Option<Wake> {
+    fn wake(&self) -> Option<Notifier> {
         // Hints are optional: the poller alone must be enough.
         None
     }

@@ -20,7 +20,7 @@ pub(crate) struct Entries {
     /// Ids in the order in which a destination first saw them.
     pub(crate) arrivals: Vec<EventId>,
     /// What the destinations saw of each id.
-    pub(crate) seen: BTreeMap<EventId, Seen>,
+    pub(crate) seen: BTreeMap<EventId, DeliveryRecord>,
     /// Bytes that are being delivered, by node and incarnation.
     pub(crate) carried: BTreeMap<(usize, u32), usize>,
     /// Ids that were committed in rows which the store lost. What became of them is open.
@@ -30,8 +30,9 @@ pub(crate) struct Entries {
     pub(crate) hooks: Hooks,
 }
 
+/// What the destinations saw of one id.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct DeliveryRecord {
     /// Acknowledged deliveries, by destination.
     pub(crate) done: BTreeMap<&'static str, u32>,
     /// Answers that may spend an attempt: failures, panics, timeouts and refusals of connections.

@@ -7,7 +7,7 @@ use std::ops::AddAssign;
 use posthaste::{EventId, EventRow, Status};
 
 use super::destination::is_poison;
-use super::journal::{Entries, Seen};
+use super::journal::{DeliveryRecord, Entries};
 use super::nodes::World;
 use super::plan::Plan;
 
@@ -55,10 +55,10 @@ fn check_committed(
     plan: &Plan,
     id: &EventId,
     row: Option<&EventRow>,
-    seen: Option<&Seen>,
+    seen: Option<&DeliveryRecord>,
     wrong: &mut Vec<String>,
 ) {
-    let none = Seen::default();
+    let none = DeliveryRecord::default();
     let seen = seen.unwrap_or(&none);
     let Some(row) = row else {
         wrong.push(format!("{id} was committed and is gone"));
@@ -82,13 +82,13 @@ fn check_committed(
 }
 
 /// Every destination of a fan-out has it.
-fn delivered_everywhere(row: &EventRow, seen: &Seen) -> bool {
+fn delivered_everywhere(row: &EventRow, seen: &DeliveryRecord) -> bool {
     let wanted: &[&str] = if row.event_type == "a" { &["a"] } else { &["one", "two"] };
     wanted.iter().all(|name| seen.done.contains_key(name))
 }
 
 /// An event dies for a reason.
-fn check_dead(plan: &Plan, row: &EventRow, seen: &Seen, wrong: &mut Vec<String>) {
+fn check_dead(plan: &Plan, row: &EventRow, seen: &DeliveryRecord, wrong: &mut Vec<String>) {
     let spent = row.attempts >= if plan.ordered { 1 } else { plan.max_attempts };
     // However many processes ended while they held it: only the event that ended them dies of it.
     let poisoned = is_poison(&row.id) && row.lost_leases == 20;
@@ -101,7 +101,7 @@ fn check_dead(plan: &Plan, row: &EventRow, seen: &Seen, wrong: &mut Vec<String>)
 }
 
 /// After ten unreachable results with deliveries in between an event may spend attempts.
-fn unreachable_that_may_count(seen: &Seen) -> u32 {
+fn unreachable_that_may_count(seen: &DeliveryRecord) -> u32 {
     seen.unreachable.saturating_sub(10)
 }
 
@@ -134,7 +134,7 @@ fn check_hooks(journal: &Entries, wrong: &mut Vec<String>) {
 }
 
 fn summary(plan: &Plan, world: &World, journal: &Entries, rows: &BTreeMap<EventId, EventRow>) -> Summary {
-    let acknowledged = |seen: &Seen| seen.done.values().copied().max().unwrap_or(0) as usize;
+    let acknowledged = |seen: &DeliveryRecord| seen.done.values().copied().max().unwrap_or(0) as usize;
     Summary {
         committed: journal.committed.len(),
         rolled_back: journal.rolled_back.len(),

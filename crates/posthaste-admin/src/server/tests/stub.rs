@@ -9,7 +9,9 @@ use async_trait::async_trait;
 use posthaste::admin::{
     AuditEntry, Backlog, BacklogBy, DeadGroup, Filter, Finding, Page, PageRequest, Replay, Stats, Tolerance,
 };
-use posthaste::store::{Claim, Claimed, Lease, Park, Purge, Release, Renew, Settle, Settled, Unpark, Wake};
+use posthaste::store::{
+    Claim, Claimed, Lease, Notifier, Park, Purge, Release, Renew, Settle, Settled, Unpark,
+};
 use posthaste::{Admin, EventDetail, EventId, EventRow, Store, StoreError, Timestamp};
 use tokio::time::timeout;
 
@@ -131,7 +133,7 @@ impl Store for Stub {
     async fn oldest_pending(&self, _: Option<Timestamp>) -> Result<Option<Duration>, StoreError> {
         self.answer().await
     }
-    fn wake(&self) -> Option<Wake> {
+    fn wake(&self) -> Option<Notifier> {
         None
     }
 }

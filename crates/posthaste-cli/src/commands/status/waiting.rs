@@ -23,6 +23,6 @@ pub(super) fn text(waiting: &wire::Backlog, heading: &str) -> Option<String> {
         [or_dash(group.key.clone()), group.count.to_string(), or_dash(oldest)]
     });
     let table = output::columns([heading, "events", "oldest"], rows);
-    let more = format!("\n…the largest of the oldest {} events", Backlog::LOOK);
+    let more = format!("\n…the largest of the oldest {} events", Backlog::MAX_ROWS);
     Some(if waiting.complete { table } else { table + &more })
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use posthaste::Timestamp;
-use posthaste::admin::{Finding, Signs, Stats, Tolerance};
+use posthaste::admin::{Finding, RowObservations, Stats, Tolerance};
 use tokio::time::Instant;
 
 use super::seen::{Look, RouteSeen, RouteState, Seen};
@@ -139,7 +139,7 @@ impl Row {
 /// What there is to say about the oldest event, if it has waited for too long.
 pub(super) fn late(stats: &Stats) -> Option<Finding> {
     let oldest = Stats { oldest_pending: stats.oldest_pending, ..Stats::default() };
-    Signs::default().findings(&oldest, &Tolerance::default()).into_iter().next()
+    RowObservations::default().findings(&oldest, &Tolerance::default()).into_iter().next()
 }
 
 /// A relay that was restarted counts from zero again.

@@ -99,9 +99,9 @@ async fn two_nodes_share_the_work() {
 /// Runs a worker until its function is called, and lets it crash there.
 async fn crash_while_asking(expiry: &RedisExpiry) {
     let asked = Arc::new(Notify::new());
-    let ring = Arc::clone(&asked);
+    let notify = Arc::clone(&asked);
     let worker = expiry.worker(move |_| {
-        ring.notify_one();
+        notify.notify_one();
         std::future::pending()
     });
     tokio::select! {

@@ -1,6 +1,6 @@
 //! What looks wrong with the rows.
 
-use posthaste::admin::{LostLeases, ParkedRoute, PausedRoute, Signs};
+use posthaste::admin::{LostLeases, ParkedRoute, PausedRoute, RowObservations};
 use posthaste::{Timestamp, decode_headers};
 use sqlx::mysql::MySqlRow;
 use sqlx::{MySql, MySqlConnection, Row as _};
@@ -44,10 +44,13 @@ const NEWEST: &str = concat!(
 
 const CLOCK: &str = concat!("SELECT ", micros!("UTC_TIMESTAMP(6)"));
 
-pub(super) async fn read(sql: &Sql, connection: &mut MySqlConnection) -> Result<Signs, sqlx::Error> {
+pub(super) async fn read(
+    sql: &Sql,
+    connection: &mut MySqlConnection,
+) -> Result<RowObservations, sqlx::Error> {
     let doubtful = sql.query::<MySql>(DOUBTFUL).fetch_all(&mut *connection).await?;
     let newest = sql.query::<MySql>(NEWEST).fetch_all(&mut *connection).await?;
-    Ok(Signs {
+    Ok(RowObservations {
         unreadable: doubtful.iter().filter(|row| is_unreadable(row)).count() as u64,
         lost_leases: lost_leases(&doubtful)?,
         parked: read_parked(sql, connection).await?,

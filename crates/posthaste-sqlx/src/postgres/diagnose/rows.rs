@@ -1,6 +1,6 @@
 //! What looks wrong with the rows.
 
-use posthaste::admin::{LostLeases, ParkedRoute, PausedRoute, Signs};
+use posthaste::admin::{LostLeases, ParkedRoute, PausedRoute, RowObservations};
 use posthaste::{Timestamp, decode_headers};
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Postgres, Row as _};
@@ -32,11 +32,11 @@ const PAUSED: &str = r#"SELECT route, paused_at, paused_by FROM "{table}_control
 pub(in super::super) const NEWEST: &str =
     r#"SELECT created_at, inserted_at FROM "{table}" ORDER BY seq DESC LIMIT 1000"#;
 
-pub(super) async fn read(sql: &Sql, connection: &mut PgConnection) -> Result<Signs, sqlx::Error> {
+pub(super) async fn read(sql: &Sql, connection: &mut PgConnection) -> Result<RowObservations, sqlx::Error> {
     read_in_order(connection).await?;
     let doubtful = sql.fresh::<Postgres>(DOUBTFUL).fetch_all(&mut *connection).await?;
     let newest = sql.fresh::<Postgres>(NEWEST).fetch_all(&mut *connection).await?;
-    Ok(Signs {
+    Ok(RowObservations {
         unreadable: doubtful.iter().filter(|row| is_unreadable(row)).count() as u64,
         lost_leases: lost_leases(&doubtful)?,
         parked: read_parked(sql, connection).await?,

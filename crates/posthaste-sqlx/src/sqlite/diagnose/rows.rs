@@ -1,7 +1,7 @@
 //! What looks wrong with the rows.
 
 use posthaste::Timestamp;
-use posthaste::admin::{LostLeases, ParkedRoute, PausedRoute, Signs};
+use posthaste::admin::{LostLeases, ParkedRoute, PausedRoute, RowObservations};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, Sqlite, SqliteConnection};
 
@@ -37,14 +37,17 @@ const PAUSED: &str = r#"SELECT route, paused_at, paused_by FROM "{table}_control
 
 const NEWEST: &str = r#"SELECT created_at, inserted_at FROM "{table}" ORDER BY seq DESC LIMIT 1000"#;
 
-pub(super) async fn read(sql: &Sql, connection: &mut SqliteConnection) -> Result<Signs, sqlx::Error> {
+pub(super) async fn read(
+    sql: &Sql,
+    connection: &mut SqliteConnection,
+) -> Result<RowObservations, sqlx::Error> {
     let unreadable: i64 = sql.scalar(UNREADABLE).fetch_one(&mut *connection).await?;
     let newest = sql.query::<Sqlite>(NEWEST).fetch_all(&mut *connection).await?;
     let mut lost_leases = LostLeases::default();
     for row in sql.query::<Sqlite>(LOST).fetch_all(&mut *connection).await? {
         lost_leases.add(&lossy(&row, 0)?, row.try_get::<i64, _>(1)?.try_into().unwrap_or(u32::MAX));
     }
-    Ok(Signs {
+    Ok(RowObservations {
         now: Timestamp::now(),
         unreadable: unreadable.unsigned_abs(),
         lost_leases,

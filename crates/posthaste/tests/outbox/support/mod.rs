@@ -10,7 +10,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use posthaste::memory::RawRow;
 use posthaste::store::{
-    Claim, Claimed, Lease, Park, Purge, Release, Renew, Settle, Settled, Settlement, Unpark, Verdict, Wake,
+    Claim, Claimed, Lease, Notifier, Park, Purge, Release, Renew, Settle, Settled, Settlement, Unpark,
+    Verdict,
 };
 use posthaste::{
     Delivery, Event, EventId, EventRow, MemoryStore, Outbox, Outcome, Recorder, RetryPolicy, Status, Store,
@@ -297,7 +298,7 @@ impl Store for FaultyStore {
         self.around(Call::OldestPending, self.memory.oldest_pending(now)).await
     }
 
-    fn wake(&self) -> Option<Wake> {
+    fn wake(&self) -> Option<Notifier> {
         if self.wakes { self.memory.wake() } else { None }
     }
 }

@@ -1,4 +1,4 @@
-//! Commits that only the caller vouches for.
+//! The confirmer: looks up commits that only the caller vouches for.
 //!
 //! One batched statement asks the store which of these rows exist: renewing a lease answers
 //! exactly those that are committed and still ours. Only they become hot; the others were rolled
@@ -9,13 +9,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::{Shared, intake, keeper};
+use super::{EngineState, hot_path, lease_renewer};
 use crate::event::Event;
 use crate::store::Lease;
 use crate::sync::lock;
 
+/// The events whose commits are to be looked up. Fed by the hot path, emptied by [`run`].
 #[derive(Debug, Default)]
-pub(crate) struct Unconfirmed {
+pub(crate) struct Confirmer {
     inner: Mutex<Inner>,
     work: Notify,
     idle: Notify,
@@ -29,15 +30,15 @@ struct Inner {
     asking: bool,
 }
 
-impl Unconfirmed {
+impl Confirmer {
     /// Bounded like the hot queue it feeds, and by a quarter of its bytes; what is too much goes
     /// back to the poller.
-    pub(crate) fn add(&self, shared: &Shared, event: Event, lease: Lease, until: Instant) {
+    pub(crate) fn add(&self, engine: &EngineState, event: Event, lease: Lease, until: Instant) {
         let mut inner = self.lock();
-        let limits = &shared.settings.queue;
+        let limits = &engine.settings.queue;
         if inner.waiting.len() >= limits.hot || inner.bytes + event.weight() > limits.bytes / 4 {
             drop(inner);
-            shared.outgoing.release(vec![lease], Instant::now());
+            engine.write_back.release(vec![lease], Instant::now());
             return;
         }
         inner.bytes += event.weight();
@@ -92,15 +93,15 @@ impl Unconfirmed {
 }
 
 /// Runs until it is cancelled.
-pub(crate) async fn run(shared: Arc<Shared>) {
+pub(crate) async fn run(engine: Arc<EngineState>) {
     loop {
-        let waiting = shared.unconfirmed.take().await;
-        confirm(&shared, waiting).await;
-        shared.unconfirmed.answered();
+        let waiting = engine.confirmer.take().await;
+        confirm(&engine, waiting).await;
+        engine.confirmer.answered();
     }
 }
 
-async fn confirm(shared: &Shared, waiting: Vec<(Event, Lease, Instant)>) {
+async fn confirm(engine: &EngineState, waiting: Vec<(Event, Lease, Instant)>) {
     let now = Instant::now();
     let in_time: Vec<(Event, Lease)> = waiting
         .into_iter()
@@ -108,15 +109,15 @@ async fn confirm(shared: &Shared, waiting: Vec<(Event, Lease, Instant)>) {
         .map(|(event, lease, _)| (event, lease))
         .collect();
     let leases: Vec<Lease> = in_time.iter().map(|(_, lease)| lease.clone()).collect();
-    let Some(held) = keeper::renew(shared, &leases, false).await else {
+    let Some(held) = lease_renewer::renew(engine, &leases, false).await else {
         // If only the answer was lost, the rows are leased for longer than the hot lease now.
-        shared.outgoing.release(leases, Instant::now());
+        engine.write_back.release(leases, Instant::now());
         return;
     };
-    let until = now + shared.settings.lease.duration;
+    let until = now + engine.settings.lease.duration;
     for (event, lease) in in_time {
         if held.contains(&lease) {
-            intake::offer(shared, event, &lease, until, now);
+            hot_path::offer(engine, event, &lease, until, now);
         }
     }
 }

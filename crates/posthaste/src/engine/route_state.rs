@@ -1,4 +1,4 @@
-//! Which routes are closed, by their breaker or by an operator, and which were reopened.
+//! The state of each route: whether its breaker or an operator has closed it, and whether it was reopened.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::time::Instant;
 
-use super::Shared;
+use super::EngineState;
 use super::breaker::Breaker;
-use super::poller::OTHERS_PAUSE;
+use super::poller::OTHERS_UNPARK_INTERVAL;
 use crate::config::Settings;
 use crate::route::{NO_ROUTE, SUSPECTS, parked_for};
 use crate::store::{Claimed, Lease, Park};
@@ -74,18 +74,18 @@ impl OthersParked {
     }
 }
 
-/// Parked events of a route are being asked for. Unless all came back, the route stays on the list:
-/// after a short answer, an error, and a poll that was dropped.
-pub(super) struct Asking<'a>(Option<&'a RouteState>);
+/// Held while parked events of a route are brought back. Unless all came back, the route stays marked as reopened
+/// when the guard is dropped: after a short answer, an error, and a poll that was dropped.
+pub(super) struct UnparkGuard<'a>(Option<&'a RouteState>);
 
-impl Asking<'_> {
+impl UnparkGuard<'_> {
     /// No parked event is left.
     pub(super) fn got_all(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for Asking<'_> {
+impl Drop for UnparkGuard<'_> {
     fn drop(&mut self) {
         if let Some(state) = self.0 {
             state.reopened.store(true, Ordering::Release);
@@ -93,7 +93,7 @@ impl Drop for Asking<'_> {
     }
 }
 
-impl Shared {
+impl EngineState {
     /// The name of a route, as it stands in `parked`.
     pub(super) fn route_name(&self, route: usize) -> &str {
         self.routes.get(route).map_or("", |route| &route.name)
@@ -101,26 +101,26 @@ impl Shared {
 
     /// Whether an operator has paused this route.
     pub(super) fn is_paused(&self, route: usize) -> bool {
-        self.states.0.get(route).is_some_and(RouteState::is_paused)
+        self.route_states.0.get(route).is_some_and(RouteState::is_paused)
     }
 
     /// Whether nothing of this route may be started but a probe.
     pub(super) fn is_closed(&self, route: usize) -> bool {
-        self.states.0.get(route).is_some_and(RouteState::is_closed)
+        self.route_states.0.get(route).is_some_and(RouteState::is_closed)
     }
 
     pub(super) fn closed_routes(&self) -> usize {
-        self.states.0.iter().filter(|state| state.is_closed()).count()
+        self.route_states.0.iter().filter(|state| state.is_closed()).count()
     }
 
     /// Asks a route's breaker; none for events without a route.
     pub(super) fn breaker<T>(&self, route: usize, ask: impl FnOnce(&mut Breaker) -> T) -> Option<T> {
-        self.states.0.get(route).map(|state| state.with_breaker(ask))
+        self.route_states.0.get(route).map(|state| state.with_breaker(ask))
     }
 
     /// Whether an event may go out to see if the destination is back. Never on a paused route.
     pub(super) fn try_probe(&self, route: usize) -> bool {
-        let (Some(state), Some(entry)) = (self.states.0.get(route), self.routes.get(route)) else {
+        let (Some(state), Some(entry)) = (self.route_states.0.get(route), self.routes.get(route)) else {
             return false;
         };
         if state.is_paused() {
@@ -138,7 +138,7 @@ impl Shared {
     /// Routes that a probe may go to now.
     pub(super) fn routes_to_probe(&self) -> Vec<usize> {
         let now = Instant::now();
-        let routes = self.states.0.iter().enumerate();
+        let routes = self.route_states.0.iter().enumerate();
         routes
             .filter(|(_, state)| !state.is_paused())
             .filter(|(_, state)| {
@@ -150,7 +150,7 @@ impl Shared {
 
     /// When the next probe of any route may go.
     pub(super) fn next_probe(&self) -> Option<Instant> {
-        let open = self.states.0.iter().filter(|state| !state.is_paused());
+        let open = self.route_states.0.iter().filter(|state| !state.is_paused());
         open.filter_map(|state| state.with_breaker(|breaker| breaker.next_probe())).min()
     }
 
@@ -170,7 +170,7 @@ impl Shared {
         }
         if open {
             // The poller's next wait must take the probe into account.
-            self.poll_bell.ring();
+            self.poll_notifier.notify();
         }
     }
 
@@ -178,15 +178,15 @@ impl Shared {
     pub(super) fn route_reopened(&self, route: usize) {
         tracing::info!(outbox = %self.settings.name, route = self.route_name(route), "destination is back");
         self.note_breaker(route);
-        if let Some(state) = self.states.0.get(route) {
+        if let Some(state) = self.route_states.0.get(route) {
             state.reopened.store(true, Ordering::Release);
         }
-        self.poll_bell.ring();
+        self.poll_notifier.notify();
     }
 
     /// Routes whose parked events should come back, and that are open.
     pub(super) fn reopened_routes(&self) -> Vec<usize> {
-        let routes = self.states.0.iter().enumerate();
+        let routes = self.route_states.0.iter().enumerate();
         routes
             .filter(|(_, state)| state.reopened.load(Ordering::Acquire) && !state.is_closed())
             .map(|(route, _)| route)
@@ -195,15 +195,15 @@ impl Shared {
 
     /// Begins to bring parked events of this route back. What is parked from now on is another
     /// matter, so the route counts as done before the store is asked.
-    pub(super) fn ask_for_parked(&self, route: usize) -> Asking<'_> {
-        let state = self.states.0.get(route);
+    pub(super) fn begin_unpark(&self, route: usize) -> UnparkGuard<'_> {
+        let state = self.route_states.0.get(route);
         state.inspect(|state| state.reopened.store(false, Ordering::Release));
-        Asking(state)
+        UnparkGuard(state)
     }
 
     /// A route has its full share of the queue, and more of its events were parked.
     pub(super) fn set_crowded(&self, route: usize) {
-        if let Some(state) = self.states.0.get(route) {
+        if let Some(state) = self.route_states.0.get(route) {
             state.crowded.store(true, Ordering::Release);
         }
         // It may have drained before this was known.
@@ -212,11 +212,11 @@ impl Shared {
 
     /// A crowded route whose part of the queue has drained gets its parked events back.
     pub(super) fn reopen_if_drained(&self, route: usize) {
-        let Some(state) = self.states.0.get(route) else { return };
+        let Some(state) = self.route_states.0.get(route) else { return };
         if state.crowded.load(Ordering::Acquire) && self.queue.has_drained(route) {
             state.crowded.store(false, Ordering::Release);
             state.reopened.store(true, Ordering::Release);
-            self.poll_bell.ring();
+            self.poll_notifier.notify();
         }
     }
 
@@ -231,7 +231,7 @@ impl Shared {
     /// Parks held rows in one statement. On an error their leases lapse, and they are claimed again.
     pub(super) async fn park_for(&self, name: &str, leases: &[Lease]) {
         self.metrics.parked.increment(leases.len() as u64);
-        let duration = Settings::park();
+        let duration = Settings::park_duration();
         let park = Park { owner: &self.owner, leases, route: name, duration, now: None };
         let _ = self.call("park", self.store.park(&park)).await;
     }
@@ -242,7 +242,7 @@ impl Shared {
         if names.is_empty() || self.settings.ordered() {
             return;
         }
-        // This poll brings them back: nothing has to be rung for.
+        // This poll brings them back: no notification is needed.
         for name in names {
             self.open_routes_of(name).for_each(|state| state.reopened.store(true, Ordering::Release));
         }
@@ -261,7 +261,7 @@ impl Shared {
         if others.next.is_some_and(|next| next > now) {
             return None;
         }
-        others.next = Some(now + OTHERS_PAUSE);
+        others.next = Some(now + OTHERS_UNPARK_INTERVAL);
         others.waiting.first().cloned()
     }
 
@@ -275,7 +275,7 @@ impl Shared {
 
     /// The store says which routes are paused.
     pub(super) fn set_paused(&self, paused: &BTreeSet<String>) {
-        for (state, entry) in self.states.0.iter().zip(self.routes.entries()) {
+        for (state, entry) in self.route_states.0.iter().zip(self.routes.entries()) {
             let now = paused.contains(&entry.name);
             let before = state.paused.swap(now, Ordering::AcqRel);
             if before != now {
@@ -283,21 +283,21 @@ impl Shared {
             }
             if before && !now {
                 state.reopened.store(true, Ordering::Release);
-                self.poll_bell.ring();
+                self.poll_notifier.notify();
             }
         }
     }
 
-    /// Puts events of a closed route aside that a worker has taken already. An engine that stops leaves them to
+    /// Parks events of a closed route that a worker has taken already. An engine that stops leaves them to
     /// others: nobody would bring them back when the route is open again.
-    pub(super) fn put_aside(&self, route: usize, leases: Vec<Lease>) {
+    pub(super) fn park_or_give_back(&self, route: usize, leases: Vec<Lease>) {
         if leases.is_empty() {
             return;
         }
         if self.settings.ordered() || self.is_stopping() {
             self.give_back(leases);
         } else {
-            self.outgoing.park(route, leases);
+            self.write_back.park(route, leases);
         }
     }
 
@@ -306,14 +306,14 @@ impl Shared {
     pub(super) fn parked(&self, parked: &str) {
         for state in self.open_routes_of(parked) {
             state.reopened.store(true, Ordering::Release);
-            self.poll_bell.ring();
+            self.poll_notifier.notify();
         }
     }
 
     /// The route that rows are parked for under this name, if it is open and has room.
     fn open_routes_of(&self, parked: &str) -> impl Iterator<Item = &RouteState> {
         let route = parked_for(parked);
-        let routes = self.states.0.iter().zip(self.routes.entries());
+        let routes = self.route_states.0.iter().zip(self.routes.entries());
         let is_open = |state: &RouteState| !state.is_closed() && !state.crowded.load(Ordering::Acquire);
         routes.filter(move |(state, entry)| entry.name == route && is_open(state)).map(|(state, _)| state)
     }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{Signs, counted, for_so_long};
-use crate::admin::words::{at, quoted};
+use super::{RowObservations, format_count, format_duration};
+use crate::admin::format::{format_time, quoted};
 use crate::admin::{AuditEntry, Finding, Tolerance};
 use crate::time::Timestamp;
 
@@ -32,26 +32,35 @@ impl PausedRoute {
     }
 }
 
-pub(super) fn findings(signs: &Signs, tolerance: &Tolerance) -> impl Iterator<Item = Finding> {
-    let is_borne =
-        |paused: &&PausedRoute| paused.since.is_some_and(|since| signs.now.since(since) < tolerance.paused);
-    signs.paused.iter().filter(move |paused| !is_borne(paused)).map(|paused| finding(paused, signs))
+pub(super) fn findings(observed: &RowObservations, tolerance: &Tolerance) -> impl Iterator<Item = Finding> {
+    let is_borne = |paused: &&PausedRoute| {
+        paused.since.is_some_and(|since| observed.now.since(since) < tolerance.paused)
+    };
+    observed.paused.iter().filter(move |paused| !is_borne(paused)).map(|paused| finding(paused, observed))
 }
 
-fn finding(paused: &PausedRoute, signs: &Signs) -> Finding {
+fn finding(paused: &PausedRoute, observed: &RowObservations) -> Finding {
     let route = quoted(&paused.route);
     let by = paused.by.as_deref().map(|actor| format!(" by {}", quoted(actor))).unwrap_or_default();
     let since = match paused.since {
         Some(since) => {
-            format!("has been paused{by} for {}, since {}", for_so_long(signs.now.since(since)), at(since))
+            format!(
+                "has been paused{by} for {}, since {}",
+                format_duration(observed.now.since(since)),
+                format_time(since)
+            )
         }
         None => format!("is paused{by}, and the audit does not say since when"),
     };
-    let waiting: u64 =
-        signs.parked.iter().filter(|parked| parked.name() == paused.route).map(|parked| parked.waiting).sum();
+    let waiting: u64 = observed
+        .parked
+        .iter()
+        .filter(|parked| parked.name() == paused.route)
+        .map(|parked| parked.waiting)
+        .sum();
     Finding::warning(
         "paused-route",
-        format!("the route {route} {since}; events that wait for it: {}", counted(waiting)),
+        format!("the route {route} {since}; events that wait for it: {}", format_count(waiting)),
         format!("if that was forgotten, resume it: posthaste resume {route}"),
     )
 }
@@ -74,8 +83,8 @@ mod tests {
         let start = Timestamp::from_micros(0);
         let paused = vec![paused("mail", Some(start)), paused("sms", Some(start + HOUR))];
         let parked = vec![ParkedRoute { route: "mail".to_owned(), waiting: 7, ..ParkedRoute::default() }];
-        let signs = Signs { now: start + HOUR, paused, parked, ..Signs::default() };
-        let findings = signs.findings(&Stats::default(), &Tolerance::default());
+        let observed = RowObservations { now: start + HOUR, paused, parked, ..RowObservations::default() };
+        let findings = observed.findings(&Stats::default(), &Tolerance::default());
         assert_eq!(findings.len(), 1, "{findings:?}");
         let what = "the route \"mail\" has been paused by \"ann\" for 1h, since 1970-01-01T00:00:00Z; events \
                     that wait for it: 7";
@@ -103,8 +112,8 @@ mod tests {
         let found = PausedRoute::from_audit(&routes, &audit);
         assert_eq!((found[0].since, found[0].by.as_deref()), (Some(Timestamp::from_micros(4)), Some("cy")));
         assert_eq!((found[1].since, &found[1].by), (None, &None));
-        let signs = Signs { paused: found, ..Signs::default() };
-        let findings = signs.findings(&Stats::default(), &Tolerance::default());
+        let observed = RowObservations { paused: found, ..RowObservations::default() };
+        let findings = observed.findings(&Stats::default(), &Tolerance::default());
         assert_eq!(findings.len(), 1, "the other one was paused a moment ago: {findings:?}");
         assert!(findings[0].what.contains("\"sms\" is paused, and the audit does not say since when"));
     }

@@ -8,17 +8,17 @@ pub(super) fn events() -> Vec<Event> {
     let values = values();
     let mut events = Vec::new();
     for value in &values {
-        for place in PLACES {
+        for set_field in FIELDS {
             let mut parts = good(events.len());
-            place(&mut parts, value);
+            set_field(&mut parts, value);
             events.push(Event::from_parts(parts));
         }
     }
     events
 }
 
-/// Where a value can stand. The topic comes last: it is what leads an event elsewhere.
-const PLACES: &[fn(&mut EventParts, &str)] = &[
+/// The fields that can hold a value. The topic comes last: it is what leads an event elsewhere.
+const FIELDS: &[fn(&mut EventParts, &str)] = &[
     |parts, value| parts.event_type = value.into(),
     |parts, value| parts.aggregate_type = value.into(),
     |parts, value| parts.aggregate_id = Some(value.into()),

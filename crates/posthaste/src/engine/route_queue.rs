@@ -1,4 +1,4 @@
-//! The events of one route that wait for a worker.
+//! The queue of one route: its events that wait for a worker, hot and cold.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -6,16 +6,16 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::queue::Item;
-use super::rate::Rate;
+use super::rate_limiter::RateLimiter;
 use crate::destination::Source;
 
 /// One call of a destination gets at most so many bytes, if it gets more than one event: publishers make
 /// copies of what they send, and each worker has its own.
-const MOST_BATCH_BYTES: usize = 4 * 1024 * 1024;
+const MAX_BATCH_BYTES: usize = 4 * 1024 * 1024;
 
-/// The events of one route.
+/// The waiting events of one route, and what limits how fast they start.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct RouteQueue {
     pub(super) hot: VecDeque<Item>,
     pub(super) cold: VecDeque<Item>,
     pub(super) running: usize,
@@ -23,7 +23,7 @@ pub(super) struct Waiting {
     pub(super) bytes: usize,
     pub(super) concurrency: usize,
     batch: usize,
-    rate: Option<Rate>,
+    rate_limiter: Option<RateLimiter>,
 }
 
 /// Whether a route can start something.
@@ -34,7 +34,7 @@ pub(super) enum Readiness {
     Ready,
 }
 
-impl Waiting {
+impl RouteQueue {
     pub(super) fn new(concurrency: usize, batch: usize, rate: Option<f64>) -> Self {
         Self {
             hot: VecDeque::new(),
@@ -43,7 +43,7 @@ impl Waiting {
             bytes: 0,
             concurrency,
             batch,
-            rate: rate.map(Rate::per_second),
+            rate_limiter: rate.map(RateLimiter::per_second),
         }
     }
 
@@ -61,7 +61,7 @@ impl Waiting {
         if self.running >= self.concurrency {
             return Readiness::Busy;
         }
-        match self.rate.as_ref().map_or(Duration::ZERO, |rate| rate.wait(now)) {
+        match self.rate_limiter.as_ref().map_or(Duration::ZERO, |limiter| limiter.wait(now)) {
             Duration::ZERO => Readiness::Ready,
             wait => Readiness::At(now + wait),
         }
@@ -76,7 +76,7 @@ impl Waiting {
         let mut bytes = 0_usize;
         let fitting = first.iter().chain(second.iter()).take(self.batch).take_while(|item| {
             bytes = bytes.saturating_add(item.weight());
-            bytes <= MOST_BATCH_BYTES
+            bytes <= MAX_BATCH_BYTES
         });
         let count = fitting.count().max(1);
         let of_first = first.len().min(count);
@@ -89,8 +89,8 @@ impl Waiting {
     /// A delivery of so many events begins.
     pub(super) fn begin(&mut self, events: usize, now: Instant) {
         self.running += 1;
-        if let Some(rate) = &mut self.rate {
-            rate.spend(events, now);
+        if let Some(limiter) = &mut self.rate_limiter {
+            limiter.spend(events, now);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! When events become due that this engine itself put off, so that the poller need not wait for
-//! its next interval.
+//! The retry timer: when events become due that this engine itself deferred, so that the poller need not
+//! wait for its next interval.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,19 +11,20 @@ use tokio::time::Instant;
 use crate::sync::lock;
 
 /// The most instants remembered; beyond that the poller's interval serves.
-const MOST: usize = 10_000;
+const MAX_INSTANTS: usize = 10_000;
 
+/// Set by the settler and the workers, awaited by the poller.
 #[derive(Debug, Default)]
-pub(crate) struct Due {
+pub(crate) struct RetryTimer {
     times: Mutex<BinaryHeap<Reverse<Instant>>>,
     earlier: Notify,
 }
 
-impl Due {
+impl RetryTimer {
     pub(crate) fn add(&self, at: Instant) {
         let mut times = self.lock();
         let earlier = times.peek().is_none_or(|Reverse(first)| at < *first);
-        if times.len() < MOST {
+        if times.len() < MAX_INSTANTS {
             times.push(Reverse(at));
         }
         drop(times);

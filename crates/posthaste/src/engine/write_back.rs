@@ -1,4 +1,4 @@
-//! What waits to be written back to the store: outcomes, parks and releases.
+//! The write-back buffer: outcomes, parks and releases that wait to be written back to the store.
 //!
 //! Bounded: workers wait when a whole batch of outcomes is waiting or being written. Releases beyond
 //! the bound are dropped, and those leases lapse by themselves.
@@ -14,16 +14,17 @@ use crate::store::{Lease, Settlement};
 use crate::sync::lock;
 
 /// The most leases waiting to be released.
-const MOST_RELEASES: usize = 10_000;
+const MAX_RELEASES: usize = 10_000;
 
+/// Filled by workers, the poller and the hot path; emptied by the settler.
 #[derive(Debug, Default)]
-pub(crate) struct Outgoing {
+pub(crate) struct WriteBackBuffer {
     inner: Mutex<Inner>,
-    /// Rung for the settler.
+    /// Notified for the settler.
     work: Notify,
-    /// Rung for workers that wait for room.
+    /// Notified for workers that wait for room.
     room: Notify,
-    /// Rung when nothing is left to write.
+    /// Notified when nothing is left to write.
     quiet: Notify,
 }
 
@@ -43,7 +44,7 @@ struct Inner {
 impl Inner {
     /// One batch in all: what waits and what is being written.
     fn room(&self) -> usize {
-        Settings::SETTLE_BATCH.saturating_sub(self.settlements.len() + self.writing.unwrap_or(0))
+        Settings::SETTLE_BATCH_ROWS.saturating_sub(self.settlements.len() + self.writing.unwrap_or(0))
     }
 
     fn is_quiet(&self, now: Instant) -> bool {
@@ -53,29 +54,29 @@ impl Inner {
     }
 }
 
-/// Outcomes that are not handed over yet.
-struct Rest<'a> {
-    outgoing: &'a Outgoing,
+/// Outcomes that did not fit into the buffer yet.
+struct Overflow<'a> {
+    buffer: &'a WriteBackBuffer,
     settlements: Vec<Settlement>,
 }
 
-impl Rest<'_> {
+impl Overflow<'_> {
     fn hand_over_what_fits(&mut self) {
-        let mut inner = self.outgoing.lock();
+        let mut inner = self.buffer.lock();
         let fits = inner.room().min(self.settlements.len());
         inner.settlements.extend(self.settlements.drain(..fits));
         drop(inner);
         if fits > 0 {
-            self.outgoing.work.notify_one();
+            self.buffer.work.notify_one();
         }
     }
 }
 
-impl Drop for Rest<'_> {
+impl Drop for Overflow<'_> {
     fn drop(&mut self) {
         if !self.settlements.is_empty() {
-            self.outgoing.lock().settlements.append(&mut self.settlements);
-            self.outgoing.work.notify_one();
+            self.buffer.lock().settlements.append(&mut self.settlements);
+            self.buffer.work.notify_one();
         }
     }
 }
@@ -95,17 +96,17 @@ impl Round {
     }
 }
 
-impl Outgoing {
+impl WriteBackBuffer {
     /// Hands over outcomes, as many as there is room for, and waits with the rest. Dropped while
     /// it waits, it hands over the rest all the same: an outcome is never lost to a bound.
     pub(crate) async fn settle(&self, settlements: Vec<Settlement>) {
-        let mut rest = Rest { outgoing: self, settlements };
+        let mut overflow = Overflow { buffer: self, settlements };
         loop {
             let room = self.room.notified();
             tokio::pin!(room);
             room.as_mut().enable();
-            rest.hand_over_what_fits();
-            if rest.settlements.is_empty() {
+            overflow.hand_over_what_fits();
+            if overflow.settlements.is_empty() {
                 return;
             }
             room.await;
@@ -123,7 +124,7 @@ impl Outgoing {
     /// Gives leases back, not before the given instant. Beyond the bound they are left to lapse.
     pub(crate) fn release(&self, leases: Vec<Lease>, not_before: Instant) {
         let mut inner = self.lock();
-        let room = MOST_RELEASES.saturating_sub(inner.releases.len());
+        let room = MAX_RELEASES.saturating_sub(inner.releases.len());
         inner.releases.extend(leases.into_iter().take(room).map(|lease| (not_before, lease)));
         drop(inner);
         self.work.notify_one();
@@ -165,7 +166,7 @@ impl Outgoing {
         let again = inner.again.extract_if(.., |(at, _)| *at <= now).map(|(_, settlement)| settlement);
         let again: Vec<Settlement> = again.collect();
         inner.settlements.extend(again);
-        let batch = inner.settlements.len().min(Settings::SETTLE_BATCH);
+        let batch = inner.settlements.len().min(Settings::SETTLE_BATCH_ROWS);
         let settlements = inner.settlements.drain(..batch).collect();
         let (due, later) = std::mem::take(&mut inner.releases).into_iter().partition(|(at, _)| *at <= now);
         inner.releases = later;

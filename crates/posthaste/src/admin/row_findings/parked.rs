@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Signs, counted, for_so_long};
+use super::{RowObservations, format_count, format_duration};
 use crate::admin::Finding;
-use crate::admin::words::quoted;
+use crate::admin::format::quoted;
 use crate::route::{NO_ROUTE, SUSPECTS, parked_for};
 use crate::time::Timestamp;
 
@@ -14,7 +14,7 @@ pub struct ParkedRoute {
     /// What their rows are parked for.
     pub route: String,
     /// How many there are; a store need not count further than to one more than
-    /// [`Stats::EXACT`](crate::admin::Stats::EXACT).
+    /// [`Stats::MAX_EXACT_COUNT`](crate::admin::Stats::MAX_EXACT_COUNT).
     pub waiting: u64,
     /// When the oldest of them was inserted.
     pub oldest: Option<Timestamp>,
@@ -44,18 +44,19 @@ impl ParkedRoute {
 }
 
 /// One finding for each route that nobody has paused.
-pub(super) fn findings(signs: &Signs) -> Vec<Finding> {
+pub(super) fn findings(observed: &RowObservations) -> Vec<Finding> {
     let mut routes: BTreeMap<&str, ParkedRoute> = BTreeMap::new();
-    let is_paused = |parked: &&ParkedRoute| signs.paused.iter().any(|paused| paused.route == parked.name());
-    for parked in signs.parked.iter().filter(|parked| !is_paused(parked)) {
+    let is_paused =
+        |parked: &&ParkedRoute| observed.paused.iter().any(|paused| paused.route == parked.name());
+    for parked in observed.parked.iter().filter(|parked| !is_paused(parked)) {
         routes.entry(parked.name()).or_default().join(parked);
     }
-    routes.into_iter().map(|(route, parked)| finding(route, &parked, signs.now)).collect()
+    routes.into_iter().map(|(route, parked)| finding(route, &parked, observed.now)).collect()
 }
 
 fn finding(route: &str, parked: &ParkedRoute, now: Timestamp) -> Finding {
-    let waiting = counted(parked.waiting);
-    let age = parked.oldest.map(|oldest| format!(", the oldest for {}", for_so_long(now.since(oldest))));
+    let waiting = format_count(parked.waiting);
+    let age = parked.oldest.map(|oldest| format!(", the oldest for {}", format_duration(now.since(oldest))));
     let reason = parked.reason.as_deref().map(|reason| format!("; why: {}", quoted(reason)));
     let (age, reason) = (age.unwrap_or_default(), reason.unwrap_or_default());
     if route == NO_ROUTE {
@@ -95,8 +96,8 @@ mod tests {
         ParkedRoute { route: route.to_owned(), waiting, oldest, reason: reason.map(str::to_owned) }
     }
 
-    fn found(signs: &Signs) -> Vec<(&'static str, String)> {
-        let findings = signs.findings(&Stats::default(), &Tolerance::default());
+    fn found(observed: &RowObservations) -> Vec<(&'static str, String)> {
+        let findings = observed.findings(&Stats::default(), &Tolerance::default());
         findings.into_iter().map(|finding| (finding.code, finding.what)).collect()
     }
 
@@ -109,7 +110,7 @@ mod tests {
             parked("no route", 1, 0, None),
             parked("sms", 200_000, 1, None),
         ];
-        let findings = found(&Signs { now, parked: rows, ..Signs::default() });
+        let findings = found(&RowObservations { now, parked: rows, ..RowObservations::default() });
         let codes: Vec<_> = findings.iter().map(|(code, _)| *code).collect();
         assert_eq!(codes, ["parked-route", "no-route", "parked-route"]);
         assert_eq!(
@@ -125,6 +126,6 @@ mod tests {
         let since = Some(Timestamp::default());
         let paused = vec![PausedRoute { route: "mail".to_owned(), since, by: None }];
         let rows = vec![parked("mail", 3, 0, None), parked("mail (probed)", 1, 0, None)];
-        assert!(found(&Signs { paused, parked: rows, ..Signs::default() }).is_empty());
+        assert!(found(&RowObservations { paused, parked: rows, ..RowObservations::default() }).is_empty());
     }
 }

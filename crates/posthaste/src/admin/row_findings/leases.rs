@@ -1,13 +1,13 @@
 //! Leases that lapse: an event is lost with its owner, so one that loses lease after lease is likely to be
 //! what kills it.
 
-use super::counted;
+use super::format_count;
 use crate::admin::Finding;
-use crate::admin::words::quoted;
+use crate::admin::format::quoted;
 use crate::store::MAX_LOST_LEASES;
 
 /// From so many lost leases on it is the event that is suspected, and no longer the engine.
-const SUSPECT: u32 = 3;
+const CRASHING_LOST_LEASES: u32 = 3;
 
 /// Pending events whose leases lapsed in the hands of an engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,8 +33,8 @@ impl LostLeases {
         if self.events == 0 {
             return None;
         }
-        let events = counted(self.events);
-        if self.most < SUSPECT {
+        let events = format_count(self.events);
+        if self.most < CRASHING_LOST_LEASES {
             return Some(Finding::warning(
                 "lapsing-leases",
                 format!("pending events whose leases lapsed in the hands of an engine: {events}"),

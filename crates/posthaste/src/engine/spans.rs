@@ -1,19 +1,19 @@
-//! The spans of a delivery: what somebody who follows a trace sees of it.
+//! Tracing spans of a delivery: one for the call of the destination, and one for each event.
 
 use tracing::Span;
 use tracing::field::{self, Empty};
 
 use crate::destination::{Delivery, Outcome};
-use crate::trace::{SPANS, start_deliveries};
+use crate::trace::{SPAN_TARGET, start_deliveries};
 
-/// What is open while a destination is called.
-pub(super) struct Dispatch {
+/// The spans that are open while a destination is called.
+pub(super) struct DeliverySpans {
     call: Span,
     /// One per event, where OpenTelemetry listens.
     deliveries: Vec<Span>,
 }
 
-impl Dispatch {
+impl DeliverySpans {
     /// Opens the spans, if anybody listens, and has their places in the traces sent on.
     pub(super) fn start(
         outbox: &str,
@@ -23,7 +23,7 @@ impl Dispatch {
     ) -> Self {
         let only = if let [only] = &*batch { Some(only) } else { None };
         let call = tracing::debug_span!(
-            target: SPANS,
+            target: SPAN_TARGET,
             // Whoever happened to poll the worker is not its cause.
             parent: None,
             "posthaste.dispatch",
@@ -42,7 +42,7 @@ impl Dispatch {
 
     /// What the destination is called in. With one event that is the event's own span, so that whatever a
     /// handler does belongs to the trace in which the event was written.
-    pub(super) fn span(&self) -> Span {
+    pub(super) fn innermost(&self) -> Span {
         match self.deliveries.as_slice() {
             [only] if !only.is_disabled() => only.clone(),
             _ => self.call.clone(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::words::{at, for_so_long};
+use super::format::{format_duration, format_time};
 use super::{Finding, Tolerance};
 use crate::time::Timestamp;
 
@@ -22,7 +22,7 @@ impl Finding {
         (gap > tolerance.skew).then(|| {
             Self::warning(
                 "clock-skew",
-                format!("the clock of this machine is {} {how} the store's", for_so_long(gap)),
+                format!("the clock of this machine is {} {how} the store's", format_duration(gap)),
                 "let both take the time from one source (NTP): leases and delays go by the store's clock, but \
                  when an event happened is told by its producer's",
             )
@@ -56,7 +56,7 @@ impl Finding {
         advice: impl Into<String>,
     ) -> Option<Self> {
         (age >= tolerance.transaction).then(|| {
-            let (open, since) = (for_so_long(age), at(now - age));
+            let (open, since) = (format_duration(age), format_time(now - age));
             Self::warning(
                 "open-transaction",
                 format!(

@@ -1,4 +1,4 @@
-//! How findings name times, counts and texts of others.
+//! Formatting of times, counts and quoted texts in findings.
 
 use std::time::Duration;
 
@@ -6,16 +6,16 @@ use super::Stats;
 use crate::time::Timestamp;
 
 /// So much of an error goes into a finding.
-const MOST_CHARS: usize = 200;
+const MAX_QUOTED_CHARS: usize = 200;
 
 /// A time as a finding names it, in whole seconds.
-pub(super) fn for_so_long(time: Duration) -> String {
+pub(super) fn format_duration(time: Duration) -> String {
     humantime::format_duration(Duration::from_secs(time.as_secs())).to_string()
 }
 
 /// A moment as a finding names it, in whole seconds.
-pub(super) fn at(moment: Timestamp) -> String {
-    let text = moment.to_string();
+pub(super) fn format_time(time: Timestamp) -> String {
+    let text = time.to_string();
     match text.split_once('.') {
         Some((seconds, _)) => format!("{seconds}Z"),
         None => text,
@@ -23,16 +23,16 @@ pub(super) fn at(moment: Timestamp) -> String {
 }
 
 /// A count as a finding names it. Nobody counts on when there are that many.
-pub(super) fn counted(count: u64) -> String {
-    match count > Stats::EXACT {
-        true => format!("more than {}", Stats::EXACT),
+pub(super) fn format_count(count: u64) -> String {
+    match count > Stats::MAX_EXACT_COUNT {
+        true => format!("more than {}", Stats::MAX_EXACT_COUNT),
         false => count.to_string(),
     }
 }
 
 /// A text that somebody else wrote, an error for example: its beginning, in quotes, on one line.
 pub(super) fn quoted(text: &str) -> String {
-    let end = text.char_indices().nth(MOST_CHARS).map(|(end, _)| end);
+    let end = text.char_indices().nth(MAX_QUOTED_CHARS).map(|(end, _)| end);
     match end {
         Some(end) => format!("{:?}…", &text[..end]),
         None => format!("{text:?}"),
@@ -45,15 +45,15 @@ mod tests {
 
     #[test]
     fn moment_is_named_in_whole_seconds() {
-        assert_eq!(at(Timestamp::from_micros(90_700_000)), "1970-01-01T00:01:30Z");
-        assert_eq!(for_so_long(Duration::from_millis(90_700)), "1m 30s");
-        assert!(!at(Timestamp::from_micros(i64::MIN)).is_empty());
+        assert_eq!(format_time(Timestamp::from_micros(90_700_000)), "1970-01-01T00:01:30Z");
+        assert_eq!(format_duration(Duration::from_millis(90_700)), "1m 30s");
+        assert!(!format_time(Timestamp::from_micros(i64::MIN)).is_empty());
     }
 
     #[test]
     fn text_of_others_is_cut_and_stays_on_one_line() {
         assert_eq!(quoted("no\nway\u{1b}[31m"), r#""no\nway\u{1b}[31m""#);
         let long = quoted(&"é".repeat(5000));
-        assert_eq!(long.chars().count(), MOST_CHARS + 3);
+        assert_eq!(long.chars().count(), MAX_QUOTED_CHARS + 3);
     }
 }

@@ -1,5 +1,5 @@
-//! What a store sees of its rows when somebody asks what is wrong, and which findings that makes. One place
-//! decides for all stores, so that they find the same and say it in the same words.
+//! Findings about rows: what a store observes of its rows when an operator asks what is wrong, and which findings
+//! that makes. One place decides for all stores, so that they find the same and say it in the same words.
 
 mod clocks;
 mod leases;
@@ -12,14 +12,14 @@ pub use self::leases::LostLeases;
 pub use self::parked::ParkedRoute;
 pub use self::paused::PausedRoute;
 
-use super::words::{counted, for_so_long};
+use super::format::{format_count, format_duration};
 use super::{Finding, Stats, Tolerance};
 use crate::time::Timestamp;
 
-/// What a store has seen of its rows. A store fills in what it can see without reading more than a bounded
+/// What a store has observed of its rows. A store fills in what it can see without reading more than a bounded
 /// number of them.
 #[derive(Clone, Debug, Default)]
-pub struct Signs {
+pub struct RowObservations {
     /// The time by the store's clock.
     pub now: Timestamp,
     /// How many of the oldest pending rows cannot be read.
@@ -34,12 +34,12 @@ pub struct Signs {
     pub written: Vec<(Timestamp, Timestamp)>,
 }
 
-impl Signs {
+impl RowObservations {
     /// A store looks at so many pending rows at most, the oldest ones.
-    pub const LOOK: usize = 10_000;
+    pub const MAX_OLDEST_ROWS: usize = 10_000;
 
     /// A store looks at so many of the newest rows at most.
-    pub const NEWEST: usize = 1000;
+    pub const MAX_NEWEST_ROWS: usize = 1000;
 
     /// What is wrong, with what the counts say.
     pub fn findings(&self, stats: &Stats, tolerance: &Tolerance) -> Vec<Finding> {
@@ -59,7 +59,7 @@ fn late(age: Duration, tolerance: &Tolerance) -> Option<Finding> {
     (age >= tolerance.late).then(|| {
         Finding::problem(
             "late",
-            format!("the oldest pending event has waited for {}", for_so_long(age)),
+            format!("the oldest pending event has waited for {}", format_duration(age)),
             "see whether an engine runs, and which destination is slow or closed",
         )
     })
@@ -69,7 +69,7 @@ fn dead(count: u64) -> Option<Finding> {
     (count > 0).then(|| {
         Finding::warning(
             "dead-events",
-            format!("DEAD events: {}", counted(count)),
+            format!("DEAD events: {}", format_count(count)),
             "look at their reasons, mend the cause, then replay or discard them",
         )
     })
@@ -89,8 +89,8 @@ fn unreadable(count: u64) -> Option<Finding> {
 mod tests {
     use super::*;
 
-    fn codes(signs: &Signs, stats: &Stats, tolerance: &Tolerance) -> Vec<&'static str> {
-        signs.findings(stats, tolerance).iter().map(|finding| finding.code).collect()
+    fn codes(observed: &RowObservations, stats: &Stats, tolerance: &Tolerance) -> Vec<&'static str> {
+        observed.findings(stats, tolerance).iter().map(|finding| finding.code).collect()
     }
 
     #[test]
@@ -101,21 +101,21 @@ mod tests {
     }
 
     #[test]
-    fn outbox_without_signs_has_no_findings() {
+    fn outbox_without_observations_has_no_findings() {
         let strict = Tolerance {
             late: Duration::ZERO,
             paused: Duration::ZERO,
             skew: Duration::ZERO,
             ..Tolerance::default()
         };
-        assert!(codes(&Signs::default(), &Stats::default(), &strict).is_empty());
+        assert!(codes(&RowObservations::default(), &Stats::default(), &strict).is_empty());
     }
 
     #[test]
     fn tolerance_decides_what_is_late() {
         let stats = Stats { oldest_pending: Some(Duration::from_secs(90)), ..Stats::default() };
-        assert!(codes(&Signs::default(), &stats, &Tolerance::default()).is_empty());
+        assert!(codes(&RowObservations::default(), &stats, &Tolerance::default()).is_empty());
         let strict = Tolerance { late: Duration::from_secs(90), ..Tolerance::default() };
-        assert_eq!(codes(&Signs::default(), &stats, &strict), ["late"]);
+        assert_eq!(codes(&RowObservations::default(), &stats, &strict), ["late"]);
     }
 }

@@ -1,4 +1,4 @@
-//! Starts the parts of the engine, and stops them in the right order.
+//! The life cycle of the engine: starts its parts, and stops them in the right order.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -11,23 +11,23 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{Shared, keeper, meter, poller, purger, settler, unconfirmed, worker};
+use super::{EngineState, confirmer, gauges, lease_renewer, poller, purger, settler, worker};
 use crate::config::Mode;
 
 /// How long the last write-backs may take after the drain.
-const FLUSH: Duration = Duration::from_secs(1);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A running engine. Dropped, it stops at once, and what it held is delivered after its leases
 /// have lapsed; [`shutdown`](Self::shutdown) is the good way.
 #[derive(Debug)]
 pub(crate) struct Engine {
-    shared: Arc<Shared>,
+    state: Arc<EngineState>,
     workers: JoinSet<()>,
     purger: Option<AbortOnDropHandle<()>>,
     poller: Option<AbortOnDropHandle<()>>,
     settler: Option<AbortOnDropHandle<()>>,
     /// Stop by being dropped.
-    keepers: Vec<AbortOnDropHandle<()>>,
+    background: Vec<AbortOnDropHandle<()>>,
     stop_poller: CancellationToken,
     stop_settler: CancellationToken,
 }
@@ -43,19 +43,19 @@ pub struct ShutdownReport {
 }
 
 impl Engine {
-    pub(crate) fn start(shared: Arc<Shared>) -> Self {
+    pub(crate) fn start(state: Arc<EngineState>) -> Self {
         let mut engine = Self {
             workers: JoinSet::new(),
             purger: None,
             poller: None,
             settler: None,
-            keepers: Vec::new(),
+            background: Vec::new(),
             stop_poller: CancellationToken::new(),
             stop_settler: CancellationToken::new(),
-            shared,
+            state,
         };
         engine.start_purger();
-        if engine.shared.settings.mode != Mode::WriterOnly {
+        if engine.state.settings.mode != Mode::WriterOnly {
             engine.start_delivery();
         }
         engine
@@ -66,73 +66,74 @@ impl Engine {
     }
 
     fn start_delivery(&mut self) {
-        for _ in 0..self.shared.settings.workers {
-            self.workers.spawn(worker::run(Arc::clone(&self.shared)));
+        for _ in 0..self.state.settings.workers {
+            self.workers.spawn(worker::run(Arc::clone(&self.state)));
         }
         let stop = self.stop_settler.clone();
-        self.settler = Some(self.spawn("settler", move |shared| settler::run(shared, stop.clone())));
+        self.settler = Some(self.spawn("settler", move |state| settler::run(state, stop.clone())));
         let stop = self.stop_poller.clone();
-        self.poller = Some(self.spawn("poller", move |shared| poller::run(shared, stop.clone())));
-        self.keepers = vec![
-            self.spawn("keeper", keeper::run),
-            self.spawn("confirmer", unconfirmed::run),
-            self.spawn("meter", meter::run),
+        self.poller = Some(self.spawn("poller", move |state| poller::run(state, stop.clone())));
+        self.background = vec![
+            self.spawn("keeper", lease_renewer::run),
+            self.spawn("confirmer", confirmer::run),
+            self.spawn("meter", gauges::run),
         ];
     }
 
     /// Runs one part; a panic, which only a store's code can cause, is logged and it starts again.
     fn spawn<F, Fut>(&self, part: &'static str, run: F) -> AbortOnDropHandle<()>
     where
-        F: Fn(Arc<Shared>) -> Fut + Send + 'static,
+        F: Fn(Arc<EngineState>) -> Fut + Send + 'static,
         Fut: Future<Output = ()> + Send,
     {
-        let shared = Arc::clone(&self.shared);
+        let state = Arc::clone(&self.state);
         AbortOnDropHandle::new(tokio::spawn(async move {
-            while AssertUnwindSafe(run(Arc::clone(&shared))).catch_unwind().await.is_err() {
-                tracing::error!(outbox = %shared.settings.name, part, "a part of the engine panicked; it starts again");
+            while AssertUnwindSafe(run(Arc::clone(&state))).catch_unwind().await.is_err() {
+                tracing::error!(outbox = %state.settings.name, part, "a part of the engine panicked; it starts again");
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         }))
     }
 
-    /// Stops intake and claiming, lets the workers go on until the drain limit, gives back what is
+    /// Stops the hot path and claiming, lets the workers go on until the drain limit, gives back what is
     /// queued, and writes every outcome.
     pub(crate) async fn shutdown(self) -> ShutdownReport {
-        self.stop(|shared| shared.give_back_queued(&shared.queue.drain())).await
+        self.stop(|state| state.give_back_queued(&state.queue.drain())).await
     }
 
     /// The same, but the workers only finish what they have begun: what is queued goes back at once,
     /// to whoever comes after this engine.
     pub(crate) async fn retire(self) -> ShutdownReport {
-        self.stop(|shared| shared.give_back_queued(&shared.queue.close())).await
+        self.stop(|state| state.give_back_queued(&state.queue.close())).await
     }
 
     /// `begin` tells the queue, and answers how many events it gave back.
-    async fn stop(mut self, begin: impl FnOnce(&Shared) -> usize) -> ShutdownReport {
-        let shared = Arc::clone(&self.shared);
-        shared.stopping.store(true, Ordering::Release);
-        let deadline = Instant::now() + shared.settings.drain;
+    async fn stop(mut self, begin: impl FnOnce(&EngineState) -> usize) -> ShutdownReport {
+        let state = Arc::clone(&self.state);
+        state.stopping.store(true, Ordering::Release);
+        let deadline = Instant::now() + state.settings.drain;
         drop(self.purger.take());
         self.stop_poller.cancel();
-        let released = begin(&shared);
-        shared.metrics.close_breakers();
+        let released = begin(&state);
+        state.metrics.close_breakers();
         let workers = timeout_at(deadline, async { while self.workers.join_next().await.is_some() {} });
         // What a claim still brings is refused by the queue and goes back.
-        let _ = tokio::join!(workers, finish(self.poller.take(), deadline.max(Instant::now() + FLUSH)));
+        let _ =
+            tokio::join!(workers, finish(self.poller.take(), deadline.max(Instant::now() + FLUSH_TIMEOUT)));
 
-        let released = released + shared.give_back_queued(&shared.queue.close());
+        let released = released + state.give_back_queued(&state.queue.close());
 
         // Aborted workers end at their next await. One that blocks its thread has none, and is left behind.
         self.workers.abort_all();
         let aborted = async { while self.workers.join_next().await.is_some() {} };
-        let _ = timeout_at(deadline.max(Instant::now() + FLUSH), aborted).await;
+        let _ = timeout_at(deadline.max(Instant::now() + FLUSH_TIMEOUT), aborted).await;
         self.stop_settler.cancel();
-        finish(self.settler.take(), deadline.max(Instant::now() + FLUSH)).await;
-        self.keepers.clear();
-        shared.metrics.close();
-        let report = ShutdownReport { released, abandoned: shared.held() };
+        finish(self.settler.take(), deadline.max(Instant::now() + FLUSH_TIMEOUT)).await;
+        self.background.clear();
+        state.metrics.close();
+        let report = ShutdownReport { released, abandoned: state.held() };
         tracing::info!(
-            outbox = %shared.settings.name,
+            outbox = %state.settings.name,
             released = report.released,
             abandoned = report.abandoned,
             "outbox stopped"
@@ -144,7 +145,7 @@ impl Engine {
 /// Whatever ends an engine, nothing is born leased to it any more.
 impl Drop for Engine {
     fn drop(&mut self) {
-        self.shared.stopping.store(true, Ordering::Release);
+        self.state.stopping.store(true, Ordering::Release);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a Writer stores is what was written, one event or many.
+//! Round trips: what a Writer stores is what was written, one event or many.
 
 #![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
 

@@ -1,19 +1,19 @@
-//! At most so many events per second.
+//! The rate limiter of a route: at most so many events per second.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Spaces events out evenly. Timers tick in milliseconds, so up to [`CATCH_UP`](Self::CATCH_UP)
+/// Spaces events out evenly. Timers tick in milliseconds, so up to [`MAX_CATCH_UP`](Self::MAX_CATCH_UP)
 /// of missed time may be made good at once.
 #[derive(Debug)]
-pub(crate) struct Rate {
+pub(crate) struct RateLimiter {
     per_event: Duration,
     free_at: Option<Instant>,
 }
 
-impl Rate {
-    const CATCH_UP: Duration = Duration::from_millis(10);
+impl RateLimiter {
+    const MAX_CATCH_UP: Duration = Duration::from_millis(10);
 
     pub(crate) fn per_second(events: f64) -> Self {
         let seconds = (1.0 / events).min(3600.0);
@@ -27,7 +27,7 @@ impl Rate {
 
     /// So many events start now.
     pub(crate) fn spend(&mut self, events: usize, now: Instant) {
-        let earliest = now.checked_sub(Self::CATCH_UP).unwrap_or(now);
+        let earliest = now.checked_sub(Self::MAX_CATCH_UP).unwrap_or(now);
         let from = self.free_at.map_or(now, |at| at.max(earliest));
         self.free_at = Some(from + self.per_event * u32::try_from(events).unwrap_or(u32::MAX));
     }

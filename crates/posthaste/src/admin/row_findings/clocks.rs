@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use super::for_so_long;
+use super::format_duration;
 use crate::admin::{Finding, Tolerance};
 use crate::time::Timestamp;
 
 /// What was inserted before this says nothing about the clocks of today.
-const RECENT: Duration = Duration::from_secs(3600);
+const MAX_ROW_AGE: Duration = Duration::from_secs(3600);
 
 /// One event that is older than its row may have been written late; so many in a row have a clock behind them.
-const MANY: usize = 10;
+const MIN_LATE_EVENTS: usize = 10;
 
-const ADVICE: &str = "compare the clocks of the machines that write events with the store's, and let all take the \
-                      time from one source (NTP): when an event happened is told by its producer's clock";
+const CLOCK_ADVICE: &str = "compare the clocks of the machines that write events with the store's, and let all take \
+                            the time from one source (NTP): when an event happened is told by its producer's clock";
 
 /// `written` has the times at which events happened and at which they were inserted.
 pub(super) fn findings(
@@ -21,34 +21,34 @@ pub(super) fn findings(
     written: &[(Timestamp, Timestamp)],
     tolerance: &Tolerance,
 ) -> impl Iterator<Item = Finding> {
-    let recent: Vec<_> = written.iter().filter(|(_, inserted)| now.since(*inserted) <= RECENT).collect();
+    let recent: Vec<_> = written.iter().filter(|(_, inserted)| now.since(*inserted) <= MAX_ROW_AGE).collect();
     let ahead: Vec<Duration> = recent
         .iter()
         .map(|(created, inserted)| created.since(*inserted))
         .filter(|ahead| *ahead > tolerance.skew)
         .collect();
     let least = recent.iter().map(|(created, inserted)| inserted.since(*created)).min().unwrap_or_default();
-    let behind = recent.len() >= MANY && least > tolerance.skew;
+    let behind = recent.len() >= MIN_LATE_EVENTS && least > tolerance.skew;
     let ahead = ahead.iter().max().map(|most| too_fast(ahead.len(), *most));
     ahead.into_iter().chain(behind.then(|| too_slow(recent.len(), least)))
 }
 
 fn too_fast(events: usize, most: Duration) -> Finding {
-    let most = for_so_long(most);
+    let most = format_duration(most);
     let what = format!(
         "recent events that happened after they were inserted: {events}, by up to {most}: the clock of a \
          producer is ahead of the store's"
     );
-    Finding::warning("clock-skew", what, ADVICE)
+    Finding::warning("clock-skew", what, CLOCK_ADVICE)
 }
 
 fn too_slow(events: usize, least: Duration) -> Finding {
-    let least = for_so_long(least);
+    let least = format_duration(least);
     let what = format!(
         "the newest {events} events all happened {least} or more before they were inserted: the clocks of \
          their producers are behind the store's, unless they write events that late"
     );
-    Finding::note("clock-skew", what, ADVICE)
+    Finding::note("clock-skew", what, CLOCK_ADVICE)
 }
 
 #[cfg(test)]
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn clocks_that_are_behind_are_behind_in_every_event() {
-        let late = [(-100, -1); MANY];
+        let late = [(-100, -1); MIN_LATE_EVENTS];
         let findings = found(&late);
         assert_eq!(findings.len(), 1);
         assert!(findings[0].what.contains("newest 10 events all happened 1m 39s or more"), "{findings:?}");

@@ -1,0 +1,48 @@
+//! The lease renewer: extends the lease of every event that this engine holds, in one statement.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::EngineState;
+use crate::store::{Lease, Renew};
+
+/// Runs until it is cancelled.
+pub(crate) async fn run(engine: Arc<EngineState>) {
+    let lease = &engine.settings.lease;
+    let tick = lease.duration.min(lease.hot) / 3;
+    loop {
+        // An idle engine has no timer here.
+        engine.inflight.occupied().await;
+        tokio::time::sleep(tick).await;
+        renew_ending(&engine).await;
+    }
+}
+
+/// Renews every lease with less than two thirds of its time left.
+async fn renew_ending(engine: &EngineState) {
+    let duration = engine.settings.lease.duration;
+    let leases = engine.inflight.ending_within(duration * 2 / 3, Instant::now());
+    if let Some(held) = renew(engine, &leases, false).await {
+        let lost = leases.iter().filter(|lease| !held.contains(*lease)).count();
+        engine.metrics.lease_conflicts.increment(lost as u64);
+    }
+}
+
+/// Renews these leases and returns which of them are still ours; none if the store cannot say. `start`
+/// counts their deliveries as begun.
+pub(super) async fn renew(engine: &EngineState, leases: &[Lease], start: bool) -> Option<HashSet<Lease>> {
+    if leases.is_empty() {
+        return None;
+    }
+    let asked_at = Instant::now();
+    let duration = engine.settings.lease.duration;
+    let request = Renew { owner: &engine.owner, leases, lease: duration, start, now: None };
+    let answer = engine.call("renew", engine.store.renew(&request)).await.ok()?;
+    let held: HashSet<_> = answer.into_iter().collect();
+    let (kept, lost): (Vec<&Lease>, Vec<&Lease>) = leases.iter().partition(|lease| held.contains(*lease));
+    engine.inflight.renewed(kept, asked_at + duration);
+    engine.inflight.lost(lost, Instant::now());
+    Some(held)
+}
