@@ -13,8 +13,6 @@
 mod begin;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod error;
-#[cfg(any(feature = "mysql", feature = "postgres"))]
-mod few;
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
 mod fit;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
@@ -45,6 +43,8 @@ mod signs;
 mod sql;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+mod store_pool;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod to_the_end;
 

@@ -145,7 +145,7 @@ impl MySqlStore {
     }
 
     async fn take_by_seq(&self, claim: &Claim<'_>) -> Result<Taken, StoreError> {
-        let taken = self.connections().engine_together(async |connection| {
+        let taken = self.connections().engine_in_transaction(async |connection| {
             let skip_recent = delay(claim.skip_recent);
             let query = self.sql().query::<MySql>(BY_SEQ).bind(value::now(claim.now));
             let query = query.bind(skip_recent).bind(skip_recent).bind(value::limit(claim.limit));
@@ -161,7 +161,7 @@ impl MySqlStore {
         let plain = claim.now.is_none() && claim.skip_recent.is_zero();
         let stretch = if plain { self.0.floor.begin(seen_at) } else { Stretch::WHOLE };
         let started = Instant::now();
-        let taken = self.connections().engine_together(async |connection| {
+        let taken = self.connections().engine_in_transaction(async |connection| {
             let skip_recent = delay(claim.skip_recent);
             let query = self.sql().query::<MySql>(BY_DUE).bind(value::now(claim.now));
             let until = stretch.until.unwrap_or(Timestamp::from_micros(i64::MAX));

@@ -108,7 +108,7 @@ impl MySqlStore {
         leases: &[Lease],
         bind: impl Fn(MySqlQuery) -> MySqlQuery,
     ) -> Result<Vec<Row>, StoreError> {
-        let changed = self.connections().engine_together(async |connection| {
+        let changed = self.connections().engine_in_transaction(async |connection| {
             let query = self.sql().query::<MySql>(LOCK).bind(value::leases(leases)).bind(owner.as_str());
             let rows = query.fetch_all(&mut *connection).await?;
             let rows = rows.iter().map(read_row).collect::<Result<Vec<Row>, _>>()?;
@@ -123,7 +123,7 @@ impl MySqlStore {
     }
 
     pub(super) async fn unpark_rows(&self, unpark: &Unpark<'_>) -> Result<u64, StoreError> {
-        let unparked = self.connections().engine_together(async |connection| {
+        let unparked = self.connections().engine_in_transaction(async |connection| {
             let query = self.sql().query::<MySql>(PARKED).bind(unpark.route).bind(value::limit(unpark.limit));
             let rows = query.fetch_all(&mut *connection).await?;
             let seqs = rows.iter().map(|row| row.try_get(0)).collect::<Result<Vec<i64>, _>>()?;

@@ -71,7 +71,7 @@ impl MySqlStore {
     pub(super) async fn purge_rows(&self, purge: &Purge) -> Result<u64, StoreError> {
         let work = async |connection: &mut MySqlConnection| purge_in(self.sql(), connection, purge).await;
         match purge.archive {
-            true => self.connections().engine_together(work).await,
+            true => self.connections().engine_in_transaction(work).await,
             false => self.connections().engine(work).await,
         }
     }

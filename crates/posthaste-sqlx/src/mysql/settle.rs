@@ -118,7 +118,7 @@ impl MySqlStore {
                 match batch.seqs.len() <= MOST_KEYS {
                     true => self.connections().engine(work).await?,
                     // A try that failed half way would know nothing of the rows that it had deleted.
-                    false => self.connections().engine_together(work).await?,
+                    false => self.connections().engine_in_transaction(work).await?,
                 }
             }
             (false, OnDone::Keep, _) => {
@@ -131,7 +131,7 @@ impl MySqlStore {
                 let work = async |connection: &mut MySqlConnection| {
                     self.settle_and_move(connection, settle, &batch).await
                 };
-                self.connections().engine_together(work).await?
+                self.connections().engine_in_transaction(work).await?
             }
         };
         self.0.pace.over();

@@ -153,7 +153,7 @@ impl PgStore {
     }
 
     async fn take_by_seq(&self, claim: &Claim<'_>) -> Result<Taken, StoreError> {
-        let taken = self.connections().engine_together(async |connection| {
+        let taken = self.connections().engine_in_transaction(async |connection| {
             self.sql().query::<Postgres>(IN_TURN).execute(&mut *connection).await?;
             let query = self.sql().limited::<Postgres>(&[BY_SEQ], claim.limit).persistent(false);
             read(bind(query, claim), connection, claim).await

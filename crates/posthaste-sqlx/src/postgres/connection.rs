@@ -10,8 +10,8 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection, Postgres};
 
 use crate::OpenError;
-use crate::few::Few;
 use crate::sql::Sql;
+use crate::store_pool::StorePool;
 
 /// Settings of the connections that claim and settle. A settlement that a crash of the server takes back
 /// means one more delivery, so nobody waits for its disk. A plan that was made while the table was empty
@@ -75,9 +75,9 @@ impl fmt::Debug for Login {
 /// a pause must not wait for questions about a large table.
 #[derive(Debug)]
 pub(super) struct Connections {
-    engine: Few<Postgres>,
-    questions: Few<Postgres>,
-    changes: Few<Postgres>,
+    engine: StorePool<Postgres>,
+    questions: StorePool<Postgres>,
+    changes: StorePool<Postgres>,
     path: Path,
     server: Arc<str>,
 }
@@ -87,14 +87,14 @@ impl Connections {
         let engine = named(options, path, "posthaste engine");
         // One to claim, one to settle, one to renew, one for the rest.
         let engine = match path {
-            Path::Direct => Few::new(engine.options(ENGINE_SETTINGS), 4).with_settings(NOBODY_WAITS),
-            Path::PgBouncer => Few::new(engine, 4),
+            Path::Direct => StorePool::new(engine.options(ENGINE_SETTINGS), 4).with_settings(NOBODY_WAITS),
+            Path::PgBouncer => StorePool::new(engine, 4),
         };
         let operator = named(options, path, "posthaste");
         Self {
             engine,
-            questions: Few::new(operator.clone(), 2),
-            changes: Few::new(operator, 2),
+            questions: StorePool::new(operator.clone(), 2),
+            changes: StorePool::new(operator, 2),
             path,
             server: server(options).into(),
         }
@@ -106,7 +106,7 @@ impl Connections {
         let rights = async |connection: &mut PgConnection| {
             sql.scalar::<Postgres, bool>(RIGHTS).fetch_one(connection).await
         };
-        match self.engine.together(BEGIN, rights).await {
+        match self.engine.in_transaction(BEGIN, rights).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(OpenError::OnlyReads { server: self.server.to_string() }),
             Err(error) => Err(self.explain(error)),
@@ -120,12 +120,12 @@ impl Connections {
     ) -> Result<T, StoreError> {
         match self.path {
             Path::Direct => self.engine.with(work).await.map_err(|error| self.failed(error)),
-            Path::PgBouncer => self.engine_together(work).await,
+            Path::PgBouncer => self.engine_in_transaction(work).await,
         }
     }
 
     /// Runs several statements for the engine, all of them or none.
-    pub(super) async fn engine_together<T>(
+    pub(super) async fn engine_in_transaction<T>(
         &self,
         work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
     ) -> Result<T, StoreError> {
@@ -133,7 +133,7 @@ impl Connections {
             Path::Direct => BEGIN,
             Path::PgBouncer => ENGINE_BEGIN,
         };
-        self.engine.together(begin, work).await.map_err(|error| self.failed(error))
+        self.engine.in_transaction(begin, work).await.map_err(|error| self.failed(error))
     }
 
     /// Runs an operator's questions.
@@ -141,7 +141,7 @@ impl Connections {
         &self,
         work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
     ) -> Result<T, StoreError> {
-        self.questions.together(QUESTION_BEGIN, work).await.map_err(|error| self.failed(error))
+        self.questions.in_transaction(QUESTION_BEGIN, work).await.map_err(|error| self.failed(error))
     }
 
     /// Runs an operator's changes, all of them or none, and waits for the server's disk.
@@ -149,7 +149,7 @@ impl Connections {
         &self,
         work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
     ) -> Result<T, StoreError> {
-        self.changes.together(CHANGE_BEGIN, work).await.map_err(|error| self.failed(error))
+        self.changes.in_transaction(CHANGE_BEGIN, work).await.map_err(|error| self.failed(error))
     }
 
     /// Runs work on two connections at once that are both open. One of them is for this alone: nobody waits

@@ -87,13 +87,13 @@ impl PgMigrations {
 
     /// What state the schema is in. Changes nothing.
     pub async fn check(&self) -> Result<SchemaState, OpenError> {
-        self.together(async |connection| Ok(self.read_state(connection).await?.schema)).await
+        self.in_transaction(async |connection| Ok(self.read_state(connection).await?.schema)).await
     }
 
     /// Applies what is missing, in one transaction, and answers what was applied. Creates the schema
     /// too. Safe when several processes start at once: they wait for each other.
     pub async fn apply(&self) -> Result<Vec<Migration>, OpenError> {
-        self.together(async |connection| {
+        self.in_transaction(async |connection| {
             let state = self.lock_and_read(connection).await?;
             self.bring_up_to_date(connection, state).await
         })
@@ -103,7 +103,7 @@ impl PgMigrations {
     /// As [`apply`](Self::apply); a table of document 003's shape becomes an outbox first, with all
     /// its rows. Answers what was applied.
     pub async fn adopt(&self) -> Result<Vec<Migration>, OpenError> {
-        self.together(async |connection| match self.lock_and_read(connection).await? {
+        self.in_transaction(async |connection| match self.lock_and_read(connection).await? {
             SchemaState::Foreign { adoptable: true, .. } => {
                 self.apply_after(connection, 0, Step::adopted_table).await
             }
@@ -115,7 +115,7 @@ impl PgMigrations {
     /// Refuses everything but a schema that this program can work with, on a server that can serve
     /// it. Returns the server, and which database of it this is.
     pub(super) async fn expect_current(&self) -> Result<(Server, Home), OpenError> {
-        self.together(async |connection| {
+        self.in_transaction(async |connection| {
             let state = self.read_state(connection).await?;
             match state.schema {
                 SchemaState::Current { .. } => Ok((state.server, self.read_home(connection).await?)),
@@ -224,7 +224,7 @@ impl PgMigrations {
     }
 
     /// Runs work in a transaction on a connection of its own.
-    async fn together<T>(
+    async fn in_transaction<T>(
         &self,
         work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, OpenError>,
     ) -> Result<T, OpenError> {

@@ -109,7 +109,7 @@ impl PgStore {
                 }
                 let work =
                     async |connection: &mut PgConnection| self.settle_and_move(connection, settle).await;
-                self.connections().engine_together(work).await?
+                self.connections().engine_in_transaction(work).await?
             }
         };
         self.0.pace.over();

@@ -99,7 +99,7 @@ impl LayoutTable {
             session.give_back();
             return Ok(None);
         }
-        let answer = together(&mut session.open.connection, work).await;
+        let answer = in_transaction(&mut session.open.connection, work).await;
         session.end(answer).map(Some).map_err(|error| self.failed(error))
     }
 
@@ -252,7 +252,7 @@ impl Table for LayoutTable {
         let mut done = HashSet::new();
         for some in keys.chunks(MOST_KEYS) {
             let end = async |connection: &mut MySqlConnection| self.end(connection, text, some).await;
-            done.extend(self.connections.engine_together(end).await?);
+            done.extend(self.connections.engine_in_transaction(end).await?);
         }
         Ok(done)
     }
@@ -329,7 +329,7 @@ impl Table for LayoutTable {
 }
 
 /// Runs work in a transaction. A deadlock has ended it already, and everything else ends it here.
-async fn together<T>(
+async fn in_transaction<T>(
     connection: &mut MySqlConnection,
     work: impl AsyncFnOnce(&mut MySqlConnection) -> Result<T, sqlx::Error>,
 ) -> Result<T, sqlx::Error> {

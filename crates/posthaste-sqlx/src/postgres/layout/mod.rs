@@ -23,7 +23,6 @@ use super::connection::{Login, Path, explain, named, server};
 use super::diagnose::is_pooled;
 use super::value::{self, Time};
 use crate::OpenError;
-use crate::few::Few;
 use crate::layout::Layout;
 use crate::layout::filter::Value;
 use crate::layout::session::{Open, Session};
@@ -33,6 +32,7 @@ use crate::layout::table::{
 use crate::layout::text::Words;
 use crate::row::Reader;
 use crate::sql::ready;
+use crate::store_pool::StorePool;
 use texts::Texts;
 
 const LOCK: &str = "SELECT pg_try_advisory_lock(hashtextextended($1, 0))";
@@ -65,10 +65,10 @@ const SILENCE: &str = "SELECT set_config('idle_session_timeout', '60s', false)
 pub(crate) struct LayoutTable {
     session: Session<Postgres>,
     /// One to settle, one for the rest.
-    engine: Few<Postgres>,
+    engine: StorePool<Postgres>,
     /// With durable commits, for operators. Changes do not wait for questions.
-    questions: Few<Postgres>,
-    changes: Few<Postgres>,
+    questions: StorePool<Postgres>,
+    changes: StorePool<Postgres>,
     words: Words,
     texts: Texts,
     /// What the lock is called.
@@ -108,9 +108,9 @@ impl LayoutTable {
         }
         Ok(Self {
             session: Session::new(options.clone().options(OF_ENGINE).options(SIGNS_OF_LIFE), &[SILENCE]),
-            engine: Few::new(options.clone().options(OF_ENGINE), 2),
-            questions: Few::new(options.clone(), 2),
-            changes: Few::new(options, 2),
+            engine: StorePool::new(options.clone().options(OF_ENGINE), 2),
+            questions: StorePool::new(options.clone(), 2),
+            changes: StorePool::new(options, 2),
             texts: Texts::new(&words, &table),
             words,
             lock: format!("posthaste {table}"),
@@ -283,21 +283,21 @@ impl Table for LayoutTable {
     }
 
     async fn ask(&self, caller: Caller, question: Question) -> Result<Vec<Box<Answer>>, StoreError> {
-        let few = match caller {
+        let pool = match caller {
             Caller::Engine => &self.engine,
             Caller::Operator => &self.questions,
         };
-        let rows = few.with(async |connection| bound(question).fetch_all(connection).await);
+        let rows = pool.with(async |connection| bound(question).fetch_all(connection).await);
         let rows = rows.await.map_err(|error| self.failed(error))?;
         Ok(rows.into_iter().map(|row| Box::new(row) as Box<Answer>).collect())
     }
 
     async fn change(&self, caller: Caller, question: Question) -> Result<u64, StoreError> {
-        let few = match caller {
+        let pool = match caller {
             Caller::Engine => &self.engine,
             Caller::Operator => &self.changes,
         };
-        let changed = few.with(async |connection| bound(question).execute(connection).await);
+        let changed = pool.with(async |connection| bound(question).execute(connection).await);
         Ok(changed.await.map_err(|error| self.failed(error))?.rows_affected())
     }
 

@@ -1,4 +1,4 @@
-//! A few connections of the store's own.
+//! A pool of the store's own connections.
 //!
 //! Not a pool of sqlx: that one asks the server after every use whether the connection is still there,
 //! which costs a round trip per call and, when a network swallows packets, a connection for a quarter of
@@ -14,9 +14,9 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 /// How long anybody waits for a connection, and for the server to accept one.
-const PATIENCE: Duration = Duration::from_secs(5);
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 
-pub(crate) struct Few<DB: Database> {
+pub(crate) struct StorePool<DB: Database> {
     login: Options<DB>,
     /// Settings of every session, for servers that take none while a connection is opened.
     settings: Option<&'static str>,
@@ -24,27 +24,27 @@ pub(crate) struct Few<DB: Database> {
     is_harmless: fn(&sqlx::Error) -> bool,
     idle: Mutex<Vec<DB::Connection>>,
     /// One permit per connection that may be open; closed with the store.
-    turns: Semaphore,
+    permits: Semaphore,
 }
 
 type Options<DB> = <<DB as Database>::Connection as Connection>::Options;
 
 /// Without the login, whose password the driver's own type shows.
-impl<DB: Database> fmt::Debug for Few<DB> {
+impl<DB: Database> fmt::Debug for StorePool<DB> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} idle, {} free", self.idle().len(), self.turns.available_permits())
+        write!(f, "{} idle, {} free", self.idle().len(), self.permits.available_permits())
     }
 }
 
-impl<DB> Few<DB>
+impl<DB> StorePool<DB>
 where
     DB: Database,
     for<'c> &'c mut DB::Connection: Executor<'c, Database = DB>,
     DB::Arguments: IntoArguments<DB>,
 {
-    pub(crate) fn new(login: Options<DB>, most: usize) -> Self {
-        let (idle, turns) = (Mutex::default(), Semaphore::new(most));
-        Self { login, settings: None, is_harmless: |_| false, idle, turns }
+    pub(crate) fn new(login: Options<DB>, max_connections: usize) -> Self {
+        let (idle, permits) = (Mutex::default(), Semaphore::new(max_connections));
+        Self { login, settings: None, is_harmless: |_| false, idle, permits }
     }
 
     pub(crate) fn with_settings(self, settings: &'static str) -> Self {
@@ -61,8 +61,9 @@ where
         &self,
         work: impl AsyncFnOnce(&mut DB::Connection) -> Result<T, sqlx::Error>,
     ) -> Result<T, sqlx::Error> {
-        let turn = timeout(PATIENCE, self.turns.acquire()).await.map_err(|_| sqlx::Error::PoolTimedOut)?;
-        let _turn = turn.map_err(|_closed| sqlx::Error::PoolClosed)?;
+        let permit =
+            timeout(ACQUIRE_TIMEOUT, self.permits.acquire()).await.map_err(|_| sqlx::Error::PoolTimedOut)?;
+        let _permit = permit.map_err(|_closed| sqlx::Error::PoolClosed)?;
         let mut connection = self.take().await?;
         match work(&mut connection).await {
             Ok(answer) => {
@@ -82,7 +83,7 @@ where
     }
 
     /// The same in a transaction that begins with this statement.
-    pub(crate) async fn together<T>(
+    pub(crate) async fn in_transaction<T>(
         &self,
         begin: &'static str,
         work: impl AsyncFnOnce(&mut DB::Connection) -> Result<T, sqlx::Error>,
@@ -109,28 +110,28 @@ where
 
     /// Closes what is idle; who works goes on, and nobody begins.
     pub(crate) async fn close(&self) {
-        self.turns.close();
+        self.permits.close();
         let idle = std::mem::take(&mut *self.idle());
         for connection in idle {
-            let _ = timeout(PATIENCE, connection.close()).await;
+            let _ = timeout(ACQUIRE_TIMEOUT, connection.close()).await;
         }
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.turns.is_closed()
+        self.permits.is_closed()
     }
 
-    /// A connection that is not one of the few, and the caller's to close.
+    /// A connection outside the pool, which the caller closes.
     #[cfg(feature = "postgres")]
     pub(crate) async fn open_another(&self) -> Result<DB::Connection, sqlx::Error> {
-        timeout(PATIENCE, self.connect()).await.map_err(|_| sqlx::Error::PoolTimedOut)?
+        timeout(ACQUIRE_TIMEOUT, self.connect()).await.map_err(|_| sqlx::Error::PoolTimedOut)?
     }
 
     async fn take(&self) -> Result<DB::Connection, sqlx::Error> {
         let idle = self.idle().pop();
         match idle {
             Some(connection) => Ok(connection),
-            None => timeout(PATIENCE, self.connect()).await.map_err(|_| sqlx::Error::PoolTimedOut)?,
+            None => timeout(ACQUIRE_TIMEOUT, self.connect()).await.map_err(|_| sqlx::Error::PoolTimedOut)?,
         }
     }
 
@@ -149,7 +150,7 @@ where
     }
 }
 
-impl<DB: Database> Few<DB> {
+impl<DB: Database> StorePool<DB> {
     fn idle(&self) -> MutexGuard<'_, Vec<DB::Connection>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
