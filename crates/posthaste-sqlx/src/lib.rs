@@ -11,12 +11,12 @@
 
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod begin;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+mod claim_floor;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod error;
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
 mod fit;
-#[cfg(any(feature = "mysql", feature = "postgres"))]
-mod floor;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod glance;
 #[cfg(any(feature = "mysql", feature = "postgres"))]

@@ -14,8 +14,8 @@ use sqlx::{MySql, MySqlConnection, Row as _};
 use super::MySqlStore;
 use super::row::event_columns;
 use super::value::{self, MOST_KEYS, at, bind_all, clock, delay, micros, places};
+use crate::claim_floor::{ClaimRange, IndexPosition, MAX_COMMIT_LAG};
 use crate::fit::fitting;
-use crate::floor::{LATE, Place, Stretch};
 use crate::glance::Seen;
 use crate::parked;
 use crate::row::Reader;
@@ -90,7 +90,7 @@ pub(super) const ROWS: &str =
 /// A row that was found and is locked.
 struct Found {
     now: i64,
-    place: Place,
+    position: IndexPosition,
     size: i64,
 }
 
@@ -102,7 +102,7 @@ struct Taken {
     /// Whether the next row did not fit.
     cut: bool,
     /// The last row, if there may be more behind it.
-    last: Option<Place>,
+    last: Option<IndexPosition>,
 }
 
 impl MySqlStore {
@@ -159,26 +159,26 @@ impl MySqlStore {
     async fn take_by_due(&self, claim: &Claim<'_>, seen_at: Timestamp) -> Result<Taken, StoreError> {
         // A clock of the caller's own, or rows that are left for later, tell nothing about the next claim.
         let plain = claim.now.is_none() && claim.skip_recent.is_zero();
-        let stretch = if plain { self.0.floor.begin(seen_at) } else { Stretch::WHOLE };
+        let range = if plain { self.0.claim_floor.begin(seen_at) } else { ClaimRange::WHOLE };
         let started = Instant::now();
         let taken = self.connections().engine_in_transaction(async |connection| {
             let skip_recent = delay(claim.skip_recent);
             let query = self.sql().query::<MySql>(BY_DUE).bind(value::now(claim.now));
-            let until = stretch.until.unwrap_or(Timestamp::from_micros(i64::MAX));
-            let query = query.bind(value::time(stretch.from.due)).bind(value::time(until));
+            let until = range.until.unwrap_or(Timestamp::from_micros(i64::MAX));
+            let query = query.bind(value::time(range.from.due)).bind(value::time(until));
             let query = query.bind(skip_recent).bind(skip_recent);
             let rows = query.bind(value::limit(claim.limit)).fetch_all(&mut *connection).await?;
             self.take(connection, claim, &rows).await
         });
         let taken = taken.await;
         if plain && taken.is_err() {
-            self.0.floor.fail(&stretch, seen_at, started.elapsed());
+            self.0.claim_floor.fail(&range, seen_at, started.elapsed());
         }
         let taken = taken?;
         if plain {
             // A batch that is not full has seen all that is due.
-            let seen = taken.last.unwrap_or(Place { due: seen_at - LATE, seq: 0 });
-            self.0.floor.end(&stretch, seen, taken.last.is_some(), started.elapsed());
+            let seen = taken.last.unwrap_or(IndexPosition { due: seen_at - MAX_COMMIT_LAG, seq: 0 });
+            self.0.claim_floor.end(&range, seen, taken.last.is_some(), started.elapsed());
         }
         Ok(taken)
     }
@@ -196,8 +196,8 @@ impl MySqlStore {
         let cut = fitting < free.len();
         let Some(last) = free[..fitting].last() else { return Ok(Taken::default()) };
         let (now, may_be_more) = (last.now, cut || rows.len() == claim.limit);
-        let mut taken = Taken { cut, last: may_be_more.then_some(last.place), ..Taken::default() };
-        let seqs: Vec<i64> = free[..fitting].iter().map(|found| found.place.seq).collect();
+        let mut taken = Taken { cut, last: may_be_more.then_some(last.position), ..Taken::default() };
+        let seqs: Vec<i64> = free[..fitting].iter().map(|found| found.position.seq).collect();
         let mut sorted = seqs.clone();
         // Those who change the same rows meet them in the same order.
         sorted.sort_unstable();
@@ -252,7 +252,7 @@ impl Found {
         let due = row.try_get::<Option<i64>, _>("due")?.map(Timestamp::from_micros).unwrap_or_default();
         Ok(Self {
             now: row.try_get("now")?,
-            place: Place { due, seq: row.try_get("seq")? },
+            position: IndexPosition { due, seq: row.try_get("seq")? },
             size: row.try_get("size")?,
         })
     }

@@ -63,7 +63,7 @@ pub use migrate::MySqlMigrations;
 pub use tx::{MySqlSavepoint, MySqlTx};
 pub use writer::MySqlWriter;
 
-use crate::floor::Floor;
+use crate::claim_floor::ClaimFloor;
 use crate::glance::Glance;
 use crate::pace::Pace;
 use crate::parked::Parked;
@@ -86,7 +86,7 @@ struct Inner {
     sql: Sql,
     statements: Arc<Statements>,
     flavour: Flavour,
-    floor: Floor,
+    claim_floor: ClaimFloor,
     glance: Glance,
     pace: Pace,
     parked: Parked,
@@ -239,7 +239,7 @@ impl MySqlStoreBuilder {
             statements: Arc::new(Statements::at(sql.place(), home).on(server.flavour)),
             sql,
             flavour: server.flavour,
-            floor: Floor::new(),
+            claim_floor: ClaimFloor::new(),
             glance: Glance::default(),
             pace: Pace::default(),
             parked: Parked::default(),

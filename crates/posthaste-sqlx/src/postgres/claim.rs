@@ -13,7 +13,7 @@ use sqlx::{PgConnection, Postgres, Row as _};
 use super::PgStore;
 use super::row::event_columns;
 use super::value::{self, Time, interval};
-use crate::floor::{LATE, Place, Stretch};
+use crate::claim_floor::{ClaimRange, IndexPosition, MAX_COMMIT_LAG};
 use crate::glance::Seen;
 use crate::row::Reader;
 
@@ -165,25 +165,28 @@ impl PgStore {
     async fn take_by_due(&self, claim: &Claim<'_>, seen_at: Timestamp) -> Result<Taken, StoreError> {
         // A clock of the caller's own, or rows that are left for later, tell nothing about the next claim.
         let plain = claim.now.is_none() && claim.skip_recent.is_zero();
-        let stretch = if plain { self.0.floor.begin(seen_at) } else { Stretch::WHOLE };
+        let range = if plain { self.0.claim_floor.begin(seen_at) } else { ClaimRange::WHOLE };
         let started = Instant::now();
         let taken = self.connections().engine(async |connection| {
             let query = self.sql().limited::<Postgres>(&[BY_DUE], claim.limit);
-            let query = bind(query, claim).bind(Time(stretch.from.due)).bind(stretch.from.seq);
-            let until = stretch.until.unwrap_or(Timestamp::from_micros(i64::MAX));
+            let query = bind(query, claim).bind(Time(range.from.due)).bind(range.from.seq);
+            let until = range.until.unwrap_or(Timestamp::from_micros(i64::MAX));
             read(query.bind(Time(until)), connection, claim).await
         });
         let taken = taken.await;
         if plain && taken.is_err() {
-            self.0.floor.fail(&stretch, seen_at, started.elapsed());
+            self.0.claim_floor.fail(&range, seen_at, started.elapsed());
         }
         let taken = taken?;
         if plain {
             let full = taken.due == claim.limit || taken.is_cut();
             // A batch that is not full has seen all that is due.
-            let seen = taken.last.filter(|_| full).unwrap_or(Place { due: seen_at - LATE, seq: 0 });
-            self.0.floor.end(&stretch, seen, full, started.elapsed());
-            if stretch.is_partial() && !full {
+            let seen = taken
+                .last
+                .filter(|_| full)
+                .unwrap_or(IndexPosition { due: seen_at - MAX_COMMIT_LAG, seq: 0 });
+            self.0.claim_floor.end(&range, seen, full, started.elapsed());
+            if range.is_partial() && !full {
                 self.ring_for_sweep();
             }
         }
@@ -192,7 +195,9 @@ impl PgStore {
 
     /// A commit rings once. If its row lies below the floor, the claim that follows does not see it.
     fn ring_for_sweep(&self) {
-        let (Some(wake), Some(at)) = (self.0.wake.get().cloned(), self.0.floor.plan_ring()) else { return };
+        let (Some(wake), Some(at)) = (self.0.wake.get().cloned(), self.0.claim_floor.plan_ring()) else {
+            return;
+        };
         tokio::spawn(async move {
             tokio::time::sleep_until(at.into()).await;
             wake.ring();
@@ -221,7 +226,7 @@ struct Taken {
     /// How many rows were looked at: those that did not fit are due as before.
     due: usize,
     /// Where the last one that was leased had stood.
-    last: Option<Place>,
+    last: Option<IndexPosition>,
 }
 
 impl Taken {
@@ -246,7 +251,7 @@ async fn read(
     }
     let places: HashMap<i64, usize> = order.iter().enumerate().map(|(at, seq)| (*seq, at)).collect();
     rows.sort_by_cached_key(|row| places.get(&seq(row)).copied());
-    let last = rows.last().zip(last_due).map(|(row, due)| Place { due, seq: seq(row) });
+    let last = rows.last().zip(last_due).map(|(row, due)| IndexPosition { due, seq: seq(row) });
     Ok(Taken { rows, due: order.len(), last })
 }
 

@@ -63,7 +63,7 @@ pub use migrate::PgMigrations;
 pub use tx::{PgSavepoint, PgTx};
 pub use writer::PgWriter;
 
-use crate::floor::Floor;
+use crate::claim_floor::ClaimFloor;
 use crate::glance::Glance;
 use crate::pace::Pace;
 use crate::parked::Parked;
@@ -85,7 +85,7 @@ struct Inner {
     connections: Connections,
     sql: Sql,
     statements: Arc<Statements>,
-    floor: Floor,
+    claim_floor: ClaimFloor,
     glance: Glance,
     pace: Pace,
     parked: Parked,
@@ -349,7 +349,7 @@ impl PgStoreBuilder {
             connections,
             sql,
             statements,
-            floor: Floor::new(),
+            claim_floor: ClaimFloor::new(),
             glance: Glance::default(),
             pace: Pace::default(),
             parked: Parked::default(),

@@ -1,4 +1,4 @@
-//! Where a claim begins to read.
+//! The claim floor: the position in the index where a claim begins to read.
 //!
 //! A claimed or delivered row leaves a dead entry behind in the claim's index, and as long as any
 //! transaction on the server holds an old snapshot, nothing can remove it: claims that begin at the
@@ -20,46 +20,46 @@ use std::time::{Duration, Instant};
 
 use posthaste::Timestamp;
 
-/// A place in the claim's index: everything before it was seen.
+/// A position in the claim's index: everything before it was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct IndexPosition {
     pub(crate) due: Timestamp,
     pub(crate) seq: i64,
 }
 
-impl Place {
+impl IndexPosition {
     pub(crate) const BOTTOM: Self = Self { due: Timestamp::from_micros(i64::MIN), seq: i64::MIN };
 }
 
 /// Between two sweeps lies at least so many times what the last one took.
-const REST: u32 = 9;
+const REST_FACTOR: u32 = 9;
 
 /// A sweep that never ended counts for so long at most: nobody may have come for long.
-const LONGEST: Duration = Duration::from_secs(30);
+const MAX_LOST_SWEEP_TIME: Duration = Duration::from_secs(30);
 
 /// The first slice of time after a sweep that never ended, and the one that reaches down to the bottom.
-const FIRST_SLICE: Duration = Duration::from_secs(60);
-const LAST_SLICE: Duration = Duration::from_secs(365 * 24 * 3600);
+const FIRST_SLICE_SPAN: Duration = Duration::from_secs(60);
+const LAST_SLICE_SPAN: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// No slice is shorter. One of this length that is lost too is stepped over until the next round: what is smaller
 /// reads next to nothing, and slices of nothing would be repeated for ever.
-const SHORTEST_SLICE: Duration = Duration::from_secs(1);
+const MIN_SLICE_SPAN: Duration = Duration::from_secs(1);
 
 /// A slice that takes less is followed by a larger one, a slice that takes more by a smaller one.
-const QUICK: Duration = Duration::from_millis(100);
-const SLOW: Duration = Duration::from_secs(1);
+const QUICK_SWEEP_TIME: Duration = Duration::from_millis(100);
+const SLOW_SWEEP_TIME: Duration = Duration::from_secs(1);
 
 /// A row becomes visible when its transaction commits, later than it became due. Few take longer than
 /// this; what does is left to the sweeps.
-pub(crate) const LATE: Duration = Duration::from_secs(1);
+pub(crate) const MAX_COMMIT_LAG: Duration = Duration::from_secs(1);
 
-/// The floor of one store.
+/// The claim floor of one store.
 #[derive(Debug)]
-pub(crate) struct Floor(Mutex<State>);
+pub(crate) struct ClaimFloor(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
-    place: Place,
+    position: IndexPosition,
     next_sweep: Instant,
     /// When a sweep began of which nobody has told the end.
     sweeping: Option<Instant>,
@@ -80,18 +80,19 @@ enum Sweep {
     },
 }
 
-/// What one claim reads: what became due after a place, and before a time if there is one.
+/// The range that one claim reads: what became due after a position, and before a time if there is one.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stretch {
-    pub(crate) from: Place,
+pub(crate) struct ClaimRange {
+    pub(crate) from: IndexPosition,
     pub(crate) until: Option<Timestamp>,
     /// The sweep that it is; none for a claim from the floor.
     sweep: Option<Sweep>,
 }
 
-impl Stretch {
+impl ClaimRange {
     /// Everything.
-    pub(crate) const WHOLE: Self = Self { from: Place::BOTTOM, until: None, sweep: Some(Sweep::Whole) };
+    pub(crate) const WHOLE: Self =
+        Self { from: IndexPosition::BOTTOM, until: None, sweep: Some(Sweep::Whole) };
 
     /// Whether something that is due may lie outside.
     #[cfg(feature = "postgres")]
@@ -100,10 +101,10 @@ impl Stretch {
     }
 }
 
-impl Floor {
+impl ClaimFloor {
     pub(crate) fn new() -> Self {
         Self(Mutex::new(State {
-            place: Place::BOTTOM,
+            position: IndexPosition::BOTTOM,
             next_sweep: Instant::now(),
             sweeping: None,
             sweep: Sweep::Whole,
@@ -113,29 +114,29 @@ impl Floor {
 
     /// What the next claim reads: from the floor on, or from below when it is time. `now` is a time of the server's
     /// clock.
-    pub(crate) fn begin(&self, now: Timestamp) -> Stretch {
+    pub(crate) fn begin(&self, now: Timestamp) -> ClaimRange {
         let (mut state, at) = (self.lock(), Instant::now());
         if let Some(since) = state.sweeping.take() {
             state.lose_sweep(at, at - since, now);
         }
         if at < state.next_sweep {
-            return Stretch { from: state.place, until: None, sweep: None };
+            return ClaimRange { from: state.position, until: None, sweep: None };
         }
         state.sweeping = Some(at);
-        state.sweep.stretch()
+        state.sweep.range()
     }
 
-    /// A claim has seen everything of its stretch before `seen`, and took so long. It was full if there may be more.
-    pub(crate) fn end(&self, stretch: &Stretch, seen: Place, full: bool, took: Duration) {
+    /// A claim has seen everything of its range before `seen`, and took so long. It was full if there may be more.
+    pub(crate) fn end(&self, range: &ClaimRange, seen: IndexPosition, full: bool, took: Duration) {
         let mut state = self.lock();
-        let Some(sweep) = stretch.sweep else {
-            state.place = state.place.max(seen);
+        let Some(sweep) = range.sweep else {
+            state.position = state.position.max(seen);
             return;
         };
-        state.rest(Instant::now() + took * REST);
+        state.rest(Instant::now() + took * REST_FACTOR);
         match sweep {
             // Also downwards: there is more where this came from, or the server's clock was set back.
-            Sweep::Whole => state.place = seen,
+            Sweep::Whole => state.position = seen,
             Sweep::Slice { .. } if full => {}
             Sweep::Slice { .. } => state.sweep = sweep.next(seen, took),
         }
@@ -143,14 +144,14 @@ impl Floor {
 
     /// A claim has failed after so long. A sweep that failed soon was not too long, whatever else was wrong: it is
     /// repeated after the rest that follows every sweep. One that took long is lost, like one that never ended.
-    pub(crate) fn fail(&self, stretch: &Stretch, now: Timestamp, took: Duration) {
-        if stretch.sweep.is_none() {
+    pub(crate) fn fail(&self, range: &ClaimRange, now: Timestamp, took: Duration) {
+        if range.sweep.is_none() {
             return;
         }
         let (mut state, at) = (self.lock(), Instant::now());
         match took {
-            took if took > SLOW => state.lose_sweep(at, took, now),
-            _ => state.rest(at + took * REST),
+            took if took > SLOW_SWEEP_TIME => state.lose_sweep(at, took, now),
+            _ => state.rest(at + took * REST_FACTOR),
         }
     }
 
@@ -176,22 +177,22 @@ impl State {
 
     /// The sweep took so long that nobody waited for it.
     fn lose_sweep(&mut self, at: Instant, took: Duration, now: Timestamp) {
-        self.rest(at + took.min(LONGEST) * REST);
+        self.rest(at + took.min(MAX_LOST_SWEEP_TIME) * REST_FACTOR);
         self.sweep = self.sweep.smaller(now);
-        if self.place == Place::BOTTOM {
-            self.place = Place { due: now - LATE, seq: 0 };
+        if self.position == IndexPosition::BOTTOM {
+            self.position = IndexPosition { due: now - MAX_COMMIT_LAG, seq: 0 };
         }
     }
 }
 
 impl Sweep {
-    fn stretch(self) -> Stretch {
+    fn range(self) -> ClaimRange {
         match self {
-            Self::Whole => Stretch::WHOLE,
+            Self::Whole => ClaimRange::WHOLE,
             Self::Slice { top, span, .. } => {
-                let low = Place { due: top - span, seq: i64::MIN };
-                let from = if span < LAST_SLICE { low } else { Place::BOTTOM };
-                Stretch { from, until: Some(top), sweep: Some(self) }
+                let low = IndexPosition { due: top - span, seq: i64::MIN };
+                let from = if span < LAST_SLICE_SPAN { low } else { IndexPosition::BOTTOM };
+                ClaimRange { from, until: Some(top), sweep: Some(self) }
             }
         }
     }
@@ -199,26 +200,30 @@ impl Sweep {
     /// What is tried after one that never ended.
     fn smaller(self, now: Timestamp) -> Self {
         match self {
-            Self::Whole => Self::Slice { top: now, span: FIRST_SLICE, spent: Duration::ZERO },
-            Self::Slice { top, span, spent } if span <= SHORTEST_SLICE => {
-                Self::Slice { top: top - span, span: FIRST_SLICE, spent: spent + LONGEST }
+            Self::Whole => Self::Slice { top: now, span: FIRST_SLICE_SPAN, spent: Duration::ZERO },
+            Self::Slice { top, span, spent } if span <= MIN_SLICE_SPAN => {
+                Self::Slice { top: top - span, span: FIRST_SLICE_SPAN, spent: spent + MAX_LOST_SWEEP_TIME }
             }
             Self::Slice { top, span, spent } => {
-                Self::Slice { top, span: (span.min(LAST_SLICE) / 4).max(SHORTEST_SLICE), spent }
+                Self::Slice { top, span: (span.min(LAST_SLICE_SPAN) / 4).max(MIN_SLICE_SPAN), spent }
             }
         }
     }
 
     /// What follows a slice that took so long: the one below it, or after the last one all again from the top.
-    fn next(self, seen: Place, took: Duration) -> Self {
+    fn next(self, seen: IndexPosition, took: Duration) -> Self {
         let Self::Slice { top, span, spent } = self else { return self };
         let spent = spent + took;
-        if span >= LAST_SLICE {
-            return if spent < SLOW { Self::Whole } else { Self::Whole.smaller(seen.due + LATE) };
+        if span >= LAST_SLICE_SPAN {
+            return if spent < SLOW_SWEEP_TIME {
+                Self::Whole
+            } else {
+                Self::Whole.smaller(seen.due + MAX_COMMIT_LAG)
+            };
         }
         let next = match took {
-            took if took < QUICK => span * 4,
-            took if took > SLOW => (span / 4).max(SHORTEST_SLICE),
+            took if took < QUICK_SWEEP_TIME => span * 4,
+            took if took > SLOW_SWEEP_TIME => (span / 4).max(MIN_SLICE_SPAN),
             _ => span,
         };
         Self::Slice { top: top - span, span: next, spent }
@@ -235,129 +240,129 @@ mod tests {
     const MINUTE: Duration = Duration::from_secs(60);
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000_000);
 
-    fn place(due: i64) -> Place {
-        Place { due: Timestamp::from_micros(due), seq: 1 }
+    fn position(due: i64) -> IndexPosition {
+        IndexPosition { due: Timestamp::from_micros(due), seq: 1 }
     }
 
     /// A floor whose next sweep is due at once.
-    fn rested(floor: Floor) -> Floor {
+    fn rested(floor: ClaimFloor) -> ClaimFloor {
         floor.lock().next_sweep = Instant::now();
         floor
     }
 
     #[test]
     fn first_claim_begins_at_the_bottom() {
-        assert_eq!(Floor::new().begin(NOW).from, Place::BOTTOM);
+        assert_eq!(ClaimFloor::new().begin(NOW).from, IndexPosition::BOTTOM);
     }
 
     #[test]
     fn slow_sweep_is_followed_by_claims_from_the_floor() {
-        let floor = Floor::new();
-        floor.end(&floor.begin(NOW), place(5), true, SLOW);
-        let stretch = floor.begin(NOW);
-        assert_eq!(stretch.from, place(5));
-        floor.end(&stretch, place(7), true, SLOW);
-        assert_eq!(floor.begin(NOW).from, place(7));
+        let floor = ClaimFloor::new();
+        floor.end(&floor.begin(NOW), position(5), true, SLOW);
+        let range = floor.begin(NOW);
+        assert_eq!(range.from, position(5));
+        floor.end(&range, position(7), true, SLOW);
+        assert_eq!(floor.begin(NOW).from, position(7));
     }
 
     /// However many sweeps in a row fail, a whole round comes to its end as soon as they work again.
     #[test]
     fn sweeps_that_failed_for_long_reach_the_bottom_again() {
-        let floor = Floor::new();
+        let floor = ClaimFloor::new();
         for _ in 0..40 {
             floor.lock().next_sweep = Instant::now();
             floor.begin(NOW);
         }
         let reaches_the_bottom = (0..60).any(|_| {
             floor.lock().next_sweep = Instant::now();
-            let stretch = floor.begin(NOW);
-            floor.end(&stretch, place(5), false, FAST);
-            stretch.from == Place::BOTTOM
+            let range = floor.begin(NOW);
+            floor.end(&range, position(5), false, FAST);
+            range.from == IndexPosition::BOTTOM
         });
         assert!(reaches_the_bottom);
     }
 
     #[test]
     fn fast_sweep_is_soon_repeated() {
-        let floor = Floor::new();
-        floor.end(&floor.begin(NOW), place(5), true, FAST);
-        assert_eq!(floor.begin(NOW).from, Place::BOTTOM);
+        let floor = ClaimFloor::new();
+        floor.end(&floor.begin(NOW), position(5), true, FAST);
+        assert_eq!(floor.begin(NOW).from, IndexPosition::BOTTOM);
     }
 
     #[cfg(feature = "postgres")]
     #[test]
     fn one_ring_is_planned_for_each_sweep() {
-        let floor = Floor::new();
-        floor.end(&floor.begin(NOW), place(5), true, SLOW);
+        let floor = ClaimFloor::new();
+        floor.end(&floor.begin(NOW), position(5), true, SLOW);
         assert!(floor.plan_ring().is_some());
         assert!(floor.plan_ring().is_none());
-        floor.end(&Stretch::WHOLE, place(5), true, SLOW);
+        floor.end(&ClaimRange::WHOLE, position(5), true, SLOW);
         assert!(floor.plan_ring().is_some());
     }
 
     #[test]
     fn only_a_sweep_lowers_the_floor() {
-        let floor = Floor::new();
-        floor.end(&floor.begin(NOW), place(5), true, SLOW);
-        floor.end(&floor.begin(NOW), place(3), true, SLOW);
-        assert_eq!(floor.begin(NOW).from, place(5));
-        floor.end(&Stretch::WHOLE, place(3), true, SLOW);
-        assert_eq!(floor.begin(NOW).from, place(3));
+        let floor = ClaimFloor::new();
+        floor.end(&floor.begin(NOW), position(5), true, SLOW);
+        floor.end(&floor.begin(NOW), position(3), true, SLOW);
+        assert_eq!(floor.begin(NOW).from, position(5));
+        floor.end(&ClaimRange::WHOLE, position(3), true, SLOW);
+        assert_eq!(floor.begin(NOW).from, position(3));
     }
 
     #[test]
     fn sweep_that_never_ended_is_followed_by_claims_from_the_floor() {
-        let floor = Floor::new();
-        floor.end(&floor.begin(NOW), place(5), true, FAST);
-        assert_eq!(floor.begin(NOW).from, Place::BOTTOM);
+        let floor = ClaimFloor::new();
+        floor.end(&floor.begin(NOW), position(5), true, FAST);
+        assert_eq!(floor.begin(NOW).from, IndexPosition::BOTTOM);
         floor.lock().sweeping = Instant::now().checked_sub(MINUTE);
-        assert_eq!(floor.begin(NOW).from, place(5));
+        assert_eq!(floor.begin(NOW).from, position(5));
         let rest = floor.lock().next_sweep - Instant::now();
-        assert!(rest <= LONGEST * REST && rest > LONGEST, "{rest:?}");
+        assert!(rest <= MAX_LOST_SWEEP_TIME * REST_FACTOR && rest > MAX_LOST_SWEEP_TIME, "{rest:?}");
     }
 
     /// A connection that was refused, for example, says nothing about how long a sweep takes.
     #[test]
     fn sweep_that_failed_at_once_is_soon_repeated_as_a_whole() {
-        let floor = Floor::new();
+        let floor = ClaimFloor::new();
         let sweep = floor.begin(NOW);
         floor.lock().sweeping = Instant::now().checked_sub(MINUTE);
         floor.fail(&sweep, NOW, FAST);
         let again = floor.begin(NOW);
-        assert_eq!((again.from, again.until), (Place::BOTTOM, None));
+        assert_eq!((again.from, again.until), (IndexPosition::BOTTOM, None));
     }
 
     #[test]
     fn sweep_that_the_server_ended_is_lost() {
-        let floor = Floor::new();
+        let floor = ClaimFloor::new();
         floor.fail(&floor.begin(NOW), NOW, MINUTE);
-        assert_eq!(floor.begin(NOW).from, Place { due: NOW - LATE, seq: 0 });
+        assert_eq!(floor.begin(NOW).from, IndexPosition { due: NOW - MAX_COMMIT_LAG, seq: 0 });
         assert_eq!(rested(floor).begin(NOW).until, Some(NOW), "the next one is of a slice");
     }
 
     /// Whatever happens to claims from the floor, the next sweep comes when it is time.
     #[test]
     fn claim_from_the_floor_that_failed_changes_nothing() {
-        let floor = Floor::new();
-        floor.end(&floor.begin(NOW), place(5), true, MINUTE);
+        let floor = ClaimFloor::new();
+        floor.end(&floor.begin(NOW), position(5), true, MINUTE);
         let next_sweep = floor.lock().next_sweep;
         floor.fail(&floor.begin(NOW), NOW, MINUTE);
-        assert_eq!(floor.begin(NOW).from, place(5));
+        assert_eq!(floor.begin(NOW).from, position(5));
         assert_eq!(floor.lock().next_sweep, next_sweep);
     }
 
     /// A process that starts where no sweep ends must not wait for one.
     #[test]
     fn first_sweep_that_never_ended_leaves_a_floor_at_the_present() {
-        let floor = Floor::new();
+        let floor = ClaimFloor::new();
         floor.begin(NOW);
         floor.lock().sweeping = Instant::now().checked_sub(MINUTE);
-        assert_eq!(floor.begin(NOW).from, Place { due: NOW - LATE, seq: 0 });
+        assert_eq!(floor.begin(NOW).from, IndexPosition { due: NOW - MAX_COMMIT_LAG, seq: 0 });
     }
 
     #[test]
     fn after_a_sweep_that_never_ended_slices_reach_the_bottom_piece_by_piece() {
-        let mut floor = Floor::new();
+        let mut floor = ClaimFloor::new();
         floor.begin(NOW);
         floor.begin(NOW);
         let (mut below, mut slices) = (NOW, 0);
@@ -368,9 +373,9 @@ mod tests {
             // One of them never ends, another one is full: both are read again, the first in parts.
             match slices {
                 2 => floor.lock().sweeping = Instant::now().checked_sub(MINUTE),
-                3 => floor.end(&slice, place(5), true, FAST),
+                3 => floor.end(&slice, position(5), true, FAST),
                 _ => {
-                    floor.end(&slice, place(5), false, FAST);
+                    floor.end(&slice, position(5), false, FAST);
                     below = slice.from.due;
                 }
             }
@@ -378,7 +383,7 @@ mod tests {
                 floor.begin(NOW);
             }
             slices += 1;
-            if slice.from == Place::BOTTOM {
+            if slice.from == IndexPosition::BOTTOM {
                 break;
             }
         }
@@ -390,11 +395,12 @@ mod tests {
     fn slices_that_are_slow_begin_again_at_the_top() {
         let mut sweep = Sweep::Whole.smaller(NOW);
         while let Sweep::Slice { span, .. } = sweep
-            && span < LAST_SLICE
+            && span < LAST_SLICE_SPAN
         {
-            sweep = sweep.next(place(5), Duration::from_millis(99));
+            sweep = sweep.next(position(5), Duration::from_millis(99));
         }
-        let again = sweep.next(Place { due: NOW - LATE, seq: 0 }, 2 * super::SLOW);
+        let again =
+            sweep.next(IndexPosition { due: NOW - MAX_COMMIT_LAG, seq: 0 }, 2 * super::SLOW_SWEEP_TIME);
         assert_eq!(again, Sweep::Whole.smaller(NOW));
     }
 }
