@@ -17,8 +17,6 @@ mod claim_floor;
 mod error;
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
 mod fit;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-mod glance;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 pub mod layout;
 #[cfg(feature = "mysql")]
@@ -37,6 +35,8 @@ mod probe;
 mod row;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod schema;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+mod server_state;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod signs;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]

@@ -156,7 +156,7 @@ impl Admin for MySqlStore {
             Ok(query.execute(connection).await?.rows_affected())
         });
         let paused = paused.await?;
-        self.forget_glance();
+        self.forget_cached_state();
         Ok(paused == 1)
     }
 
@@ -166,7 +166,7 @@ impl Admin for MySqlStore {
             Ok(self.sql().query::<MySql>(RESUME).bind(route).execute(connection).await?.rows_affected())
         });
         let resumed = resumed.await?;
-        self.forget_glance();
+        self.forget_cached_state();
         Ok(resumed == 1)
     }
 

@@ -16,12 +16,12 @@ use super::row::event_columns;
 use super::value::{self, MOST_KEYS, at, bind_all, clock, delay, micros, places};
 use crate::claim_floor::{ClaimRange, IndexPosition, MAX_COMMIT_LAG};
 use crate::fit::fitting;
-use crate::glance::Seen;
 use crate::parked;
 use crate::row::Reader;
+use crate::server_state::ServerState;
 
 /// The server's clock, and the paused routes.
-const GLANCE: &str = concat!(
+const SERVER_STATE: &str = concat!(
     "SELECT ",
     micros!("UTC_TIMESTAMP(6)"),
     " AS now, NULL AS paused UNION ALL SELECT NULL, route FROM `{table}_control`"
@@ -107,7 +107,7 @@ struct Taken {
 
 impl MySqlStore {
     pub(super) async fn claim_rows(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
-        let Seen { now, paused, .. } = self.glance().await?;
+        let ServerState { now, paused, .. } = self.server_state().await?;
         let parked = self.0.parked.names(|| self.clone().look_at_parked()).await;
         let taken = match (claim.limit, claim.order) {
             (0, _) => Taken::default(),
@@ -118,16 +118,16 @@ impl MySqlStore {
         Ok(Claimed { events, malformed, cut, paused, parked })
     }
 
-    async fn glance(&self) -> Result<Seen, StoreError> {
-        if let Some(seen) = self.0.glance.recent() {
-            return Ok(seen);
+    async fn server_state(&self) -> Result<ServerState, StoreError> {
+        if let Some(state) = self.0.server_state.recent() {
+            return Ok(state);
         }
-        let seen = self.connections().engine(async |connection| {
-            read_seen(&self.sql().query::<MySql>(GLANCE).fetch_all(connection).await?)
+        let state = self.connections().engine(async |connection| {
+            read_server_state(&self.sql().query::<MySql>(SERVER_STATE).fetch_all(connection).await?)
         });
-        let seen = seen.await?;
-        self.0.glance.set(Some(seen.clone()));
-        Ok(seen)
+        let state = state.await?;
+        self.0.server_state.set(Some(state.clone()));
+        Ok(state)
     }
 
     async fn look_at_parked(self) -> Result<BTreeSet<String>, StoreError> {
@@ -262,11 +262,11 @@ fn is_leased(row: &MySqlRow) -> bool {
     row.try_get::<i64, _>("leased").map_or(true, |leased| leased != 0)
 }
 
-fn read_seen(rows: &[MySqlRow]) -> Result<Seen, sqlx::Error> {
+fn read_server_state(rows: &[MySqlRow]) -> Result<ServerState, sqlx::Error> {
     let (mut now, mut paused) = (None, BTreeSet::new());
     for row in rows {
         now = now.or(row.try_get::<Option<i64>, _>(0)?);
         paused.extend(row.try_get::<Option<String>, _>(1)?);
     }
-    Ok(Seen { at: Instant::now(), now: Timestamp::from_micros(now.unwrap_or_default()), paused })
+    Ok(ServerState { read_at: Instant::now(), now: Timestamp::from_micros(now.unwrap_or_default()), paused })
 }

@@ -64,9 +64,9 @@ pub use tx::{MySqlSavepoint, MySqlTx};
 pub use writer::MySqlWriter;
 
 use crate::claim_floor::ClaimFloor;
-use crate::glance::Glance;
 use crate::pace::Pace;
 use crate::parked::Parked;
+use crate::server_state::ServerStateCache;
 use crate::sql::Sql;
 use crate::{OpenError, TableName};
 use connection::Connections;
@@ -87,7 +87,7 @@ struct Inner {
     statements: Arc<Statements>,
     flavour: Flavour,
     claim_floor: ClaimFloor,
-    glance: Glance,
+    server_state: ServerStateCache,
     pace: Pace,
     parked: Parked,
     /// Rung when there may be something to claim; made when somebody first asks.
@@ -155,8 +155,8 @@ impl MySqlStore {
         &self.0.sql
     }
 
-    fn forget_glance(&self) {
-        self.0.glance.forget();
+    fn forget_cached_state(&self) {
+        self.0.server_state.forget();
         self.0.parked.forget();
     }
 
@@ -240,7 +240,7 @@ impl MySqlStoreBuilder {
             sql,
             flavour: server.flavour,
             claim_floor: ClaimFloor::new(),
-            glance: Glance::default(),
+            server_state: ServerStateCache::default(),
             pace: Pace::default(),
             parked: Parked::default(),
             wake: OnceLock::new(),

@@ -149,7 +149,7 @@ impl Admin for PgStore {
             Ok(query.bind(value::text(actor)).execute(connection).await?.rows_affected())
         });
         let paused = paused.await?;
-        self.forget_glance();
+        self.forget_cached_state();
         Ok(paused == 1)
     }
 
@@ -160,7 +160,7 @@ impl Admin for PgStore {
             Ok(query.execute(connection).await?.rows_affected())
         });
         let resumed = resumed.await?;
-        self.forget_glance();
+        self.forget_cached_state();
         Ok(resumed == 1)
     }
 

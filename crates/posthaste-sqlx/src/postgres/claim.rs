@@ -14,11 +14,11 @@ use super::PgStore;
 use super::row::event_columns;
 use super::value::{self, Time, interval};
 use crate::claim_floor::{ClaimRange, IndexPosition, MAX_COMMIT_LAG};
-use crate::glance::Seen;
 use crate::row::Reader;
+use crate::server_state::ServerState;
 
 /// The clock, and the routes that are paused.
-const GLANCE: &str = r#"SELECT statement_timestamp(), ARRAY(SELECT route FROM "{table}_control")"#;
+const SERVER_STATE: &str = r#"SELECT statement_timestamp(), ARRAY(SELECT route FROM "{table}_control")"#;
 
 /// What rows are parked for. From one name the index leads to the next, however many rows are parked for it.
 pub(super) const PARKED_NAMES: &str = r#"WITH RECURSIVE names AS (
@@ -111,15 +111,15 @@ const IN_TURN: &str = "SELECT pg_advisory_xact_lock(hashtextextended('posthaste 
 
 impl PgStore {
     pub(super) async fn claim_rows(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
-        let seen = self.glance().await?;
+        let state = self.server_state().await?;
         let parked = self.0.parked.names(|| self.clone().look_at_parked()).await;
-        let mut claimed = Claimed { paused: seen.paused, parked, ..Claimed::default() };
+        let mut claimed = Claimed { paused: state.paused, parked, ..Claimed::default() };
         if claim.limit == 0 {
             return Ok(claimed);
         }
         let taken = match claim.order {
             ClaimOrder::Seq => self.take_by_seq(claim).await?,
-            ClaimOrder::Due => self.take_by_due(claim, seen.now).await?,
+            ClaimOrder::Due => self.take_by_due(claim, state.now).await?,
         };
         claimed.cut = taken.is_cut();
         for row in taken.rows {
@@ -131,18 +131,18 @@ impl PgStore {
         Ok(claimed)
     }
 
-    async fn glance(&self) -> Result<Seen, StoreError> {
-        if let Some(seen) = self.0.glance.recent() {
-            return Ok(seen);
+    async fn server_state(&self) -> Result<ServerState, StoreError> {
+        if let Some(state) = self.0.server_state.recent() {
+            return Ok(state);
         }
-        let seen = self.connections().engine(async |connection| {
-            let row = self.sql().query::<Postgres>(GLANCE).fetch_one(connection).await?;
+        let state = self.connections().engine(async |connection| {
+            let row = self.sql().query::<Postgres>(SERVER_STATE).fetch_one(connection).await?;
             let (now, paused): (Time, Vec<String>) = (row.try_get(0)?, row.try_get(1)?);
-            Ok(Seen { at: Instant::now(), now: now.0, paused: paused.into_iter().collect() })
+            Ok(ServerState { read_at: Instant::now(), now: now.0, paused: paused.into_iter().collect() })
         });
-        let seen = seen.await?;
-        self.0.glance.set(Some(seen.clone()));
-        Ok(seen)
+        let state = state.await?;
+        self.0.server_state.set(Some(state.clone()));
+        Ok(state)
     }
 
     async fn look_at_parked(self) -> Result<BTreeSet<String>, StoreError> {

@@ -64,9 +64,9 @@ pub use tx::{PgSavepoint, PgTx};
 pub use writer::PgWriter;
 
 use crate::claim_floor::ClaimFloor;
-use crate::glance::Glance;
 use crate::pace::Pace;
 use crate::parked::Parked;
+use crate::server_state::ServerStateCache;
 use crate::sql::Sql;
 use crate::{OpenError, SchemaName, TableName};
 pub(crate) use connection::Login;
@@ -86,7 +86,7 @@ struct Inner {
     sql: Sql,
     statements: Arc<Statements>,
     claim_floor: ClaimFloor,
-    glance: Glance,
+    server_state: ServerStateCache,
     pace: Pace,
     parked: Parked,
     /// Set when the archive's partition of the day was seen for the first time.
@@ -187,8 +187,8 @@ impl PgStore {
         &self.0.sql
     }
 
-    fn forget_glance(&self) {
-        self.0.glance.forget();
+    fn forget_cached_state(&self) {
+        self.0.server_state.forget();
         self.0.parked.forget();
     }
 
@@ -350,7 +350,7 @@ impl PgStoreBuilder {
             sql,
             statements,
             claim_floor: ClaimFloor::new(),
-            glance: Glance::default(),
+            server_state: ServerStateCache::default(),
             pace: Pace::default(),
             parked: Parked::default(),
             has_today: OnceCell::new(),

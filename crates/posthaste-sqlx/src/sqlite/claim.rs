@@ -15,8 +15,8 @@ use super::row::event_columns;
 use super::value::lossy;
 use super::{SqliteStore, value};
 use crate::fit;
-use crate::glance::Seen;
 use crate::row::Reader;
+use crate::server_state::ServerState;
 
 const PAUSED: &str = r#"SELECT json_group_array(route) FROM "{table}_control""#;
 
@@ -81,7 +81,7 @@ type Found = (i64, i64);
 impl SqliteStore {
     pub(super) async fn claim_rows(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
         let now = claim.now.unwrap_or_else(Timestamp::now);
-        let Seen { paused, .. } = self.glance().await?;
+        let ServerState { paused, .. } = self.server_state().await?;
         let parked = self.0.parked.names(|| self.clone().look_at_parked()).await;
         let mut claimed = Claimed { paused, parked, ..Claimed::default() };
         if claim.limit == 0 || !self.is_anything_due(now).await? {
@@ -93,15 +93,15 @@ impl SqliteStore {
         Ok(claimed)
     }
 
-    async fn glance(&self) -> Result<Seen, StoreError> {
-        if let Some(seen) = self.0.glance.recent() {
-            return Ok(seen);
+    async fn server_state(&self) -> Result<ServerState, StoreError> {
+        if let Some(state) = self.0.server_state.recent() {
+            return Ok(state);
         }
         let row = self.sql().query(PAUSED).fetch_one(&self.connections().write).await;
         let paused = row.and_then(|row| names(&row)).map_err(|error| self.failed(error))?;
-        let seen = Seen { at: Instant::now(), now: Timestamp::now(), paused };
-        self.0.glance.set(Some(seen.clone()));
-        Ok(seen)
+        let state = ServerState { read_at: Instant::now(), now: Timestamp::now(), paused };
+        self.0.server_state.set(Some(state.clone()));
+        Ok(state)
     }
 
     async fn look_at_parked(self) -> Result<BTreeSet<String>, StoreError> {

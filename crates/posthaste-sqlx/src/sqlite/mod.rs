@@ -65,8 +65,8 @@ pub use migrate::SqliteMigrations;
 pub use tx::{SqliteSavepoint, SqliteTx};
 pub use writer::SqliteWriter;
 
-use crate::glance::Glance;
 use crate::parked::Parked;
+use crate::server_state::ServerStateCache;
 use crate::sql::Sql;
 use crate::{OpenError, TableName};
 use connection::{Connections, engine_options, reader_options};
@@ -83,7 +83,7 @@ struct Inner {
     connections: Connections,
     sql: Sql,
     statements: Arc<Statements>,
-    glance: Glance,
+    server_state: ServerStateCache,
     parked: Parked,
     wake: OnceLock<Wake>,
 }
@@ -143,7 +143,7 @@ impl SqliteStore {
             connections,
             sql,
             statements: Arc::new(statements.at(home)),
-            glance: Glance::default(),
+            server_state: ServerStateCache::default(),
             parked: Parked::default(),
             wake: OnceLock::new(),
         })))
@@ -157,8 +157,8 @@ impl SqliteStore {
         &self.0.sql
     }
 
-    fn forget_glance(&self) {
-        self.0.glance.forget();
+    fn forget_cached_state(&self) {
+        self.0.server_state.forget();
         self.0.parked.forget();
     }
 
