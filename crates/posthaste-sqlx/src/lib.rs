@@ -21,8 +21,6 @@ mod fit;
 pub mod layout;
 #[cfg(feature = "mysql")]
 pub mod mysql;
-#[cfg(any(feature = "mysql", feature = "postgres"))]
-mod pace;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod page;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
@@ -37,6 +35,8 @@ mod row;
 mod schema;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod server_state;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+mod settle_throttle;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod signs;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]

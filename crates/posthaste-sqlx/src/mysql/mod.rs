@@ -64,9 +64,9 @@ pub use tx::{MySqlSavepoint, MySqlTx};
 pub use writer::MySqlWriter;
 
 use crate::claim_floor::ClaimFloor;
-use crate::pace::Pace;
 use crate::parked::Parked;
 use crate::server_state::ServerStateCache;
+use crate::settle_throttle::SettleThrottle;
 use crate::sql::Sql;
 use crate::{OpenError, TableName};
 use connection::Connections;
@@ -88,7 +88,7 @@ struct Inner {
     flavour: Flavour,
     claim_floor: ClaimFloor,
     server_state: ServerStateCache,
-    pace: Pace,
+    settle_throttle: SettleThrottle,
     parked: Parked,
     /// Rung when there may be something to claim; made when somebody first asks.
     wake: OnceLock<Wake>,
@@ -241,7 +241,7 @@ impl MySqlStoreBuilder {
             flavour: server.flavour,
             claim_floor: ClaimFloor::new(),
             server_state: ServerStateCache::default(),
-            pace: Pace::default(),
+            settle_throttle: SettleThrottle::default(),
             parked: Parked::default(),
             wake: OnceLock::new(),
             gone: Wake::new(),

@@ -102,7 +102,7 @@ impl MySqlStore {
         if settle.settlements.is_empty() {
             return Ok(Vec::new());
         }
-        self.0.pace.wait(settle.settlements.len()).await;
+        self.0.settle_throttle.wait(settle.settlements.len()).await;
         let batch = Batch::new(settle.settlements);
         let lean = settle.settlements.iter().all(is_lean);
         let changed = match (lean, settle.on_done, self.0.flavour) {
@@ -134,7 +134,7 @@ impl MySqlStore {
                 self.connections().engine_in_transaction(work).await?
             }
         };
-        self.0.pace.over();
+        self.0.settle_throttle.over();
         Ok(answers(settle, &changed))
     }
 

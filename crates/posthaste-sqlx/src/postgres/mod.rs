@@ -64,9 +64,9 @@ pub use tx::{PgSavepoint, PgTx};
 pub use writer::PgWriter;
 
 use crate::claim_floor::ClaimFloor;
-use crate::pace::Pace;
 use crate::parked::Parked;
 use crate::server_state::ServerStateCache;
+use crate::settle_throttle::SettleThrottle;
 use crate::sql::Sql;
 use crate::{OpenError, SchemaName, TableName};
 pub(crate) use connection::Login;
@@ -87,7 +87,7 @@ struct Inner {
     statements: Arc<Statements>,
     claim_floor: ClaimFloor,
     server_state: ServerStateCache,
-    pace: Pace,
+    settle_throttle: SettleThrottle,
     parked: Parked,
     /// Set when the archive's partition of the day was seen for the first time.
     has_today: OnceCell<()>,
@@ -351,7 +351,7 @@ impl PgStoreBuilder {
             statements,
             claim_floor: ClaimFloor::new(),
             server_state: ServerStateCache::default(),
-            pace: Pace::default(),
+            settle_throttle: SettleThrottle::default(),
             parked: Parked::default(),
             has_today: OnceCell::new(),
             next_look_at_days: Mutex::new(None),

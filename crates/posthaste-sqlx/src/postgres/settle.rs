@@ -90,7 +90,7 @@ impl PgStore {
         if settle.settlements.is_empty() {
             return Ok(Vec::new());
         }
-        self.0.pace.wait(settle.settlements.len()).await;
+        self.0.settle_throttle.wait(settle.settlements.len()).await;
         let lean = settle.settlements.iter().all(is_lean);
         let changed = match (lean, settle.on_done) {
             (true, OnDone::Keep | OnDone::Delete) => {
@@ -112,7 +112,7 @@ impl PgStore {
                 self.connections().engine_in_transaction(work).await?
             }
         };
-        self.0.pace.over();
+        self.0.settle_throttle.over();
         Ok(answers(settle, &changed))
     }
 
