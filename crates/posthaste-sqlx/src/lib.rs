@@ -9,8 +9,8 @@
     doc = "\nAnd [`layout`], for outbox tables that exist already and look different."
 )]
 
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-mod begin;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+mod cancel_safety;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod claim_floor;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
@@ -45,8 +45,8 @@ mod sql;
 pub mod sqlite;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod store_pool;
-#[cfg(any(feature = "mysql", feature = "postgres"))]
-mod to_the_end;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+mod transaction_depth;
 
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub use error::OpenError;

@@ -11,7 +11,7 @@ use sqlx::{Database, MySql, MySqlConnection, SqlSafeStr as _};
 use sqlx_core::transaction::TransactionManager as _;
 
 use super::connection::BEGIN;
-use crate::to_the_end::to_the_end;
+use crate::cancel_safety::run_to_completion;
 
 type Manager = <MySql as Database>::TransactionManager;
 
@@ -27,7 +27,7 @@ impl OpenTx {
     /// Begins a transaction, or leaves no trace of it.
     pub(super) async fn begin(connection: PoolConnection<MySql>) -> Result<Self, sqlx::Error> {
         let mut tx = Self { connection, interrupted: false };
-        to_the_end(async move {
+        run_to_completion(async move {
             Manager::begin(&mut tx.connection, Some(BEGIN.into_sql_str())).await?;
             Ok(tx)
         })

@@ -12,8 +12,8 @@ use super::connection::number;
 use super::open::OpenTx;
 use super::value::{MOST_KEYS, bind_all};
 use super::writer::{MySqlWriter, failed, is_in_transaction};
-use crate::begin::depth;
 use crate::sql::ready;
+use crate::transaction_depth::transaction_depth;
 
 /// A transaction on the service's own pool whose [`commit`](Self::commit) proves, commits and
 /// dispatches. Derefs to the [`MySqlConnection`], so `&mut *tx` is what sqlx takes. Dropped unfinished, it
@@ -172,7 +172,7 @@ fn expect_usable(
     interrupted: bool,
     expected_depth: usize,
 ) -> Result<(), StoreError> {
-    match !interrupted && depth::<MySql>(connection) >= expected_depth {
+    match !interrupted && transaction_depth::<MySql>(connection) >= expected_depth {
         true => Ok(()),
         false => Err(StoreError::NoTransaction),
     }
@@ -222,7 +222,14 @@ impl<'a> MySqlSavepoint<'a> {
         writer: &'a MySqlWriter,
     ) -> Result<Self, StoreError> {
         let tx = connection.begin().await.map_err(failed)?;
-        Ok(Self { depth: depth::<MySql>(&tx), tx, interrupted, parent, ledger: Ledger::new(), writer })
+        Ok(Self {
+            depth: transaction_depth::<MySql>(&tx),
+            tx,
+            interrupted,
+            parent,
+            ledger: Ledger::new(),
+            writer,
+        })
     }
 
     /// Writes one event, as [`MySqlTx::write`] does.

@@ -10,8 +10,8 @@ use super::connection::number;
 use super::insert;
 use super::open::OpenTx;
 use super::tx::MySqlTx;
-use crate::begin::{acquire, depth};
 use crate::sql::ready;
+use crate::transaction_depth::{acquire, transaction_depth};
 
 /// Writes events in transactions of the service's own pool; made by
 /// [`MySqlStore::writer`](super::MySqlStore::writer), cheap to clone.
@@ -70,7 +70,7 @@ impl MySqlWriter {
     ) -> Result<Receipt, WriteError> {
         // The driver counts only what it began itself, and goes on counting when the server has ended it.
         self.expect_transaction(connection).await?;
-        let scope = match depth::<MySql>(connection) {
+        let scope = match transaction_depth::<MySql>(connection) {
             0 | 1 => Scope::Transaction,
             _ => Scope::ForeignSavepoint,
         };

@@ -8,8 +8,8 @@ use sqlx::{Executor as _, PgConnection, PgPool, SqlSafeStr as _, Transaction};
 use super::connection::BEGIN;
 use super::insert;
 use super::tx::PgTx;
-use crate::begin::{acquire, depth};
-use crate::to_the_end::to_the_end;
+use crate::cancel_safety::run_to_completion;
+use crate::transaction_depth::{acquire, transaction_depth};
 
 /// Writes events in transactions of the service's own pool; made by
 /// [`PgStore::writer`](super::PgStore::writer), cheap to clone.
@@ -23,7 +23,7 @@ impl PgWriter {
     /// pool, as `pool.begin()` of sqlx 0.9.0 does.
     pub async fn begin(&self, pool: &PgPool) -> Result<PgTx, StoreError> {
         let connection = acquire(pool).await.map_err(failed)?;
-        let tx = to_the_end(Transaction::begin(connection, Some(BEGIN.into_sql_str())));
+        let tx = run_to_completion(Transaction::begin(connection, Some(BEGIN.into_sql_str())));
         let tx = tx.await.map_err(failed)?;
         Ok(PgTx::new(tx, self.clone()))
     }
@@ -59,7 +59,7 @@ impl PgWriter {
         connection: &mut PgConnection,
         events: Vec<Event>,
     ) -> Result<Receipt, WriteError> {
-        let scope = match depth::<sqlx::Postgres>(connection) {
+        let scope = match transaction_depth::<sqlx::Postgres>(connection) {
             // The driver counts only what it began itself.
             0 if !is_in_transaction(connection).await.map_err(failed)? => {
                 return Err(StoreError::NoTransaction.into());

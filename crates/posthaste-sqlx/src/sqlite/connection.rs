@@ -11,8 +11,8 @@ use sqlx::{ConnectOptions as _, SqlSafeStr as _, Sqlite, SqliteConnection, Sqlit
 
 use super::turn::{Turn, Turns};
 use crate::OpenError;
-use crate::begin::acquire;
 use crate::sql::Sql;
+use crate::transaction_depth::acquire;
 
 /// How long a connection waits for a lock that another one holds.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);

@@ -13,8 +13,8 @@ use super::connection::begin_immediate;
 use super::insert;
 use super::turn::Turns;
 use super::tx::SqliteTx;
-use crate::begin::{acquire, depth};
 use crate::sql::ready;
+use crate::transaction_depth::{acquire, transaction_depth};
 
 /// Writes events in transactions of the service's own pool; made by
 /// [`SqliteStore::writer`](super::SqliteStore::writer), cheap to clone.
@@ -101,8 +101,11 @@ impl SqliteWriter {
         events: Vec<Event>,
     ) -> Result<Receipt, WriteError> {
         expect_home(&self.door, connection).await?;
-        let scope =
-            if depth::<sqlx::Sqlite>(connection) > 1 { Scope::ForeignSavepoint } else { Scope::Transaction };
+        let scope = if transaction_depth::<sqlx::Sqlite>(connection) > 1 {
+            Scope::ForeignSavepoint
+        } else {
+            Scope::Transaction
+        };
         let (_, receipt) = write(&self.door, connection, events, scope).await?;
         Ok(receipt)
     }

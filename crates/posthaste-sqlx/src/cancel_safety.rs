@@ -1,4 +1,4 @@
-//! Work that goes on when its caller goes away.
+//! Cancel safety: work that runs to completion when its caller drops it.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -8,19 +8,19 @@ use std::task::{Context, Poll};
 /// A BEGIN whose caller goes away before its answer has come would stay open in the pool, and the next
 /// borrower would write into a transaction that nobody commits: the driver counts a transaction only
 /// when it has begun. So the rest of it is done by somebody else, and then rolled back.
-pub(crate) async fn to_the_end<F: Future + Send + 'static>(work: F) -> F::Output
+pub(crate) async fn run_to_completion<F: Future + Send + 'static>(work: F) -> F::Output
 where
     F::Output: Send,
 {
-    ToTheEnd(Some(Box::pin(work))).await
+    RunToCompletion(Some(Box::pin(work))).await
 }
 
 /// A future that goes on in the background when its caller drops it.
-struct ToTheEnd<F: Future + Send + 'static>(Option<Pin<Box<F>>>)
+struct RunToCompletion<F: Future + Send + 'static>(Option<Pin<Box<F>>>)
 where
     F::Output: Send;
 
-impl<F: Future + Send + 'static> Future for ToTheEnd<F>
+impl<F: Future + Send + 'static> Future for RunToCompletion<F>
 where
     F::Output: Send,
 {
@@ -36,7 +36,7 @@ where
     }
 }
 
-impl<F: Future + Send + 'static> Drop for ToTheEnd<F>
+impl<F: Future + Send + 'static> Drop for RunToCompletion<F>
 where
     F::Output: Send,
 {

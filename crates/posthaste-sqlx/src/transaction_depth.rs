@@ -1,4 +1,4 @@
-//! What the driver counts on a connection, and connections that can begin a transaction.
+//! The transaction depth that the driver counts on a connection, and connections on which it is zero.
 
 use sqlx::pool::PoolConnection;
 use sqlx::{Database, Pool};
@@ -12,7 +12,7 @@ use sqlx_core::transaction::TransactionManager as _;
 pub(crate) async fn acquire<DB: Database>(pool: &Pool<DB>) -> Result<PoolConnection<DB>, sqlx::Error> {
     loop {
         let connection = pool.acquire().await?;
-        if depth::<DB>(&connection) == 0 {
+        if transaction_depth::<DB>(&connection) == 0 {
             return Ok(connection);
         }
         connection.close().await?;
@@ -20,6 +20,6 @@ pub(crate) async fn acquire<DB: Database>(pool: &Pool<DB>) -> Result<PoolConnect
 }
 
 /// How many transactions and savepoints the driver counts on this connection.
-pub(crate) fn depth<DB: Database>(connection: &DB::Connection) -> usize {
+pub(crate) fn transaction_depth<DB: Database>(connection: &DB::Connection) -> usize {
     DB::TransactionManager::get_transaction_depth(connection)
 }
