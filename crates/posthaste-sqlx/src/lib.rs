@@ -28,9 +28,9 @@ mod parked;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-mod probe;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod row;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+mod row_estimate;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod schema;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]

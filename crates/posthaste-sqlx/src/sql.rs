@@ -87,17 +87,18 @@ impl Sql {
         sqlx::query(AssertSqlSafe(text)).persistent(self.persistent)
     }
 
-    /// A statement that looks at several places at once: the template for each of them, in which `{place}`
-    /// is the place. A planner that is not asked again would know other places.
-    pub(crate) fn at_places<DB: Database + HasStatementCache>(
+    /// A statement that takes samples at several positions at once: the template for each of them, in which
+    /// `{place}` is the position. A planner that is not asked again would know other positions.
+    pub(crate) fn at_positions<DB: Database + HasStatementCache>(
         &self,
         template: &str,
-        places: &[i64],
+        positions: &[i64],
     ) -> Query<'static, DB, DB::Arguments> {
-        let template = self.text(template).replace("{rows}", &crate::probe::ROWS.to_string());
-        let looks: Vec<String> =
-            places.iter().map(|place| template.replace("{place}", &place.to_string())).collect();
-        sqlx::query(AssertSqlSafe(looks.join(" UNION ALL "))).persistent(false)
+        let template =
+            self.text(template).replace("{rows}", &crate::row_estimate::ROWS_PER_SAMPLE.to_string());
+        let samples: Vec<String> =
+            positions.iter().map(|position| template.replace("{place}", &position.to_string())).collect();
+        sqlx::query(AssertSqlSafe(samples.join(" UNION ALL "))).persistent(false)
     }
 
     /// A statement about a list: `{keys}` becomes so many placeholders.

@@ -19,8 +19,8 @@ use super::row::{content_columns, row_columns};
 use super::stats;
 use super::value::{self, MOST_KEYS, bind_all, micros, places};
 use crate::page::cut_page;
-use crate::probe::count;
 use crate::row::{detail, view};
+use crate::row_estimate::count;
 
 const GET: &str =
     concat!("SELECT ", row_columns!(), ", ", content_columns!(), " FROM `{table}` AS o WHERE event_id = ?");

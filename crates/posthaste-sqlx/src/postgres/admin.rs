@@ -19,8 +19,8 @@ use super::row::{event_columns, row_columns};
 use super::stats;
 use super::value::{self, Time};
 use crate::page::cut_page;
-use crate::probe::count;
 use crate::row::{detail, view};
+use crate::row_estimate::count;
 
 const GET: &str =
     concat!("SELECT ", row_columns!(), ", ", event_columns!(), r#" FROM "{table}" AS o WHERE event_id = $1"#);

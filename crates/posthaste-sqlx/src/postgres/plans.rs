@@ -181,7 +181,7 @@ fn bounded() -> [(&'static str, &'static [&'static str]); 10] {
     let pending: &[&str] = &["outbox_event_pending"];
     [
         (stats::BOUNDED, &["outbox_event_pending", "outbox_event_done", "outbox_event_dead"]),
-        (stats::LOOK_AT_PENDING, pending),
+        (stats::SAMPLE_OF_PENDING, pending),
         (backlog::BY_TYPE, pending),
         (backlog::BY_TENANT, pending),
         (backlog::MORE, pending),

@@ -98,7 +98,7 @@ fn reads_the_whole_table(step: &str) -> bool {
 async fn check_all(connection: &mut SqliteConnection, store: &SqliteStore) {
     let statements = &store.0.statements;
     let placed = |look: &str| look.replace("{place}", "10500").replace("{rows}", "100");
-    let (pending, all) = (placed(stats::LOOK_AT_PENDING), placed(stats::LOOK_AT_ALL));
+    let (pending, all) = (placed(stats::SAMPLE_OF_PENDING), placed(stats::SAMPLE_OF_ALL));
     let proofs = [
         by(
             "a look at what is pending",

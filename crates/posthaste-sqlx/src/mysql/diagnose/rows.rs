@@ -6,7 +6,7 @@ use sqlx::mysql::MySqlRow;
 use sqlx::{MySql, MySqlConnection, Row as _};
 
 use super::super::value::micros;
-use crate::probe::count;
+use crate::row_estimate::count;
 use crate::signs::Routes;
 use crate::sql::Sql;
 

@@ -9,7 +9,7 @@ use sqlx::{MySqlConnection, Row as _};
 
 use super::super::MySqlStore;
 use super::rows::read_clock;
-use crate::probe::count;
+use crate::row_estimate::count;
 
 /// Transactions of everybody, for those who have PROCESS. They begin in the time zone of the server's machine.
 const SESSIONS: &str =

@@ -7,7 +7,7 @@ use sqlx::{PgConnection, Postgres, Row as _};
 
 use super::super::stats::read_in_order;
 use super::super::value::{self, Time};
-use crate::probe::count;
+use crate::row_estimate::count;
 use crate::signs::Routes;
 use crate::sql::Sql;
 

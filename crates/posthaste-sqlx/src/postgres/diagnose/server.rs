@@ -10,7 +10,7 @@ use sqlx::{PgConnection, Postgres, Row as _};
 use super::super::PgStore;
 use super::super::value::interval;
 use super::rows::read_clock;
-use crate::probe::count;
+use crate::row_estimate::count;
 
 /// Sessions that hold back vacuum in this database. Those of others show nothing to a user without
 /// `pg_read_all_stats`. A VACUUM that runs for long does not count: nothing waits for it.

@@ -6,7 +6,7 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, Sqlite, SqliteConnection};
 
 use super::super::value::lossy;
-use crate::probe::count;
+use crate::row_estimate::count;
 use crate::signs::Routes;
 use crate::sql::Sql;
 

@@ -1,24 +1,24 @@
-//! How many rows there are, from a look at a few places.
+//! An estimate of how many rows there are, from samples at a few positions.
 //!
 //! A count of ten million rows takes seconds, and what a server writes down about a table is old, or missing,
-//! or not for everyone to read. But rows lie in the order of `seq`, and an index leads to any place among
-//! them. So a few rows are read at places that are spread evenly from the first to the last: how close they
+//! or not for everyone to read. But rows lie in the order of `seq`, and an index leads to any position among
+//! them. So a few rows are read at positions that are spread evenly from the first to the last: how close they
 //! lie there tells how many there are.
 
 use posthaste::admin::Stats;
 use sqlx::{ColumnIndex, Decode, Row, Type};
 
-/// How many places are looked at.
-const PLACES: u8 = 64;
+/// How many positions are sampled.
+const SAMPLE_COUNT: u8 = 64;
 
 /// How many rows are read at each: `{rows}` in the statements.
-pub(crate) const ROWS: u64 = 100;
+pub(crate) const ROWS_PER_SAMPLE: u64 = 100;
 
-/// Where rows of one kind lie, and how to look at them at one place: two statements, the first as
+/// Where rows of one kind lie, and how to sample them at one position: two statements, the first as
 /// [`span!`](span) writes it.
-pub(crate) struct Kind {
+pub(crate) struct SampledRows {
     pub(crate) span: &'static str,
-    pub(crate) look: &'static str,
+    pub(crate) sample: &'static str,
 }
 
 /// Asks for the first and the last `seq` of rows, as [`Span::read`] takes them.
@@ -53,46 +53,47 @@ impl Span {
         Ok(first.zip(last).map(|(first, last)| Self { first, last }))
     }
 
-    /// Where to look.
-    pub(crate) fn places(self) -> Vec<i64> {
-        let place = |n: u8| i128::from(self.first) + self.width() * i128::from(n) / i128::from(PLACES);
-        (0..PLACES).map(|n| place(n) as i64).collect()
+    /// Where to take samples.
+    pub(crate) fn sample_positions(self) -> Vec<i64> {
+        let position =
+            |n: u8| i128::from(self.first) + self.width() * i128::from(n) / i128::from(SAMPLE_COUNT);
+        (0..SAMPLE_COUNT).map(|n| position(n) as i64).collect()
     }
 
     fn width(self) -> i128 {
         i128::from(self.last) - i128::from(self.first) + 1
     }
 
-    /// What the places tell about the whole, a row for each as [`Seen::read`] takes it.
+    /// The estimate from the samples, a row for each as [`Sample::read`] takes it.
     pub(crate) fn read_estimate<R: Row>(self, rows: &[R]) -> Result<Estimate, sqlx::Error>
     where
         usize: ColumnIndex<R>,
         for<'r> i64: Decode<'r, R::Database> + Type<R::Database>,
     {
-        Ok(self.estimate(&rows.iter().map(Seen::read).collect::<Result<Vec<_>, _>>()?))
+        Ok(self.estimate(&rows.iter().map(Sample::read).collect::<Result<Vec<_>, _>>()?))
     }
 
-    fn estimate(self, seen: &[Seen]) -> Estimate {
-        let step = self.width() as f64 / f64::from(PLACES);
+    fn estimate(self, samples: &[Sample]) -> Estimate {
+        let step = self.width() as f64 / f64::from(SAMPLE_COUNT);
         let (mut rows, mut states) = (0.0, [0.0; 6]);
-        for seen in seen {
+        for sample in samples {
             // Rows that are fewer than asked for are all up to the end.
-            let end = if seen.rows < ROWS { self.last } else { seen.last };
-            let weight = step / (end.saturating_sub(seen.place) as f64 + 1.0).max(1.0);
-            rows += weight * seen.rows as f64;
+            let end = if sample.rows < ROWS_PER_SAMPLE { self.last } else { sample.last };
+            let weight = step / (end.saturating_sub(sample.position) as f64 + 1.0).max(1.0);
+            rows += weight * sample.rows as f64;
             states
                 .iter_mut()
-                .zip(seen.states)
+                .zip(sample.states)
                 .for_each(|(sum, n): (&mut f64, u64)| *sum += weight * n as f64);
         }
         Estimate { rows: rows as u64, states: states.map(|n: f64| n as u64) }
     }
 }
 
-/// The rows at one place.
+/// The rows at one position.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
-    place: i64,
+struct Sample {
+    position: i64,
     rows: u64,
     /// The last of them.
     last: i64,
@@ -100,15 +101,15 @@ struct Seen {
     states: [u64; 6],
 }
 
-impl Seen {
-    /// Reads a row with the place, the number of rows, the last `seq`, and maybe the states.
+impl Sample {
+    /// Reads a row with the position, the number of rows, the last `seq`, and maybe the states.
     fn read<R: Row>(row: &R) -> Result<Self, sqlx::Error>
     where
         usize: ColumnIndex<R>,
         for<'r> i64: Decode<'r, R::Database> + Type<R::Database>,
     {
         let states = if row.len() > 3 { states(row, 3)? } else { [0; 6] };
-        Ok(Self { place: row.try_get(0)?, rows: count(row, 1)?, last: row.try_get(2)?, states })
+        Ok(Self { position: row.try_get(0)?, rows: count(row, 1)?, last: row.try_get(2)?, states })
     }
 }
 
@@ -178,22 +179,22 @@ pub(crate) fn is_too_many(count: u64) -> bool {
 mod tests {
     use super::*;
 
-    /// What a table with these rows shows at the places of `span`; every tenth row is a retry.
-    fn look(rows: &[i64], span: Span) -> Vec<Seen> {
-        let at = |place: i64| {
-            let start = rows.partition_point(|&seq| seq < place);
-            let found = &rows[start..rows.len().min(start + ROWS as usize)];
+    /// What a table with these rows shows at the positions of `span`; every tenth row is a retry.
+    fn samples(rows: &[i64], span: Span) -> Vec<Sample> {
+        let at = |position: i64| {
+            let start = rows.partition_point(|&seq| seq < position);
+            let found = &rows[start..rows.len().min(start + ROWS_PER_SAMPLE as usize)];
             let retry = found.iter().filter(|&&seq| seq % 10 == 0).count() as u64;
             let states = [found.len() as u64 - retry, retry, 0, 0, 0, 0];
             let last = found.last().copied().unwrap_or_default();
-            Seen { place, rows: found.len() as u64, last, states }
+            Sample { position, rows: found.len() as u64, last, states }
         };
-        span.places().into_iter().map(at).collect()
+        span.sample_positions().into_iter().map(at).collect()
     }
 
     fn estimate(rows: &[i64]) -> Estimate {
         let span = Span { first: rows[0], last: rows[rows.len() - 1] };
-        span.estimate(&look(rows, span))
+        span.estimate(&samples(rows, span))
     }
 
     #[track_caller]
@@ -223,11 +224,16 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(8);
         for _ in 0..1000 {
             let span = Span { first: 0, last: random.i64(200_000..2_000_000) };
-            let retry = random.u64(1..ROWS);
-            let states = [ROWS - retry, retry, 0, 0, ROWS, 0];
-            let mut seen = |place| Seen { place, rows: ROWS, last: place + random.i64(99..5000), states };
-            let places: Vec<_> = span.places().into_iter().map(&mut seen).collect();
-            let stats = span.estimate(&places).pending();
+            let retry = random.u64(1..ROWS_PER_SAMPLE);
+            let states = [ROWS_PER_SAMPLE - retry, retry, 0, 0, ROWS_PER_SAMPLE, 0];
+            let mut sample = |position| Sample {
+                position,
+                rows: ROWS_PER_SAMPLE,
+                last: position + random.i64(99..5000),
+                states,
+            };
+            let samples: Vec<_> = span.sample_positions().into_iter().map(&mut sample).collect();
+            let stats = span.estimate(&samples).pending();
             assert_eq!((stats.parked, stats.due), (stats.new + stats.retry, 0));
         }
     }
@@ -235,7 +241,7 @@ mod tests {
     #[test]
     fn widest_span_does_not_overflow() {
         let span = Span { first: i64::MIN, last: i64::MAX };
-        assert_eq!(span.places().len(), usize::from(PLACES));
-        span.estimate(&look(&[i64::MIN, 0, i64::MAX], span));
+        assert_eq!(span.sample_positions().len(), usize::from(SAMPLE_COUNT));
+        span.estimate(&samples(&[i64::MIN, 0, i64::MAX], span));
     }
 }
