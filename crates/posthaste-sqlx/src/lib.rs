@@ -15,6 +15,8 @@ mod cancel_safety;
 mod claim_floor;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod error;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+mod findings;
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
 mod fit;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
@@ -37,8 +39,6 @@ mod schema;
 mod server_state;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod settle_throttle;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-mod signs;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod sql;
 #[cfg(feature = "sqlite")]

@@ -49,7 +49,7 @@ FROM pg_stat_activity WHERE datname IS NOT NULL AND coalesce(backend_type, 'clie
 const NOTIFY_QUEUE: &str = "SELECT pg_notification_queue_usage()";
 
 /// Each question stands for itself: one that the server does not answer is left out.
-pub(super) async fn look(store: &PgStore, tolerance: &Tolerance) -> Vec<Finding> {
+pub(super) async fn findings(store: &PgStore, tolerance: &Tolerance) -> Vec<Finding> {
     let answers = [
         ask(store, async |connection| clock(connection, tolerance).await).await,
         ask(store, async |connection| sessions(connection, tolerance).await).await,

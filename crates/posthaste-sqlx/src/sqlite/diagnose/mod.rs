@@ -14,9 +14,9 @@ pub(super) async fn findings(store: &SqliteStore, tolerance: &Tolerance) -> Resu
     let mut findings = store.read(async |connection| indexes::read(store.sql(), connection).await).await?;
     if findings.is_empty() {
         let stats = store.stats().await?;
-        let signs = store.read(async |connection| rows::read(store.sql(), connection).await).await?;
-        findings = signs.findings(&stats, tolerance);
+        let seen = store.read(async |connection| rows::read(store.sql(), connection).await).await?;
+        findings = seen.findings(&stats, tolerance);
     }
-    findings.extend(file::look(store, tolerance).await);
+    findings.extend(file::findings(store, tolerance).await);
     Ok(findings)
 }
