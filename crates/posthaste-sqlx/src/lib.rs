@@ -9,6 +9,8 @@
     doc = "\nAnd [`layout`], for outbox tables that exist already and look different."
 )]
 
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
+mod byte_limit;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod cancel_safety;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
@@ -17,8 +19,6 @@ mod claim_floor;
 mod error;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod findings;
-#[cfg(any(feature = "mysql", feature = "sqlite"))]
-mod fit;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 pub mod layout;
 #[cfg(feature = "mysql")]

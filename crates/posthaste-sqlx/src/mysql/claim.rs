@@ -14,8 +14,8 @@ use sqlx::{MySql, MySqlConnection, Row as _};
 use super::MySqlStore;
 use super::row::event_columns;
 use super::value::{self, MOST_KEYS, at, bind_all, clock, delay, micros, places};
+use crate::byte_limit::rows_within_limit;
 use crate::claim_floor::{ClaimRange, IndexPosition, MAX_COMMIT_LAG};
-use crate::fit::fitting;
 use crate::parked;
 use crate::row::Reader;
 use crate::server_state::ServerState;
@@ -192,7 +192,7 @@ impl MySqlStore {
     ) -> Result<Taken, sqlx::Error> {
         let free = rows.iter().take_while(|row| !is_leased(row)).map(Found::read);
         let free = free.collect::<Result<Vec<_>, _>>()?;
-        let fitting = fitting(free.iter().map(|found| found.size), claim.max_bytes);
+        let fitting = rows_within_limit(free.iter().map(|found| found.size), claim.max_bytes);
         let cut = fitting < free.len();
         let Some(last) = free[..fitting].last() else { return Ok(Taken::default()) };
         let (now, may_be_more) = (last.now, cut || rows.len() == claim.limit);

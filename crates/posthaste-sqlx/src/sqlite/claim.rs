@@ -14,7 +14,7 @@ use sqlx::{Row as _, SqliteConnection};
 use super::row::event_columns;
 use super::value::lossy;
 use super::{SqliteStore, value};
-use crate::fit;
+use crate::byte_limit::rows_within_limit;
 use crate::row::Reader;
 use crate::server_state::ServerState;
 
@@ -125,7 +125,7 @@ impl SqliteStore {
         claimed: &mut Claimed,
     ) -> Result<(), sqlx::Error> {
         let mut found = self.find(connection, claim, now).await?;
-        let fitting = fit::fitting(sizes(&found), claim.max_bytes);
+        let fitting = rows_within_limit(sizes(&found), claim.max_bytes);
         claimed.cut = fitting < found.len();
         found.truncate(fitting);
         let seqs: Vec<i64> = found.iter().map(|(seq, _)| *seq).collect();
@@ -144,7 +144,7 @@ impl SqliteStore {
             .await?;
         let mut rest = &found[..];
         while !rest.is_empty() {
-            let (slice, others) = rest.split_at(fit::fitting(sizes(rest), SLICE));
+            let (slice, others) = rest.split_at(rows_within_limit(sizes(rest), SLICE));
             self.read_leased(connection, claim, now, slice, claimed).await?;
             rest = others;
         }
