@@ -16,7 +16,7 @@ use super::row::event_columns;
 use super::value::{self, MOST_KEYS, at, bind_all, clock, delay, micros, places};
 use crate::byte_limit::rows_within_limit;
 use crate::claim_floor::{ClaimRange, IndexPosition, MAX_COMMIT_LAG};
-use crate::parked;
+use crate::parked_names;
 use crate::row::Reader;
 use crate::server_state::ServerState;
 
@@ -37,7 +37,7 @@ FROM `{table}` FORCE INDEX (`{table}_parked`) WHERE parked > ? ORDER BY parked L
 /// limit stands in the statement; MariaDB takes it from here.
 const BOUNDED: &str = "/*M!100100 SET STATEMENT max_statement_time = 5 FOR */ ";
 
-const _: () = assert!(parked::LONGEST.as_secs() == 5);
+const _: () = assert!(parked_names::REFRESH_TIMEOUT.as_secs() == 5);
 
 /// What a claim has to know of a row before it takes it.
 macro_rules! found {
@@ -108,7 +108,7 @@ struct Taken {
 impl MySqlStore {
     pub(super) async fn claim_rows(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
         let ServerState { now, paused, .. } = self.server_state().await?;
-        let parked = self.0.parked.names(|| self.clone().look_at_parked()).await;
+        let parked = self.0.parked_names.names(|| self.clone().read_parked_names()).await;
         let taken = match (claim.limit, claim.order) {
             (0, _) => Taken::default(),
             (_, ClaimOrder::Seq) => self.take_by_seq(claim).await?,
@@ -130,7 +130,7 @@ impl MySqlStore {
         Ok(state)
     }
 
-    async fn look_at_parked(self) -> Result<BTreeSet<String>, StoreError> {
+    async fn read_parked_names(self) -> Result<BTreeSet<String>, StoreError> {
         let names = self.connections().engine(async |connection| {
             let mut names = BTreeSet::new();
             while names.len() < Claimed::MAX_PARKED_NAMES {

@@ -64,7 +64,7 @@ pub use tx::{MySqlSavepoint, MySqlTx};
 pub use writer::MySqlWriter;
 
 use crate::claim_floor::ClaimFloor;
-use crate::parked::Parked;
+use crate::parked_names::ParkedNames;
 use crate::server_state::ServerStateCache;
 use crate::settle_throttle::SettleThrottle;
 use crate::sql::Sql;
@@ -89,7 +89,7 @@ struct Inner {
     claim_floor: ClaimFloor,
     server_state: ServerStateCache,
     settle_throttle: SettleThrottle,
-    parked: Parked,
+    parked_names: ParkedNames,
     /// Rung when there may be something to claim; made when somebody first asks.
     wake: OnceLock<Wake>,
     /// Rung when the store ends, for the one who watches.
@@ -157,7 +157,7 @@ impl MySqlStore {
 
     fn forget_cached_state(&self) {
         self.0.server_state.forget();
-        self.0.parked.forget();
+        self.0.parked_names.forget();
     }
 
     /// Starts to watch when somebody asks for the first time.
@@ -242,7 +242,7 @@ impl MySqlStoreBuilder {
             claim_floor: ClaimFloor::new(),
             server_state: ServerStateCache::default(),
             settle_throttle: SettleThrottle::default(),
-            parked: Parked::default(),
+            parked_names: ParkedNames::default(),
             wake: OnceLock::new(),
             gone: Wake::new(),
         })))

@@ -112,7 +112,7 @@ const IN_TURN: &str = "SELECT pg_advisory_xact_lock(hashtextextended('posthaste 
 impl PgStore {
     pub(super) async fn claim_rows(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
         let state = self.server_state().await?;
-        let parked = self.0.parked.names(|| self.clone().look_at_parked()).await;
+        let parked = self.0.parked_names.names(|| self.clone().read_parked_names()).await;
         let mut claimed = Claimed { paused: state.paused, parked, ..Claimed::default() };
         if claim.limit == 0 {
             return Ok(claimed);
@@ -145,7 +145,7 @@ impl PgStore {
         Ok(state)
     }
 
-    async fn look_at_parked(self) -> Result<BTreeSet<String>, StoreError> {
+    async fn read_parked_names(self) -> Result<BTreeSet<String>, StoreError> {
         let names = self.connections().engine(async |connection| {
             self.sql().scalar::<Postgres, Vec<String>>(PARKED_NAMES).fetch_one(connection).await
         });

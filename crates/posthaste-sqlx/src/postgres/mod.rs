@@ -64,7 +64,7 @@ pub use tx::{PgSavepoint, PgTx};
 pub use writer::PgWriter;
 
 use crate::claim_floor::ClaimFloor;
-use crate::parked::Parked;
+use crate::parked_names::ParkedNames;
 use crate::server_state::ServerStateCache;
 use crate::settle_throttle::SettleThrottle;
 use crate::sql::Sql;
@@ -88,7 +88,7 @@ struct Inner {
     claim_floor: ClaimFloor,
     server_state: ServerStateCache,
     settle_throttle: SettleThrottle,
-    parked: Parked,
+    parked_names: ParkedNames,
     /// Set when the archive's partition of the day was seen for the first time.
     has_today: OnceCell<()>,
     /// When to see again that the archive has partitions for the days to come.
@@ -189,7 +189,7 @@ impl PgStore {
 
     fn forget_cached_state(&self) {
         self.0.server_state.forget();
-        self.0.parked.forget();
+        self.0.parked_names.forget();
     }
 
     fn next_look_at_days(&self) -> MutexGuard<'_, Option<Instant>> {
@@ -352,7 +352,7 @@ impl PgStoreBuilder {
             claim_floor: ClaimFloor::new(),
             server_state: ServerStateCache::default(),
             settle_throttle: SettleThrottle::default(),
-            parked: Parked::default(),
+            parked_names: ParkedNames::default(),
             has_today: OnceCell::new(),
             next_look_at_days: Mutex::new(None),
             wake: OnceLock::new(),

@@ -82,7 +82,7 @@ impl SqliteStore {
     pub(super) async fn claim_rows(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
         let now = claim.now.unwrap_or_else(Timestamp::now);
         let ServerState { paused, .. } = self.server_state().await?;
-        let parked = self.0.parked.names(|| self.clone().look_at_parked()).await;
+        let parked = self.0.parked_names.names(|| self.clone().read_parked_names()).await;
         let mut claimed = Claimed { paused, parked, ..Claimed::default() };
         if claim.limit == 0 || !self.is_anything_due(now).await? {
             return Ok(claimed);
@@ -104,7 +104,7 @@ impl SqliteStore {
         Ok(state)
     }
 
-    async fn look_at_parked(self) -> Result<BTreeSet<String>, StoreError> {
+    async fn read_parked_names(self) -> Result<BTreeSet<String>, StoreError> {
         let read = async || {
             let query = self.sql().query(PARKED_NAMES).bind(value::limit(Claimed::MAX_PARKED_NAMES));
             names(&query.fetch_one(&mut *self.connections().reader().await?).await?)

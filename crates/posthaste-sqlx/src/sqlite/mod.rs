@@ -65,7 +65,7 @@ pub use migrate::SqliteMigrations;
 pub use tx::{SqliteSavepoint, SqliteTx};
 pub use writer::SqliteWriter;
 
-use crate::parked::Parked;
+use crate::parked_names::ParkedNames;
 use crate::server_state::ServerStateCache;
 use crate::sql::Sql;
 use crate::{OpenError, TableName};
@@ -84,7 +84,7 @@ struct Inner {
     sql: Sql,
     statements: Arc<Statements>,
     server_state: ServerStateCache,
-    parked: Parked,
+    parked_names: ParkedNames,
     wake: OnceLock<Wake>,
 }
 
@@ -144,7 +144,7 @@ impl SqliteStore {
             sql,
             statements: Arc::new(statements.at(home)),
             server_state: ServerStateCache::default(),
-            parked: Parked::default(),
+            parked_names: ParkedNames::default(),
             wake: OnceLock::new(),
         })))
     }
@@ -159,7 +159,7 @@ impl SqliteStore {
 
     fn forget_cached_state(&self) {
         self.0.server_state.forget();
-        self.0.parked.forget();
+        self.0.parked_names.forget();
     }
 
     fn failed(&self, error: sqlx::Error) -> StoreError {

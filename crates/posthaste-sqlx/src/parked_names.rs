@@ -1,8 +1,8 @@
-//! What rows are parked for, looked at beside the claims.
+//! The names that rows are parked for, read beside the claims.
 //!
 //! A row that was parked and has come back leaves a dead entry behind in the index of what is parked, and as long as
-//! any transaction on the server holds an old snapshot, nothing can remove it: a look at the names steps over all of
-//! them. Claims must not depend on it. So a look runs beside them and takes a tenth of the time at most, as sweeps do;
+//! any transaction on the server holds an old snapshot, nothing can remove it: a read of the names steps over all of
+//! them. Claims must not depend on it. So a read runs beside them and takes a tenth of the time at most, as sweeps do;
 //! a claim waits for it for a moment, and has the names of the last one that ended well.
 
 use std::collections::BTreeSet;
@@ -12,63 +12,63 @@ use std::time::Duration;
 use posthaste::StoreError;
 use tokio::time::{Instant, timeout};
 
-/// Between two looks lies at least so many times what the last one took, and never less than a second.
-const REST: u32 = 9;
-const SHORTEST_REST: Duration = Duration::from_secs(1);
+/// Between two reads lies at least so many times what the last one took, and never less than a second.
+const REST_FACTOR: u32 = 9;
+const MIN_REST: Duration = Duration::from_secs(1);
 
-/// A look that takes longer is given up.
-pub(crate) const LONGEST: Duration = Duration::from_secs(5);
+/// A read that takes longer is given up.
+pub(crate) const REFRESH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a claim waits for a look that it began.
-const MOMENT: Duration = Duration::from_secs(1);
+/// How long a claim waits for a read that it began.
+const CLAIM_WAIT: Duration = Duration::from_secs(1);
 
 /// The names of one store.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Parked(Arc<Mutex<State>>);
+pub(crate) struct ParkedNames(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
     names: BTreeSet<String>,
-    /// None: at once.
-    next_look: Option<Instant>,
+    /// None: immediately.
+    next_refresh: Option<Instant>,
 }
 
-impl Parked {
-    /// What rows are parked for. Looks if it is time; a look that fails leaves the names as they are.
-    pub(crate) async fn names<F>(&self, look: impl FnOnce() -> F) -> BTreeSet<String>
+impl ParkedNames {
+    /// What rows are parked for. Reads the names again if it is time; a read that fails leaves the names as they are.
+    pub(crate) async fn names<F>(&self, read: impl FnOnce() -> F) -> BTreeSet<String>
     where
         F: Future<Output = Result<BTreeSet<String>, StoreError>> + Send + 'static,
     {
         if self.begin() {
             // It goes on when the moment is over.
-            let looking = tokio::spawn(self.clone().look(look()));
-            let _ = timeout(MOMENT, looking).await;
+            let refreshing = tokio::spawn(self.clone().refresh(read()));
+            let _ = timeout(CLAIM_WAIT, refreshing).await;
         }
         self.lock().names.clone()
     }
 
     /// An operator changed something.
     pub(crate) fn forget(&self) {
-        self.lock().next_look = None;
+        self.lock().next_refresh = None;
     }
 
-    /// Whether to look now. Nobody else does while one look is under way.
+    /// Whether to read now. Nobody else does while one read is under way.
     fn begin(&self) -> bool {
         let (mut state, now) = (self.lock(), Instant::now());
-        let is_time = state.next_look.is_none_or(|at| at <= now);
+        let is_time = state.next_refresh.is_none_or(|at| at <= now);
         if is_time {
-            state.next_look = Some(now + LONGEST * (1 + REST));
+            state.next_refresh = Some(now + REFRESH_TIMEOUT * (1 + REST_FACTOR));
         }
         is_time
     }
 
-    async fn look(self, look: impl Future<Output = Result<BTreeSet<String>, StoreError>>) {
+    async fn refresh(self, read: impl Future<Output = Result<BTreeSet<String>, StoreError>>) {
         let started = Instant::now();
-        let seen = timeout(LONGEST, look).await.unwrap_or(Err(StoreError::Timeout(LONGEST)));
-        let rest = (started.elapsed() * REST).max(SHORTEST_REST);
+        let read = timeout(REFRESH_TIMEOUT, read).await.unwrap_or(Err(StoreError::Timeout(REFRESH_TIMEOUT)));
+        let rest = (started.elapsed() * REST_FACTOR).max(MIN_REST);
         let mut state = self.lock();
-        state.next_look = Some(Instant::now() + rest);
-        match seen {
+        state.next_refresh = Some(Instant::now() + rest);
+        match read {
             Ok(names) => state.names = names,
             Err(error) => tracing::warn!(
                 %error,
@@ -95,7 +95,7 @@ mod tests {
     }
 
     /// What a claim is told if a look finds these names.
-    async fn told(parked: &Parked, found: &[&str]) -> BTreeSet<String> {
+    async fn told(parked: &ParkedNames, found: &[&str]) -> BTreeSet<String> {
         let found = set(found);
         parked.names(|| ready(Ok(found))).await
     }
@@ -107,20 +107,20 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn names_are_looked_at_once_a_second_and_when_an_operator_changed_something() {
-        let parked = Parked::default();
+        let parked = ParkedNames::default();
         assert_eq!(told(&parked, &["mail"]).await, set(&["mail"]));
         assert_eq!(told(&parked, &["search"]).await, set(&["mail"]));
         parked.forget();
         assert_eq!(told(&parked, &["search"]).await, set(&["search"]));
-        tokio::time::sleep(SHORTEST_REST).await;
+        tokio::time::sleep(MIN_REST).await;
         assert_eq!(told(&parked, &[]).await, set(&[]));
     }
 
     #[tokio::test(start_paused = true)]
     async fn look_that_fails_leaves_the_names_as_they_were() {
-        let parked = Parked::default();
+        let parked = ParkedNames::default();
         told(&parked, &["mail"]).await;
-        tokio::time::sleep(SHORTEST_REST).await;
+        tokio::time::sleep(MIN_REST).await;
         let failed = parked.names(|| ready(Err(StoreError::backend("broken", "no")))).await;
         assert_eq!(failed, set(&["mail"]));
         assert_eq!(
@@ -128,21 +128,21 @@ mod tests {
             set(&["mail"]),
             "a failed look is followed by a rest too"
         );
-        tokio::time::sleep(SHORTEST_REST).await;
+        tokio::time::sleep(MIN_REST).await;
         assert_eq!(told(&parked, &["search"]).await, set(&["search"]));
     }
 
     /// A claim waits for a moment, and the names come with a later one.
     #[tokio::test(start_paused = true)]
     async fn slow_look_keeps_no_claim_waiting_and_takes_a_tenth_of_the_time() {
-        let parked = Parked::default();
-        let (started, slow) = (Instant::now(), 3 * MOMENT);
+        let parked = ParkedNames::default();
+        let (started, slow) = (Instant::now(), 3 * CLAIM_WAIT);
         assert_eq!(parked.names(|| after(slow, Ok(set(&["mail"])))).await, set(&[]));
-        assert_eq!(started.elapsed(), MOMENT);
+        assert_eq!(started.elapsed(), CLAIM_WAIT);
         assert_eq!(told(&parked, &["search"]).await, set(&[]), "one look at a time");
         tokio::time::sleep_until(started + slow * 2).await;
         assert_eq!(told(&parked, &["search"]).await, set(&["mail"]));
-        tokio::time::sleep_until(started + slow * (1 + REST) - Duration::from_millis(10)).await;
+        tokio::time::sleep_until(started + slow * (1 + REST_FACTOR) - Duration::from_millis(10)).await;
         assert_eq!(told(&parked, &["search"]).await, set(&["mail"]), "it rests");
         tokio::time::sleep(Duration::from_millis(20)).await;
         assert_eq!(told(&parked, &["search"]).await, set(&["search"]));
@@ -150,9 +150,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn look_that_never_ends_is_given_up() {
-        let parked = Parked::default();
+        let parked = ParkedNames::default();
         assert_eq!(parked.names(pending).await, set(&[]));
-        tokio::time::sleep(LONGEST * (1 + REST) + Duration::from_millis(10)).await;
+        tokio::time::sleep(REFRESH_TIMEOUT * (1 + REST_FACTOR) + Duration::from_millis(10)).await;
         assert_eq!(told(&parked, &["mail"]).await, set(&["mail"]));
     }
 }
