@@ -264,7 +264,7 @@ fn is_lost(error: &sqlx::Error) -> bool {
 mod tests {
     use posthaste_sql::mysql::Flavour;
 
-    use super::super::plans::{open, run};
+    use super::super::plan_tests::{open, run};
     use super::*;
 
     /// The server keeps a transaction that a lock has ended half way, and all that it has locked.

@@ -38,7 +38,7 @@ mod lease;
 mod migrate;
 mod open;
 #[cfg(test)]
-mod plans;
+mod plan_tests;
 mod purge;
 mod row;
 mod settle;

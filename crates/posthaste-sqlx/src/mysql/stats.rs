@@ -136,7 +136,7 @@ async fn estimate(
 mod tests {
     use posthaste::admin::{Admin as _, BacklogBy, Estimated};
 
-    use super::super::plans::{open, run};
+    use super::super::plan_tests::{open, run};
 
     /// One in ten is a retry, and one in five waits for tomorrow.
     const ROWS: &str = "INSERT INTO `{table}` (event_id, event_type, payload, status, available_at)

@@ -36,7 +36,7 @@ mod layout;
 mod lease;
 mod migrate;
 #[cfg(test)]
-mod plans;
+mod plan_tests;
 mod purge;
 mod row;
 mod settle;

@@ -131,7 +131,7 @@ async fn estimate(
 mod tests {
     use posthaste::admin::{Admin as _, BacklogBy, Estimated};
 
-    use super::super::plans::{run, store};
+    use super::super::plan_tests::{run, store};
 
     /// One in ten is a retry, and one in five waits for tomorrow.
     const ROWS: &str = r#"INSERT INTO "{table}" (event_id, event_type, payload, status, available_at)

@@ -39,7 +39,7 @@ mod insert;
 mod lease;
 mod migrate;
 #[cfg(test)]
-mod plans;
+mod plan_tests;
 mod purge;
 mod row;
 mod settle;

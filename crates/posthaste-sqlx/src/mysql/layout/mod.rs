@@ -3,7 +3,7 @@
 mod catalogue;
 mod columns;
 #[cfg(test)]
-mod lock;
+mod lock_tests;
 mod rights;
 mod texts;
 
