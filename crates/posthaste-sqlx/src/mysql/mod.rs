@@ -36,7 +36,7 @@ mod insert;
 mod layout;
 mod lease;
 mod migrate;
-mod open;
+mod open_tx;
 #[cfg(test)]
 mod plan_tests;
 mod purge;

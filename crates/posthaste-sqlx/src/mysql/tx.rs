@@ -9,7 +9,7 @@ use posthaste_sql::mysql::{Statements, proves_rollback};
 use sqlx::{Connection as _, MySql, MySqlConnection, Row as _, Transaction};
 
 use super::connection::number;
-use super::open::OpenTx;
+use super::open_tx::OpenTx;
 use super::value::{MOST_KEYS, bind_all};
 use super::writer::{MySqlWriter, failed, is_in_transaction};
 use crate::sql::ready;

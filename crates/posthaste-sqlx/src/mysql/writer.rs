@@ -8,7 +8,7 @@ use sqlx::{Executor as _, MySql, MySqlConnection, MySqlPool, Row as _};
 
 use super::connection::number;
 use super::insert;
-use super::open::OpenTx;
+use super::open_tx::OpenTx;
 use super::tx::MySqlTx;
 use crate::sql::ready;
 use crate::transaction_depth::{acquire, transaction_depth};
