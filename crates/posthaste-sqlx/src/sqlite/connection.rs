@@ -9,7 +9,7 @@ use sqlx::pool::PoolConnection;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions as _, SqlSafeStr as _, Sqlite, SqliteConnection, SqlitePool, Transaction};
 
-use super::turn::{Turn, Turns};
+use super::write_queue::{WritePermit, WriteQueue};
 use crate::OpenError;
 use crate::sql::Sql;
 use crate::transaction_depth::acquire;
@@ -26,7 +26,7 @@ const LONGEST_READ: Duration = Duration::from_secs(15);
 pub(super) struct Connections {
     pub(super) write: SqlitePool,
     read: SqlitePool,
-    pub(super) turns: Turns,
+    pub(super) write_queue: WriteQueue,
     path: PathBuf,
 }
 
@@ -38,7 +38,7 @@ impl Connections {
             || SqlitePoolOptions::new().idle_timeout(None).max_lifetime(None).test_before_acquire(false);
         let write = pool().max_connections(1).connect_lazy_with(options.clone());
         let read = pool().max_connections(2).connect_lazy_with(options);
-        let connections = Self { write, read, turns: Turns::default(), path };
+        let connections = Self { write, read, write_queue: WriteQueue::default(), path };
         // The first connection of all turns the file to WAL, and says whether it is one.
         let started = Instant::now();
         while let Err(error) = connections.write.acquire().await {
@@ -60,17 +60,17 @@ impl Connections {
 
     /// A transaction that holds the write lock from its start, so that it never fails half way.
     pub(super) async fn begin(&self) -> Result<Writing<Transaction<'static, Sqlite>>, StoreError> {
-        let turn = self.turns.take_politely().await;
+        let permit = self.write_queue.acquire_for_engine().await;
         let connection = acquire(&self.write).await.map_err(|error| self.failed(error))?;
         let tx = begin_immediate(connection).await.map_err(|error| self.failed(error))?;
-        Ok(Writing { with: tx, turn })
+        Ok(Writing { with: tx, permit })
     }
 
     /// The writing connection, for one statement.
     pub(super) async fn writer(&self) -> Result<Writing<PoolConnection<Sqlite>>, StoreError> {
-        let turn = self.turns.take_politely().await;
+        let permit = self.write_queue.acquire_for_engine().await;
         let connection = self.write.acquire().await.map_err(|error| self.failed(error))?;
-        Ok(Writing { with: connection, turn })
+        Ok(Writing { with: connection, permit })
     }
 
     /// A connection to read, for some time and no longer.
@@ -112,19 +112,19 @@ pub(super) async fn begin_immediate(
     Transaction::begin(connection, Some("BEGIN IMMEDIATE".into_sql_str())).await
 }
 
-/// A connection or transaction whose turn it is to write.
+/// A connection or transaction with the permit to write.
 #[derive(Debug)]
 pub(super) struct Writing<C> {
     with: C,
     // Dropped last: the next one finds the lock free.
-    turn: Turn,
+    permit: WritePermit,
 }
 
 impl Writing<Transaction<'static, Sqlite>> {
     pub(super) async fn commit(self) -> Result<(), sqlx::Error> {
-        let Self { with, turn } = self;
+        let Self { with, permit } = self;
         let answer = with.commit().await;
-        drop(turn);
+        drop(permit);
         answer
     }
 }

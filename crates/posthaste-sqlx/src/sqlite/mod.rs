@@ -45,10 +45,10 @@ mod row;
 mod settle;
 mod stats;
 mod store;
-mod turn;
 mod tx;
 mod value;
 mod wake;
+mod write_queue;
 mod writer;
 
 use std::sync::{Arc, OnceLock};
@@ -108,7 +108,7 @@ impl SqliteStore {
 
     /// The writer's door, on sqlx. Made once; cheap to clone.
     pub fn writer(&self, outbox: &Outbox) -> SqliteWriter {
-        SqliteWriter::new(self.door(outbox), self.connections().turns.clone())
+        SqliteWriter::new(self.door(outbox), self.connections().write_queue.clone())
     }
 
     /// What Writers of other drivers are made of.

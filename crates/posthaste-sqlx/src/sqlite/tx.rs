@@ -9,7 +9,7 @@ use posthaste_sql::Door;
 use posthaste_sql::sqlite::{Statements, Written};
 use sqlx::{Connection as _, Row as _, Sqlite, SqliteConnection, Transaction};
 
-use super::turn::Turn;
+use super::write_queue::WritePermit;
 use super::writer::{failed, write};
 use crate::sql::ready;
 
@@ -21,7 +21,7 @@ use crate::sql::ready;
 pub struct SqliteTx {
     // Dropped before the ledger: the hooks run after the rollback, not before it.
     tx: Transaction<'static, Sqlite>,
-    turn: Turn,
+    permit: WritePermit,
     ledger: Ledger,
     door: Door<posthaste_sql::Sqlite>,
 }
@@ -29,10 +29,10 @@ pub struct SqliteTx {
 impl SqliteTx {
     pub(super) fn new(
         tx: Transaction<'static, Sqlite>,
-        turn: Turn,
+        permit: WritePermit,
         door: Door<posthaste_sql::Sqlite>,
     ) -> Self {
-        Self { tx, turn, ledger: Ledger::new(), door }
+        Self { tx, permit, ledger: Ledger::new(), door }
     }
 
     /// Writes one event and answers its id; none if a hook suppressed it. An id that exists already is
@@ -71,7 +71,7 @@ impl SqliteTx {
         };
         let committing = std::mem::take(&mut self.ledger).committing();
         let answer = self.tx.commit().await.map_err(|error| explain(error, &present));
-        self.turn.over();
+        self.permit.written();
         match answer {
             Ok(()) => {
                 committing.committed(&present);

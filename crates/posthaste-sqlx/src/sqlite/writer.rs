@@ -11,8 +11,8 @@ use sqlx::{Executor as _, Row as _, SqliteConnection, SqlitePool};
 
 use super::connection::begin_immediate;
 use super::insert;
-use super::turn::Turns;
 use super::tx::SqliteTx;
+use super::write_queue::WriteQueue;
 use crate::sql::ready;
 use crate::transaction_depth::{acquire, transaction_depth};
 
@@ -21,26 +21,26 @@ use crate::transaction_depth::{acquire, transaction_depth};
 #[derive(Clone, Debug)]
 pub struct SqliteWriter {
     door: Door<Sqlite>,
-    turns: Turns,
+    write_queue: WriteQueue,
     /// Pools that are known to lead to the file of the outbox.
     known: Arc<Mutex<Vec<Arc<SqliteConnectOptions>>>>,
 }
 
 impl SqliteWriter {
-    pub(super) fn new(door: Door<Sqlite>, turns: Turns) -> Self {
-        Self { door, turns, known: Arc::default() }
+    pub(super) fn new(door: Door<Sqlite>, write_queue: WriteQueue) -> Self {
+        Self { door, write_queue, known: Arc::default() }
     }
 
     /// Begins a transaction that holds the write lock from its start (`BEGIN IMMEDIATE`), so that
     /// nothing in it fails because somebody else is writing. A pool of another file than that of the outbox
     /// is refused.
     pub async fn begin(&self, pool: &SqlitePool) -> Result<SqliteTx, StoreError> {
-        // The connection first: nobody waits for a pool while it is their turn.
+        // The connection first: nobody waits for a pool while they hold the permit.
         let mut connection = acquire(pool).await.map_err(failed)?;
         self.expect_home_of(pool, &mut connection).await?;
-        let turn = self.turns.take().await;
+        let permit = self.write_queue.acquire().await;
         let tx = begin_immediate(connection).await.map_err(failed)?;
-        Ok(SqliteTx::new(tx, turn, self.door.clone()))
+        Ok(SqliteTx::new(tx, permit, self.door.clone()))
     }
 
     /// A pool is asked once, and known by its options, which it keeps for as long as it opens connections
