@@ -1,10 +1,10 @@
-//! The writer's door for diesel-async, and the transaction it opens.
+//! The Writer for diesel-async, and the transaction that it opens.
 
 use std::fmt;
 
 use diesel_async::AsyncConnection;
 use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
-use posthaste_sql::Door;
+use posthaste_sql::WriterContext;
 
 use crate::link::Link;
 use crate::open::{Open, insert_into_own};
@@ -21,13 +21,13 @@ use crate::open::{Open, insert_into_own};
 /// same. If COMMIT was on its way nobody knows its outcome, so neither `after_commit` nor `after_rollback`
 /// runs, and the poller finds out.
 pub struct AsyncWriter<C: Link> {
-    door: Door<C::Database>,
+    context: WriterContext<C::Database>,
 }
 
 impl<C: Link + AsyncConnection> AsyncWriter<C> {
-    /// A Writer through this door.
-    pub fn new(door: Door<C::Database>) -> Self {
-        Self { door }
+    /// A Writer of this context.
+    pub fn new(context: WriterContext<C::Database>) -> Self {
+        Self { context }
     }
 
     /// Runs `work` in a transaction: commits when it answers `Ok`, rolls back when it answers `Err`, panics or
@@ -57,7 +57,7 @@ impl<C: Link + AsyncConnection> AsyncWriter<C> {
     /// Begins a transaction, for those who end it themselves. On SQLite it holds the write lock from its
     /// start (`BEGIN IMMEDIATE`).
     pub async fn begin<'c>(&self, connection: &'c mut C) -> Result<AsyncTx<'c, C>, StoreError> {
-        Ok(AsyncTx(Open::begin(connection, &self.door).await?))
+        Ok(AsyncTx(Open::begin(connection, &self.context).await?))
     }
 
     /// Inserts one event into the transaction that is open on this connection, which diesel-async's
@@ -71,19 +71,19 @@ impl<C: Link + AsyncConnection> AsyncWriter<C> {
 
     /// Inserts events, as [`insert`](Self::insert) does, in as few statements as the database can.
     pub async fn insert_all(&self, connection: &mut C, events: Vec<Event>) -> Result<Receipt, WriteError> {
-        insert_into_own(connection, &self.door, events).await
+        insert_into_own(connection, &self.context, events).await
     }
 }
 
 impl<C: Link> Clone for AsyncWriter<C> {
     fn clone(&self) -> Self {
-        Self { door: self.door.clone() }
+        Self { context: self.context.clone() }
     }
 }
 
 impl<C: Link> fmt::Debug for AsyncWriter<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AsyncWriter").field("door", &self.door).finish()
+        f.debug_struct("AsyncWriter").field("context", &self.context).finish()
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use diesel::result::Error;
 use posthaste::writer::{Ledger, Scope};
 use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
-use posthaste_sql::Door;
+use posthaste_sql::WriterContext;
 
 use crate::database::Dialect;
 use crate::link::Link;
@@ -14,7 +14,7 @@ use crate::link::Link;
 /// server rolls back.
 pub(crate) struct Open<'c, L: Link> {
     link: &'c mut L,
-    door: Door<L::Database>,
+    context: WriterContext<L::Database>,
     /// Of the innermost savepoint, or of the transaction if there is none.
     ledger: Ledger,
     /// Of everything around the innermost savepoint, the transaction first.
@@ -30,17 +30,20 @@ pub(crate) struct Open<'c, L: Link> {
 }
 
 impl<'c, L: Link> Open<'c, L> {
-    pub(crate) async fn begin(link: &'c mut L, door: &Door<L::Database>) -> Result<Self, StoreError> {
+    pub(crate) async fn begin(
+        link: &'c mut L,
+        context: &WriterContext<L::Database>,
+    ) -> Result<Self, StoreError> {
         if !link.is_free() {
             let is_open = link.depth().is_ok_and(|depth| depth > 0);
             let error = if is_open { Error::AlreadyInTransaction } else { Error::BrokenTransactionManager };
             return Err(L::Database::failed(error));
         }
-        L::Database::expect_home(link, door.statements()).await?;
+        L::Database::expect_home(link, context.statements()).await?;
         link.begin(L::Database::BEGIN).await.map_err(L::Database::failed)?;
         Ok(Self {
             link,
-            door: door.clone(),
+            context: context.clone(),
             ledger: Ledger::new(),
             around: Vec::new(),
             is_proven: false,
@@ -64,9 +67,9 @@ impl<'c, L: Link> Open<'c, L> {
         let was_doubtful = std::mem::replace(&mut self.is_doubtful, true);
         self.is_proven = false;
         if was_doubtful {
-            expect_transaction(self.link, &self.door).await?;
+            expect_transaction(self.link, &self.context).await?;
         }
-        let (ids, receipt) = insert(self.link, &self.door, events, Scope::Transaction).await?;
+        let (ids, receipt) = insert(self.link, &self.context, events, Scope::Transaction).await?;
         self.is_proven = nothing_between && !ids.is_empty();
         self.is_doubtful = was_doubtful && ids.is_empty();
         self.ledger.record(receipt);
@@ -123,7 +126,7 @@ impl<'c, L: Link> Open<'c, L> {
         self.expect_open().map_err(CommitError::RolledBack)?;
         match self.is_proven {
             true => Ok(self.ledger.seqs().into_iter().collect()),
-            false => L::Database::prove(self.link, self.door.statements(), &self.ledger).await,
+            false => L::Database::prove(self.link, self.context.statements(), &self.ledger).await,
         }
     }
 
@@ -184,22 +187,25 @@ impl<L: Link> Drop for Open<'_, L> {
 /// Inserts events into a transaction of the service's own.
 pub(crate) async fn insert_into_own<L: Link>(
     link: &mut L,
-    door: &Door<L::Database>,
+    context: &WriterContext<L::Database>,
     events: Vec<Event>,
 ) -> Result<Receipt, WriteError> {
-    L::Database::expect_home(link, door.statements()).await?;
-    expect_transaction(link, door).await?;
+    L::Database::expect_home(link, context.statements()).await?;
+    expect_transaction(link, context).await?;
     let scope = match link.depth().map_err(L::Database::failed)? {
         // Diesel counts only what it began itself.
         0 | 1 => Scope::Transaction,
         _ => Scope::ForeignSavepoint,
     };
-    let (_, receipt) = insert(link, door, events, scope).await?;
+    let (_, receipt) = insert(link, context, events, scope).await?;
     Ok(receipt)
 }
 
-async fn expect_transaction<L: Link>(link: &mut L, door: &Door<L::Database>) -> Result<(), StoreError> {
-    match L::Database::is_safe(link, door.statements()).await.map_err(L::Database::failed)? {
+async fn expect_transaction<L: Link>(
+    link: &mut L,
+    context: &WriterContext<L::Database>,
+) -> Result<(), StoreError> {
+    match L::Database::is_safe(link, context.statements()).await.map_err(L::Database::failed)? {
         true => Ok(()),
         false => Err(StoreError::NoTransaction),
     }
@@ -208,14 +214,14 @@ async fn expect_transaction<L: Link>(link: &mut L, door: &Door<L::Database>) -> 
 /// Hooks, limits, INSERT. Answers the ids that stand for the events now, duplicates included.
 async fn insert<L: Link>(
     link: &mut L,
-    door: &Door<L::Database>,
+    context: &WriterContext<L::Database>,
     events: Vec<Event>,
     scope: Scope,
 ) -> Result<(Vec<EventId>, Receipt), WriteError> {
-    let prepared = door.core().prepare(events, scope)?;
+    let prepared = context.core().prepare(events, scope)?;
     let ids = prepared.rows().iter().map(|row| row.event.id().clone()).collect();
-    match L::Database::insert(link, door.statements(), prepared.rows()).await {
+    match L::Database::insert(link, context.statements(), prepared.rows()).await {
         Ok(seqs) => Ok((ids, prepared.written(&seqs))),
-        Err(error) => Err(L::Database::refused(link, door.statements(), error).await.into()),
+        Err(error) => Err(L::Database::refused(link, context.statements(), error).await.into()),
     }
 }

@@ -1,10 +1,10 @@
-//! The writer's door for diesel, and the transaction it opens.
+//! The Writer for diesel, and the transaction that it opens.
 
 use std::fmt;
 
 use diesel::Connection;
 use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
-use posthaste_sql::Door;
+use posthaste_sql::WriterContext;
 
 use crate::link::{Link, at_once};
 use crate::open::{Open, insert_into_own};
@@ -15,13 +15,13 @@ use crate::open::{Open, insert_into_own};
 /// It blocks as diesel does: from async code call it where diesel may be called, in
 /// `tokio::task::spawn_blocking` for example.
 pub struct Writer<C: Link> {
-    door: Door<C::Database>,
+    context: WriterContext<C::Database>,
 }
 
 impl<C: Link + Connection> Writer<C> {
-    /// A Writer through this door.
-    pub fn new(door: Door<C::Database>) -> Self {
-        Self { door }
+    /// A Writer of this context.
+    pub fn new(context: WriterContext<C::Database>) -> Self {
+        Self { context }
     }
 
     /// Runs `work` in a transaction: commits when it answers `Ok`, rolls back when it answers `Err` or
@@ -43,7 +43,7 @@ impl<C: Link + Connection> Writer<C> {
     /// Begins a transaction, for those who end it themselves. On SQLite it holds the write lock from its
     /// start (`BEGIN IMMEDIATE`).
     pub fn begin<'c>(&self, connection: &'c mut C) -> Result<Tx<'c, C>, StoreError> {
-        Ok(Tx(Some(at_once(Open::begin(connection, &self.door))?)))
+        Ok(Tx(Some(at_once(Open::begin(connection, &self.context))?)))
     }
 
     /// Inserts one event into the transaction that is open on this connection, which diesel's
@@ -57,19 +57,19 @@ impl<C: Link + Connection> Writer<C> {
 
     /// Inserts events, as [`insert`](Self::insert) does, in as few statements as the database can.
     pub fn insert_all(&self, connection: &mut C, events: Vec<Event>) -> Result<Receipt, WriteError> {
-        at_once(insert_into_own(connection, &self.door, events))
+        at_once(insert_into_own(connection, &self.context, events))
     }
 }
 
 impl<C: Link> Clone for Writer<C> {
     fn clone(&self) -> Self {
-        Self { door: self.door.clone() }
+        Self { context: self.context.clone() }
     }
 }
 
 impl<C: Link> fmt::Debug for Writer<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Writer").field("door", &self.door).finish()
+        f.debug_struct("Writer").field("context", &self.context).finish()
     }
 }
 

@@ -188,14 +188,14 @@ impl Statements {
         *self.flavour.get_or_init(|| Flavour::of(version))
     }
 
-    /// Which database the rows belong to: the first value of an INSERT. None for a door without a store, whose
+    /// Which database the rows belong to: the first value of an INSERT. None for a writer context without a store, whose
     /// INSERTs do not ask.
     pub fn home(&self) -> Option<&str> {
         self.home.as_ref().map(|(home, _)| home.id())
     }
 
     /// Returns where a connection leads, to be asked when an INSERT had no id: see [`NULL_IN_COLUMN`]. None
-    /// for a door without a store, where it can only mean that no transaction was open.
+    /// for a writer context without a store, where it can only mean that no transaction was open.
     pub fn whereabouts(&self) -> Option<&Arc<str>> {
         self.home.as_ref().map(|(_, whereabouts)| whereabouts)
     }

@@ -187,7 +187,7 @@ impl Statements {
         }
     }
 
-    /// Which database the rows belong to: a value of both INSERTs. None for a door without a store, whose
+    /// Which database the rows belong to: a value of both INSERTs. None for a writer context without a store, whose
     /// INSERTs do not ask.
     pub fn home(&self) -> Option<&str> {
         self.home.as_ref().map(Home::id)

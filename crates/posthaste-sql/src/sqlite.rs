@@ -168,7 +168,7 @@ impl Statements {
         Self { home, whereabouts, ..self }
     }
 
-    /// Whether a connection has to be asked for its [`whereabouts`](Self::whereabouts): not for a door without
+    /// Whether a connection has to be asked for its [`whereabouts`](Self::whereabouts): not for a writer context without
     /// a store, nor if this is its file.
     pub fn must_ask(&self, file: Option<&str>) -> bool {
         let is_known = |home: &Home| !home.file.is_empty() && file == Some(&home.file);

@@ -48,7 +48,7 @@ const MANY: [Type; 16] = [
     Type::TEXT,
 ];
 
-/// The types of the values of one row, for a door that has a home or none.
+/// The types of the values of one row, for a context that has a home or none.
 pub(crate) fn types_of_one(statements: &Statements) -> &'static [Type] {
     match statements.home() {
         Some(_) => &ONE,

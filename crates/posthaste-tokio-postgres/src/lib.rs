@@ -14,7 +14,7 @@
 //! let store = PgStore::builder(&url.parse()?).migrate().connect().await?;
 //! let routes = Routes::new().handle("OrderPlaced", async |event: Delivery| println!("{}", event.id()));
 //! let outbox = Outbox::multi_node(store.clone(), routes, Duration::from_secs(30)).start()?;
-//! let writer = PgWriter::new(store.door(&outbox));
+//! let writer = PgWriter::new(store.writer_context(&outbox));
 //!
 //! let (mut client, connection) = tokio_postgres::connect(url, NoTls).await?;
 //! tokio::spawn(connection);
@@ -32,7 +32,7 @@
 //! ```
 //!
 //! The engine stands on `PgStore` of `posthaste-sqlx`, here or in another process. A service that leaves
-//! delivery to a relay needs no store: [`Door::writer_only`](posthaste_sql::Door::writer_only).
+//! delivery to a relay needs no store: [`WriterContext::writer_only`](posthaste_sql::WriterContext::writer_only).
 //!
 //! # Flights
 //!

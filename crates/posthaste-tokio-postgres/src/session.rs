@@ -1,18 +1,18 @@
-//! Statements of one door on one connection.
+//! Statements of one writer context on one connection.
 
 use std::sync::Arc;
 
 use posthaste::StoreError;
-use posthaste_sql::{Door, Postgres, postgres};
+use posthaste_sql::{Postgres, WriterContext, postgres};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Row, Statement, Transaction};
 
 use crate::connection::Keeper;
 
-/// A door, and who keeps its statements.
+/// A writer context, and who keeps its statements.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
-    pub(crate) door: Door<Postgres>,
+    pub(crate) context: WriterContext<Postgres>,
     keeper: Keeper,
 }
 
@@ -23,13 +23,13 @@ pub(crate) enum Ready {
 }
 
 impl Session {
-    pub(crate) fn new(door: &Door<Postgres>, keeper: Keeper) -> Self {
-        let keeper = if door.statements().kept { keeper } else { Keeper::Nobody };
-        Self { door: door.clone(), keeper }
+    pub(crate) fn new(context: &WriterContext<Postgres>, keeper: Keeper) -> Self {
+        let keeper = if context.statements().kept { keeper } else { Keeper::Nobody };
+        Self { context: context.clone(), keeper }
     }
 
     pub(crate) fn statements(&self) -> &postgres::Statements {
-        self.door.statements()
+        self.context.statements()
     }
 
     /// Prepares on a new connection, before a transaction begins, what nearly every one needs.

@@ -1,10 +1,10 @@
-//! The writer's door, on the service's own connections.
+//! The Writer on the service's own connections.
 
 use std::sync::Mutex;
 
 use posthaste::writer::{Prepared, Scope};
 use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
-use posthaste_sql::{Door, Postgres};
+use posthaste_sql::{Postgres, WriterContext};
 use tokio_postgres::types::Type;
 use tokio_postgres::{Error, Transaction};
 
@@ -16,20 +16,20 @@ use crate::{PgConnection, PgTransaction, PgTx};
 /// Writes events in transactions of the service's own connections. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct PgWriter {
-    door: Door<Postgres>,
+    context: WriterContext<Postgres>,
 }
 
 impl PgWriter {
-    /// A Writer for the outbox that this door leads to; `PgStore::door` of `posthaste-sqlx` gives one, and
-    /// so does [`Door::writer_only`].
-    pub fn new(door: Door<Postgres>) -> Self {
-        Self { door }
+    /// A Writer for the outbox of this context; `PgStore::writer_context` of `posthaste-sqlx` gives one, and
+    /// so does [`WriterContext::writer_only`].
+    pub fn new(context: WriterContext<Postgres>) -> Self {
+        Self { context }
     }
 
     /// Begins a transaction. A caller that goes away while it begins leaves no open transaction behind.
     pub async fn begin<'c, C: PgConnection>(&self, connection: &'c mut C) -> Result<PgTx<'c>, StoreError> {
         let (client, keeper) = connection.parts();
-        let session = Session::new(&self.door, keeper);
+        let session = Session::new(&self.context, keeper);
         session.warm_up(client).await.map_err(failed)?;
         let tx = client.transaction().await.map_err(failed)?;
         Ok(PgTx::new(tx, session))
@@ -88,8 +88,8 @@ impl PgWriter {
         events: Vec<Event>,
     ) -> Result<Receipt, WriteError> {
         let (tx, keeper) = tx.parts();
-        let session = Session::new(&self.door, keeper);
-        let prepared = self.door.core().prepare(events, Scope::Transaction)?;
+        let session = Session::new(&self.context, keeper);
+        let prepared = self.context.core().prepare(events, Scope::Transaction)?;
         Ok(insert_unowned(&session, tx, prepared).await.map_err(|error| session.refused(error))?)
     }
 }
@@ -103,7 +103,7 @@ pub(crate) async fn write(
 ) -> Result<Vec<EventId>, WriteError> {
     // Also inside a raw savepoint the rows may be born leased: the proof before COMMIT shows which of
     // them are still there.
-    let prepared = session.door.core().prepare(events, Scope::Transaction)?;
+    let prepared = session.context.core().prepare(events, Scope::Transaction)?;
     let ids = prepared.rows().iter().map(|row| row.event.id().clone()).collect();
     let inserted = insert(session, tx, prepared.rows()).await;
     let inserted = inserted.map_err(|error| session.refused(error))?;

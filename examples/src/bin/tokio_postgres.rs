@@ -29,7 +29,7 @@ async fn main() -> Result<(), BoxError> {
         println!("delivered: {}", String::from_utf8_lossy(event.payload()));
     });
     let outbox = Outbox::multi_node(store.clone(), routes, LEASE).start()?;
-    let writer = PgWriter::new(store.door(&outbox));
+    let writer = PgWriter::new(store.writer_context(&outbox));
 
     place_order(&writer, &pool, "tea").await?;
     sell_out(&writer, &pool, "coffee").await?;

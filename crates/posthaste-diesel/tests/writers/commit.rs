@@ -4,7 +4,7 @@ use diesel::connection::{Connection as _, SimpleConnection as _};
 use diesel_async::{AsyncConnection as _, SimpleAsyncConnection as _};
 use posthaste::{BoxError, CommitError};
 use posthaste_diesel::{AsyncPgWriter, PgWriter};
-use posthaste_sql::Door;
+use posthaste_sql::WriterContext;
 
 use crate::support::{Postgres, event};
 
@@ -51,8 +51,8 @@ fn assert_told(answer: &Result<(), BoxError>, code: &str, is_rolled_back: bool) 
 async fn commit_is_called_rolled_back_only_where_the_server_itself_has_said_no() {
     let db = Postgres::open().await;
     db.execute(FAILING).await;
-    let door = Door::<posthaste_sql::Postgres>::writer_only().schema(db.schema().clone()).build();
-    let (at_once, later) = (PgWriter::new(door.clone()), AsyncPgWriter::new(door));
+    let context = WriterContext::<posthaste_sql::Postgres>::writer_only().schema(db.schema().clone()).build();
+    let (at_once, later) = (PgWriter::new(context.clone()), AsyncPgWriter::new(context));
     for (code, is_rolled_back) in CODES {
         let (writer, url) = (at_once.clone(), db.url());
         let answer = tokio::task::spawn_blocking(move || commit(&writer, &url, code)).await.unwrap();

@@ -54,7 +54,7 @@ use std::sync::{Arc, OnceLock};
 use posthaste::store::Wake;
 use posthaste::writer::NewRow;
 use posthaste::{Outbox, StoreError};
-use posthaste_sql::Door;
+use posthaste_sql::WriterContext;
 use posthaste_sql::mysql::{Flavour, Statements};
 use sqlx::MySqlConnection;
 use sqlx::mysql::MySqlConnectOptions;
@@ -113,14 +113,14 @@ impl MySqlStore {
         }
     }
 
-    /// The writer's door. Made once; cheap to clone.
+    /// The Writer on sqlx. Made once; cheap to clone.
     pub fn writer(&self, outbox: &Outbox) -> MySqlWriter {
-        MySqlWriter { door: self.door(outbox) }
+        MySqlWriter { context: self.writer_context(outbox) }
     }
 
     /// What the Writers of other drivers are made of.
-    pub fn door(&self, outbox: &Outbox) -> Door<posthaste_sql::MySql> {
-        Door::new(outbox.writer_core(), Arc::clone(&self.0.statements))
+    pub fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql::MySql> {
+        WriterContext::new(outbox.writer_core(), Arc::clone(&self.0.statements))
     }
 
     /// How many calls were repeated so far because a deadlock or somebody's lock had ended them. A few are

@@ -137,7 +137,7 @@ impl MySqlTx {
             return Ok(written.into_iter().collect());
         }
         let present =
-            present(self.writer.door.statements(), &mut self.tx, &written).await.map_err(rolled_back)?;
+            present(self.writer.context.statements(), &mut self.tx, &written).await.map_err(rolled_back)?;
         let in_doubt = present.is_empty() && self.touched;
         if in_doubt && !is_in_transaction(&mut self.tx).await.map_err(rolled_back)? {
             return Err(match written.is_empty() {

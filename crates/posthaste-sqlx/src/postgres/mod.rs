@@ -53,7 +53,7 @@ use std::time::Instant;
 use posthaste::store::Wake;
 use posthaste::writer::NewRow;
 use posthaste::{Outbox, StoreError};
-use posthaste_sql::Door;
+use posthaste_sql::WriterContext;
 use posthaste_sql::postgres::Statements;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{PgConnection, Postgres};
@@ -141,19 +141,19 @@ impl PgStore {
         }
     }
 
-    /// The writer's door, on sqlx. Made once; cheap to clone.
+    /// The Writer on sqlx. Made once; cheap to clone.
     pub fn writer(&self, outbox: &Outbox) -> PgWriter {
-        PgWriter { door: self.door(outbox) }
+        PgWriter { context: self.writer_context(outbox) }
     }
 
     /// What Writers of other drivers are made of.
-    pub fn door(&self, outbox: &Outbox) -> Door<posthaste_sql::Postgres> {
+    pub fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql::Postgres> {
         let core = outbox.writer_core();
         let core = match self.0.notify {
             Notify::AfterCommit => core.ringing(self.bell()),
             Notify::InTransaction | Notify::Off => core,
         };
-        Door::new(core, Arc::clone(&self.0.statements)).keeping(self.clone())
+        WriterContext::new(core, Arc::clone(&self.0.statements)).keeping(self.clone())
     }
 
     /// The INSERT alone, for the conformance suite: no hooks, no limits, no receipt. Services use a

@@ -73,7 +73,7 @@ impl PgTx {
         let written = self.ledger.seqs();
         let present = match self.proven {
             true => Ok(written.into_iter().collect()),
-            false => prove(self.writer.door.statements(), &mut self.tx, written).await,
+            false => prove(self.writer.context.statements(), &mut self.tx, written).await,
         };
         let present = match present {
             Ok(present) => present,

@@ -1,8 +1,8 @@
-//! The writer's door, on the service's own pool.
+//! The Writer on the service's own pool.
 
 use posthaste::writer::Scope;
 use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
-use posthaste_sql::{Door, Postgres};
+use posthaste_sql::{Postgres, WriterContext};
 use sqlx::{Executor as _, PgConnection, PgPool, SqlSafeStr as _, Transaction};
 
 use super::connection::BEGIN;
@@ -15,7 +15,7 @@ use crate::transaction_depth::{acquire, transaction_depth};
 /// [`PgStore::writer`](super::PgStore::writer), cheap to clone.
 #[derive(Clone, Debug)]
 pub struct PgWriter {
-    pub(super) door: Door<Postgres>,
+    pub(super) context: WriterContext<Postgres>,
 }
 
 impl PgWriter {
@@ -78,16 +78,16 @@ impl PgWriter {
         events: Vec<Event>,
         scope: Scope,
     ) -> Result<(Vec<EventId>, Receipt), WriteError> {
-        let prepared = self.door.core().prepare(events, scope)?;
+        let prepared = self.context.core().prepare(events, scope)?;
         let ids = prepared.rows().iter().map(|row| row.event.id().clone()).collect();
-        let seqs = insert::insert(self.door.statements(), connection, prepared.rows()).await;
+        let seqs = insert::insert(self.context.statements(), connection, prepared.rows()).await;
         Ok((ids, prepared.written(&seqs.map_err(|error| self.refused(error))?)))
     }
 
     /// Another database than that of the outbox refuses by itself.
     fn refused(&self, error: sqlx::Error) -> StoreError {
         let said = error.as_database_error().map(sqlx::error::DatabaseError::message);
-        said.and_then(|said| self.door.statements().elsewhere(said)).unwrap_or_else(|| failed(error))
+        said.and_then(|said| self.context.statements().elsewhere(said)).unwrap_or_else(|| failed(error))
     }
 }
 

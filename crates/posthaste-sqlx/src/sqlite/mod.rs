@@ -56,7 +56,7 @@ use std::sync::{Arc, OnceLock};
 use posthaste::store::Wake;
 use posthaste::writer::NewRow;
 use posthaste::{Outbox, StoreError};
-use posthaste_sql::Door;
+use posthaste_sql::WriterContext;
 use posthaste_sql::sqlite::{Home, Statements};
 use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteConnectOptions;
@@ -106,14 +106,14 @@ impl SqliteStore {
         }
     }
 
-    /// The writer's door, on sqlx. Made once; cheap to clone.
+    /// The Writer on sqlx. Made once; cheap to clone.
     pub fn writer(&self, outbox: &Outbox) -> SqliteWriter {
-        SqliteWriter::new(self.door(outbox), self.connections().write_queue.clone())
+        SqliteWriter::new(self.writer_context(outbox), self.connections().write_queue.clone())
     }
 
     /// What Writers of other drivers are made of.
-    pub fn door(&self, outbox: &Outbox) -> Door<posthaste_sql::Sqlite> {
-        Door::new(outbox.writer_core(), Arc::clone(&self.0.statements))
+    pub fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql::Sqlite> {
+        WriterContext::new(outbox.writer_core(), Arc::clone(&self.0.statements))
     }
 
     /// The INSERT alone, for the conformance suite: no hooks, no limits, no receipt. Services use a

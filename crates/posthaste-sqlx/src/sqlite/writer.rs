@@ -1,11 +1,11 @@
-//! The writer's door, on the service's own pool.
+//! The Writer on the service's own pool.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use posthaste::writer::Scope;
 use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
 use posthaste_sql::sqlite::Statements;
-use posthaste_sql::{Door, Sqlite};
+use posthaste_sql::{Sqlite, WriterContext};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{Executor as _, Row as _, SqliteConnection, SqlitePool};
 
@@ -20,15 +20,15 @@ use crate::transaction_depth::{acquire, transaction_depth};
 /// [`SqliteStore::writer`](super::SqliteStore::writer), cheap to clone.
 #[derive(Clone, Debug)]
 pub struct SqliteWriter {
-    door: Door<Sqlite>,
+    context: WriterContext<Sqlite>,
     write_queue: WriteQueue,
     /// Pools that are known to lead to the file of the outbox.
     known: Arc<Mutex<Vec<Arc<SqliteConnectOptions>>>>,
 }
 
 impl SqliteWriter {
-    pub(super) fn new(door: Door<Sqlite>, write_queue: WriteQueue) -> Self {
-        Self { door, write_queue, known: Arc::default() }
+    pub(super) fn new(context: WriterContext<Sqlite>, write_queue: WriteQueue) -> Self {
+        Self { context, write_queue, known: Arc::default() }
     }
 
     /// Begins a transaction that holds the write lock from its start (`BEGIN IMMEDIATE`), so that
@@ -40,7 +40,7 @@ impl SqliteWriter {
         self.expect_home_of(pool, &mut connection).await?;
         let permit = self.write_queue.acquire().await;
         let tx = begin_immediate(connection).await.map_err(failed)?;
-        Ok(SqliteTx::new(tx, permit, self.door.clone()))
+        Ok(SqliteTx::new(tx, permit, self.context.clone()))
     }
 
     /// A pool is asked once, and known by its options, which it keeps for as long as it opens connections
@@ -56,7 +56,7 @@ impl SqliteWriter {
         if known().iter().any(|known| Arc::ptr_eq(known, &options)) {
             return Ok(());
         }
-        expect_home(&self.door, connection).await?;
+        expect_home(&self.context, connection).await?;
         let mut known = known();
         if known.len() == MOST {
             known.clear();
@@ -100,24 +100,27 @@ impl SqliteWriter {
         connection: &mut SqliteConnection,
         events: Vec<Event>,
     ) -> Result<Receipt, WriteError> {
-        expect_home(&self.door, connection).await?;
+        expect_home(&self.context, connection).await?;
         let scope = if transaction_depth::<sqlx::Sqlite>(connection) > 1 {
             Scope::ForeignSavepoint
         } else {
             Scope::Transaction
         };
-        let (_, receipt) = write(&self.door, connection, events, scope).await?;
+        let (_, receipt) = write(&self.context, connection, events, scope).await?;
         Ok(receipt)
     }
 }
 
 /// Refuses a connection to another file than that of the outbox.
-async fn expect_home(door: &Door<Sqlite>, connection: &mut SqliteConnection) -> Result<(), StoreError> {
-    if !door.statements().must_ask(None) {
+async fn expect_home(
+    context: &WriterContext<Sqlite>,
+    connection: &mut SqliteConnection,
+) -> Result<(), StoreError> {
+    if !context.statements().must_ask(None) {
         return Ok(());
     }
-    let found = whereabouts(door.statements(), connection).await.map_err(failed)?;
-    door.statements().expect_home(&found)
+    let found = whereabouts(context.statements(), connection).await.map_err(failed)?;
+    context.statements().expect_home(&found)
 }
 
 /// Where a connection leads, as [`posthaste_sql::sqlite::Home`] wants to know it.
@@ -147,7 +150,7 @@ async fn is_in_transaction(connection: &mut SqliteConnection) -> Result<bool, sq
 
 /// Probe, hooks, limits, INSERT. Answers the ids that stand for the events now, duplicates included.
 pub(super) async fn write(
-    door: &Door<Sqlite>,
+    context: &WriterContext<Sqlite>,
     connection: &mut SqliteConnection,
     events: Vec<Event>,
     scope: Scope,
@@ -155,9 +158,9 @@ pub(super) async fn write(
     if !is_in_transaction(connection).await.map_err(failed)? {
         return Err(StoreError::NoTransaction.into());
     }
-    let prepared = door.core().prepare(events, scope)?;
+    let prepared = context.core().prepare(events, scope)?;
     let ids = prepared.rows().iter().map(|row| row.event.id().clone()).collect();
-    let seqs = insert::insert(door.statements(), connection, prepared.rows()).await.map_err(failed)?;
+    let seqs = insert::insert(context.statements(), connection, prepared.rows()).await.map_err(failed)?;
     Ok((ids, prepared.written(&seqs)))
 }
 

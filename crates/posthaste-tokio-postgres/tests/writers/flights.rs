@@ -99,7 +99,7 @@ async fn receipt_takes_no_flight_but_its_insert() {
     let db = Db::new().await;
     let proxy = Proxy::to(&db.config).await;
     let scene = posthaste::conformance::Scene::start(db.store.clone());
-    let writer = posthaste_tokio_postgres::PgWriter::new(db.store.door(scene.outbox()));
+    let writer = posthaste_tokio_postgres::PgWriter::new(db.store.writer_context(scene.outbox()));
     let mut client = connect(&proxy.config).await;
     let taken = flights(&proxy, async {
         let tx = client.transaction().await?;

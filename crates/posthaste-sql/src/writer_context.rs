@@ -1,4 +1,4 @@
-//! What a driver's Writer is made of.
+//! The writer context: what a driver's Writer is made of.
 
 use std::any::Any;
 use std::fmt;
@@ -9,32 +9,32 @@ use posthaste::{Limits, Receipt, WriterHook};
 
 use crate::{MySql, Place, Postgres, SchemaName, Sqlite, TableName, mysql, postgres, sqlite};
 
-/// A database, as a type: a door of one cannot be given to a Writer of another.
+/// A database, as a type: a context of one cannot be given to a Writer of another.
 pub trait Database: 'static {
     /// What a Writer says to it.
     type Statements: fmt::Debug + Send + Sync;
 }
 
-/// A writer's door to one outbox table: hooks, limits and the engine that its rows are born leased to, and
+/// What a Writer needs to know of one outbox table: hooks, limits and the engine that its rows are born leased to, and
 /// the statements about the table. Every driver's Writer is made of one. Cheap to clone.
 ///
-/// A store gives one for its outbox, with `store.door(&outbox)`. A service that writes while a relay
-/// elsewhere delivers needs no store: [`Door::writer_only`]. Such a door knows no engine, so none can
+/// A store gives one for its outbox, with `store.writer_context(&outbox)`. A service that writes while a relay
+/// elsewhere delivers needs no store: [`WriterContext::writer_only`]. Such a context knows no engine, so none can
 /// believe to hold rows of a table that is not its own.
-pub struct Door<D: Database> {
+pub struct WriterContext<D: Database> {
     core: WriterCore,
     statements: Arc<D::Statements>,
     /// What rings for other processes ends with the store, and a service may keep nothing but this.
     store: Option<Arc<dyn Any + Send + Sync>>,
 }
 
-impl<D: Database> Door<D> {
-    /// For stores: a door with these statements.
+impl<D: Database> WriterContext<D> {
+    /// For stores: a context with these statements.
     pub fn new(core: WriterCore, statements: Arc<D::Statements>) -> Self {
         Self { core, statements, store: None }
     }
 
-    /// For stores: the same, and `store` lives as long as the door does.
+    /// For stores: the same, and `store` lives as long as the context does.
     pub fn keeping(self, store: impl Any + Send + Sync) -> Self {
         Self { store: Some(Arc::new(store)), ..self }
     }
@@ -57,46 +57,49 @@ impl<D: Database> Door<D> {
     }
 }
 
-impl Door<Postgres> {
-    /// A door for a service that writes and leaves delivery to a relay elsewhere. Default: the table
+impl WriterContext<Postgres> {
+    /// A context for a service that writes and leaves delivery to a relay elsewhere. Default: the table
     /// `outbox_event` in the schema `public`.
-    pub fn writer_only() -> DoorBuilder<Postgres> {
-        DoorBuilder::new(Place::default().in_schema(SchemaName::default()))
+    pub fn writer_only() -> WriterContextBuilder<Postgres> {
+        WriterContextBuilder::new(Place::default().in_schema(SchemaName::default()))
     }
 }
 
-impl Door<MySql> {
-    /// A door for a service that writes and leaves delivery to a relay elsewhere. Default: the table
+impl WriterContext<MySql> {
+    /// A context for a service that writes and leaves delivery to a relay elsewhere. Default: the table
     /// `outbox_event` in the database of the connection. The first write asks the server who it is.
-    pub fn writer_only() -> DoorBuilder<MySql> {
-        DoorBuilder::new(Place::default())
+    pub fn writer_only() -> WriterContextBuilder<MySql> {
+        WriterContextBuilder::new(Place::default())
     }
 }
 
-impl Door<Sqlite> {
-    /// A door for a service that writes and leaves delivery to a relay elsewhere. Default: the table
+impl WriterContext<Sqlite> {
+    /// A context for a service that writes and leaves delivery to a relay elsewhere. Default: the table
     /// `outbox_event`.
-    pub fn writer_only() -> DoorBuilder<Sqlite> {
-        DoorBuilder::new(Place::default())
+    pub fn writer_only() -> WriterContextBuilder<Sqlite> {
+        WriterContextBuilder::new(Place::default())
     }
 }
 
-impl<D: Database> Clone for Door<D> {
+impl<D: Database> Clone for WriterContext<D> {
     fn clone(&self) -> Self {
         let Self { core, statements, store } = self;
         Self { core: core.clone(), statements: Arc::clone(statements), store: store.clone() }
     }
 }
 
-impl<D: Database> fmt::Debug for Door<D> {
+impl<D: Database> fmt::Debug for WriterContext<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Door").field("core", &self.core).field("statements", &self.statements).finish()
+        f.debug_struct("WriterContext")
+            .field("core", &self.core)
+            .field("statements", &self.statements)
+            .finish()
     }
 }
 
-/// Builds a [`Door`] without a store.
+/// Builds a [`WriterContext`] without a store.
 #[must_use = "call `build`"]
-pub struct DoorBuilder<D> {
+pub struct WriterContextBuilder<D> {
     place: Place,
     hooks: Vec<Arc<dyn WriterHook>>,
     limits: Limits,
@@ -105,7 +108,7 @@ pub struct DoorBuilder<D> {
     database: std::marker::PhantomData<D>,
 }
 
-impl<D> DoorBuilder<D> {
+impl<D> WriterContextBuilder<D> {
     fn new(place: Place) -> Self {
         let database = std::marker::PhantomData;
         Self { place, hooks: Vec::new(), limits: Limits::default(), kept: true, database }
@@ -139,7 +142,7 @@ impl<D> DoorBuilder<D> {
     }
 }
 
-impl DoorBuilder<Postgres> {
+impl WriterContextBuilder<Postgres> {
     /// The schema that the table stands in, whatever the search path of a connection is. Default:
     /// `public`.
     pub fn schema(self, schema: SchemaName) -> Self {
@@ -153,33 +156,33 @@ impl DoorBuilder<Postgres> {
         self
     }
 
-    /// The door.
-    pub fn build(self) -> Door<Postgres> {
+    /// The context.
+    pub fn build(self) -> WriterContext<Postgres> {
         let statements = postgres::Statements::new(&self.place);
         let statements = if self.kept { statements } else { statements.forgotten() };
-        Door::new(WriterCore::writer_only(self.hooks, self.limits), Arc::new(statements))
+        WriterContext::new(WriterCore::writer_only(self.hooks, self.limits), Arc::new(statements))
     }
 }
 
-impl DoorBuilder<MySql> {
-    /// The door.
-    pub fn build(self) -> Door<MySql> {
+impl WriterContextBuilder<MySql> {
+    /// The context.
+    pub fn build(self) -> WriterContext<MySql> {
         let statements = mysql::Statements::new(&self.place);
-        Door::new(WriterCore::writer_only(self.hooks, self.limits), Arc::new(statements))
+        WriterContext::new(WriterCore::writer_only(self.hooks, self.limits), Arc::new(statements))
     }
 }
 
-impl DoorBuilder<Sqlite> {
-    /// The door.
-    pub fn build(self) -> Door<Sqlite> {
+impl WriterContextBuilder<Sqlite> {
+    /// The context.
+    pub fn build(self) -> WriterContext<Sqlite> {
         let statements = sqlite::Statements::new(&self.place);
-        Door::new(WriterCore::writer_only(self.hooks, self.limits), Arc::new(statements))
+        WriterContext::new(WriterCore::writer_only(self.hooks, self.limits), Arc::new(statements))
     }
 }
 
-impl<D> fmt::Debug for DoorBuilder<D> {
+impl<D> fmt::Debug for WriterContextBuilder<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hooks = self.hooks.len();
-        f.debug_struct("DoorBuilder").field("place", &self.place).field("hooks", &hooks).finish()
+        f.debug_struct("WriterContextBuilder").field("place", &self.place).field("hooks", &hooks).finish()
     }
 }
