@@ -20,17 +20,17 @@
 mod home;
 pub mod mysql;
 mod name;
-mod place;
 pub mod postgres;
 mod row;
 pub mod sqlite;
+mod table_ref;
 mod writer_context;
 
 pub use home::Home;
 pub use mysql::MySql;
 pub use name::{InvalidSchemaName, InvalidTableName, SchemaName, TableName};
-pub use place::Place;
 pub use postgres::Postgres;
 pub use row::{RowValues, seqs_by_id};
 pub use sqlite::Sqlite;
+pub use table_ref::TableRef;
 pub use writer_context::{Database, WriterContext, WriterContextBuilder};

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use posthaste::StoreError;
 use posthaste::writer::NewRow;
 
-use crate::{Database, Home, Place, RowValues};
+use crate::{Database, Home, RowValues, TableRef};
 
 /// MariaDB from 10.6 on, and MySQL from 8.0.13 on.
 #[derive(Clone, Copy, Debug)]
@@ -132,7 +132,7 @@ const PRESENT: &str = "SELECT seq FROM `{table}` WHERE seq IN ({keys})";
 /// What a Writer says to MySQL or MariaDB about one table.
 #[derive(Debug)]
 pub struct Statements {
-    place: Place,
+    table_ref: TableRef,
     flavour: OnceLock<Flavour>,
     /// For 1, 2, 4, … rows.
     mariadb: Vec<Arc<str>>,
@@ -144,31 +144,31 @@ pub struct Statements {
 
 impl Statements {
     /// For this table, on a server that is not known yet.
-    pub fn new(place: &Place) -> Self {
-        Self::with(place, None)
+    pub fn new(table_ref: &TableRef) -> Self {
+        Self::with(table_ref, None)
     }
 
     /// The same, and in every other database an INSERT fails.
-    pub fn at(place: &Place, home: Home) -> Self {
-        Self::with(place, Some((home, place.text(WHEREABOUTS).into())))
+    pub fn at(table_ref: &TableRef, home: Home) -> Self {
+        Self::with(table_ref, Some((home, table_ref.text(WHEREABOUTS).into())))
     }
 
-    fn with(place: &Place, home: Option<(Home, Arc<str>)>) -> Self {
+    fn with(table_ref: &TableRef, home: Option<(Home, Arc<str>)>) -> Self {
         let powers = || (0..=MOST_ROWS.ilog2()).map(|power| 1 << power);
         let text = |[row, first]: [&str; 2], rows, end| {
             let mut all = vec![row; rows];
             if home.is_some() {
                 all[0] = first;
             }
-            Arc::from(place.text(&(INSERT.to_owned() + &all.join(", "))) + end)
+            Arc::from(table_ref.text(&(INSERT.to_owned() + &all.join(", "))) + end)
         };
         Self {
-            place: place.clone(),
+            table_ref: table_ref.clone(),
             flavour: OnceLock::new(),
             mariadb: powers().map(|rows| text(ROW_IN_TRANSACTION, rows, RETURNING)).collect(),
             mariadb_silent: powers().map(|rows| text(ROW_IN_TRANSACTION, rows, "")).collect(),
             mysql: powers().map(|rows| text(ROW, rows, "")).collect(),
-            exists: place.text(EXISTS).into(),
+            exists: table_ref.text(EXISTS).into(),
             home,
         }
     }
@@ -253,7 +253,7 @@ impl Statements {
     }
 
     fn listed(&self, template: &str, keys: usize) -> String {
-        self.place.text(template).replace("{keys}", &vec!["?"; places(keys)].join(", "))
+        self.table_ref.text(template).replace("{keys}", &vec!["?"; places(keys)].join(", "))
     }
 }
 
@@ -292,7 +292,8 @@ mod tests {
 
     #[test]
     fn insert_without_an_id_is_explained_by_where_it_was_sent() {
-        let statements = Statements::at(&Place::default(), Home::new("17/shop".into(), "shop on db1".into()));
+        let statements =
+            Statements::at(&TableRef::default(), Home::new("17/shop".into(), "shop on db1".into()));
         assert!(matches!(statements.refused("17/Shop on db1:3306"), StoreError::NoTransaction));
         for (found, name) in
             [("18/shop on db2:3306", "shop on db2:3306"), ("/other on db1:3306", "other on db1:3306")]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use posthaste::StoreError;
 use posthaste::writer::NewRow;
 
-use crate::{Database, Home, Place, RowValues};
+use crate::{Database, Home, RowValues, TableRef};
 
 /// PostgreSQL, from 13 on.
 #[derive(Clone, Copy, Debug)]
@@ -155,13 +155,13 @@ pub struct Statements {
 
 impl Statements {
     /// For this table.
-    pub fn new(place: &Place) -> Self {
-        Self::of(place, one!(), many!())
+    pub fn new(table_ref: &TableRef) -> Self {
+        Self::of(table_ref, one!(), many!())
     }
 
     /// Whose INSERT wakes relays by itself, at the commit of its transaction.
-    pub fn notifying(place: &Place) -> Self {
-        Self::of(place, concat!(one!(), notifying!()), concat!(many!(), notifying!()))
+    pub fn notifying(table_ref: &TableRef) -> Self {
+        Self::of(table_ref, concat!(one!(), notifying!()), concat!(many!(), notifying!()))
     }
 
     /// The same, and no connection keeps them prepared.
@@ -171,9 +171,9 @@ impl Statements {
 
     /// The same, and in every other database an INSERT fails with an error that
     /// [`elsewhere`](Self::elsewhere) understands.
-    pub fn at(self, place: &Place, home: Home) -> Self {
+    pub fn at(self, table_ref: &TableRef, home: Home) -> Self {
         let guard = |text: &Arc<str>, id: &str, guarded: &str| {
-            Arc::from(text.replacen(&format!("{id},"), &place.text(guarded), 1))
+            Arc::from(text.replacen(&format!("{id},"), &table_ref.text(guarded), 1))
         };
         let one = |text| guard(text, "$1::text", at_home!("$1::text"));
         let many = |text| guard(text, "v.id", at_home!("v.id"));
@@ -202,8 +202,8 @@ impl Statements {
         Some(StoreError::OtherDatabase { outbox, connection: found.to_owned() })
     }
 
-    fn of(place: &Place, one: &str, many: &str) -> Self {
-        let text = |template: &str| Arc::from(place.text(template));
+    fn of(table_ref: &TableRef, one: &str, many: &str) -> Self {
+        let text = |template: &str| Arc::from(table_ref.text(template));
         Self {
             insert_one: text(one),
             insert_many: text(many),
@@ -307,8 +307,9 @@ mod tests {
 
     #[test]
     fn error_of_another_database_names_both() {
-        let statements = Statements::new(&Place::default());
-        let statements = statements.at(&Place::default(), Home::new("1/shop".into(), "shop on db1".into()));
+        let statements = Statements::new(&TableRef::default());
+        let statements =
+            statements.at(&TableRef::default(), Home::new("1/shop".into(), "shop on db1".into()));
         let said = "ungültige Eingabe für Typ bigint: »posthaste is not at home in other on 10.0.0.1:5432«";
         let error = statements.elsewhere(said).expect("it is understood").to_string();
         assert!(error.contains("shop on db1,") && error.contains("other on 10.0.0.1:5432:"), "{error}");

@@ -8,7 +8,7 @@ use posthaste::writer::NewRow;
 use posthaste::{EventId, StoreError};
 use serde::Serialize;
 
-use crate::{Database, Place, RowValues};
+use crate::{Database, RowValues, TableRef};
 
 /// SQLite.
 #[derive(Clone, Copy, Debug)]
@@ -147,8 +147,8 @@ pub struct Statements {
 
 impl Statements {
     /// For this table.
-    pub fn new(place: &Place) -> Self {
-        let text = |template| Arc::from(place.text(template));
+    pub fn new(table_ref: &TableRef) -> Self {
+        let text = |template| Arc::from(table_ref.text(template));
         Self {
             insert_one: text(ONE),
             insert_alike: text(MANY_ALIKE),

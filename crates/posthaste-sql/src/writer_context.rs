@@ -7,7 +7,7 @@ use std::sync::Arc;
 use posthaste::writer::WriterCore;
 use posthaste::{Limits, Receipt, WriterHook};
 
-use crate::{MySql, Place, Postgres, SchemaName, Sqlite, TableName, mysql, postgres, sqlite};
+use crate::{MySql, Postgres, SchemaName, Sqlite, TableName, TableRef, mysql, postgres, sqlite};
 
 /// A database, as a type: a context of one cannot be given to a Writer of another.
 pub trait Database: 'static {
@@ -61,7 +61,7 @@ impl WriterContext<Postgres> {
     /// A context for a service that writes and leaves delivery to a relay elsewhere. Default: the table
     /// `outbox_event` in the schema `public`.
     pub fn writer_only() -> WriterContextBuilder<Postgres> {
-        WriterContextBuilder::new(Place::default().in_schema(SchemaName::default()))
+        WriterContextBuilder::new(TableRef::default().in_schema(SchemaName::default()))
     }
 }
 
@@ -69,7 +69,7 @@ impl WriterContext<MySql> {
     /// A context for a service that writes and leaves delivery to a relay elsewhere. Default: the table
     /// `outbox_event` in the database of the connection. The first write asks the server who it is.
     pub fn writer_only() -> WriterContextBuilder<MySql> {
-        WriterContextBuilder::new(Place::default())
+        WriterContextBuilder::new(TableRef::default())
     }
 }
 
@@ -77,7 +77,7 @@ impl WriterContext<Sqlite> {
     /// A context for a service that writes and leaves delivery to a relay elsewhere. Default: the table
     /// `outbox_event`.
     pub fn writer_only() -> WriterContextBuilder<Sqlite> {
-        WriterContextBuilder::new(Place::default())
+        WriterContextBuilder::new(TableRef::default())
     }
 }
 
@@ -100,7 +100,7 @@ impl<D: Database> fmt::Debug for WriterContext<D> {
 /// Builds a [`WriterContext`] without a store.
 #[must_use = "call `build`"]
 pub struct WriterContextBuilder<D> {
-    place: Place,
+    table_ref: TableRef,
     hooks: Vec<Arc<dyn WriterHook>>,
     limits: Limits,
     /// Whether a connection may keep its statements prepared.
@@ -109,15 +109,15 @@ pub struct WriterContextBuilder<D> {
 }
 
 impl<D> WriterContextBuilder<D> {
-    fn new(place: Place) -> Self {
+    fn new(table_ref: TableRef) -> Self {
         let database = std::marker::PhantomData;
-        Self { place, hooks: Vec::new(), limits: Limits::default(), kept: true, database }
+        Self { table_ref, hooks: Vec::new(), limits: Limits::default(), kept: true, database }
     }
 
     /// The outbox table. Default: `outbox_event`.
     pub fn table(mut self, table: TableName) -> Self {
-        let schema = self.place.schema().cloned();
-        self.place = Place::new(table);
+        let schema = self.table_ref.schema().cloned();
+        self.table_ref = TableRef::new(table);
         match schema {
             Some(schema) => self.in_schema(schema),
             None => self,
@@ -137,7 +137,7 @@ impl<D> WriterContextBuilder<D> {
     }
 
     fn in_schema(mut self, schema: SchemaName) -> Self {
-        self.place = self.place.in_schema(schema);
+        self.table_ref = self.table_ref.in_schema(schema);
         self
     }
 }
@@ -158,7 +158,7 @@ impl WriterContextBuilder<Postgres> {
 
     /// The context.
     pub fn build(self) -> WriterContext<Postgres> {
-        let statements = postgres::Statements::new(&self.place);
+        let statements = postgres::Statements::new(&self.table_ref);
         let statements = if self.kept { statements } else { statements.forgotten() };
         WriterContext::new(WriterCore::writer_only(self.hooks, self.limits), Arc::new(statements))
     }
@@ -167,7 +167,7 @@ impl WriterContextBuilder<Postgres> {
 impl WriterContextBuilder<MySql> {
     /// The context.
     pub fn build(self) -> WriterContext<MySql> {
-        let statements = mysql::Statements::new(&self.place);
+        let statements = mysql::Statements::new(&self.table_ref);
         WriterContext::new(WriterCore::writer_only(self.hooks, self.limits), Arc::new(statements))
     }
 }
@@ -175,7 +175,7 @@ impl WriterContextBuilder<MySql> {
 impl WriterContextBuilder<Sqlite> {
     /// The context.
     pub fn build(self) -> WriterContext<Sqlite> {
-        let statements = sqlite::Statements::new(&self.place);
+        let statements = sqlite::Statements::new(&self.table_ref);
         WriterContext::new(WriterCore::writer_only(self.hooks, self.limits), Arc::new(statements))
     }
 }
@@ -183,6 +183,9 @@ impl WriterContextBuilder<Sqlite> {
 impl<D> fmt::Debug for WriterContextBuilder<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hooks = self.hooks.len();
-        f.debug_struct("WriterContextBuilder").field("place", &self.place).field("hooks", &hooks).finish()
+        f.debug_struct("WriterContextBuilder")
+            .field("table_ref", &self.table_ref)
+            .field("hooks", &hooks)
+            .finish()
     }
 }

@@ -4,17 +4,17 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use posthaste_sql::Place;
+use posthaste_sql::TableRef;
 use sqlx::database::HasStatementCache;
 use sqlx::query::{Query, QueryScalar};
 use sqlx::{AssertSqlSafe, Database};
 
 use crate::{SchemaName, TableName};
 
-/// Writes statements about one outbox table, from texts in which [`Place`] fills in its name.
+/// Writes statements about one outbox table, from texts in which [`TableRef`] fills in its name.
 #[derive(Clone, Debug)]
 pub(crate) struct Sql {
-    place: Place,
+    table_ref: TableRef,
     persistent: bool,
     /// Texts that were put together before, by the place of their template in memory.
     known: Arc<Mutex<Known>>,
@@ -24,12 +24,12 @@ type Known = HashMap<(usize, usize), Arc<str>>;
 
 impl Sql {
     pub(crate) fn new(table: TableName) -> Self {
-        Self { place: Place::new(table), persistent: true, known: Arc::default() }
+        Self { table_ref: TableRef::new(table), persistent: true, known: Arc::default() }
     }
 
     #[cfg(feature = "postgres")]
     pub(crate) fn in_schema(self, schema: SchemaName) -> Self {
-        Self { place: self.place.in_schema(schema), known: Arc::default(), ..self }
+        Self { table_ref: self.table_ref.in_schema(schema), known: Arc::default(), ..self }
     }
 
     /// Statements that the server forgets at once: the next one may reach another server.
@@ -38,17 +38,17 @@ impl Sql {
         Self { persistent: false, ..self }
     }
 
-    pub(crate) fn place(&self) -> &Place {
-        &self.place
+    pub(crate) fn table_ref(&self) -> &TableRef {
+        &self.table_ref
     }
 
     pub(crate) fn table(&self) -> &TableName {
-        self.place.table()
+        self.table_ref.table()
     }
 
     /// How the command line is told of this table.
     pub(crate) fn options(&self) -> String {
-        match self.place.schema() {
+        match self.table_ref.schema() {
             Some(schema) if *schema != SchemaName::default() => {
                 format!("--table {} --schema {schema}", self.table())
             }
@@ -145,7 +145,7 @@ impl Sql {
 
     /// The text itself, for people to read.
     pub(crate) fn text(&self, template: &str) -> Arc<str> {
-        self.place.text(template).into()
+        self.table_ref.text(template).into()
     }
 }
 

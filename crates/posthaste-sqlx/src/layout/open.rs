@@ -1,6 +1,6 @@
 //! Opens a foreign table: is it there, and does it have the columns of its layout.
 
-use posthaste_sql::Place;
+use posthaste_sql::TableRef;
 #[cfg(feature = "mysql")]
 use sqlx::mysql::MySqlConnectOptions;
 #[cfg(feature = "postgres")]
@@ -78,19 +78,20 @@ impl LayoutStoreBuilder {
             let why = each.collect::<Vec<_>>().join("; ");
             return Err(OpenError::Layout { table: self.layout.table_name().clone(), why });
         }
-        let place = Place::new(self.layout.table_name().clone());
+        let table_ref = TableRef::new(self.layout.table_name().clone());
         match self.login {
             #[cfg(feature = "postgres")]
             Login::Postgres(login) => {
-                let place = place.in_schema(self.schema);
+                let table_ref = table_ref.in_schema(self.schema);
                 let table =
-                    crate::postgres::LayoutTable::open(&login, &place, &self.layout, self.read_only).await?;
+                    crate::postgres::LayoutTable::open(&login, &table_ref, &self.layout, self.read_only)
+                        .await?;
                 Ok(LayoutStore::new(table, self.purge))
             }
             #[cfg(feature = "mysql")]
             Login::MySql(login) => {
                 let table =
-                    crate::mysql::LayoutTable::open(&login, &place, &self.layout, self.read_only).await?;
+                    crate::mysql::LayoutTable::open(&login, &table_ref, &self.layout, self.read_only).await?;
                 Ok(LayoutStore::new(table, self.purge))
             }
         }

@@ -236,7 +236,7 @@ impl MySqlStoreBuilder {
         let sql = Sql::new(self.table);
         Ok(MySqlStore(Arc::new(Inner {
             connections: Connections::new(&self.options),
-            statements: Arc::new(Statements::at(sql.place(), home).on(server.flavour)),
+            statements: Arc::new(Statements::at(sql.table_ref(), home).on(server.flavour)),
             sql,
             flavour: server.flavour,
             claim_floor: ClaimFloor::new(),

@@ -340,7 +340,7 @@ impl PgStoreBuilder {
             }
             connections.check_rights(&sql).await?;
         }
-        let statements = Arc::new(self.statements(&sql).at(sql.place(), home));
+        let statements = Arc::new(self.statements(&sql).at(sql.table_ref(), home));
         let listen = match self.path {
             Path::Direct => Some(self.listen.unwrap_or_else(|| self.options.clone())),
             Path::PgBouncer => self.listen,
@@ -374,8 +374,8 @@ impl PgStoreBuilder {
     /// What writers say.
     fn statements(&self, sql: &Sql) -> Statements {
         let statements = match self.notify {
-            Notify::InTransaction => Statements::notifying(sql.place()),
-            Notify::AfterCommit | Notify::Off => Statements::new(sql.place()),
+            Notify::InTransaction => Statements::notifying(sql.table_ref()),
+            Notify::AfterCommit | Notify::Off => Statements::new(sql.table_ref()),
         };
         match self.path {
             Path::Direct => statements,

@@ -133,7 +133,7 @@ impl SqliteStore {
     }
 
     async fn new(connections: Connections, sql: Sql) -> Result<Self, OpenError> {
-        let statements = Statements::new(sql.place());
+        let statements = Statements::new(sql.table_ref());
         let found = match connections.reader().await {
             Ok(mut connection) => writer::whereabouts(&statements, &mut connection).await,
             Err(error) => Err(error),

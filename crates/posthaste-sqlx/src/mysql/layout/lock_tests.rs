@@ -43,8 +43,8 @@ async fn open(options: &MySqlConnectOptions) -> LayoutTable {
 }
 
 async fn open_as(options: &MySqlConnectOptions, layout: Layout) -> LayoutTable {
-    let place = posthaste_sql::Place::new(layout.table_name().clone());
-    LayoutTable::open(&Login(options.clone()), &place, &layout, false).await.expect("the table opens")
+    let table_ref = posthaste_sql::TableRef::new(layout.table_name().clone());
+    LayoutTable::open(&Login(options.clone()), &table_ref, &layout, false).await.expect("the table opens")
 }
 
 async fn number(session: &mut InUse<'_, MySql>, text: &'static str) -> i64 {

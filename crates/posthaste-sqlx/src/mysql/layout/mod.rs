@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use futures_util::TryStreamExt as _;
 use posthaste::store::{Claim, OnDone};
 use posthaste::{EventId, StoreError, Timestamp};
-use posthaste_sql::Place;
+use posthaste_sql::TableRef;
 use sqlx::mysql::MySqlRow;
 use sqlx::{ConnectOptions as _, Connection as _, MySql, MySqlConnection, Row as _};
 
@@ -57,7 +57,7 @@ pub(crate) struct LayoutTable {
 impl LayoutTable {
     pub(crate) async fn open(
         login: &Login,
-        place: &Place,
+        table_ref: &TableRef,
         layout: &Layout,
         read_only: bool,
     ) -> Result<Self, OpenError> {
@@ -71,7 +71,7 @@ impl LayoutTable {
             return Err(OpenError::NoForeignTable { table, server });
         };
         let words = Words::new(layout, &columns::DIALECT, &catalogue)?;
-        let texts = Texts::new(&words, &place.text("`{table}`"));
+        let texts = Texts::new(&words, &table_ref.text("`{table}`"));
         if !read_only {
             rights::check(&mut connection, &words, &texts, &server).await?;
         }

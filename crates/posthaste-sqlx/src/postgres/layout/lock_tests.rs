@@ -37,9 +37,9 @@ async fn open(options: &PgConnectOptions, schema: &str) -> LayoutTable {
 }
 
 async fn open_as(options: &PgConnectOptions, schema: &str, layout: Layout) -> LayoutTable {
-    let place = posthaste_sql::Place::new(layout.table_name().clone());
-    let place = place.in_schema(schema.parse().expect("a good name"));
-    LayoutTable::open(&Login(options.clone()), &place, &layout, false).await.expect("the table opens")
+    let table_ref = posthaste_sql::TableRef::new(layout.table_name().clone());
+    let table_ref = table_ref.in_schema(schema.parse().expect("a good name"));
+    LayoutTable::open(&Login(options.clone()), &table_ref, &layout, false).await.expect("the table opens")
 }
 
 #[tokio::test]

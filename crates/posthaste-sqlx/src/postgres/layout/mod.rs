@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use futures_util::TryStreamExt as _;
 use posthaste::store::{Claim, OnDone};
 use posthaste::{EventId, StoreError};
-use posthaste_sql::Place;
+use posthaste_sql::TableRef;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{ConnectOptions as _, PgConnection, Postgres, Row as _};
@@ -79,13 +79,13 @@ pub(crate) struct LayoutTable {
 impl LayoutTable {
     pub(crate) async fn open(
         login: &Login,
-        place: &Place,
+        table_ref: &TableRef,
         layout: &Layout,
         read_only: bool,
     ) -> Result<Self, OpenError> {
         let options = named(&login.0, Path::Direct, "posthaste layout").options(SETTINGS);
         let server: Arc<str> = server(&login.0).into();
-        let table = place.text(r#""{table}""#);
+        let table = table_ref.text(r#""{table}""#);
         let failed = |error| explain(error, &server);
         let mut connection = options.connect().await.map_err(failed)?;
         let Some(catalogue) = catalogue::look_up(&mut connection, &table).await.map_err(failed)? else {

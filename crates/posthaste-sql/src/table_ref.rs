@@ -1,4 +1,4 @@
-//! Where an outbox table stands, and how its name comes into a statement.
+//! A reference to an outbox table, with its schema, and how its name comes into a statement.
 
 use crate::{SchemaName, TableName};
 
@@ -8,12 +8,12 @@ use crate::{SchemaName, TableName};
 /// the names of its side tables too; `{name}` and `{schema}` are the bare names. Nothing else is ever put
 /// into a text: values are bound.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct TableRef {
     table: TableName,
     schema: Option<SchemaName>,
 }
 
-impl Place {
+impl TableRef {
     /// A table without a schema.
     pub fn new(table: TableName) -> Self {
         Self { table, schema: None }
@@ -37,10 +37,10 @@ impl Place {
     /// The text of a statement about this table.
     ///
     /// ```
-    /// use posthaste_sql::{Place, SchemaName, TableName};
+    /// use posthaste_sql::{SchemaName, TableName, TableRef};
     ///
-    /// let place = Place::new(TableName::default()).in_schema(SchemaName::default());
-    /// assert_eq!(place.text(r#"DELETE FROM "{table}""#), r#"DELETE FROM "public"."outbox_event""#);
+    /// let table_ref = TableRef::new(TableName::default()).in_schema(SchemaName::default());
+    /// assert_eq!(table_ref.text(r#"DELETE FROM "{table}""#), r#"DELETE FROM "public"."outbox_event""#);
     /// ```
     pub fn text(&self, template: &str) -> String {
         let Some(schema) = &self.schema else {
