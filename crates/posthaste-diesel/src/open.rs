@@ -39,7 +39,7 @@ impl<'c, L: Link> Open<'c, L> {
             let error = if is_open { Error::AlreadyInTransaction } else { Error::BrokenTransactionManager };
             return Err(L::Database::failed(error));
         }
-        L::Database::expect_home(link, context.statements()).await?;
+        L::Database::expect_database(link, context.statements()).await?;
         link.begin(L::Database::BEGIN).await.map_err(L::Database::failed)?;
         Ok(Self {
             link,
@@ -190,7 +190,7 @@ pub(crate) async fn insert_into_own<L: Link>(
     context: &WriterContext<L::Database>,
     events: Vec<Event>,
 ) -> Result<Receipt, WriteError> {
-    L::Database::expect_home(link, context.statements()).await?;
+    L::Database::expect_database(link, context.statements()).await?;
     expect_transaction(link, context).await?;
     let scope = match link.depth().map_err(L::Database::failed)? {
         // Diesel counts only what it began itself.

@@ -26,7 +26,7 @@ impl SqliteWriter {
     /// in it fails because somebody else is writing. A connection to another file than that of the outbox is
     /// refused.
     pub fn begin<'c>(&self, connection: &'c mut Connection) -> Result<SqliteTx<'c>, StoreError> {
-        expect_home(&self.context, connection)?;
+        expect_database(&self.context, connection)?;
         let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
         Ok(SqliteTx::new(tx, self.context.clone()))
     }
@@ -70,24 +70,24 @@ impl SqliteWriter {
 
     /// Inserts events, as [`insert`](Self::insert) does, in one statement.
     pub fn insert_all<T: InTransaction>(&self, tx: &T, events: Vec<Event>) -> Result<Receipt, WriteError> {
-        expect_home(&self.context, tx.connection())?;
+        expect_database(&self.context, tx.connection())?;
         let (_, receipt) = write(&self.context, tx.connection(), events, tx.scope())?;
         Ok(receipt)
     }
 }
 
 /// Refuses a connection to another file than that of the outbox. Its name is enough, almost always.
-fn expect_home(context: &WriterContext<Sqlite>, connection: &Connection) -> Result<(), StoreError> {
+fn expect_database(context: &WriterContext<Sqlite>, connection: &Connection) -> Result<(), StoreError> {
     let statements = context.statements();
-    if !statements.must_ask(connection.path()) {
+    if !statements.must_identify(connection.path()) {
         return Ok(());
     }
-    statements.expect_home(&whereabouts(statements, connection).map_err(failed)?)
+    statements.expect_database(&identify(statements, connection).map_err(failed)?)
 }
 
-fn whereabouts(statements: &Statements, connection: &Connection) -> rusqlite::Result<Vec<(i64, String)>> {
-    let mut whereabouts = connection.prepare_cached(&statements.whereabouts)?;
-    let found = whereabouts.query_map([], |row| Ok((row.get(0)?, row.get(2)?)))?;
+fn identify(statements: &Statements, connection: &Connection) -> rusqlite::Result<Vec<(i64, String)>> {
+    let mut identify = connection.prepare_cached(&statements.identify)?;
+    let found = identify.query_map([], |row| Ok((row.get(0)?, row.get(2)?)))?;
     found.collect()
 }
 

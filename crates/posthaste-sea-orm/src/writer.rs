@@ -35,7 +35,7 @@ impl SeaWriter {
         // A task goes on when its caller drops it, and then rolls back.
         let begun = tokio::spawn(async move { db.begin_with_options(options).await }).await;
         let tx = begun.map_err(|error| StoreError::backend("SeaORM", error))?.map_err(failed)?;
-        self.context.expect_home(&tx).await?;
+        self.context.expect_database(&tx).await?;
         Ok(SeaTx::new(tx, self.context.clone()))
     }
 
@@ -91,7 +91,7 @@ impl SeaWriter {
         scope: Scope,
     ) -> Result<Receipt, WriteError> {
         self.context.expect(tx.get_database_backend())?;
-        self.context.expect_home(tx).await?;
+        self.context.expect_database(tx).await?;
         // The service's own transaction may be over, and its type would not tell.
         if !self.context.is_open(tx).await.map_err(failed)? {
             return Err(StoreError::NoTransaction.into());

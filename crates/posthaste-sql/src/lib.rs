@@ -17,7 +17,7 @@
 //! # }
 //! ```
 
-mod home;
+mod database_id;
 pub mod mysql;
 mod name;
 pub mod postgres;
@@ -26,7 +26,7 @@ pub mod sqlite;
 mod table_ref;
 mod writer_context;
 
-pub use home::Home;
+pub use database_id::DatabaseId;
 pub use mysql::MySql;
 pub use name::{InvalidSchemaName, InvalidTableName, SchemaName, TableName};
 pub use postgres::Postgres;

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use posthaste::StoreError;
 use posthaste::writer::NewRow;
 
-use crate::{Database, Home, RowValues, TableRef};
+use crate::{Database, DatabaseId, RowValues, TableRef};
 
 /// MariaDB from 10.6 on, and MySQL from 8.0.13 on.
 #[derive(Clone, Copy, Debug)]
@@ -79,20 +79,20 @@ const INSERT: &str =
   content_type, schema_version, headers, payload, payload_bytes, created_at, available_at, locked_by,
   lease_token, inserted_at, locked_at) VALUES ";
 
-macro_rules! home {
+macro_rules! database_id {
     () => {
         "SELECT CONCAT(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', applied_at), '/', DATABASE()) \
          FROM `{table}_schema` WHERE version = 1"
     };
 }
 
-/// Asks a database which one it is; see [`Home`].
-pub const HOME: &str = home!();
+/// Asks a database which one it is; see [`DatabaseId`].
+pub const DATABASE_ID: &str = database_id!();
 
 /// The same for people: the server too.
-const WHEREABOUTS: &str = concat!(
+const IDENTIFY: &str = concat!(
     "SELECT CONCAT(COALESCE((",
-    home!(),
+    database_id!(),
     "), CONCAT('/', DATABASE())), ' on ', @@hostname, ':', @@port)"
 );
 
@@ -112,11 +112,11 @@ macro_rules! row {
 /// A statement fails as a whole, so it is enough that its first row knows where it belongs.
 macro_rules! first_row {
     ($id:literal) => {
-        row!(concat!("IF(? = (", home!(), "), ", $id, ", NULL)"))
+        row!(concat!("IF(? = (", database_id!(), "), ", $id, ", NULL)"))
     };
 }
 
-/// A row, and the first one in an outbox that knows its [`Home`].
+/// A row, and the first one in an outbox that knows its [`DatabaseId`].
 const ROW: [&str; 2] = [row!("?"), first_row!("?")];
 const ROW_IN_TRANSACTION: [&str; 2] =
     [row!("IF(@@in_transaction, ?, NULL)"), first_row!("IF(@@in_transaction, ?, NULL)")];
@@ -139,7 +139,7 @@ pub struct Statements {
     mariadb_silent: Vec<Arc<str>>,
     mysql: Vec<Arc<str>>,
     exists: Arc<str>,
-    home: Option<(Home, Arc<str>)>,
+    database_id: Option<(DatabaseId, Arc<str>)>,
 }
 
 impl Statements {
@@ -149,15 +149,15 @@ impl Statements {
     }
 
     /// The same, and in every other database an INSERT fails.
-    pub fn at(table_ref: &TableRef, home: Home) -> Self {
-        Self::with(table_ref, Some((home, table_ref.text(WHEREABOUTS).into())))
+    pub fn bound_to(table_ref: &TableRef, database_id: DatabaseId) -> Self {
+        Self::with(table_ref, Some((database_id, table_ref.text(IDENTIFY).into())))
     }
 
-    fn with(table_ref: &TableRef, home: Option<(Home, Arc<str>)>) -> Self {
+    fn with(table_ref: &TableRef, database_id: Option<(DatabaseId, Arc<str>)>) -> Self {
         let powers = || (0..=MOST_ROWS.ilog2()).map(|power| 1 << power);
         let text = |[row, first]: [&str; 2], rows, end| {
             let mut all = vec![row; rows];
-            if home.is_some() {
+            if database_id.is_some() {
                 all[0] = first;
             }
             Arc::from(table_ref.text(&(INSERT.to_owned() + &all.join(", "))) + end)
@@ -169,7 +169,7 @@ impl Statements {
             mariadb_silent: powers().map(|rows| text(ROW_IN_TRANSACTION, rows, "")).collect(),
             mysql: powers().map(|rows| text(ROW, rows, "")).collect(),
             exists: table_ref.text(EXISTS).into(),
-            home,
+            database_id,
         }
     }
 
@@ -190,31 +190,33 @@ impl Statements {
 
     /// Which database the rows belong to: the first value of an INSERT. None for a writer context without a store, whose
     /// INSERTs do not ask.
-    pub fn home(&self) -> Option<&str> {
-        self.home.as_ref().map(|(home, _)| home.id())
+    pub fn database_id(&self) -> Option<&str> {
+        self.database_id.as_ref().map(|(database_id, _)| database_id.id())
     }
 
     /// Returns where a connection leads, to be asked when an INSERT had no id: see [`NULL_IN_COLUMN`]. None
     /// for a writer context without a store, where it can only mean that no transaction was open.
-    pub fn whereabouts(&self) -> Option<&Arc<str>> {
-        self.home.as_ref().map(|(_, whereabouts)| whereabouts)
+    pub fn identify(&self) -> Option<&Arc<str>> {
+        self.database_id.as_ref().map(|(_, identify)| identify)
     }
 
-    /// Why an INSERT had no id, when this was the answer to [`whereabouts`](Self::whereabouts).
+    /// Why an INSERT had no id, when this was the answer to [`identify`](Self::identify).
     pub fn refused(&self, found: &str) -> StoreError {
-        let Some((home, _)) = &self.home else { return StoreError::NoTransaction };
+        let Some((database_id, _)) = &self.database_id else { return StoreError::NoTransaction };
         // Names of databases may be in another case than they were made.
-        let is_home = found.get(..home.id().len()).is_some_and(|id| id.eq_ignore_ascii_case(home.id()));
+        let is_same =
+            found.get(..database_id.id().len()).is_some_and(|id| id.eq_ignore_ascii_case(database_id.id()));
         let (_, found) = found.split_once('/').unwrap_or(("", found));
-        match is_home {
+        match is_same {
             true => StoreError::NoTransaction,
-            false => {
-                StoreError::OtherDatabase { outbox: home.name().to_owned(), connection: found.to_owned() }
-            }
+            false => StoreError::OtherDatabase {
+                outbox: database_id.name().to_owned(),
+                connection: found.to_owned(),
+            },
         }
     }
 
-    /// Inserts as many rows as a [batch](next_batch) has: [`home`](Self::home) if there is one, then the
+    /// Inserts as many rows as a [batch](next_batch) has: [`database_id`](Self::database_id) if there is one, then the
     /// fields of [`RowValues`] in their order, row after row. MariaDB answers `seq` and `event_id` of every row. MySQL answers nothing: for one row its
     /// last insert id is the `seq`, and [`written`](Self::written) tells those of many.
     ///
@@ -292,8 +294,10 @@ mod tests {
 
     #[test]
     fn insert_without_an_id_is_explained_by_where_it_was_sent() {
-        let statements =
-            Statements::at(&TableRef::default(), Home::new("17/shop".into(), "shop on db1".into()));
+        let statements = Statements::bound_to(
+            &TableRef::default(),
+            DatabaseId::new("17/shop".into(), "shop on db1".into()),
+        );
         assert!(matches!(statements.refused("17/Shop on db1:3306"), StoreError::NoTransaction));
         for (found, name) in
             [("18/shop on db2:3306", "shop on db2:3306"), ("/other on db1:3306", "other on db1:3306")]

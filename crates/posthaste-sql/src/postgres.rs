@@ -5,7 +5,7 @@ use std::sync::Arc;
 use posthaste::StoreError;
 use posthaste::writer::NewRow;
 
-use crate::{Database, Home, RowValues, TableRef};
+use crate::{Database, DatabaseId, RowValues, TableRef};
 
 /// PostgreSQL, from 13 on.
 #[derive(Clone, Copy, Debug)]
@@ -83,26 +83,26 @@ macro_rules! many {
     };
 }
 
-macro_rules! home {
+macro_rules! database_id {
     () => {
         r#"SELECT (extract(epoch FROM applied_at) * 1000000)::int8 || '/' || current_database()::text
            FROM "{table}_schema" WHERE version = 1"#
     };
 }
 
-/// Asks a database which one it is; see [`Home`].
-pub const HOME: &str = home!();
+/// Asks a database which one it is; see [`DatabaseId`].
+pub const DATABASE_ID: &str = database_id!();
 
 /// What PostgreSQL says when it writes elsewhere: SQL has no other way to fail with a text than a value of
 /// another type, and the message quotes it.
-const ELSEWHERE: &str = "posthaste is not at home in ";
+const OTHER_DATABASE: &str = "posthaste is not at home in ";
 
 /// The id of the row, or an error that names the database if this is not the one that `$16` names.
-macro_rules! at_home {
+macro_rules! guarded_id {
     ($id:literal) => {
         concat!(
             "CASE WHEN $16::text = (",
-            home!(),
+            database_id!(),
             ") THEN ",
             $id,
             " ELSE ('posthaste is not at home in ' || current_database() || coalesce(' on ' || \
@@ -129,11 +129,11 @@ const UNLEASE: &str = r#"UPDATE "{table}" SET available_at = statement_timestamp
 #[non_exhaustive]
 pub struct Statements {
     /// Inserts one row: the fields of [`RowValues`] in their order are `$1` to `$15`, and
-    /// [`home`](Self::home) is `$16` if there is one. Answers `seq` and
+    /// [`database_id`](Self::database_id) is `$16` if there is one. Answers `seq` and
     /// `event_id`, or nothing where the id existed already.
     pub insert_one: Arc<str>,
     /// Inserts many rows: the fields of [`Columns`] in their order are `$1` to `$15`, and
-    /// [`home`](Self::home) is `$16` if there is one. Answers the same for
+    /// [`database_id`](Self::database_id) is `$16` if there is one. Answers the same for
     /// each row that was inserted, in no order.
     pub insert_many: Arc<str>,
     /// As [`insert_one`](Self::insert_one), and answers also whether a savepoint is open, for drivers that
@@ -150,7 +150,7 @@ pub struct Statements {
     /// Whether a connection may keep them prepared. Not behind a PgBouncer in transaction mode: the next
     /// statement may reach another server.
     pub kept: bool,
-    home: Option<Home>,
+    database_id: Option<DatabaseId>,
 }
 
 impl Statements {
@@ -170,35 +170,36 @@ impl Statements {
     }
 
     /// The same, and in every other database an INSERT fails with an error that
-    /// [`elsewhere`](Self::elsewhere) understands.
-    pub fn at(self, table_ref: &TableRef, home: Home) -> Self {
+    /// [`other_database`](Self::other_database) understands.
+    pub fn bound_to(self, table_ref: &TableRef, database_id: DatabaseId) -> Self {
         let guard = |text: &Arc<str>, id: &str, guarded: &str| {
             Arc::from(text.replacen(&format!("{id},"), &table_ref.text(guarded), 1))
         };
-        let one = |text| guard(text, "$1::text", at_home!("$1::text"));
-        let many = |text| guard(text, "v.id", at_home!("v.id"));
+        let one = |text| guard(text, "$1::text", guarded_id!("$1::text"));
+        let many = |text| guard(text, "v.id", guarded_id!("v.id"));
         Self {
             insert_one: one(&self.insert_one),
             insert_many: many(&self.insert_many),
             insert_one_telling: one(&self.insert_one_telling),
             insert_many_telling: many(&self.insert_many_telling),
-            home: Some(home),
+            database_id: Some(database_id),
             ..self
         }
     }
 
     /// Which database the rows belong to: a value of both INSERTs. None for a writer context without a store, whose
     /// INSERTs do not ask.
-    pub fn home(&self) -> Option<&str> {
-        self.home.as_ref().map(Home::id)
+    pub fn database_id(&self) -> Option<&str> {
+        self.database_id.as_ref().map(DatabaseId::id)
     }
 
     /// What an error of an INSERT means, if its message says that this is another database.
-    pub fn elsewhere(&self, message: &str) -> Option<StoreError> {
-        let (_, found) = message.split_once(ELSEWHERE)?;
+    pub fn other_database(&self, message: &str) -> Option<StoreError> {
+        let (_, found) = message.split_once(OTHER_DATABASE)?;
         // A message ends with the quotation mark of its language.
         let found = found.trim_end_matches(|last: char| !last.is_alphanumeric());
-        let outbox = self.home.as_ref().map_or_else(String::new, |home| home.name().to_owned());
+        let outbox =
+            self.database_id.as_ref().map_or_else(String::new, |database_id| database_id.name().to_owned());
         Some(StoreError::OtherDatabase { outbox, connection: found.to_owned() })
     }
 
@@ -212,7 +213,7 @@ impl Statements {
             present: text(PRESENT),
             unlease: text(UNLEASE),
             kept: true,
-            home: None,
+            database_id: None,
         }
     }
 }
@@ -309,10 +310,10 @@ mod tests {
     fn error_of_another_database_names_both() {
         let statements = Statements::new(&TableRef::default());
         let statements =
-            statements.at(&TableRef::default(), Home::new("1/shop".into(), "shop on db1".into()));
+            statements.bound_to(&TableRef::default(), DatabaseId::new("1/shop".into(), "shop on db1".into()));
         let said = "ungültige Eingabe für Typ bigint: »posthaste is not at home in other on 10.0.0.1:5432«";
-        let error = statements.elsewhere(said).expect("it is understood").to_string();
+        let error = statements.other_database(said).expect("it is understood").to_string();
         assert!(error.contains("shop on db1,") && error.contains("other on 10.0.0.1:5432:"), "{error}");
-        assert!(statements.elsewhere("duplicate key").is_none());
+        assert!(statements.other_database("duplicate key").is_none());
     }
 }

@@ -69,20 +69,20 @@ const PRESENT: &str = r#"SELECT EXISTS (SELECT 1 FROM "{table}" WHERE seq = ?1 A
 const FILES: &str = "PRAGMA database_list";
 
 /// The same with the birth of the outbox, by which one in memory is known.
-const WHEREABOUTS: &str = r#"SELECT coalesce((SELECT applied_at FROM "{table}_schema" WHERE version = 1), 0),
+const IDENTIFY: &str = r#"SELECT coalesce((SELECT applied_at FROM "{table}_schema" WHERE version = 1), 0),
   name, file FROM pragma_database_list ORDER BY seq"#;
 
-/// The file of an outbox; see [`home`](crate::Home).
+/// The file of an outbox; see [`DatabaseId`](crate::DatabaseId).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Home {
+pub struct DatabaseFile {
     /// When the outbox was made.
     born: i64,
     /// Empty for a database in memory.
     file: String,
 }
 
-impl Home {
-    /// What [`Statements::whereabouts`] returned on a connection of the store's own: the first and the last
+impl DatabaseFile {
+    /// What [`Statements::identify`] returned on a connection of the store's own: the first and the last
     /// column.
     pub fn new(found: Vec<(i64, String)>) -> Option<Self> {
         found.into_iter().next().map(|(born, file)| Self { born, file })
@@ -92,7 +92,7 @@ impl Home {
         match (self.file.as_str(), file) {
             ("", "") => born == self.born,
             ("", _) | (_, "") => false,
-            (home, file) => is_same_file(Path::new(home), Path::new(file)),
+            (own, file) => is_same_file(Path::new(own), Path::new(file)),
         }
     }
 }
@@ -140,9 +140,9 @@ pub struct Statements {
     /// still there.
     pub present: Arc<str>,
     /// Which files a connection leads to, in three columns: when the outbox was made, or any number if that does
-    /// not matter, a name, and a file. See [`expect_home`](Self::expect_home).
-    pub whereabouts: Arc<str>,
-    home: Option<Home>,
+    /// not matter, a name, and a file. See [`expect_database`](Self::expect_database).
+    pub identify: Arc<str>,
+    database: Option<DatabaseFile>,
 }
 
 impl Statements {
@@ -156,36 +156,37 @@ impl Statements {
             last_of: text(LAST_OF),
             missing: text(MISSING),
             present: text(PRESENT),
-            whereabouts: text(WHEREABOUTS),
-            home: None,
+            identify: text(IDENTIFY),
+            database: None,
         }
     }
 
     /// The same for an outbox in this file.
-    pub fn at(self, home: Option<Home>) -> Self {
-        let is_file = home.as_ref().is_some_and(|home| !home.file.is_empty());
-        let whereabouts = if is_file { FILES.into() } else { self.whereabouts };
-        Self { home, whereabouts, ..self }
+    pub fn bound_to(self, database: Option<DatabaseFile>) -> Self {
+        let is_file = database.as_ref().is_some_and(|database| !database.file.is_empty());
+        let identify = if is_file { FILES.into() } else { self.identify };
+        Self { database, identify, ..self }
     }
 
-    /// Whether a connection has to be asked for its [`whereabouts`](Self::whereabouts): not for a writer context without
+    /// Whether a connection has to be [identified](Self::identify): not for a writer context without
     /// a store, nor if this is its file.
-    pub fn must_ask(&self, file: Option<&str>) -> bool {
-        let is_known = |home: &Home| !home.file.is_empty() && file == Some(&home.file);
-        self.home.as_ref().is_some_and(|home| !is_known(home))
+    pub fn must_identify(&self, file: Option<&str>) -> bool {
+        let is_known = |database: &DatabaseFile| !database.file.is_empty() && file == Some(&database.file);
+        self.database.as_ref().is_some_and(|database| !is_known(database))
     }
 
     /// Refuses a connection that leads to none but other files: the first and the last column of
-    /// [`whereabouts`](Self::whereabouts).
-    pub fn expect_home(&self, found: &[(i64, String)]) -> Result<(), StoreError> {
-        let Some(home) = &self.home else { return Ok(()) };
-        match found.iter().any(|(born, file)| home.is(*born, file)) {
+    /// [`identify`](Self::identify).
+    pub fn expect_database(&self, found: &[(i64, String)]) -> Result<(), StoreError> {
+        let Some(database) = &self.database else { return Ok(()) };
+        match found.iter().any(|(born, file)| database.is(*born, file)) {
             true => Ok(()),
             false => {
                 let connection = found.first().map_or_else(String::new, |(_, file)| name(file));
-                let both_in_memory = home.file.is_empty() && found.iter().all(|(_, file)| file.is_empty());
+                let both_in_memory =
+                    database.file.is_empty() && found.iter().all(|(_, file)| file.is_empty());
                 let connection = if both_in_memory { "another one".to_owned() } else { connection };
-                Err(StoreError::OtherDatabase { outbox: name(&home.file), connection })
+                Err(StoreError::OtherDatabase { outbox: name(&database.file), connection })
             }
         }
     }

@@ -8,7 +8,7 @@ use tokio_postgres::{Error, Row, Transaction};
 
 use crate::session::Session;
 
-/// The types of the values of one row, and of the [home](Statements::home) behind them.
+/// The types of the values of one row, and of the [database id](Statements::database_id) behind them.
 const ONE: [Type; 16] = [
     Type::TEXT,
     Type::TEXT,
@@ -48,9 +48,9 @@ const MANY: [Type; 16] = [
     Type::TEXT,
 ];
 
-/// The types of the values of one row, for a context that has a home or none.
+/// The types of the values of one row, for a context that has a database id or none.
 pub(crate) fn types_of_one(statements: &Statements) -> &'static [Type] {
-    match statements.home() {
+    match statements.database_id() {
         Some(_) => &ONE,
         None => &ONE[..ONE.len() - 1],
     }
@@ -80,7 +80,7 @@ pub(crate) async fn insert(
 
 async fn insert_one(session: &Session, tx: &Transaction<'_>, row: &NewRow) -> Result<Inserted, Error> {
     let row = values(row);
-    let home = session.statements().home();
+    let database_id = session.statements().database_id();
     let mut values: Vec<&(dyn ToSql + Sync)> = vec![
         &row.event_id,
         &row.event_type,
@@ -98,7 +98,7 @@ async fn insert_one(session: &Session, tx: &Transaction<'_>, row: &NewRow) -> Re
         &row.owner,
         &row.token,
     ];
-    values.extend(home.as_ref().map(|home| home as &(dyn ToSql + Sync)));
+    values.extend(database_id.as_ref().map(|database_id| database_id as &(dyn ToSql + Sync)));
     let types = types_of_one(session.statements());
     let statement = session.ready(tx.client(), &session.statements().insert_one_telling, types).await?;
     let inserted = statement.rows(tx, &values, types).await?;
@@ -108,7 +108,7 @@ async fn insert_one(session: &Session, tx: &Transaction<'_>, row: &NewRow) -> Re
 
 async fn insert_many(session: &Session, tx: &Transaction<'_>, rows: &[NewRow]) -> Result<Inserted, Error> {
     let columns = Columns::of(rows);
-    let home = session.statements().home();
+    let database_id = session.statements().database_id();
     let mut values: Vec<&(dyn ToSql + Sync)> = vec![
         &columns.event_id,
         &columns.event_type,
@@ -126,7 +126,7 @@ async fn insert_many(session: &Session, tx: &Transaction<'_>, rows: &[NewRow]) -
         &columns.owner,
         &columns.token,
     ];
-    values.extend(home.as_ref().map(|home| home as &(dyn ToSql + Sync)));
+    values.extend(database_id.as_ref().map(|database_id| database_id as &(dyn ToSql + Sync)));
     let types = &MANY[..values.len()];
     let statement = session.ready(tx.client(), &session.statements().insert_many_telling, types).await?;
     let inserted = statement.rows(tx, &values, types).await?;

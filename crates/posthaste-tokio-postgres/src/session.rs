@@ -41,7 +41,7 @@ impl Session {
     /// What an error of an INSERT means. Another database than that of the outbox refuses by itself.
     pub(crate) fn refused(&self, error: Error) -> StoreError {
         let said = error.as_db_error().map(tokio_postgres::error::DbError::message);
-        said.and_then(|said| self.statements().elsewhere(said)).unwrap_or_else(|| failed(error))
+        said.and_then(|said| self.statements().other_database(said)).unwrap_or_else(|| failed(error))
     }
 
     /// Makes a statement ready. Costs a flight only on a connection that has never seen it.

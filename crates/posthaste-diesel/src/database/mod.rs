@@ -44,7 +44,7 @@ pub trait Dialect: Database + Sized {
     ) -> impl Future<Output = QueryResult<bool>> + Send;
 
     /// Refuses a connection to another database than that of the outbox, where the INSERT itself does not.
-    fn expect_home<L: Link<Database = Self>>(
+    fn expect_database<L: Link<Database = Self>>(
         link: &mut L,
         statements: &Self::Statements,
     ) -> impl Future<Output = Result<(), StoreError>> + Send {

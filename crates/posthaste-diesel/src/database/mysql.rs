@@ -61,8 +61,8 @@ impl Dialect for MySql {
         if !has_no_id(&error) {
             return Self::failed(error);
         }
-        let Some(whereabouts) = statements.whereabouts() else { return StoreError::NoTransaction };
-        match link.texts(Statement::<Value<'_>>::new(whereabouts, Vec::new())).await {
+        let Some(identify) = statements.identify() else { return StoreError::NoTransaction };
+        match link.texts(Statement::<Value<'_>>::new(identify, Vec::new())).await {
             Ok(found) => statements.refused(&found.concat()),
             Err(error) => Self::failed(error),
         }
@@ -134,8 +134,8 @@ async fn insert_batch<L: Link<Database = MySql>>(
     flavour: Flavour,
     rows: &[NewRow],
 ) -> QueryResult<Vec<Option<i64>>> {
-    let home = statements.home().map(Value::from);
-    let values = home.into_iter().chain(rows.iter().flat_map(|new| row(values(new)))).collect();
+    let database_id = statements.database_id().map(Value::from);
+    let values = database_id.into_iter().chain(rows.iter().flat_map(|new| row(values(new)))).collect();
     if flavour == Flavour::MariaDb && L::READS_INSERTS {
         let insert = Statement::new(statements.insert(flavour, rows.len()), values);
         return Ok(pair(rows, link.pairs(insert).await?));

@@ -30,12 +30,12 @@ impl Dialect for Postgres {
             [] => return Ok(Vec::new()),
             [one] => {
                 let mut values: Vec<_> = row(values(one)).map(PgValue::One).into();
-                values.extend(home(statements));
+                values.extend(database_id(statements));
                 link.pairs(Statement::new(&statements.insert_one, values).kept(statements.kept)).await?
             }
             many => {
                 let mut values: Vec<_> = columns(Columns::of(many)).into();
-                values.extend(home(statements));
+                values.extend(database_id(statements));
                 link.pairs(Statement::new(&statements.insert_many, values).kept(statements.kept)).await?
             }
         };
@@ -60,11 +60,11 @@ impl Dialect for Postgres {
         statements: &Statements,
         error: Error,
     ) -> StoreError {
-        let elsewhere = match &error {
-            Error::DatabaseError(_, said) => statements.elsewhere(said.message()),
+        let other = match &error {
+            Error::DatabaseError(_, said) => statements.other_database(said.message()),
             _ => None,
         };
-        elsewhere.unwrap_or_else(|| Self::failed(error))
+        other.unwrap_or_else(|| Self::failed(error))
     }
 
     /// In a transaction that a failed statement has aborted, this fails too, so it is asked even if nothing
@@ -102,8 +102,8 @@ fn is_refusal(error: &Error) -> bool {
 }
 
 /// The last value of an INSERT: which database the rows belong to.
-fn home(statements: &Statements) -> Option<PgValue<'_>> {
-    statements.home().map(|home| PgValue::One(home.into()))
+fn database_id(statements: &Statements) -> Option<PgValue<'_>> {
+    statements.database_id().map(|database_id| PgValue::One(database_id.into()))
 }
 
 /// Whether the server answers, and is in no transaction that it has aborted.

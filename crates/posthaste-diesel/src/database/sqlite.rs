@@ -44,17 +44,17 @@ impl Dialect for Sqlite {
         }
     }
 
-    async fn expect_home<L: Link<Database = Self>>(
+    async fn expect_database<L: Link<Database = Self>>(
         link: &mut L,
         statements: &Statements,
     ) -> Result<(), StoreError> {
-        if !statements.must_ask(None) {
+        if !statements.must_identify(None) {
             return Ok(());
         }
-        let whereabouts = Statement::<Value<'_>>::new(&statements.whereabouts, Vec::new());
-        let found = link.triples(whereabouts).await.map_err(Self::failed)?;
+        let identify = Statement::<Value<'_>>::new(&statements.identify, Vec::new());
+        let found = link.triples(identify).await.map_err(Self::failed)?;
         let found: Vec<_> = found.into_iter().map(|(born, _, file)| (born, file)).collect();
-        statements.expect_home(&found)
+        statements.expect_database(&found)
     }
 
     async fn refused<L: Link<Database = Self>>(_: &mut L, _: &Statements, error: Error) -> StoreError {

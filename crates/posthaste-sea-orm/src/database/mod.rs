@@ -75,10 +75,10 @@ impl AnyWriterContext {
     }
 
     /// Refuses a transaction in another database than that of the outbox, where the INSERT itself does not.
-    pub(crate) async fn expect_home(&self, tx: &DatabaseTransaction) -> Result<(), StoreError> {
+    pub(crate) async fn expect_database(&self, tx: &DatabaseTransaction) -> Result<(), StoreError> {
         match self {
             Self::MySql(_) | Self::Postgres(_) => Ok(()),
-            Self::Sqlite(context) => sqlite::expect_home(context.statements(), tx).await,
+            Self::Sqlite(context) => sqlite::expect_database(context.statements(), tx).await,
         }
     }
 

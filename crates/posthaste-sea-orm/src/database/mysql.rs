@@ -29,8 +29,8 @@ async fn refused(statements: &Statements, tx: &DatabaseTransaction, error: DbErr
     if number(&error) != Some(NULL_IN_COLUMN) || !error.to_string().contains("event_id") {
         return failed(error);
     }
-    let Some(whereabouts) = statements.whereabouts() else { return StoreError::NoTransaction };
-    match one_text(tx, whereabouts).await {
+    let Some(identify) = statements.identify() else { return StoreError::NoTransaction };
+    match one_text(tx, identify).await {
         Ok(found) => statements.refused(&found),
         Err(error) => failed(error),
     }
@@ -79,8 +79,8 @@ async fn insert_batch(
     tx: &DatabaseTransaction,
     rows: &[NewRow],
 ) -> Result<Vec<Option<i64>>, DbErr> {
-    let home = statements.home().map(Value::from);
-    let all = home.into_iter().chain(rows.iter().flat_map(|row| values(mysql::values(row)))).collect();
+    let database_id = statements.database_id().map(Value::from);
+    let all = database_id.into_iter().chain(rows.iter().flat_map(|row| values(mysql::values(row)))).collect();
     let insert = statement(tx, statements.insert(flavour, rows.len()), all);
     if flavour == Flavour::MariaDb {
         return Ok(seqs_by_id(rows, pairs(&tx.query_all_raw(insert).await?)?));

@@ -59,13 +59,16 @@ async fn insert_many(
 }
 
 /// Refuses a transaction in another file than that of the outbox.
-pub(super) async fn expect_home(statements: &Statements, tx: &DatabaseTransaction) -> Result<(), StoreError> {
-    if !statements.must_ask(None) {
+pub(super) async fn expect_database(
+    statements: &Statements,
+    tx: &DatabaseTransaction,
+) -> Result<(), StoreError> {
+    if !statements.must_identify(None) {
         return Ok(());
     }
-    let found = tx.query_all_raw(statement(tx, &statements.whereabouts, Vec::new())).await.map_err(failed)?;
+    let found = tx.query_all_raw(statement(tx, &statements.identify, Vec::new())).await.map_err(failed)?;
     let found = found.iter().map(|row| Ok((row.try_get_by(0)?, row.try_get_by(2)?)));
-    statements.expect_home(&found.collect::<Result<Vec<_>, DbErr>>().map_err(failed)?)
+    statements.expect_database(&found.collect::<Result<Vec<_>, DbErr>>().map_err(failed)?)
 }
 
 /// Whether an error with this code proves that a COMMIT was not done: a violated constraint, a full disk, a

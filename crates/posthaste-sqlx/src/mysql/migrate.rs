@@ -4,8 +4,8 @@
 //! Statements that create or alter a table cannot be rolled back here, so each of them may be run twice:
 //! whoever was interrupted begins again.
 
-use posthaste_sql::Home;
-use posthaste_sql::mysql::{Flavour, HOME};
+use posthaste_sql::DatabaseId;
+use posthaste_sql::mysql::{DATABASE_ID, Flavour};
 use sqlx::mysql::MySqlRow;
 use sqlx::{ConnectOptions as _, Connection as _, MySql, MySqlConnection, Row as _};
 
@@ -127,20 +127,20 @@ impl MySqlMigrations {
 
     /// Refuses everything but a schema that this program can work with, on a server that can serve
     /// it. Returns the server, and which database of it this is.
-    pub(super) async fn expect_current(&self) -> Result<(Server, Home), OpenError> {
+    pub(super) async fn expect_current(&self) -> Result<(Server, DatabaseId), OpenError> {
         self.alone(async |connection| {
             let state = self.read_state(connection).await?;
             match state.schema {
-                SchemaState::Current { .. } => Ok((state.server, self.read_home(connection).await?)),
+                SchemaState::Current { .. } => Ok((state.server, self.read_database_id(connection).await?)),
                 other => Err(other.refuse(&self.sql, LATEST)),
             }
         })
         .await
     }
 
-    async fn read_home(&self, connection: &mut MySqlConnection) -> Result<Home, sqlx::Error> {
-        let id = self.sql.scalar::<MySql, String>(HOME).fetch_one(connection).await?;
-        Ok(Home::new(id, server(&self.options)))
+    async fn read_database_id(&self, connection: &mut MySqlConnection) -> Result<DatabaseId, sqlx::Error> {
+        let id = self.sql.scalar::<MySql, String>(DATABASE_ID).fetch_one(connection).await?;
+        Ok(DatabaseId::new(id, server(&self.options)))
     }
 
     async fn lock_and_read(&self, connection: &mut MySqlConnection) -> Result<SchemaState, OpenError> {

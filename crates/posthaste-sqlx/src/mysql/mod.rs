@@ -229,14 +229,14 @@ impl MySqlStoreBuilder {
         if self.migrate {
             migrations.apply().await?;
         }
-        let (server, home) = migrations.expect_current().await?;
+        let (server, database_id) = migrations.expect_current().await?;
         if server.read_only && !self.read_only {
             return Err(OpenError::ReadOnlyServer { server: connection::server(&self.options) });
         }
         let sql = Sql::new(self.table);
         Ok(MySqlStore(Arc::new(Inner {
             connections: Connections::new(&self.options),
-            statements: Arc::new(Statements::at(sql.table_ref(), home).on(server.flavour)),
+            statements: Arc::new(Statements::bound_to(sql.table_ref(), database_id).on(server.flavour)),
             sql,
             flavour: server.flavour,
             claim_floor: ClaimFloor::new(),

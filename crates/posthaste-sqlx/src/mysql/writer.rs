@@ -99,8 +99,8 @@ impl MySqlWriter {
             return failed(error);
         }
         let statements = self.context.statements();
-        let Some(whereabouts) = statements.whereabouts() else { return StoreError::NoTransaction };
-        let found = ready::<MySql>(whereabouts).fetch_one(connection).await;
+        let Some(identify) = statements.identify() else { return StoreError::NoTransaction };
+        let found = ready::<MySql>(identify).fetch_one(connection).await;
         match found.and_then(|row| row.try_get::<String, _>(0)) {
             Ok(found) => statements.refused(&found),
             Err(error) => failed(error),

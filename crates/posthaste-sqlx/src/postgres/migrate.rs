@@ -1,8 +1,8 @@
 //! Numbered migrations of one outbox table. They are counted in a table of their own, named after
 //! the outbox, and never touch the migrations of the service.
 
-use posthaste_sql::Home;
-use posthaste_sql::postgres::HOME;
+use posthaste_sql::DatabaseId;
+use posthaste_sql::postgres::DATABASE_ID;
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection, Postgres, Row as _};
 
 use super::connection::{Login, Path, explain, named, server};
@@ -114,20 +114,20 @@ impl PgMigrations {
 
     /// Refuses everything but a schema that this program can work with, on a server that can serve
     /// it. Returns the server, and which database of it this is.
-    pub(super) async fn expect_current(&self) -> Result<(Server, Home), OpenError> {
+    pub(super) async fn expect_current(&self) -> Result<(Server, DatabaseId), OpenError> {
         self.in_transaction(async |connection| {
             let state = self.read_state(connection).await?;
             match state.schema {
-                SchemaState::Current { .. } => Ok((state.server, self.read_home(connection).await?)),
+                SchemaState::Current { .. } => Ok((state.server, self.read_database_id(connection).await?)),
                 other => Err(other.refuse(&self.sql, LATEST)),
             }
         })
         .await
     }
 
-    async fn read_home(&self, connection: &mut PgConnection) -> Result<Home, sqlx::Error> {
-        let id = self.sql.scalar::<Postgres, String>(HOME).fetch_one(connection).await?;
-        Ok(Home::new(id, server(&self.options)))
+    async fn read_database_id(&self, connection: &mut PgConnection) -> Result<DatabaseId, sqlx::Error> {
+        let id = self.sql.scalar::<Postgres, String>(DATABASE_ID).fetch_one(connection).await?;
+        Ok(DatabaseId::new(id, server(&self.options)))
     }
 
     async fn lock_and_read(&self, connection: &mut PgConnection) -> Result<SchemaState, OpenError> {

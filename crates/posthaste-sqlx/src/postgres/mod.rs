@@ -331,7 +331,7 @@ impl PgStoreBuilder {
         if self.migrate {
             migrations.apply().await?;
         }
-        let (server, home) = migrations.expect_current().await?;
+        let (server, database_id) = migrations.expect_current().await?;
         let connections = Connections::new(&self.options, self.path);
         let sql = self.sql();
         if !self.read_only {
@@ -340,7 +340,7 @@ impl PgStoreBuilder {
             }
             connections.check_rights(&sql).await?;
         }
-        let statements = Arc::new(self.statements(&sql).at(sql.table_ref(), home));
+        let statements = Arc::new(self.statements(&sql).bound_to(sql.table_ref(), database_id));
         let listen = match self.path {
             Path::Direct => Some(self.listen.unwrap_or_else(|| self.options.clone())),
             Path::PgBouncer => self.listen,

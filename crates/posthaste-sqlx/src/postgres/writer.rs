@@ -87,7 +87,7 @@ impl PgWriter {
     /// Another database than that of the outbox refuses by itself.
     fn refused(&self, error: sqlx::Error) -> StoreError {
         let said = error.as_database_error().map(sqlx::error::DatabaseError::message);
-        said.and_then(|said| self.context.statements().elsewhere(said)).unwrap_or_else(|| failed(error))
+        said.and_then(|said| self.context.statements().other_database(said)).unwrap_or_else(|| failed(error))
     }
 }
 

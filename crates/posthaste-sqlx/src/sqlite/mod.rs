@@ -57,7 +57,7 @@ use posthaste::store::Wake;
 use posthaste::writer::NewRow;
 use posthaste::{Outbox, StoreError};
 use posthaste_sql::WriterContext;
-use posthaste_sql::sqlite::{Home, Statements};
+use posthaste_sql::sqlite::{DatabaseFile, Statements};
 use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteConnectOptions;
 
@@ -135,14 +135,14 @@ impl SqliteStore {
     async fn new(connections: Connections, sql: Sql) -> Result<Self, OpenError> {
         let statements = Statements::new(sql.table_ref());
         let found = match connections.reader().await {
-            Ok(mut connection) => writer::whereabouts(&statements, &mut connection).await,
+            Ok(mut connection) => writer::identify(&statements, &mut connection).await,
             Err(error) => Err(error),
         };
-        let home = Home::new(found.map_err(|error| connections.explain(error))?);
+        let database = DatabaseFile::new(found.map_err(|error| connections.explain(error))?);
         Ok(Self(Arc::new(Inner {
             connections,
             sql,
-            statements: Arc::new(statements.at(home)),
+            statements: Arc::new(statements.bound_to(database)),
             server_state: ServerStateCache::default(),
             parked_names: ParkedNames::default(),
             wake: OnceLock::new(),

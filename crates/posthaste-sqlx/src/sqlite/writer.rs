@@ -37,7 +37,7 @@ impl SqliteWriter {
     pub async fn begin(&self, pool: &SqlitePool) -> Result<SqliteTx, StoreError> {
         // The connection first: nobody waits for a pool while they hold the permit.
         let mut connection = acquire(pool).await.map_err(failed)?;
-        self.expect_home_of(pool, &mut connection).await?;
+        self.expect_database_of(pool, &mut connection).await?;
         let permit = self.write_queue.acquire().await;
         let tx = begin_immediate(connection).await.map_err(failed)?;
         Ok(SqliteTx::new(tx, permit, self.context.clone()))
@@ -45,7 +45,7 @@ impl SqliteWriter {
 
     /// A pool is asked once, and known by its options, which it keeps for as long as it opens connections
     /// with them.
-    async fn expect_home_of(
+    async fn expect_database_of(
         &self,
         pool: &SqlitePool,
         connection: &mut SqliteConnection,
@@ -56,7 +56,7 @@ impl SqliteWriter {
         if known().iter().any(|known| Arc::ptr_eq(known, &options)) {
             return Ok(());
         }
-        expect_home(&self.context, connection).await?;
+        expect_database(&self.context, connection).await?;
         let mut known = known();
         if known.len() == MOST {
             known.clear();
@@ -100,7 +100,7 @@ impl SqliteWriter {
         connection: &mut SqliteConnection,
         events: Vec<Event>,
     ) -> Result<Receipt, WriteError> {
-        expect_home(&self.context, connection).await?;
+        expect_database(&self.context, connection).await?;
         let scope = if transaction_depth::<sqlx::Sqlite>(connection) > 1 {
             Scope::ForeignSavepoint
         } else {
@@ -112,23 +112,23 @@ impl SqliteWriter {
 }
 
 /// Refuses a connection to another file than that of the outbox.
-async fn expect_home(
+async fn expect_database(
     context: &WriterContext<Sqlite>,
     connection: &mut SqliteConnection,
 ) -> Result<(), StoreError> {
-    if !context.statements().must_ask(None) {
+    if !context.statements().must_identify(None) {
         return Ok(());
     }
-    let found = whereabouts(context.statements(), connection).await.map_err(failed)?;
-    context.statements().expect_home(&found)
+    let found = identify(context.statements(), connection).await.map_err(failed)?;
+    context.statements().expect_database(&found)
 }
 
-/// Where a connection leads, as [`posthaste_sql::sqlite::Home`] wants to know it.
-pub(super) async fn whereabouts(
+/// Where a connection leads, as [`posthaste_sql::sqlite::DatabaseFile`] wants to know it.
+pub(super) async fn identify(
     statements: &Statements,
     connection: &mut SqliteConnection,
 ) -> Result<Vec<(i64, String)>, sqlx::Error> {
-    let rows = ready::<sqlx::Sqlite>(&statements.whereabouts).fetch_all(connection).await?;
+    let rows = ready::<sqlx::Sqlite>(&statements.identify).fetch_all(connection).await?;
     rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(2)?))).collect()
 }
 

@@ -1,4 +1,4 @@
-//! Which database an outbox is in.
+//! The identity of a database: which one an outbox is in.
 //!
 //! A Writer is given pools and connections of the service's own, and one of them may lead elsewhere: to another
 //! tenant's database, or to another shard. The engine would then look for the event in a table where it is
@@ -14,14 +14,14 @@
 
 /// A database on a server, as its outbox knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Home {
+pub struct DatabaseId {
     id: String,
     name: String,
 }
 
-impl Home {
-    /// What the `HOME` of [`postgres`](crate::postgres::HOME) or [`mysql`](crate::mysql::HOME) returned, and
-    /// what people call it.
+impl DatabaseId {
+    /// What [`postgres::DATABASE_ID`](crate::postgres::DATABASE_ID) or
+    /// [`mysql::DATABASE_ID`](crate::mysql::DATABASE_ID) returned, and what people call the database.
     pub fn new(id: String, name: String) -> Self {
         Self { id, name }
     }
