@@ -149,7 +149,7 @@ pub struct Statements {
     pub unlease: Arc<str>,
     /// Whether a connection may keep them prepared. Not behind a PgBouncer in transaction mode: the next
     /// statement may reach another server.
-    pub kept: bool,
+    pub cacheable: bool,
     database_id: Option<DatabaseId>,
 }
 
@@ -165,8 +165,8 @@ impl Statements {
     }
 
     /// The same, and no connection keeps them prepared.
-    pub fn forgotten(self) -> Self {
-        Self { kept: false, ..self }
+    pub fn uncacheable(self) -> Self {
+        Self { cacheable: false, ..self }
     }
 
     /// The same, and in every other database an INSERT fails with an error that
@@ -212,7 +212,7 @@ impl Statements {
             insert_many_telling: text(&many.replace(returning!(), TELLING)),
             present: text(PRESENT),
             unlease: text(UNLEASE),
-            kept: true,
+            cacheable: true,
             database_id: None,
         }
     }

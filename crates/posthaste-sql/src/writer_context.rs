@@ -104,14 +104,14 @@ pub struct WriterContextBuilder<D> {
     hooks: Vec<Arc<dyn WriterHook>>,
     limits: Limits,
     /// Whether a connection may keep its statements prepared.
-    kept: bool,
+    cacheable: bool,
     database: std::marker::PhantomData<D>,
 }
 
 impl<D> WriterContextBuilder<D> {
     fn new(table_ref: TableRef) -> Self {
         let database = std::marker::PhantomData;
-        Self { table_ref, hooks: Vec::new(), limits: Limits::default(), kept: true, database }
+        Self { table_ref, hooks: Vec::new(), limits: Limits::default(), cacheable: true, database }
     }
 
     /// The outbox table. Default: `outbox_event`.
@@ -152,14 +152,14 @@ impl WriterContextBuilder<Postgres> {
     /// Makes every statement safe behind a PgBouncer in transaction mode: no prepared statement outlives
     /// its transaction. Default: off.
     pub fn pgbouncer(mut self) -> Self {
-        self.kept = false;
+        self.cacheable = false;
         self
     }
 
     /// The context.
     pub fn build(self) -> WriterContext<Postgres> {
         let statements = postgres::Statements::new(&self.table_ref);
-        let statements = if self.kept { statements } else { statements.forgotten() };
+        let statements = if self.cacheable { statements } else { statements.uncacheable() };
         WriterContext::new(WriterCore::writer_only(self.hooks, self.limits), Arc::new(statements))
     }
 }

@@ -34,7 +34,7 @@ impl Sql {
 
     /// Statements that the server forgets at once: the next one may reach another server.
     #[cfg(feature = "postgres")]
-    pub(crate) fn forgetful(self) -> Self {
+    pub(crate) fn uncacheable(self) -> Self {
         Self { persistent: false, ..self }
     }
 

@@ -24,7 +24,7 @@ pub(crate) enum Ready {
 
 impl Session {
     pub(crate) fn new(context: &WriterContext<Postgres>, keeper: Keeper) -> Self {
-        let keeper = if context.statements().kept { keeper } else { Keeper::Nobody };
+        let keeper = if context.statements().cacheable { keeper } else { Keeper::Nobody };
         Self { context: context.clone(), keeper }
     }
 

@@ -31,12 +31,14 @@ impl Dialect for Postgres {
             [one] => {
                 let mut values: Vec<_> = row(values(one)).map(PgValue::One).into();
                 values.extend(database_id(statements));
-                link.pairs(Statement::new(&statements.insert_one, values).kept(statements.kept)).await?
+                link.pairs(Statement::new(&statements.insert_one, values).cacheable(statements.cacheable))
+                    .await?
             }
             many => {
                 let mut values: Vec<_> = columns(Columns::of(many)).into();
                 values.extend(database_id(statements));
-                link.pairs(Statement::new(&statements.insert_many, values).kept(statements.kept)).await?
+                link.pairs(Statement::new(&statements.insert_many, values).cacheable(statements.cacheable))
+                    .await?
             }
         };
         Ok(seqs_by_id(rows, inserted.into_iter().map(|(seq, id)| (id, seq)).collect()))
@@ -75,7 +77,8 @@ impl Dialect for Postgres {
         ledger: &Ledger,
     ) -> Result<HashSet<i64>, CommitError> {
         let written = vec![PgValue::Ints(ledger.seqs())];
-        let present = link.numbers(Statement::new(&statements.present, written).kept(statements.kept)).await;
+        let present =
+            link.numbers(Statement::new(&statements.present, written).cacheable(statements.cacheable)).await;
         let present = present.map_err(|error| CommitError::RolledBack(Self::failed(error)))?;
         Ok(present.into_iter().collect())
     }

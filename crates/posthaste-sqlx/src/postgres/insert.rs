@@ -32,7 +32,7 @@ async fn insert_one(
 ) -> Result<Vec<Option<i64>>, sqlx::Error> {
     let row = values(row);
     let insert = ready::<Postgres>(&statements.insert_one)
-        .persistent(statements.kept)
+        .persistent(statements.cacheable)
         .bind(row.event_id)
         .bind(row.event_type)
         .bind(row.aggregate_type)
@@ -59,7 +59,7 @@ async fn insert_many(
 ) -> Result<Vec<Option<i64>>, sqlx::Error> {
     let columns = Columns::of(rows);
     let insert = ready::<Postgres>(&statements.insert_many)
-        .persistent(statements.kept)
+        .persistent(statements.cacheable)
         .bind(columns.event_id)
         .bind(columns.event_type)
         .bind(columns.aggregate_type)

@@ -367,7 +367,7 @@ impl PgStoreBuilder {
         let sql = Sql::new(self.table.clone()).in_schema(self.schema.clone());
         match self.path {
             Path::Direct => sql,
-            Path::PgBouncer => sql.forgetful(),
+            Path::PgBouncer => sql.uncacheable(),
         }
     }
 
@@ -379,7 +379,7 @@ impl PgStoreBuilder {
         };
         match self.path {
             Path::Direct => statements,
-            Path::PgBouncer => statements.forgotten(),
+            Path::PgBouncer => statements.uncacheable(),
         }
     }
 }

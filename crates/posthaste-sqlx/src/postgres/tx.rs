@@ -134,7 +134,7 @@ async fn prove(
     connection: &mut PgConnection,
     written: Vec<i64>,
 ) -> Result<HashSet<i64>, sqlx::Error> {
-    let query = ready::<Postgres>(&statements.present).persistent(statements.kept);
+    let query = ready::<Postgres>(&statements.present).persistent(statements.cacheable);
     let rows = query.bind(written).fetch_all(connection).await?;
     rows.iter().map(|row| row.try_get(0)).collect()
 }
