@@ -7,7 +7,7 @@ use std::ops::Deref;
 
 use posthaste::writer::{Ledger, Scope};
 use posthaste::{CommitError, Event, EventId, StoreError, WriteError};
-use posthaste_sql::sqlite::{Statements, Written};
+use posthaste_sql::sqlite::{Statements, WrittenRows};
 use posthaste_sql::{Sqlite, WriterContext};
 use rusqlite::{Connection, Savepoint, Transaction};
 
@@ -57,7 +57,7 @@ impl<'c> SqliteTx<'c> {
     pub fn commit(self) -> Result<(), CommitError> {
         let Self { tx, ledger, context } = self;
         let ledger = ledger.into_inner();
-        let present = match prove(context.statements(), &tx, &Written::new(ledger.ids_by_seq())) {
+        let present = match prove(context.statements(), &tx, &WrittenRows::new(ledger.ids_by_seq())) {
             Ok(present) => present,
             Err(error) => {
                 // The hooks hear of it after the rollback.
@@ -110,7 +110,7 @@ impl fmt::Debug for SqliteTx<'_> {
 fn prove(
     statements: &Statements,
     connection: &Connection,
-    written: &Written,
+    written: &WrittenRows,
 ) -> rusqlite::Result<HashSet<i64>> {
     if written.is_empty() {
         return Ok(HashSet::new());

@@ -54,12 +54,12 @@ pub const NULL_IN_COLUMN: u16 = 1048;
 pub const DUPLICATE_KEY: u16 = 1062;
 
 /// The most rows of one INSERT.
-const MOST_ROWS: usize = 64;
+const MAX_INSERT_ROWS: usize = 64;
 
 /// How many of these rows the next INSERT takes: a power of two, so that a connection has few statements to
 /// remember.
 pub fn next_batch(rows: &[NewRow]) -> (&[NewRow], &[NewRow]) {
-    match rows.len().min(MOST_ROWS).checked_ilog2() {
+    match rows.len().min(MAX_INSERT_ROWS).checked_ilog2() {
         Some(power) => rows.split_at(1 << power),
         None => (rows, rows),
     }
@@ -67,12 +67,12 @@ pub fn next_batch(rows: &[NewRow]) -> (&[NewRow], &[NewRow]) {
 
 /// How many placeholders a list of so many keys gets, for the same reason. Whoever binds fewer repeats the
 /// last one.
-pub fn places(keys: usize) -> usize {
+pub fn placeholder_count(keys: usize) -> usize {
     keys.next_power_of_two()
 }
 
 /// The longest list of keys in one statement: MariaDB makes a subquery of a list of a thousand.
-pub const MOST_KEYS: usize = 512;
+pub const MAX_KEYS: usize = 512;
 
 const INSERT: &str =
     "INSERT INTO `{table}` (event_id, event_type, aggregate_type, aggregate_id, tenant_id, topic,
@@ -136,7 +136,7 @@ pub struct Statements {
     flavour: OnceLock<Flavour>,
     /// For 1, 2, 4, … rows.
     mariadb: Vec<Arc<str>>,
-    mariadb_silent: Vec<Arc<str>>,
+    mariadb_without_returning: Vec<Arc<str>>,
     mysql: Vec<Arc<str>>,
     exists: Arc<str>,
     database_id: Option<(DatabaseId, Arc<str>)>,
@@ -154,7 +154,7 @@ impl Statements {
     }
 
     fn with(table_ref: &TableRef, database_id: Option<(DatabaseId, Arc<str>)>) -> Self {
-        let powers = || (0..=MOST_ROWS.ilog2()).map(|power| 1 << power);
+        let powers = || (0..=MAX_INSERT_ROWS.ilog2()).map(|power| 1 << power);
         let text = |[row, first]: [&str; 2], rows, end| {
             let mut all = vec![row; rows];
             if database_id.is_some() {
@@ -166,7 +166,7 @@ impl Statements {
             table_ref: table_ref.clone(),
             flavour: OnceLock::new(),
             mariadb: powers().map(|rows| text(ROW_IN_TRANSACTION, rows, RETURNING)).collect(),
-            mariadb_silent: powers().map(|rows| text(ROW_IN_TRANSACTION, rows, "")).collect(),
+            mariadb_without_returning: powers().map(|rows| text(ROW_IN_TRANSACTION, rows, "")).collect(),
             mysql: powers().map(|rows| text(ROW, rows, "")).collect(),
             exists: table_ref.text(EXISTS).into(),
             database_id,
@@ -231,9 +231,9 @@ impl Statements {
     }
 
     /// The same, and MariaDB answers nothing either: for drivers that cannot read what an INSERT answers.
-    pub fn insert_silently(&self, flavour: Flavour, rows: usize) -> &Arc<str> {
+    pub fn insert_without_returning(&self, flavour: Flavour, rows: usize) -> &Arc<str> {
         let texts = match flavour {
-            Flavour::MariaDb => &self.mariadb_silent,
+            Flavour::MariaDb => &self.mariadb_without_returning,
             Flavour::MySql => &self.mysql,
         };
         &texts[rows.max(1).ilog2() as usize]
@@ -255,7 +255,7 @@ impl Statements {
     }
 
     fn listed(&self, template: &str, keys: usize) -> String {
-        self.table_ref.text(template).replace("{keys}", &vec!["?"; places(keys)].join(", "))
+        self.table_ref.text(template).replace("{keys}", &vec!["?"; placeholder_count(keys)].join(", "))
     }
 }
 
@@ -266,17 +266,17 @@ impl Statements {
 /// proxy speaks for a server that it has lost, with numbers of its own or with those of clients.
 pub fn proves_rollback(number: u16) -> bool {
     const DEADLOCK: u16 = 1213;
-    const REFUSED_BY_THE_GROUP: u16 = 3101;
-    matches!(number, DEADLOCK | REFUSED_BY_THE_GROUP)
+    const REFUSED_BY_GROUP: u16 = 3101;
+    matches!(number, DEADLOCK | REFUSED_BY_GROUP)
 }
 
 /// The values of one row.
 pub fn values(row: &NewRow) -> RowValues<'_> {
     /// The calendar of a DATETIME: the years 1000 to 9999.
-    const FIRST: i64 = -30_610_224_000_000_000;
-    const LAST: i64 = 253_402_300_799_999_999;
+    const MIN_CREATED_AT_MICROS: i64 = -30_610_224_000_000_000;
+    const MAX_CREATED_AT_MICROS: i64 = 253_402_300_799_999_999;
     let values = RowValues::of(row);
-    RowValues { created_at: values.created_at.clamp(FIRST, LAST), ..values }
+    RowValues { created_at: values.created_at.clamp(MIN_CREATED_AT_MICROS, MAX_CREATED_AT_MICROS), ..values }
 }
 
 #[cfg(test)]

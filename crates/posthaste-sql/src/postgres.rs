@@ -45,7 +45,7 @@ macro_rules! returning {
 }
 
 /// What a savepoint writes has a number of its own, not the transaction's.
-const TELLING: &str = concat!(returning!(), ", xmin <> pg_current_xact_id()::xid");
+const RETURNING_SAVEPOINT_FLAG: &str = concat!(returning!(), ", xmin <> pg_current_xact_id()::xid");
 
 macro_rules! one {
     () => {
@@ -132,16 +132,16 @@ pub struct Statements {
     /// [`database_id`](Self::database_id) is `$16` if there is one. Answers `seq` and
     /// `event_id`, or nothing where the id existed already.
     pub insert_one: Arc<str>,
-    /// Inserts many rows: the fields of [`Columns`] in their order are `$1` to `$15`, and
+    /// Inserts many rows: the fields of [`InsertColumns`] in their order are `$1` to `$15`, and
     /// [`database_id`](Self::database_id) is `$16` if there is one. Answers the same for
     /// each row that was inserted, in no order.
     pub insert_many: Arc<str>,
     /// As [`insert_one`](Self::insert_one), and answers also whether a savepoint is open, for drivers that
     /// cannot know. What was inserted while none was stays as long as the transaction does: only the others
     /// need a proof before COMMIT. Reads the system column `xmin`.
-    pub insert_one_telling: Arc<str>,
+    pub insert_one_with_savepoint_flag: Arc<str>,
     /// As [`insert_many`](Self::insert_many), with the same answer more.
-    pub insert_many_telling: Arc<str>,
+    pub insert_many_with_savepoint_flag: Arc<str>,
     /// The proof before COMMIT: which of the `seq`s in the list `$1` the transaction still sees. Fails in a
     /// transaction that a failed statement has aborted.
     pub present: Arc<str>,
@@ -180,8 +180,8 @@ impl Statements {
         Self {
             insert_one: one(&self.insert_one),
             insert_many: many(&self.insert_many),
-            insert_one_telling: one(&self.insert_one_telling),
-            insert_many_telling: many(&self.insert_many_telling),
+            insert_one_with_savepoint_flag: one(&self.insert_one_with_savepoint_flag),
+            insert_many_with_savepoint_flag: many(&self.insert_many_with_savepoint_flag),
             database_id: Some(database_id),
             ..self
         }
@@ -208,8 +208,8 @@ impl Statements {
         Self {
             insert_one: text(one),
             insert_many: text(many),
-            insert_one_telling: text(&one.replace(returning!(), TELLING)),
-            insert_many_telling: text(&many.replace(returning!(), TELLING)),
+            insert_one_with_savepoint_flag: text(&one.replace(returning!(), RETURNING_SAVEPOINT_FLAG)),
+            insert_many_with_savepoint_flag: text(&many.replace(returning!(), RETURNING_SAVEPOINT_FLAG)),
             present: text(PRESENT),
             unlease: text(UNLEASE),
             cacheable: true,
@@ -237,16 +237,16 @@ pub fn proves_rollback(sqlstate: &str) -> bool {
 /// The values of one row.
 pub fn values(row: &NewRow) -> RowValues<'_> {
     /// 4714 BC, where PostgreSQL's calendar begins; its end is beyond the last microsecond.
-    const FIRST: i64 = -210_866_803_200_000_000;
+    const MIN_CREATED_AT_MICROS: i64 = -210_866_803_200_000_000;
     let values = RowValues::of(row);
-    RowValues { created_at: values.created_at.max(FIRST), ..values }
+    RowValues { created_at: values.created_at.max(MIN_CREATED_AT_MICROS), ..values }
 }
 
 /// The values of many rows, one list per column, as [`Statements::insert_many`] takes them.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "as in `RowValues`")]
-pub struct Columns<'r> {
+pub struct InsertColumns<'r> {
     pub event_id: Vec<&'r str>,
     pub event_type: Vec<&'r str>,
     pub aggregate_type: Vec<&'r str>,
@@ -264,7 +264,7 @@ pub struct Columns<'r> {
     pub token: Vec<i64>,
 }
 
-impl<'r> Columns<'r> {
+impl<'r> InsertColumns<'r> {
     /// The columns of these rows.
     pub fn of(rows: &'r [NewRow]) -> Self {
         let mut columns = Self::default();

@@ -34,9 +34,9 @@ const ONE: &str = concat!(
      ON CONFLICT (event_id) DO NOTHING"
 );
 
-/// For rows that have nothing but the usual columns and share one lease, or none: every value that need
+/// For rows that have nothing but the common columns and share one lease, or none: every value that need
 /// not be taken out of the JSON is time saved. `WHERE true` tells ON CONFLICT from a join's ON.
-const MANY_ALIKE: &str = concat!(
+const MANY_UNIFORM: &str = concat!(
     insert_into!(),
     "SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, NULL, NULL, NULL, NULL, NULL,
        value ->> 4, value ->> 5, ?2, ?2 + ?3, ?4, iif(?4 IS NULL, NULL, ?2), ?5
@@ -128,13 +128,13 @@ pub struct Statements {
     /// Inserts one row, unless its id exists: the fields of [`RowValues`] in their order are `?1` to
     /// `?15`, and `?16` is now, in microseconds since 1970. Its `seq` is the row id.
     pub insert_one: Arc<str>,
-    insert_alike: Arc<str>,
-    insert_unlike: Arc<str>,
+    insert_uniform: Arc<str>,
+    insert_mixed: Arc<str>,
     /// What was inserted last: `seq` and `event_id` of the `?2` highest `seq`s among the ids in the JSON
     /// list `?1`. Tells after an INSERT of many rows which of them were new; see [`ids`].
     pub last_of: Arc<str>,
     /// The proof before COMMIT: the `seq`s in the JSON list `?1` whose row is no longer there. None, almost
-    /// always. See [`Written`].
+    /// always. See [`WrittenRows`].
     pub missing: Arc<str>,
     /// The same for a transaction that wrote one row: whether the row with the `seq` `?1` and the id `?2` is
     /// still there.
@@ -151,8 +151,8 @@ impl Statements {
         let text = |template| Arc::from(table_ref.text(template));
         Self {
             insert_one: text(ONE),
-            insert_alike: text(MANY_ALIKE),
-            insert_unlike: text(MANY),
+            insert_uniform: text(MANY_UNIFORM),
+            insert_mixed: text(MANY),
             last_of: text(LAST_OF),
             missing: text(MISSING),
             present: text(PRESENT),
@@ -192,19 +192,19 @@ impl Statements {
     }
 
     /// One statement that inserts all of these rows, those excepted whose id exists.
-    pub fn insert_many<'s>(&'s self, rows: &'s [NewRow]) -> Batch<'s> {
+    pub fn insert_many<'s>(&'s self, rows: &'s [NewRow]) -> InsertBatch<'s> {
         let values: Vec<RowValues<'s>> = rows.iter().map(values).collect();
-        match alike(&values) {
-            Some(first) => Batch {
-                statement: &self.insert_alike,
-                rows: json(&values.iter().map(usual).collect::<Vec<_>>()),
+        match uniform(&values) {
+            Some(first) => InsertBatch {
+                statement: &self.insert_uniform,
+                rows: json(&values.iter().map(common_columns).collect::<Vec<_>>()),
                 due_in: first.due_in,
                 owner: first.owner,
                 token: first.token,
             },
-            None => Batch {
-                statement: &self.insert_unlike,
-                rows: json(&values.iter().map(all).collect::<Vec<_>>()),
+            None => InsertBatch {
+                statement: &self.insert_mixed,
+                rows: json(&values.iter().map(all_columns).collect::<Vec<_>>()),
                 due_in: 0,
                 owner: None,
                 token: 0,
@@ -222,7 +222,7 @@ pub fn values(row: &NewRow) -> RowValues<'_> {
 /// fields in their order are `?3` to `?5`.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Batch<'s> {
+pub struct InsertBatch<'s> {
     /// The text.
     pub statement: &'s Arc<str>,
     /// All rows, as one JSON document.
@@ -235,7 +235,7 @@ pub struct Batch<'s> {
     pub token: i64,
 }
 
-impl Batch<'_> {
+impl InsertBatch<'_> {
     /// The `seq`s of `rows` if so many were inserted and this is the last row id: one statement, one
     /// writer, nothing left out, so the numbers follow each other. None if some ids existed; ask
     /// [`Statements::last_of`] then.
@@ -255,9 +255,9 @@ pub fn ids(rows: &[NewRow]) -> String {
 /// SQLite gives the number of a row that was rolled back to the next one, so the id has to be right as
 /// well: see [`Ledger::ids_by_seq`](posthaste::writer::Ledger::ids_by_seq).
 #[derive(Debug)]
-pub struct Written(HashMap<i64, EventId>);
+pub struct WrittenRows(HashMap<i64, EventId>);
 
-impl Written {
+impl WrittenRows {
     /// These rows.
     pub fn new(ids_by_seq: HashMap<i64, EventId>) -> Self {
         Self(ids_by_seq)
@@ -288,10 +288,10 @@ impl Written {
     }
 }
 
-/// The first row, if it stands for all of them but for the usual columns.
-fn alike<'a, 'r>(rows: &'a [RowValues<'r>]) -> Option<&'a RowValues<'r>> {
+/// The first row, if it stands for all of them but for the common columns.
+fn uniform<'a, 'r>(rows: &'a [RowValues<'r>]) -> Option<&'a RowValues<'r>> {
     let first = rows.first()?;
-    let is_usual = |row: &RowValues<'_>| {
+    let is_uniform = |row: &RowValues<'_>| {
         row.tenant_id.is_none()
             && row.topic.is_none()
             && row.content_type.is_none()
@@ -300,19 +300,19 @@ fn alike<'a, 'r>(rows: &'a [RowValues<'r>]) -> Option<&'a RowValues<'r>> {
             && row.payload_text.is_some()
             && (row.due_in, row.owner, row.token) == (first.due_in, first.owner, first.token)
     };
-    rows.iter().all(is_usual).then_some(first)
+    rows.iter().all(is_uniform).then_some(first)
 }
 
-/// The usual columns of a row, as a JSON array in the order that both statements know.
-type Usual<'r> = (&'r str, &'r str, &'r str, Option<&'r str>, Option<&'r str>, i64);
+/// The common columns of a row, as a JSON array in the order that both statements know.
+type CommonColumns<'r> = (&'r str, &'r str, &'r str, Option<&'r str>, Option<&'r str>, i64);
 
-fn usual<'r>(row: &RowValues<'r>) -> Usual<'r> {
+fn common_columns<'r>(row: &RowValues<'r>) -> CommonColumns<'r> {
     (row.event_id, row.event_type, row.aggregate_type, row.aggregate_id, row.payload_text, row.created_at)
 }
 
-/// All columns of a row: the usual ones, and behind them the others.
-fn all<'a>(row: &'a RowValues<'_>) -> impl Serialize + use<'a> {
-    let (id, event_type, aggregate_type, aggregate_id, payload, created_at) = usual(row);
+/// All columns of a row: the common ones, and behind them the others.
+fn all_columns<'a>(row: &'a RowValues<'_>) -> impl Serialize + use<'a> {
+    let (id, event_type, aggregate_type, aggregate_id, payload, created_at) = common_columns(row);
     (
         id,
         event_type,

@@ -106,9 +106,9 @@ impl Sql {
     pub(crate) fn listed(
         &self,
         template: &'static str,
-        places: usize,
+        placeholders: usize,
     ) -> Query<'static, sqlx::MySql, sqlx::mysql::MySqlArguments> {
-        let keys = vec!["?"; places].join(", ");
+        let keys = vec!["?"; placeholders].join(", ");
         sqlx::query(AssertSqlSafe(self.text(template).replace("{keys}", &keys)))
     }
 

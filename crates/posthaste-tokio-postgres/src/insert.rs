@@ -1,7 +1,7 @@
 //! The INSERT: one statement, whether for one event or for a thousand.
 
 use posthaste::writer::NewRow;
-use posthaste_sql::postgres::{Columns, Statements, values};
+use posthaste_sql::postgres::{InsertColumns, Statements, values};
 use posthaste_sql::seqs_by_id;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error, Row, Transaction};
@@ -100,14 +100,15 @@ async fn insert_one(session: &Session, tx: &Transaction<'_>, row: &NewRow) -> Re
     ];
     values.extend(database_id.as_ref().map(|database_id| database_id as &(dyn ToSql + Sync)));
     let types = types_of_one(session.statements());
-    let statement = session.ready(tx.client(), &session.statements().insert_one_telling, types).await?;
+    let statement =
+        session.ready(tx.client(), &session.statements().insert_one_with_savepoint_flag, types).await?;
     let inserted = statement.rows(tx, &values, types).await?;
     let seqs = vec![inserted.first().map(|row| row.try_get(0)).transpose()?];
     Ok(Inserted { seqs, in_savepoint: in_savepoint(&inserted)? })
 }
 
 async fn insert_many(session: &Session, tx: &Transaction<'_>, rows: &[NewRow]) -> Result<Inserted, Error> {
-    let columns = Columns::of(rows);
+    let columns = InsertColumns::of(rows);
     let database_id = session.statements().database_id();
     let mut values: Vec<&(dyn ToSql + Sync)> = vec![
         &columns.event_id,
@@ -128,7 +129,8 @@ async fn insert_many(session: &Session, tx: &Transaction<'_>, rows: &[NewRow]) -
     ];
     values.extend(database_id.as_ref().map(|database_id| database_id as &(dyn ToSql + Sync)));
     let types = &MANY[..values.len()];
-    let statement = session.ready(tx.client(), &session.statements().insert_many_telling, types).await?;
+    let statement =
+        session.ready(tx.client(), &session.statements().insert_many_with_savepoint_flag, types).await?;
     let inserted = statement.rows(tx, &values, types).await?;
     let pairs = inserted.iter().map(|row| Ok((row.try_get(1)?, row.try_get(0)?)));
     let seqs = seqs_by_id(rows, pairs.collect::<Result<_, Error>>()?);

@@ -7,7 +7,7 @@ use diesel::result::{DatabaseErrorKind, Error};
 use posthaste::writer::{Ledger, NewRow};
 use posthaste::{CommitError, StoreError};
 use posthaste_sql::mysql::{
-    Flavour, IS_IN_TRANSACTION, MOST_KEYS, Statements, VERSION, next_batch, places, values,
+    Flavour, IS_IN_TRANSACTION, MAX_KEYS, Statements, VERSION, next_batch, placeholder_count, values,
 };
 use posthaste_sql::{MySql, seqs_by_id};
 
@@ -140,7 +140,7 @@ async fn insert_batch<L: Link<Database = MySql>>(
         let insert = Statement::new(statements.insert(flavour, rows.len()), values);
         return Ok(pair(rows, link.pairs(insert).await?));
     }
-    link.execute(Statement::new(statements.insert_silently(flavour, rows.len()), values)).await?;
+    link.execute(Statement::new(statements.insert_without_returning(flavour, rows.len()), values)).await?;
     if rows.len() == 1 {
         // Diesel does not show what its driver knows.
         let last = Statement::<Value<'_>>::new("SELECT CAST(LAST_INSERT_ID() AS SIGNED)", Vec::new());
@@ -186,7 +186,7 @@ async fn present<L: Link<Database = MySql>>(
     written: &[i64],
 ) -> QueryResult<HashSet<i64>> {
     let mut present = HashSet::with_capacity(written.len());
-    for seqs in written.chunks(MOST_KEYS) {
+    for seqs in written.chunks(MAX_KEYS) {
         let text = statements.present(seqs.len());
         present.extend(link.numbers(Statement::new(&text, list(seqs.iter().copied()))).await?);
     }
@@ -195,7 +195,7 @@ async fn present<L: Link<Database = MySql>>(
 
 /// A list of values, the last one as often as it takes to fill all places.
 fn list<'v, T: Into<Value<'v>> + Clone>(keys: impl ExactSizeIterator<Item = T> + Clone) -> Vec<Value<'v>> {
-    let fill = places(keys.len()) - keys.len();
+    let fill = placeholder_count(keys.len()) - keys.len();
     let last = keys.clone().last();
     keys.chain(last.into_iter().cycle().take(fill)).map(Into::into).collect()
 }

@@ -9,7 +9,7 @@ use diesel::result::{DatabaseErrorKind, Error};
 use diesel::sql_types::{Array, BigInt, Binary, Nullable, Text};
 use posthaste::writer::{Ledger, NewRow};
 use posthaste::{CommitError, StoreError};
-use posthaste_sql::postgres::{Columns, Statements, values};
+use posthaste_sql::postgres::{InsertColumns, Statements, values};
 use posthaste_sql::{Postgres, seqs_by_id};
 
 use super::Dialect;
@@ -35,7 +35,7 @@ impl Dialect for Postgres {
                     .await?
             }
             many => {
-                let mut values: Vec<_> = columns(Columns::of(many)).into();
+                let mut values: Vec<_> = columns(InsertColumns::of(many)).into();
                 values.extend(database_id(statements));
                 link.pairs(Statement::new(&statements.insert_many, values).cacheable(statements.cacheable))
                     .await?
@@ -140,7 +140,7 @@ impl QueryFragment<Pg> for PgValue<'_> {
     }
 }
 
-fn columns(columns: Columns<'_>) -> [PgValue<'_>; 15] {
+fn columns(columns: InsertColumns<'_>) -> [PgValue<'_>; 15] {
     [
         PgValue::Texts(columns.event_id),
         PgValue::Texts(columns.event_type),

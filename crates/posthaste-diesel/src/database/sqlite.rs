@@ -6,7 +6,7 @@ use diesel::QueryResult;
 use diesel::result::Error;
 use posthaste::writer::{Ledger, NewRow};
 use posthaste::{CommitError, StoreError, Timestamp};
-use posthaste_sql::sqlite::{Batch, Statements, Written, ids, values};
+use posthaste_sql::sqlite::{InsertBatch, Statements, WrittenRows, ids, values};
 use posthaste_sql::{Sqlite, seqs_by_id};
 
 use super::Dialect;
@@ -67,7 +67,7 @@ impl Dialect for Sqlite {
         statements: &Statements,
         ledger: &Ledger,
     ) -> Result<HashSet<i64>, CommitError> {
-        let written = Written::new(ledger.ids_by_seq());
+        let written = WrittenRows::new(ledger.ids_by_seq());
         if written.is_empty() {
             return Ok(HashSet::new());
         }
@@ -124,7 +124,7 @@ async fn insert_many<L: Link<Database = Sqlite>>(
     let values =
         vec![batch.rows.into(), now, batch.due_in.into(), Value::Text(batch.owner), batch.token.into()];
     let inserted = link.execute(Statement::new(batch.statement, values)).await?;
-    if let Some(seqs) = Batch::seqs(rows, inserted as u64, last_row_id(link).await?) {
+    if let Some(seqs) = InsertBatch::seqs(rows, inserted as u64, last_row_id(link).await?) {
         return Ok(seqs);
     }
     let values = vec![Value::from(ids(rows)), Value::from(i64::try_from(inserted).unwrap_or(i64::MAX))];

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use posthaste::StoreError;
 use posthaste::writer::NewRow;
 use posthaste_sql::mysql::{
-    self, DUPLICATE_KEY, Flavour, IS_IN_TRANSACTION, MOST_KEYS, NO_SAVEPOINT, NULL_IN_COLUMN, Statements,
-    next_batch, places,
+    self, DUPLICATE_KEY, Flavour, IS_IN_TRANSACTION, MAX_KEYS, NO_SAVEPOINT, NULL_IN_COLUMN, Statements,
+    next_batch, placeholder_count,
 };
 use posthaste_sql::seqs_by_id;
 use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr, Value};
@@ -121,7 +121,7 @@ pub(super) async fn present(
     written: &[i64],
 ) -> Result<HashSet<i64>, DbErr> {
     let mut present = HashSet::with_capacity(written.len());
-    for seqs in written.chunks(MOST_KEYS) {
+    for seqs in written.chunks(MAX_KEYS) {
         let keys = filled(seqs.iter().map(|seq| Value::from(*seq)).collect());
         let rows = tx.query_all_raw(statement(tx, &statements.present(seqs.len()), keys)).await?;
         present.extend(super::seqs(&rows)?);
@@ -132,7 +132,7 @@ pub(super) async fn present(
 /// As many keys as a list of them has places.
 fn filled(mut keys: Vec<Value>) -> Vec<Value> {
     if let Some(last) = keys.last().cloned() {
-        keys.resize(places(keys.len()), last);
+        keys.resize(placeholder_count(keys.len()), last);
     }
     keys
 }

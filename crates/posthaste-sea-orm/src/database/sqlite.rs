@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use posthaste::writer::NewRow;
 use posthaste::{EventId, StoreError, Timestamp};
 use posthaste_sql::seqs_by_id;
-use posthaste_sql::sqlite::{self, Batch, Statements, Written, ids};
+use posthaste_sql::sqlite::{self, InsertBatch, Statements, WrittenRows, ids};
 use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr, ExecResult};
 
 use super::{driver_error, failed, pairs, seqs, statement, values};
@@ -49,7 +49,7 @@ async fn insert_many(
     let answer = tx.execute_raw(statement(tx, batch.statement, values)).await?;
     let inserted = answer.rows_affected();
     if inserted > 0
-        && let Some(seqs) = Batch::seqs(rows, inserted, last_row_id(&answer))
+        && let Some(seqs) = InsertBatch::seqs(rows, inserted, last_row_id(&answer))
     {
         return Ok(seqs);
     }
@@ -86,7 +86,7 @@ pub(super) async fn present(
     tx: &DatabaseTransaction,
     written: HashMap<i64, EventId>,
 ) -> Result<HashSet<i64>, DbErr> {
-    let written = Written::new(written);
+    let written = WrittenRows::new(written);
     if written.is_empty() {
         return Ok(HashSet::new());
     }

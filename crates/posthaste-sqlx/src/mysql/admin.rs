@@ -17,7 +17,7 @@ use super::filter::Conditions;
 use super::purge::{self, purge_in};
 use super::row::{content_columns, row_columns};
 use super::stats;
-use super::value::{self, MOST_KEYS, bind_all, micros, places};
+use super::value::{self, MAX_KEYS, bind_all, micros, placeholder_count};
 use crate::page::cut_page;
 use crate::row::{detail, view};
 use crate::row_estimate::count;
@@ -244,8 +244,9 @@ impl MySqlStore {
         self.act(action, async |connection| {
             let seqs = self.find_dead(connection, filter, limit).await?;
             let mut revived = 0;
-            for seqs in seqs.chunks(MOST_KEYS) {
-                let query = self.sql().listed(REVIVE, places(seqs.len())).bind(replay.forget_progress);
+            for seqs in seqs.chunks(MAX_KEYS) {
+                let query =
+                    self.sql().listed(REVIVE, placeholder_count(seqs.len())).bind(replay.forget_progress);
                 revived += bind_all(query, seqs).execute(&mut *connection).await?.rows_affected();
             }
             Ok(revived)

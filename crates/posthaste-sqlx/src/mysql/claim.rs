@@ -13,7 +13,7 @@ use sqlx::{MySql, MySqlConnection, Row as _};
 
 use super::MySqlStore;
 use super::row::event_columns;
-use super::value::{self, MOST_KEYS, at, bind_all, clock, delay, micros, places};
+use super::value::{self, MAX_KEYS, at, bind_all, clock, delay, micros, placeholder_count};
 use crate::byte_limit::rows_within_limit;
 use crate::claim_floor::{ClaimRange, IndexPosition, MAX_COMMIT_LAG};
 use crate::parked_names;
@@ -201,7 +201,7 @@ impl MySqlStore {
         let mut sorted = seqs.clone();
         // Those who change the same rows meet them in the same order.
         sorted.sort_unstable();
-        for seqs in sorted.chunks(MOST_KEYS) {
+        for seqs in sorted.chunks(MAX_KEYS) {
             self.lease(connection, claim, seqs, now).await?;
             self.read_leased(connection, claim, seqs, now, &mut taken).await?;
         }
@@ -217,8 +217,11 @@ impl MySqlStore {
         seqs: &[i64],
         now: i64,
     ) -> Result<(), sqlx::Error> {
-        let query =
-            self.sql().listed(LEASE, places(seqs.len())).bind(claim.owner.as_str()).bind(SUSPECT_AFTER);
+        let query = self
+            .sql()
+            .listed(LEASE, placeholder_count(seqs.len()))
+            .bind(claim.owner.as_str())
+            .bind(SUSPECT_AFTER);
         let query = query.bind(claim.owner.as_str()).bind(now).bind(claim.token.as_i64());
         let query = query.bind(now.saturating_add(delay(claim.lease)));
         bind_all(query, seqs).execute(connection).await?;
@@ -234,7 +237,7 @@ impl MySqlStore {
         now: i64,
         taken: &mut Taken,
     ) -> Result<(), sqlx::Error> {
-        let query = bind_all(self.sql().listed(ROWS, places(seqs.len())), seqs);
+        let query = bind_all(self.sql().listed(ROWS, placeholder_count(seqs.len())), seqs);
         let mut rows = query.fetch(connection);
         while let Some(row) = rows.try_next().await? {
             match Reader::new(&row).leased(claim, Timestamp::from_micros(now)) {

@@ -14,7 +14,7 @@ use sqlx::{MySql, Row as _};
 
 use super::MySqlStore;
 use super::connection::MOST_TRIES;
-use super::value::{self, MOST_KEYS, MySqlQuery, bind_all, clock, delay, now, places};
+use super::value::{self, MAX_KEYS, MySqlQuery, bind_all, clock, delay, now, placeholder_count};
 
 /// The rows that these leases hold.
 macro_rules! held {
@@ -113,8 +113,8 @@ impl MySqlStore {
             let rows = query.fetch_all(&mut *connection).await?;
             let rows = rows.iter().map(read_row).collect::<Result<Vec<Row>, _>>()?;
             let seqs: Vec<i64> = rows.iter().map(|(seq, _)| *seq).collect();
-            for seqs in seqs.chunks(MOST_KEYS) {
-                let query = bind(self.sql().listed(change, places(seqs.len())));
+            for seqs in seqs.chunks(MAX_KEYS) {
+                let query = bind(self.sql().listed(change, placeholder_count(seqs.len())));
                 bind_all(query, seqs).execute(&mut *connection).await?;
             }
             Ok(rows)
@@ -127,8 +127,8 @@ impl MySqlStore {
             let query = self.sql().query::<MySql>(PARKED).bind(unpark.route).bind(value::limit(unpark.limit));
             let rows = query.fetch_all(&mut *connection).await?;
             let seqs = rows.iter().map(|row| row.try_get(0)).collect::<Result<Vec<i64>, _>>()?;
-            for seqs in seqs.chunks(MOST_KEYS) {
-                let query = self.sql().listed(UNPARK, places(seqs.len())).bind(now(unpark.now));
+            for seqs in seqs.chunks(MAX_KEYS) {
+                let query = self.sql().listed(UNPARK, placeholder_count(seqs.len())).bind(now(unpark.now));
                 bind_all(query, seqs).execute(&mut *connection).await?;
             }
             Ok(seqs.len() as u64)

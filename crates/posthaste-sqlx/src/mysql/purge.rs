@@ -5,7 +5,7 @@ use posthaste::{StoreError, Timestamp};
 use sqlx::{MySql, MySqlConnection, Row as _};
 
 use super::MySqlStore;
-use super::value::{self, MOST_KEYS, MySqlQuery, bind_all, clock, delay, now, places};
+use super::value::{self, MAX_KEYS, MySqlQuery, bind_all, clock, delay, now, placeholder_count};
 use crate::sql::Sql;
 
 macro_rules! cutoff {
@@ -110,8 +110,10 @@ pub(super) async fn delete(
     connection: &mut MySqlConnection,
     seqs: &[i64],
 ) -> Result<(), sqlx::Error> {
-    for seqs in seqs.chunks(MOST_KEYS) {
-        bind_all(sql.listed(DELETE_KEYS, places(seqs.len())), seqs).execute(&mut *connection).await?;
+    for seqs in seqs.chunks(MAX_KEYS) {
+        bind_all(sql.listed(DELETE_KEYS, placeholder_count(seqs.len())), seqs)
+            .execute(&mut *connection)
+            .await?;
     }
     Ok(())
 }
@@ -123,8 +125,8 @@ pub(super) async fn archive(
     seqs: &[i64],
     at: Option<Timestamp>,
 ) -> Result<(), sqlx::Error> {
-    for seqs in seqs.chunks(MOST_KEYS) {
-        let query = sql.listed(ARCHIVE_KEYS, places(seqs.len())).bind(now(at));
+    for seqs in seqs.chunks(MAX_KEYS) {
+        let query = sql.listed(ARCHIVE_KEYS, placeholder_count(seqs.len())).bind(now(at));
         bind_all(query, seqs).execute(&mut *connection).await?;
     }
     delete(sql, connection, seqs).await

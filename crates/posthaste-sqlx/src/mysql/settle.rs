@@ -14,7 +14,7 @@ use posthaste::{Status, StoreError};
 use posthaste_sql::mysql::Flavour;
 use sqlx::{MySql, MySqlConnection, Row as _};
 
-use super::value::{MOST_KEYS, bind_all, clock, delay, json, now, places};
+use super::value::{MAX_KEYS, bind_all, clock, delay, json, now, placeholder_count};
 use super::{MySqlStore, purge};
 
 /// `IS TRUE`, so that nobody looks for the ids in their own index. Whatever row has one of these numbers and one
@@ -103,7 +103,7 @@ impl MySqlStore {
             return Ok(Vec::new());
         }
         self.0.settle_throttle.wait(settle.settlements.len()).await;
-        let batch = Batch::new(settle.settlements);
+        let batch = SettleBatch::new(settle.settlements);
         let lean = settle.settlements.iter().all(is_lean);
         let changed = match (lean, settle.on_done, self.0.flavour) {
             (true, OnDone::Keep, _) => {
@@ -115,7 +115,7 @@ impl MySqlStore {
             (true, OnDone::Delete, Flavour::MariaDb) => {
                 let work =
                     async |connection: &mut MySqlConnection| self.delete_lean(connection, &batch).await;
-                match batch.seqs.len() <= MOST_KEYS {
+                match batch.seqs.len() <= MAX_KEYS {
                     true => self.connections().engine(work).await?,
                     // A try that failed half way would know nothing of the rows that it had deleted.
                     false => self.connections().engine_in_transaction(work).await?,
@@ -143,11 +143,12 @@ impl MySqlStore {
         &self,
         connection: &mut MySqlConnection,
         settle: &Settle<'_>,
-        batch: &Batch<'_>,
+        batch: &SettleBatch<'_>,
     ) -> Result<Changed, sqlx::Error> {
         let mut changed = Changed::new();
         for (seqs, ids) in batch.chunks() {
-            let query = self.sql().listed(DONE, places(seqs.len())).bind(now(settle.now)).bind(batch.mark);
+            let query =
+                self.sql().listed(DONE, placeholder_count(seqs.len())).bind(now(settle.now)).bind(batch.mark);
             let done = bind_all(bind_all(query, seqs), ids).execute(&mut *connection).await?;
             match done.rows_affected() == seqs.len() as u64 {
                 true => changed.extend(seqs.iter().map(|seq| (*seq, Row::DONE))),
@@ -161,11 +162,11 @@ impl MySqlStore {
     async fn delete_lean(
         &self,
         connection: &mut MySqlConnection,
-        batch: &Batch<'_>,
+        batch: &SettleBatch<'_>,
     ) -> Result<Changed, sqlx::Error> {
         let mut changed = Changed::new();
         for (seqs, ids) in batch.chunks() {
-            let query = self.sql().listed(DELETE, places(seqs.len()));
+            let query = self.sql().listed(DELETE, placeholder_count(seqs.len()));
             for row in &bind_all(bind_all(query, seqs), ids).fetch_all(&mut *connection).await? {
                 changed.insert(row.try_get(0)?, Row::DONE);
             }
@@ -177,7 +178,7 @@ impl MySqlStore {
         &self,
         connection: &mut MySqlConnection,
         settle: &Settle<'_>,
-        batch: &Batch<'_>,
+        batch: &SettleBatch<'_>,
     ) -> Result<Changed, sqlx::Error> {
         let query = self.sql().query::<MySql>(GENERAL).bind(now(settle.now)).bind(batch.mark);
         let query = query.bind(batch.json()).bind(settle.owner.as_str());
@@ -195,7 +196,7 @@ impl MySqlStore {
         &self,
         connection: &mut MySqlConnection,
         settle: &Settle<'_>,
-        batch: &Batch<'_>,
+        batch: &SettleBatch<'_>,
     ) -> Result<Changed, sqlx::Error> {
         let changed = self.settle_general(connection, settle, batch).await?;
         let is_done = |(seq, row): (&i64, &Row)| (row.status == Status::Done).then_some(*seq);
@@ -217,7 +218,7 @@ impl MySqlStore {
         mark: i64,
         all: bool,
     ) -> Result<Vec<(i64, Row)>, sqlx::Error> {
-        let query = bind_all(self.sql().listed(SETTLED, places(seqs.len())).bind(mark), seqs);
+        let query = bind_all(self.sql().listed(SETTLED, placeholder_count(seqs.len())).bind(mark), seqs);
         let mut settled = Vec::with_capacity(seqs.len());
         for row in &query.fetch_all(connection).await? {
             let (status, attempts, mine): (i8, i32, i64) =
@@ -280,7 +281,7 @@ fn answer(settlement: &Settlement, row: &Row) -> Settled {
 
 /// Settlements as the statements read them, in the order of `seq`: those who change the same rows meet
 /// them in the same order, and so never wait for each other in a circle.
-struct Batch<'a> {
+struct SettleBatch<'a> {
     /// What the rows of this call are known by, also when it is repeated.
     mark: i64,
     seqs: Vec<i64>,
@@ -288,7 +289,7 @@ struct Batch<'a> {
     settlements: Vec<&'a Settlement>,
 }
 
-impl<'a> Batch<'a> {
+impl<'a> SettleBatch<'a> {
     fn new(settlements: &'a [Settlement]) -> Self {
         let mut sorted: Vec<&Settlement> = settlements.iter().collect();
         sorted.sort_unstable_by_key(|settlement| settlement.lease.seq);
@@ -305,7 +306,7 @@ impl<'a> Batch<'a> {
     }
 
     fn chunks(&self) -> impl Iterator<Item = (&[i64], &[&'a str])> {
-        self.seqs.chunks(MOST_KEYS).zip(self.ids.chunks(MOST_KEYS))
+        self.seqs.chunks(MAX_KEYS).zip(self.ids.chunks(MAX_KEYS))
     }
 }
 

@@ -10,7 +10,7 @@ use sqlx::{Connection as _, MySql, MySqlConnection, Row as _, Transaction};
 
 use super::connection::number;
 use super::open_tx::OpenTx;
-use super::value::{MOST_KEYS, bind_all};
+use super::value::{MAX_KEYS, bind_all};
 use super::writer::{MySqlWriter, failed, is_in_transaction};
 use crate::sql::ready;
 use crate::transaction_depth::transaction_depth;
@@ -184,7 +184,7 @@ async fn present(
     written: &[i64],
 ) -> Result<HashSet<i64>, sqlx::Error> {
     let mut present = HashSet::with_capacity(written.len());
-    for seqs in written.chunks(MOST_KEYS) {
+    for seqs in written.chunks(MAX_KEYS) {
         let query = bind_all(ready(&statements.present(seqs.len()).into()), seqs);
         for row in &query.fetch_all(&mut *connection).await? {
             present.insert(row.try_get(0)?);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use posthaste::Timestamp;
 use posthaste::store::Lease;
-pub(super) use posthaste_sql::mysql::{MOST_KEYS, places};
+pub(super) use posthaste_sql::mysql::{MAX_KEYS, placeholder_count};
 use sqlx::MySql;
 use sqlx::mysql::MySqlArguments;
 use sqlx::query::Query;
@@ -67,7 +67,7 @@ pub(super) fn bind_all<'q, T>(query: MySqlQuery, keys: &[T]) -> MySqlQuery
 where
     T: sqlx::Encode<'q, MySql> + sqlx::Type<MySql> + Clone + 'q,
 {
-    let fill = keys.last().into_iter().cycle().take(places(keys.len()) - keys.len());
+    let fill = keys.last().into_iter().cycle().take(placeholder_count(keys.len()) - keys.len());
     keys.iter().chain(fill).cloned().fold(query, Query::bind)
 }
 

@@ -1,7 +1,7 @@
 //! The INSERT: one statement, whether for one event or for a thousand.
 
 use posthaste::writer::NewRow;
-use posthaste_sql::postgres::{Columns, Statements, values};
+use posthaste_sql::postgres::{InsertColumns, Statements, values};
 use posthaste_sql::seqs_by_id;
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
@@ -57,7 +57,7 @@ async fn insert_many(
     connection: &mut PgConnection,
     rows: &[NewRow],
 ) -> Result<Vec<Option<i64>>, sqlx::Error> {
-    let columns = Columns::of(rows);
+    let columns = InsertColumns::of(rows);
     let insert = ready::<Postgres>(&statements.insert_many)
         .persistent(statements.cacheable)
         .bind(columns.event_id)

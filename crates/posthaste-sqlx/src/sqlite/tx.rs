@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 use posthaste::writer::{Ledger, Scope};
 use posthaste::{CommitError, Event, EventId, StoreError, WriteError};
 use posthaste_sql::WriterContext;
-use posthaste_sql::sqlite::{Statements, Written};
+use posthaste_sql::sqlite::{Statements, WrittenRows};
 use sqlx::{Connection as _, Row as _, Sqlite, SqliteConnection, Transaction};
 
 use super::write_queue::WritePermit;
@@ -60,7 +60,7 @@ impl SqliteTx {
     /// What a savepoint took back is not dispatched. When COMMIT fails the transaction is rolled back
     /// and nothing of it will be delivered.
     pub async fn commit(mut self) -> Result<(), CommitError> {
-        let written = Written::new(self.ledger.ids_by_seq());
+        let written = WrittenRows::new(self.ledger.ids_by_seq());
         let present = match prove(self.context.statements(), &mut self.tx, &written).await {
             Ok(present) => present,
             Err(error) => {
@@ -108,7 +108,7 @@ impl DerefMut for SqliteTx {
 async fn prove(
     statements: &Statements,
     connection: &mut SqliteConnection,
-    written: &Written,
+    written: &WrittenRows,
 ) -> Result<HashSet<i64>, sqlx::Error> {
     if written.is_empty() {
         return Ok(HashSet::new());

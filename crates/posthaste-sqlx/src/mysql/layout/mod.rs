@@ -19,7 +19,7 @@ use sqlx::mysql::MySqlRow;
 use sqlx::{ConnectOptions as _, Connection as _, MySql, MySqlConnection, Row as _};
 
 use super::connection::{Connections, Login, SETTINGS, explain, server};
-use super::value::{MOST_KEYS, MySqlQuery, limit, places};
+use super::value::{MAX_KEYS, MySqlQuery, limit, placeholder_count};
 use crate::OpenError;
 use crate::layout::Layout;
 use crate::layout::filter::Value;
@@ -126,9 +126,9 @@ impl LayoutTable {
         }
     }
 
-    /// A statement about some keys, at most [`MOST_KEYS`] of them; the last one fills the places that are left.
+    /// A statement about some keys, at most [`MAX_KEYS`] of them; the last one fills the places that are left.
     fn with_keys(&self, text: &str, keys: &[Key]) -> MySqlQuery {
-        let count = places(keys.len());
+        let count = placeholder_count(keys.len());
         let text: Arc<str> = text.replace("{keys}", &vec![self.texts.key.as_str(); count].join(", ")).into();
         let fill = keys.last().into_iter().cycle().take(count - keys.len());
         keys.iter().chain(fill).fold(ready::<MySql>(&text), |query, key| bind_key(query, key))
@@ -156,7 +156,7 @@ impl LayoutTable {
         }
         let Parts { fitting, bytes, left } = division.end();
         let mut found = HashMap::new();
-        for some in fitting.chunks(MOST_KEYS) {
+        for some in fitting.chunks(MAX_KEYS) {
             let mut rows = self.with_keys(&self.texts.read, some).fetch(&mut *connection);
             while let Some(row) = rows.try_next().await? {
                 let (now, id): (i64, &str) = (row.try_get("store_now")?, row.try_get("event_id")?);
@@ -250,7 +250,7 @@ impl Table for LayoutTable {
             OnDone::Archive => &self.texts.archive,
         };
         let mut done = HashSet::new();
-        for some in keys.chunks(MOST_KEYS) {
+        for some in keys.chunks(MAX_KEYS) {
             let end = async |connection: &mut MySqlConnection| self.end(connection, text, some).await;
             done.extend(self.connections.engine_in_transaction(end).await?);
         }
