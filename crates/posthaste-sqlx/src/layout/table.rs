@@ -9,7 +9,7 @@ use posthaste::{EventId, StoreError};
 
 use super::filter::Value;
 use super::text::Words;
-use crate::row::Columns;
+use crate::row::ReadColumns;
 
 /// What tells a row from all others, those included that were there before it or come after it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -219,7 +219,7 @@ impl Question {
 }
 
 /// A row of an answer, whatever the database.
-pub(crate) type Answer = dyn Columns + Send + Sync;
+pub(crate) type Answer = dyn ReadColumns + Send + Sync;
 
 /// What tests of both databases ask of a table.
 #[cfg(test)]

@@ -17,7 +17,7 @@ use super::value::{self, MAX_KEYS, at, bind_all, clock, delay, micros, placehold
 use crate::byte_limit::rows_within_limit;
 use crate::claim_floor::{ClaimRange, IndexPosition, MAX_COMMIT_LAG};
 use crate::parked_names;
-use crate::row::Reader;
+use crate::row::RowReader;
 use crate::server_state::ServerState;
 
 /// The server's clock, and the paused routes.
@@ -88,7 +88,7 @@ pub(super) const ROWS: &str =
     concat!("SELECT ", event_columns!(), " FROM `{table}` AS o WHERE o.seq IN ({keys})");
 
 /// A row that was found and is locked.
-struct Found {
+struct DueRow {
     now: i64,
     position: IndexPosition,
     size: i64,
@@ -96,7 +96,7 @@ struct Found {
 
 /// What a claim has taken.
 #[derive(Default)]
-struct Taken {
+struct TakenRows {
     events: Vec<Leased>,
     malformed: Vec<Malformed>,
     /// Whether the next row did not fit.
@@ -110,11 +110,11 @@ impl MySqlStore {
         let ServerState { now, paused, .. } = self.server_state().await?;
         let parked = self.0.parked_names.names(|| self.clone().read_parked_names()).await;
         let taken = match (claim.limit, claim.order) {
-            (0, _) => Taken::default(),
+            (0, _) => TakenRows::default(),
             (_, ClaimOrder::Seq) => self.take_by_seq(claim).await?,
             (_, ClaimOrder::Due) => self.take_by_due(claim, now).await?,
         };
-        let Taken { events, malformed, cut, .. } = taken;
+        let TakenRows { events, malformed, cut, .. } = taken;
         Ok(Claimed { events, malformed, cut, paused, parked })
     }
 
@@ -144,7 +144,7 @@ impl MySqlStore {
         names.await
     }
 
-    async fn take_by_seq(&self, claim: &Claim<'_>) -> Result<Taken, StoreError> {
+    async fn take_by_seq(&self, claim: &Claim<'_>) -> Result<TakenRows, StoreError> {
         let taken = self.connections().engine_in_transaction(async |connection| {
             let skip_recent = delay(claim.skip_recent);
             let query = self.sql().query::<MySql>(BY_SEQ).bind(value::now(claim.now));
@@ -156,7 +156,7 @@ impl MySqlStore {
     }
 
     /// `seen_at` is a time of the server's clock before this claim.
-    async fn take_by_due(&self, claim: &Claim<'_>, seen_at: Timestamp) -> Result<Taken, StoreError> {
+    async fn take_by_due(&self, claim: &Claim<'_>, seen_at: Timestamp) -> Result<TakenRows, StoreError> {
         // A clock of the caller's own, or rows that are left for later, tell nothing about the next claim.
         let plain = claim.now.is_none() && claim.skip_recent.is_zero();
         let range = if plain { self.0.claim_floor.begin(seen_at) } else { ClaimRange::WHOLE };
@@ -189,15 +189,15 @@ impl MySqlStore {
         connection: &mut MySqlConnection,
         claim: &Claim<'_>,
         rows: &[MySqlRow],
-    ) -> Result<Taken, sqlx::Error> {
-        let free = rows.iter().take_while(|row| !is_leased(row)).map(Found::read);
+    ) -> Result<TakenRows, sqlx::Error> {
+        let free = rows.iter().take_while(|row| !is_leased(row)).map(DueRow::read);
         let free = free.collect::<Result<Vec<_>, _>>()?;
-        let fitting = rows_within_limit(free.iter().map(|found| found.size), claim.max_bytes);
+        let fitting = rows_within_limit(free.iter().map(|row| row.size), claim.max_bytes);
         let cut = fitting < free.len();
-        let Some(last) = free[..fitting].last() else { return Ok(Taken::default()) };
+        let Some(last) = free[..fitting].last() else { return Ok(TakenRows::default()) };
         let (now, may_be_more) = (last.now, cut || rows.len() == claim.limit);
-        let mut taken = Taken { cut, last: may_be_more.then_some(last.position), ..Taken::default() };
-        let seqs: Vec<i64> = free[..fitting].iter().map(|found| found.position.seq).collect();
+        let mut taken = TakenRows { cut, last: may_be_more.then_some(last.position), ..TakenRows::default() };
+        let seqs: Vec<i64> = free[..fitting].iter().map(|row| row.position.seq).collect();
         let mut sorted = seqs.clone();
         // Those who change the same rows meet them in the same order.
         sorted.sort_unstable();
@@ -235,12 +235,12 @@ impl MySqlStore {
         claim: &Claim<'_>,
         seqs: &[i64],
         now: i64,
-        taken: &mut Taken,
+        taken: &mut TakenRows,
     ) -> Result<(), sqlx::Error> {
         let query = bind_all(self.sql().listed(ROWS, placeholder_count(seqs.len())), seqs);
         let mut rows = query.fetch(connection);
         while let Some(row) = rows.try_next().await? {
-            match Reader::new(&row).leased(claim, Timestamp::from_micros(now)) {
+            match RowReader::new(&row).leased(claim, Timestamp::from_micros(now)) {
                 Ok(leased) => taken.events.push(leased),
                 Err(malformed) => taken.malformed.push(malformed),
             }
@@ -249,7 +249,7 @@ impl MySqlStore {
     }
 }
 
-impl Found {
+impl DueRow {
     fn read(row: &MySqlRow) -> Result<Self, sqlx::Error> {
         // A date of zeros, which some program has written, is no time.
         let due = row.try_get::<Option<i64>, _>("due")?.map(Timestamp::from_micros).unwrap_or_default();

@@ -144,14 +144,14 @@ impl MySqlStore {
         connection: &mut MySqlConnection,
         settle: &Settle<'_>,
         batch: &SettleBatch<'_>,
-    ) -> Result<Changed, sqlx::Error> {
-        let mut changed = Changed::new();
+    ) -> Result<SettledRows, sqlx::Error> {
+        let mut changed = SettledRows::new();
         for (seqs, ids) in batch.chunks() {
             let query =
                 self.sql().listed(DONE, placeholder_count(seqs.len())).bind(now(settle.now)).bind(batch.mark);
             let done = bind_all(bind_all(query, seqs), ids).execute(&mut *connection).await?;
             match done.rows_affected() == seqs.len() as u64 {
-                true => changed.extend(seqs.iter().map(|seq| (*seq, Row::DONE))),
+                true => changed.extend(seqs.iter().map(|seq| (*seq, SettledRow::DONE))),
                 false => changed.extend(self.read_settled(connection, seqs, batch.mark, false).await?),
             }
         }
@@ -163,12 +163,12 @@ impl MySqlStore {
         &self,
         connection: &mut MySqlConnection,
         batch: &SettleBatch<'_>,
-    ) -> Result<Changed, sqlx::Error> {
-        let mut changed = Changed::new();
+    ) -> Result<SettledRows, sqlx::Error> {
+        let mut changed = SettledRows::new();
         for (seqs, ids) in batch.chunks() {
             let query = self.sql().listed(DELETE, placeholder_count(seqs.len()));
             for row in &bind_all(bind_all(query, seqs), ids).fetch_all(&mut *connection).await? {
-                changed.insert(row.try_get(0)?, Row::DONE);
+                changed.insert(row.try_get(0)?, SettledRow::DONE);
             }
         }
         Ok(changed)
@@ -179,12 +179,12 @@ impl MySqlStore {
         connection: &mut MySqlConnection,
         settle: &Settle<'_>,
         batch: &SettleBatch<'_>,
-    ) -> Result<Changed, sqlx::Error> {
+    ) -> Result<SettledRows, sqlx::Error> {
         let query = self.sql().query::<MySql>(GENERAL).bind(now(settle.now)).bind(batch.mark);
         let query = query.bind(batch.json()).bind(settle.owner.as_str());
         let found = query.execute(&mut *connection).await?.rows_affected();
         let all = found == batch.seqs.len() as u64;
-        let mut changed = Changed::new();
+        let mut changed = SettledRows::new();
         for (seqs, _) in batch.chunks() {
             changed.extend(self.read_settled(connection, seqs, batch.mark, all).await?);
         }
@@ -197,9 +197,9 @@ impl MySqlStore {
         connection: &mut MySqlConnection,
         settle: &Settle<'_>,
         batch: &SettleBatch<'_>,
-    ) -> Result<Changed, sqlx::Error> {
+    ) -> Result<SettledRows, sqlx::Error> {
         let changed = self.settle_general(connection, settle, batch).await?;
-        let is_done = |(seq, row): (&i64, &Row)| (row.status == Status::Done).then_some(*seq);
+        let is_done = |(seq, row): (&i64, &SettledRow)| (row.status == Status::Done).then_some(*seq);
         let mut done: Vec<i64> = changed.iter().filter_map(is_done).collect();
         done.sort_unstable();
         match settle.on_done {
@@ -217,7 +217,7 @@ impl MySqlStore {
         seqs: &[i64],
         mark: i64,
         all: bool,
-    ) -> Result<Vec<(i64, Row)>, sqlx::Error> {
+    ) -> Result<Vec<(i64, SettledRow)>, sqlx::Error> {
         let query = bind_all(self.sql().listed(SETTLED, placeholder_count(seqs.len())).bind(mark), seqs);
         let mut settled = Vec::with_capacity(seqs.len());
         for row in &query.fetch_all(connection).await? {
@@ -229,8 +229,10 @@ impl MySqlStore {
                 _ => Status::from_code(status.into()).unwrap_or(Status::New),
             };
             if all || mine != 0 {
-                settled
-                    .push((row.try_get(0)?, Row { status, attempts: u32::try_from(attempts).unwrap_or(0) }));
+                settled.push((
+                    row.try_get(0)?,
+                    SettledRow { status, attempts: u32::try_from(attempts).unwrap_or(0) },
+                ));
             }
         }
         Ok(settled)
@@ -243,19 +245,19 @@ fn is_lean(settlement: &Settlement) -> bool {
 }
 
 /// The rows that a call changed, by `seq`.
-type Changed = HashMap<i64, Row>;
+type SettledRows = HashMap<i64, SettledRow>;
 
 #[derive(Clone, Copy)]
-struct Row {
+struct SettledRow {
     status: Status,
     attempts: u32,
 }
 
-impl Row {
+impl SettledRow {
     const DONE: Self = Self { status: Status::Done, attempts: 0 };
 }
 
-fn answers(settle: &Settle<'_>, changed: &Changed) -> Vec<Settled> {
+fn answers(settle: &Settle<'_>, changed: &SettledRows) -> Vec<Settled> {
     let answer = |settlement: &Settlement| match changed.get(&settlement.lease.seq) {
         None => Settled::Stale,
         Some(row) => answer(settlement, row),
@@ -263,7 +265,7 @@ fn answers(settle: &Settle<'_>, changed: &Changed) -> Vec<Settled> {
     settle.settlements.iter().map(answer).collect()
 }
 
-fn answer(settlement: &Settlement, row: &Row) -> Settled {
+fn answer(settlement: &Settlement, row: &SettledRow) -> Settled {
     match (&settlement.verdict, row.status) {
         (_, Status::Done) => Settled::Done,
         (_, Status::Dead) => Settled::Dead { attempts: row.attempts },

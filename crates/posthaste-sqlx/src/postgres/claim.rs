@@ -14,7 +14,7 @@ use super::PgStore;
 use super::row::event_columns;
 use super::value::{self, Time, interval};
 use crate::claim_floor::{ClaimRange, IndexPosition, MAX_COMMIT_LAG};
-use crate::row::Reader;
+use crate::row::RowReader;
 use crate::server_state::ServerState;
 
 /// The clock, and the routes that are paused.
@@ -152,7 +152,7 @@ impl PgStore {
         Ok(names.await?.into_iter().collect())
     }
 
-    async fn take_by_seq(&self, claim: &Claim<'_>) -> Result<Taken, StoreError> {
+    async fn take_by_seq(&self, claim: &Claim<'_>) -> Result<TakenRows, StoreError> {
         let taken = self.connections().engine_in_transaction(async |connection| {
             self.sql().query::<Postgres>(IN_TURN).execute(&mut *connection).await?;
             let query = self.sql().limited::<Postgres>(&[BY_SEQ], claim.limit).persistent(false);
@@ -162,7 +162,7 @@ impl PgStore {
     }
 
     /// `seen_at` is a time of the server's clock before this claim.
-    async fn take_by_due(&self, claim: &Claim<'_>, seen_at: Timestamp) -> Result<Taken, StoreError> {
+    async fn take_by_due(&self, claim: &Claim<'_>, seen_at: Timestamp) -> Result<TakenRows, StoreError> {
         // A clock of the caller's own, or rows that are left for later, tell nothing about the next claim.
         let plain = claim.now.is_none() && claim.skip_recent.is_zero();
         let range = if plain { self.0.claim_floor.begin(seen_at) } else { ClaimRange::WHOLE };
@@ -218,18 +218,18 @@ fn bind(query: PgQuery, claim: &Claim<'_>) -> PgQuery {
 }
 
 /// A row that was just leased, or why it cannot be read.
-type Row = Result<Leased, Malformed>;
+type ClaimedRow = Result<Leased, Malformed>;
 
 /// Rows that were just leased, in the claim's order.
-struct Taken {
-    rows: Vec<Row>,
+struct TakenRows {
+    rows: Vec<ClaimedRow>,
     /// How many rows were looked at: those that did not fit are due as before.
     due: usize,
     /// Where the last one that was leased had stood.
     last: Option<IndexPosition>,
 }
 
-impl Taken {
+impl TakenRows {
     /// Whether the bytes and not the rows have ended it.
     fn is_cut(&self) -> bool {
         self.rows.len() < self.due
@@ -241,7 +241,7 @@ async fn read(
     query: PgQuery,
     connection: &mut PgConnection,
     claim: &Claim<'_>,
-) -> Result<Taken, sqlx::Error> {
+) -> Result<TakenRows, sqlx::Error> {
     let (mut rows, mut order, mut last_due) = (Vec::new(), Vec::new(), None);
     let mut answer = query.fetch(connection);
     while let Some(row) = answer.try_next().await? {
@@ -252,16 +252,16 @@ async fn read(
     let places: HashMap<i64, usize> = order.iter().enumerate().map(|(at, seq)| (*seq, at)).collect();
     rows.sort_by_cached_key(|row| places.get(&seq(row)).copied());
     let last = rows.last().zip(last_due).map(|(row, due)| IndexPosition { due, seq: seq(row) });
-    Ok(Taken { rows, due: order.len(), last })
+    Ok(TakenRows { rows, due: order.len(), last })
 }
 
-fn leased(row: &PgRow, claim: &Claim<'_>) -> Row {
-    let mut reader = Reader::new(row);
+fn leased(row: &PgRow, claim: &Claim<'_>) -> ClaimedRow {
+    let mut reader = RowReader::new(row);
     let now = reader.time("locked_at").unwrap_or_default();
     reader.leased(claim, now)
 }
 
-fn seq(row: &Row) -> i64 {
+fn seq(row: &ClaimedRow) -> i64 {
     match row {
         Ok(leased) => leased.lease.seq,
         Err(malformed) => malformed.lease.seq,

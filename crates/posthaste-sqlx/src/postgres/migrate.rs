@@ -6,7 +6,7 @@ use posthaste_sql::postgres::DATABASE_ID;
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection, Postgres, Row as _};
 
 use super::connection::{Login, Path, explain, named, server};
-use crate::schema::Noted;
+use crate::schema::RecordedVersions;
 use crate::sql::Sql;
 use crate::{Migration, OpenError, SchemaState};
 
@@ -114,7 +114,7 @@ impl PgMigrations {
 
     /// Refuses everything but a schema that this program can work with, on a server that can serve
     /// it. Returns the server, and which database of it this is.
-    pub(super) async fn expect_current(&self) -> Result<(Server, DatabaseId), OpenError> {
+    pub(super) async fn expect_current(&self) -> Result<(ServerInfo, DatabaseId), OpenError> {
         self.in_transaction(async |connection| {
             let state = self.read_state(connection).await?;
             match state.schema {
@@ -189,15 +189,15 @@ impl PgMigrations {
         if self.columns_of(connection, "\"{table}_schema\"").await?.is_empty() {
             return Ok(State { server, schema: SchemaState::foreign(&columns) });
         }
-        let noted = r#"SELECT max(version), max(works_with) FROM "{table}_schema""#;
-        let noted = self.sql.query::<Postgres>(noted).fetch_one(connection).await?;
+        let recorded = r#"SELECT max(version), max(works_with) FROM "{table}_schema""#;
+        let recorded = self.sql.query::<Postgres>(recorded).fetch_one(connection).await?;
         let number =
-            |column: usize| noted.try_get::<Option<i32>, _>(column).map(|n| n.map(i32::cast_unsigned));
-        let noted = Noted { version: number(0)?, works_with: number(1)? };
-        Ok(State { server, schema: SchemaState::of_version(noted, LATEST) })
+            |column: usize| recorded.try_get::<Option<i32>, _>(column).map(|n| n.map(i32::cast_unsigned));
+        let recorded = RecordedVersions { version: number(0)?, works_with: number(1)? };
+        Ok(State { server, schema: SchemaState::of_version(recorded, LATEST) })
     }
 
-    async fn read_server(&self, connection: &mut PgConnection) -> Result<Server, OpenError> {
+    async fn read_server(&self, connection: &mut PgConnection) -> Result<ServerInfo, OpenError> {
         let query = self.sql.query::<Postgres>(
             "SELECT current_setting('server_version_num')::int4, current_setting('server_version'),
                current_setting('server_encoding'), current_setting('transaction_read_only')::bool",
@@ -210,7 +210,7 @@ impl PgMigrations {
         if encoding != "UTF8" {
             return Err(OpenError::Encoding(encoding));
         }
-        Ok(Server { read_only: row.try_get(3)? })
+        Ok(ServerInfo { read_only: row.try_get(3)? })
     }
 
     async fn columns_of(
@@ -259,12 +259,12 @@ impl PgMigrations {
 }
 
 struct State {
-    server: Server,
+    server: ServerInfo,
     schema: SchemaState,
 }
 
 /// What a server says about itself.
-pub(super) struct Server {
+pub(super) struct ServerInfo {
     /// A replica, or a database that was told so.
     pub(super) read_only: bool,
 }

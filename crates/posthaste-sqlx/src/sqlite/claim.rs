@@ -15,7 +15,7 @@ use super::row::event_columns;
 use super::value::lossy;
 use super::{SqliteStore, value};
 use crate::byte_limit::rows_within_limit;
-use crate::row::Reader;
+use crate::row::RowReader;
 use crate::server_state::ServerState;
 
 const PAUSED: &str = r#"SELECT json_group_array(route) FROM "{table}_control""#;
@@ -76,7 +76,7 @@ pub(super) const ROWS: &str = concat!(
 const SLICE: usize = 4 << 20;
 
 /// A row that is found: its number and its size.
-type Found = (i64, i64);
+type DueRow = (i64, i64);
 
 impl SqliteStore {
     pub(super) async fn claim_rows(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
@@ -159,7 +159,7 @@ impl SqliteStore {
         connection: &mut SqliteConnection,
         claim: &Claim<'_>,
         now: Timestamp,
-    ) -> Result<Vec<Found>, sqlx::Error> {
+    ) -> Result<Vec<DueRow>, sqlx::Error> {
         let select = match claim.order {
             ClaimOrder::Due => BY_DUE,
             ClaimOrder::Seq => BY_SEQ,
@@ -176,13 +176,13 @@ impl SqliteStore {
         connection: &mut SqliteConnection,
         claim: &Claim<'_>,
         now: Timestamp,
-        slice: &[Found],
+        slice: &[DueRow],
         claimed: &mut Claimed,
     ) -> Result<(), sqlx::Error> {
         let seqs: Vec<i64> = slice.iter().map(|(seq, _)| *seq).collect();
         let mut rows = self.sql().query(ROWS).bind(value::seqs(&seqs)).fetch(connection);
         while let Some(row) = rows.try_next().await? {
-            match Reader::new(&row).leased(claim, now) {
+            match RowReader::new(&row).leased(claim, now) {
                 Ok(leased) => claimed.events.push(leased),
                 Err(malformed) => claimed.malformed.push(malformed),
             }
@@ -196,6 +196,6 @@ fn names(row: &SqliteRow) -> Result<BTreeSet<String>, sqlx::Error> {
     Ok(serde_json::from_str(&lossy(row, 0)?).unwrap_or_default())
 }
 
-fn sizes(found: &[Found]) -> impl Iterator<Item = i64> + '_ {
+fn sizes(found: &[DueRow]) -> impl Iterator<Item = i64> + '_ {
     found.iter().map(|(_, size)| *size)
 }

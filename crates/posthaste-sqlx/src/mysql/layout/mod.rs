@@ -28,7 +28,7 @@ use crate::layout::table::{
     Answer, Caller, Choose, Counted, Failure, Key, Parts, Question, Read, Room, Table,
 };
 use crate::layout::text::Words;
-use crate::row::Reader;
+use crate::row::RowReader;
 use crate::sql::ready;
 use texts::Texts;
 
@@ -162,7 +162,7 @@ impl LayoutTable {
                 let (now, id): (i64, &str) = (row.try_get("store_now")?, row.try_get("event_id")?);
                 let (now, written): (_, Option<String>) =
                     (Timestamp::from_micros(now), row.try_get("written")?);
-                found.insert((EventId::from(id), written), Reader::new(&row).leased(claim, now));
+                found.insert((EventId::from(id), written), RowReader::new(&row).leased(claim, now));
             }
         }
         let rows = fitting.into_iter().filter_map(|key| {

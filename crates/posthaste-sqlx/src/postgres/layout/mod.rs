@@ -30,7 +30,7 @@ use crate::layout::table::{
     Answer, Caller, Choose, Counted, Failure, Key, Parts, Question, Read, Room, Table,
 };
 use crate::layout::text::Words;
-use crate::row::Reader;
+use crate::row::RowReader;
 use crate::sql::ready;
 use crate::store_pool::StorePool;
 use texts::Texts;
@@ -195,7 +195,7 @@ impl LayoutTable {
         let mut rows = self.with_keys(&self.texts.read, &fitting).fetch(connection);
         while let Some(row) = rows.try_next().await? {
             let (now, id): (Time, &str) = (row.try_get("store_now")?, row.try_get("event_id")?);
-            found.insert(EventId::from(id), Reader::new(&row).leased(claim, now.0));
+            found.insert(EventId::from(id), RowReader::new(&row).leased(claim, now.0));
         }
         let rows = fitting.into_iter().filter_map(|key| Some((key.clone(), found.remove(&key.id)?)));
         Ok(Read { rows: rows.collect(), bytes, left })
