@@ -41,7 +41,7 @@ const VIEWER_SETTINGS: &str = concat!(
 pub(super) const BEGIN: &str = "START TRANSACTION";
 
 /// How often a call is tried that others stand in the way of.
-pub(super) const MOST_TRIES: u32 = 5;
+pub(super) const MAX_TRIES: u32 = 5;
 
 /// Where to log in, and as whom. Its password is never shown, as that of the driver's own type is.
 #[derive(Clone)]
@@ -96,7 +96,7 @@ impl Connections {
         let mut tries = 1;
         loop {
             match self.engine.with(work.clone()).await {
-                Err(error) if self.goes_on(&error, tries) => tries = self.pause(tries).await,
+                Err(error) if self.should_retry(&error, tries) => tries = self.wait_before_retry(tries).await,
                 answer => return answer.map_err(|error| self.failed(error)),
             }
         }
@@ -134,20 +134,20 @@ impl Connections {
         let mut tries = 1;
         loop {
             match pool.in_transaction(BEGIN, work.clone()).await {
-                Err(error) if self.goes_on(&error, tries) => tries = self.pause(tries).await,
+                Err(error) if self.should_retry(&error, tries) => tries = self.wait_before_retry(tries).await,
                 answer => return answer.map_err(|error| self.failed(error)),
             }
         }
     }
 
     /// Whether to try again what a deadlock or a lock has ended: the server has rolled it back.
-    fn goes_on(&self, error: &sqlx::Error, tries: u32) -> bool {
-        is_contention(error) && tries < MOST_TRIES
+    fn should_retry(&self, error: &sqlx::Error, tries: u32) -> bool {
+        is_contention(error) && tries < MAX_TRIES
     }
 
     /// Waits before the next try, and answers how many there were. Between 5 and 10 ms, then twice as long
     /// each time: those who collided must not meet again.
-    pub(super) async fn pause(&self, tries: u32) -> u32 {
+    pub(super) async fn wait_before_retry(&self, tries: u32) -> u32 {
         self.repeated.fetch_add(1, Ordering::Relaxed);
         let least = Duration::from_millis(5) * 2_u32.pow(tries - 1);
         tokio::time::sleep(least + least.mul_f64(fastrand::f64())).await;

@@ -13,7 +13,7 @@ use sqlx::mysql::MySqlRow;
 use sqlx::{MySql, Row as _};
 
 use super::MySqlStore;
-use super::connection::MOST_TRIES;
+use super::connection::MAX_TRIES;
 use super::value::{self, MAX_KEYS, MySqlQuery, bind_all, clock, delay, now, placeholder_count};
 
 /// The rows that these leases hold.
@@ -69,13 +69,13 @@ impl MySqlStore {
             renewed.extend(self.change_held(RENEW, renew.owner, &left, bind).await?);
             left.retain(|lease| !renewed.contains(&row_id(lease)));
             // A row that stays locked is not renewed, whoever holds it: its lease runs out when it did before.
-            if left.is_empty() || tries == MOST_TRIES {
+            if left.is_empty() || tries == MAX_TRIES {
                 break;
             }
             let held = self.still_held(renew.owner, &left).await?;
             left.retain(|lease| held.contains(&row_id(lease)));
             if !left.is_empty() {
-                tries = self.connections().pause(tries).await;
+                tries = self.connections().wait_before_retry(tries).await;
             }
         }
         Ok(renew.leases.iter().filter(|lease| renewed.contains(&row_id(lease))).cloned().collect())

@@ -173,7 +173,7 @@ impl PgStore {
         if self.0.bell.get().is_some() {
             // What was committed a moment ago may not have rung yet, and a hint is worth no long wait.
             let ring = self.connections().engine(async |connection| self.notify(connection).await);
-            let _ = tokio::time::timeout(wake::LAST_RING, ring).await;
+            let _ = tokio::time::timeout(wake::LAST_NOTIFY_TIMEOUT, ring).await;
         }
         self.connections().close().await;
         self.0.end_tasks();

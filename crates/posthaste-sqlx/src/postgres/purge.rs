@@ -55,8 +55,8 @@ const DROP_DAYS: &str = r#"SELECT "{table}_archive_drop"(coalesce($1, statement_
 
 /// How soon to see again that there are partitions for the days ahead: after they were seen, and after one could not
 /// be made.
-const SEEN: Duration = Duration::from_secs(3600);
-const FAILED: Duration = Duration::from_secs(300);
+const DAYS_CHECK_INTERVAL: Duration = Duration::from_secs(3600);
+const DAYS_RETRY_INTERVAL: Duration = Duration::from_secs(300);
 
 impl PgStore {
     pub(super) async fn purge_rows(&self, purge: &Purge) -> Result<u64, StoreError> {
@@ -77,7 +77,7 @@ impl PgStore {
         if next_look.is_some_and(|at| Instant::now() < at) {
             return;
         }
-        *next_look = Some(Instant::now() + SEEN);
+        *next_look = Some(Instant::now() + DAYS_CHECK_INTERVAL);
         let store = self.clone();
         tokio::spawn(async move { store.make_days(1..=DAYS_AHEAD).await });
     }
@@ -97,7 +97,7 @@ impl PgStore {
                  minutes: what is archived on a day without a partition goes into the default one; may this user \
                  EXECUTE the function {}_archive_day?", self.sql().table()
             );
-            *self.next_look_at_days() = Some(Instant::now() + FAILED);
+            *self.next_look_at_days() = Some(Instant::now() + DAYS_RETRY_INTERVAL);
             return;
         }
     }

@@ -16,18 +16,18 @@ use tokio::time::{sleep, timeout};
 use super::{Inner, PgStore};
 
 /// All commits within this time ring once.
-const WINDOW: Duration = Duration::from_millis(10);
+const NOTIFY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// How long the last ring of a store that is being closed may take.
-pub(super) const LAST_RING: Duration = Duration::from_secs(1);
+pub(super) const LAST_NOTIFY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How often to ask whether a silent connection is still there, and how long to wait for the answer.
-const PROBE_EVERY: Duration = Duration::from_secs(15);
+const PROBE_INTERVAL: Duration = Duration::from_secs(15);
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long to wait before connecting again: at first, and at most.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LAST_PAUSE: Duration = Duration::from_secs(5);
+const MIN_RECONNECT_DELAY: Duration = Duration::from_millis(100);
+const MAX_RECONNECT_DELAY: Duration = Duration::from_secs(5);
 
 /// Rings the server's bell for every ring of the process's own; ends with the store.
 pub(super) async fn ring_for(store: Weak<Inner>, bell: Wake) {
@@ -44,7 +44,7 @@ pub(super) async fn ring_for(store: Weak<Inner>, bell: Wake) {
             tracing::debug!(%error, "other processes could not be woken");
         }
         drop(store);
-        sleep(WINDOW).await;
+        sleep(NOTIFY_INTERVAL).await;
     }
 }
 
@@ -58,11 +58,11 @@ pub(super) async fn listen_until(gone: Wake, options: PgConnectOptions, channel:
 }
 
 async fn listen_for_ever(options: &PgConnectOptions, channel: &str, wake: &Wake) {
-    let mut pause = FIRST_PAUSE;
+    let mut delay = MIN_RECONNECT_DELAY;
     loop {
         match connect(options, channel).await {
             Ok(mut listener) => {
-                pause = FIRST_PAUSE;
+                delay = MIN_RECONNECT_DELAY;
                 // Somebody may have rung before we listened.
                 wake.ring();
                 let error = listen(&mut listener, wake).await;
@@ -70,8 +70,8 @@ async fn listen_for_ever(options: &PgConnectOptions, channel: &str, wake: &Wake)
             }
             Err(error) => tracing::debug!(%error, "no connection to listen on; polling goes on"),
         }
-        sleep(pause).await;
-        pause = (pause * 2).min(LAST_PAUSE);
+        sleep(delay).await;
+        delay = (delay * 2).min(MAX_RECONNECT_DELAY);
     }
 }
 
@@ -91,7 +91,7 @@ async fn connect(options: &PgConnectOptions, channel: &str) -> Result<PgListener
 /// Listens until the connection is lost.
 async fn listen(listener: &mut PgListener, wake: &Wake) -> sqlx::Error {
     loop {
-        match timeout(PROBE_EVERY, listener.try_recv()).await {
+        match timeout(PROBE_INTERVAL, listener.try_recv()).await {
             Ok(Ok(Some(_))) => wake.ring(),
             Ok(Ok(None)) => return sqlx::Error::PoolClosed,
             Ok(Err(error)) => return error,

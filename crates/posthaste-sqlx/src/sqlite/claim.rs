@@ -73,7 +73,7 @@ pub(super) const ROWS: &str = concat!(
 );
 
 /// The driver's thread reads ahead of us, so it is given no more than so many bytes to read at once.
-const SLICE: usize = 4 << 20;
+const READ_AHEAD_BYTES: usize = 4 << 20;
 
 /// A row that is found: its number and its size.
 type DueRow = (i64, i64);
@@ -144,7 +144,7 @@ impl SqliteStore {
             .await?;
         let mut rest = &found[..];
         while !rest.is_empty() {
-            let (slice, others) = rest.split_at(rows_within_limit(sizes(rest), SLICE));
+            let (slice, others) = rest.split_at(rows_within_limit(sizes(rest), READ_AHEAD_BYTES));
             self.read_leased(connection, claim, now, slice, claimed).await?;
             rest = others;
         }

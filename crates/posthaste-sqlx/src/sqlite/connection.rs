@@ -18,7 +18,7 @@ use crate::transaction_depth::acquire;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long anybody may read. Whoever asked has given up by then, and the next one wants the connection.
-const LONGEST_READ: Duration = Duration::from_secs(15);
+const READ_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// One connection that writes and a few that read. SQLite lets one connection write at a time: a
 /// second writer of ours would only wait in SQLite's lottery instead of in a fair queue.
@@ -42,7 +42,7 @@ impl Connections {
         // The first connection of all turns the file to WAL, and says whether it is one.
         let started = Instant::now();
         while let Err(error) = connections.write.acquire().await {
-            be_patient(error, started).await.map_err(|error| connections.explain(error))?;
+            wait_before_retry(error, started).await.map_err(|error| connections.explain(error))?;
         }
         Ok(connections)
     }
@@ -75,14 +75,17 @@ impl Connections {
 
     /// A connection to read, for some time and no longer.
     pub(super) async fn reader(&self) -> Result<PoolConnection<Sqlite>, sqlx::Error> {
-        self.reader_for(LONGEST_READ).await
+        self.reader_for(READ_TIMEOUT).await
     }
 
     async fn reader_for(&self, time: Duration) -> Result<PoolConnection<Sqlite>, sqlx::Error> {
-        const STEPS: i32 = 10_000;
+        const PROGRESS_STEPS: i32 = 10_000;
         let mut connection = self.read.acquire().await?;
         let started = Instant::now();
-        connection.lock_handle().await?.set_progress_handler(STEPS, move || started.elapsed() < time);
+        connection
+            .lock_handle()
+            .await?
+            .set_progress_handler(PROGRESS_STEPS, move || started.elapsed() < time);
         Ok(connection)
     }
 
@@ -160,12 +163,12 @@ pub(super) fn reader_options(options: &SqliteConnectOptions) -> SqliteConnectOpt
 /// Waits a little before the next try to connect; gives the error back when it is no use. The first
 /// connections to a new file all want to turn it to WAL, and SQLite does not wait for that lock as it
 /// does for others.
-pub(super) async fn be_patient(error: sqlx::Error, since: Instant) -> Result<(), sqlx::Error> {
-    const PAUSE: Duration = Duration::from_millis(20);
+pub(super) async fn wait_before_retry(error: sqlx::Error, since: Instant) -> Result<(), sqlx::Error> {
+    const RETRY_DELAY: Duration = Duration::from_millis(20);
     if !is_busy(&error) || since.elapsed() >= BUSY_TIMEOUT {
         return Err(error);
     }
-    tokio::time::sleep(PAUSE).await;
+    tokio::time::sleep(RETRY_DELAY).await;
     Ok(())
 }
 

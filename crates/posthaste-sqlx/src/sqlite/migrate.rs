@@ -7,7 +7,7 @@ use posthaste::Timestamp;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _, Row as _, SqliteConnection};
 
-use super::connection::{be_patient, engine_options, explain, reader_options};
+use super::connection::{engine_options, explain, reader_options, wait_before_retry};
 use crate::schema::RecordedVersions;
 use crate::sql::Sql;
 use crate::{Migration, OpenError, SchemaState};
@@ -183,7 +183,7 @@ impl SqliteMigrations {
         loop {
             match options.connect().await {
                 Ok(connection) => return Ok(connection),
-                Err(error) => be_patient(error, started).await.map_err(|error| self.explain(error))?,
+                Err(error) => wait_before_retry(error, started).await.map_err(|error| self.explain(error))?,
             }
         }
     }

@@ -50,7 +50,7 @@ impl SqliteWriter {
         pool: &SqlitePool,
         connection: &mut SqliteConnection,
     ) -> Result<(), StoreError> {
-        const MOST: usize = 16;
+        const MAX_KNOWN_POOLS: usize = 16;
         let options = pool.connect_options();
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known().iter().any(|known| Arc::ptr_eq(known, &options)) {
@@ -58,7 +58,7 @@ impl SqliteWriter {
         }
         expect_database(&self.context, connection).await?;
         let mut known = known();
-        if known.len() == MOST {
+        if known.len() == MAX_KNOWN_POOLS {
             known.clear();
         }
         known.push(options);

@@ -185,10 +185,10 @@ async fn notify_queue(
     connection: &mut PgConnection,
     tolerance: &Tolerance,
 ) -> Result<Vec<Finding>, sqlx::Error> {
-    const WHOLE: f64 = 1e9;
+    const SCALE: f64 = 1e9;
     let row = sqlx::query(NOTIFY_QUEUE).persistent(false).fetch_one(connection).await?;
     let used: f64 = row.try_get(0)?;
-    if !tolerance.is_used_up((used * WHOLE) as u64, WHOLE as u64) {
+    if !tolerance.is_used_up((used * SCALE) as u64, SCALE as u64) {
         return Ok(Vec::new());
     }
     Ok(vec![Finding::problem(
