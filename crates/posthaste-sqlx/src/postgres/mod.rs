@@ -90,9 +90,9 @@ struct Inner {
     settle_throttle: SettleThrottle,
     parked_names: ParkedNames,
     /// Set when the archive's partition of the day was seen for the first time.
-    has_today: OnceCell<()>,
+    todays_partition: OnceCell<()>,
     /// When to see again that the archive has partitions for the days to come.
-    next_look_at_days: Mutex<Option<Instant>>,
+    next_partition_check: Mutex<Option<Instant>>,
     /// Rung when there may be something to claim; made when somebody first asks.
     wake: OnceLock<Wake>,
     /// Where to listen for other processes; none behind PgBouncer.
@@ -192,8 +192,8 @@ impl PgStore {
         self.0.parked_names.forget();
     }
 
-    fn next_look_at_days(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.0.next_look_at_days.lock().unwrap_or_else(PoisonError::into_inner)
+    fn next_partition_check(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.0.next_partition_check.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Starts to listen when somebody asks for the first time.
@@ -353,8 +353,8 @@ impl PgStoreBuilder {
             server_state: ServerStateCache::default(),
             settle_throttle: SettleThrottle::default(),
             parked_names: ParkedNames::default(),
-            has_today: OnceCell::new(),
-            next_look_at_days: Mutex::new(None),
+            todays_partition: OnceCell::new(),
+            next_partition_check: Mutex::new(None),
             wake: OnceLock::new(),
             listen: listen.map(|options| Login(named(&options, Path::Direct, "posthaste listen"))),
             bell: OnceLock::new(),
