@@ -12,7 +12,7 @@ use posthaste_sqlx::mysql::MySqlMigrations;
 use posthaste_sqlx::postgres::{PgMigrations, PgStoreBuilder};
 use posthaste_sqlx::sqlite::SqliteMigrations;
 use posthaste_sqlx::{
-    Layout, LayoutStore, Migration, MySqlStore, OpenError, PgStore, SchemaState, SqliteStore,
+    ForeignTableStore, Layout, Migration, MySqlStore, OpenError, PgStore, SchemaState, SqliteStore,
 };
 use sqlx::postgres::PgConnectOptions;
 
@@ -52,7 +52,7 @@ pub(crate) enum Opened {
     Sqlite(SqliteStore),
     Redis(RedisStore),
     /// A foreign table.
-    Layout(LayoutStore),
+    Layout(ForeignTableStore),
 }
 
 impl Opened {
@@ -250,7 +250,7 @@ async fn foreign_table(
     layout: &Layout,
     spec: &StoreSpec,
     look: bool,
-) -> anyhow::Result<LayoutStore> {
+) -> anyhow::Result<ForeignTableStore> {
     let layout = layout.clone().table(spec.table()?);
     let builder = match url {
         StoreUrl::Postgres(_) if spec.pgbouncer => {
@@ -259,9 +259,9 @@ async fn foreign_table(
             return Err(Usage::new(text).into());
         }
         StoreUrl::Postgres(options) => {
-            LayoutStore::postgres(&options, layout).schema(spec.schema.clone().unwrap_or_default())
+            ForeignTableStore::postgres(&options, layout).schema(spec.schema.clone().unwrap_or_default())
         }
-        StoreUrl::MySql(options) => LayoutStore::mysql(&options, layout),
+        StoreUrl::MySql(options) => ForeignTableStore::mysql(&options, layout),
         _ => {
             let text =
                 "--layout is for PostgreSQL, MySQL and MariaDB, and this store is none of them: leave it out";

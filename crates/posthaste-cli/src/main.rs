@@ -36,7 +36,7 @@ use anyhow::Context;
 use clap::Parser;
 
 use args::{Cli, Command};
-use posthaste_sqlx::layout::AUDIT;
+use posthaste_sqlx::foreign::AUDIT;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {

@@ -6,7 +6,7 @@
 #![cfg_attr(feature = "sqlite", doc = " - [`sqlite`], in the service's own database file.")]
 #![cfg_attr(
     any(feature = "mysql", feature = "postgres"),
-    doc = "\nAnd [`layout`], for outbox tables that exist already and look different."
+    doc = "\nAnd [`foreign`], for outbox tables that exist already and look different."
 )]
 
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
@@ -20,7 +20,7 @@ mod error;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod findings;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
-pub mod layout;
+pub mod foreign;
 #[cfg(feature = "mysql")]
 pub mod mysql;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
@@ -51,7 +51,7 @@ mod transaction_depth;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub use error::OpenError;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
-pub use layout::{Layout, LayoutStore};
+pub use foreign::{ForeignTableStore, Layout};
 #[cfg(feature = "mysql")]
 pub use mysql::{MySqlStore, MySqlTx, MySqlWriter};
 #[cfg(feature = "postgres")]

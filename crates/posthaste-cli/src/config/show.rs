@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use posthaste::{Config, Mode, RetryPolicy};
-use posthaste_sqlx::layout::{Field, Layout, State};
+use posthaste_sqlx::foreign::{Field, Layout, State};
 use toml::{Table, Value};
 
 use super::outbox::OF_NO_USE;

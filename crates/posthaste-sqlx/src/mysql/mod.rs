@@ -32,8 +32,8 @@ mod claim;
 mod connection;
 mod diagnose;
 mod filter;
+mod foreign;
 mod insert;
-mod layout;
 mod lease;
 mod migrate;
 mod open_tx;
@@ -71,7 +71,7 @@ use crate::sql::Sql;
 use crate::{OpenError, TableName};
 use connection::Connections;
 pub(crate) use connection::Login;
-pub(crate) use layout::LayoutTable;
+pub(crate) use foreign::MySqlForeignTable;
 
 /// An outbox in a MySQL or MariaDB database. Cheap to clone.
 ///

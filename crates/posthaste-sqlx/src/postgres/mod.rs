@@ -31,8 +31,8 @@ mod claim;
 mod connection;
 mod diagnose;
 mod filter;
+mod foreign;
 mod insert;
-mod layout;
 mod lease;
 mod migrate;
 #[cfg(test)]
@@ -71,7 +71,7 @@ use crate::sql::Sql;
 use crate::{OpenError, SchemaName, TableName};
 pub(crate) use connection::Login;
 use connection::{Connections, Path, named};
-pub(crate) use layout::LayoutTable;
+pub(crate) use foreign::PgForeignTable;
 
 /// An outbox in a PostgreSQL database. Cheap to clone.
 ///

@@ -233,7 +233,7 @@ pub(crate) mod tests {
     use tokio::time::{interval, timeout};
 
     use super::*;
-    use crate::layout::LayoutStore;
+    use crate::foreign::ForeignTableStore;
 
     fn claim(owner: &Owner) -> Claim<'_> {
         let (token, lease, order) = (LeaseToken::random(), Duration::from_secs(30), ClaimOrder::Due);
@@ -320,7 +320,7 @@ pub(crate) mod tests {
     /// The engine of a table with a row that waits goes on, and so do operators' changes, while more operators ask this
     /// question than there are connections for them.
     pub(crate) async fn slow_questions_hold_nothing_up(table: impl Table + 'static, question: &str) {
-        let store = LayoutStore::new(table, true);
+        let store = ForeignTableStore::new(table, true);
         let ask = || store.table().ask(Caller::Operator, Question::new(question.to_owned()));
         let questions = join_all((0..8).map(|_| ask()));
         let work = async {

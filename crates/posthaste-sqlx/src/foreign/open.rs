@@ -6,13 +6,13 @@ use sqlx::mysql::MySqlConnectOptions;
 #[cfg(feature = "postgres")]
 use sqlx::postgres::PgConnectOptions;
 
-use super::{Layout, LayoutStore};
+use super::{ForeignTableStore, Layout};
 use crate::{OpenError, SchemaName};
 
-/// Opens a [`LayoutStore`].
+/// Opens a [`ForeignTableStore`].
 #[derive(Clone, Debug)]
 #[must_use = "call `connect`"]
-pub struct LayoutStoreBuilder {
+pub struct ForeignTableStoreBuilder {
     login: Login,
     layout: Layout,
     schema: SchemaName,
@@ -28,22 +28,22 @@ enum Login {
     MySql(crate::mysql::Login),
 }
 
-impl LayoutStore {
+impl ForeignTableStore {
     /// A foreign table in a PostgreSQL database. It needs a session of its own, and so no PgBouncer in
     /// transaction mode.
     #[cfg(feature = "postgres")]
-    pub fn postgres(options: &PgConnectOptions, layout: Layout) -> LayoutStoreBuilder {
-        LayoutStoreBuilder::new(Login::Postgres(crate::postgres::Login(options.clone())), layout)
+    pub fn postgres(options: &PgConnectOptions, layout: Layout) -> ForeignTableStoreBuilder {
+        ForeignTableStoreBuilder::new(Login::Postgres(crate::postgres::Login(options.clone())), layout)
     }
 
     /// A foreign table in a MySQL or MariaDB database.
     #[cfg(feature = "mysql")]
-    pub fn mysql(options: &MySqlConnectOptions, layout: Layout) -> LayoutStoreBuilder {
-        LayoutStoreBuilder::new(Login::MySql(crate::mysql::Login(options.clone())), layout)
+    pub fn mysql(options: &MySqlConnectOptions, layout: Layout) -> ForeignTableStoreBuilder {
+        ForeignTableStoreBuilder::new(Login::MySql(crate::mysql::Login(options.clone())), layout)
     }
 }
 
-impl LayoutStoreBuilder {
+impl ForeignTableStoreBuilder {
     fn new(login: Login, layout: Layout) -> Self {
         Self { login, layout, schema: SchemaName::default(), read_only: false, purge: false }
     }
@@ -71,7 +71,7 @@ impl LayoutStoreBuilder {
 
     /// Opens the table. A column that is missing, or of a type that does not fit, is an error that names all such
     /// columns. Nothing is changed, and the lock of the table is not taken yet: the first claim does that.
-    pub async fn connect(self) -> Result<LayoutStore, OpenError> {
+    pub async fn connect(self) -> Result<ForeignTableStore, OpenError> {
         let problems = self.layout.problems();
         if !problems.is_empty() {
             let each = problems.iter().map(|(key, what)| format!("{key} {what}"));
@@ -84,15 +84,16 @@ impl LayoutStoreBuilder {
             Login::Postgres(login) => {
                 let table_ref = table_ref.in_schema(self.schema);
                 let table =
-                    crate::postgres::LayoutTable::open(&login, &table_ref, &self.layout, self.read_only)
+                    crate::postgres::PgForeignTable::open(&login, &table_ref, &self.layout, self.read_only)
                         .await?;
-                Ok(LayoutStore::new(table, self.purge))
+                Ok(ForeignTableStore::new(table, self.purge))
             }
             #[cfg(feature = "mysql")]
             Login::MySql(login) => {
                 let table =
-                    crate::mysql::LayoutTable::open(&login, &table_ref, &self.layout, self.read_only).await?;
-                Ok(LayoutStore::new(table, self.purge))
+                    crate::mysql::MySqlForeignTable::open(&login, &table_ref, &self.layout, self.read_only)
+                        .await?;
+                Ok(ForeignTableStore::new(table, self.purge))
             }
         }
     }

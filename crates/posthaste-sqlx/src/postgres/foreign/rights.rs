@@ -7,7 +7,7 @@ use sqlx::{PgConnection, Postgres};
 
 use super::super::connection::explain;
 use crate::OpenError;
-use crate::layout::text::Words;
+use crate::foreign::text::Words;
 use crate::sql::ready;
 
 const ONLY_READS: &str = "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::bool";

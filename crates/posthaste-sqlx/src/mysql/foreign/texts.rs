@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use crate::layout::text::Words;
-use crate::layout::{Ending, Field, State};
+use crate::foreign::text::Words;
+use crate::foreign::{Ending, Field, State};
 
 use super::columns::{self, key_value};
 

@@ -5,7 +5,7 @@ use sqlx::{MySql, MySqlConnection};
 use super::super::connection::explain;
 use super::texts::Texts;
 use crate::OpenError;
-use crate::layout::text::Words;
+use crate::foreign::text::Words;
 use crate::sql::ready;
 
 /// The user as a GRANT names it.

@@ -9,11 +9,11 @@ use posthaste::store::Purge;
 use posthaste::{EventDetail, EventId, EventRow, Status, StoreError};
 
 use super::table::Caller;
-use super::{AUDIT, Layout, LayoutStore, operator};
+use super::{AUDIT, ForeignTableStore, Layout, operator};
 use crate::page::cut_page;
 
 #[async_trait]
-impl Admin for LayoutStore {
+impl Admin for ForeignTableStore {
     async fn stats(&self) -> Result<Stats, StoreError> {
         operator::stats(self.table()).await
     }
@@ -98,7 +98,7 @@ impl Admin for LayoutStore {
     }
 }
 
-impl LayoutStore {
+impl ForeignTableStore {
     /// The same filter for rows that were given up; none if it asks for others, or if there can be none.
     fn dead(&self, filter: &Filter) -> Option<Filter> {
         let fits = filter.status.is_none_or(|status| status == Status::Dead) && self.layout().can_fail();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// always quoted in SQL, so that `aggregateId` is not `aggregateid` on PostgreSQL.
 ///
 /// ```
-/// use posthaste_sqlx::layout::ColumnName;
+/// use posthaste_sqlx::foreign::ColumnName;
 ///
 /// assert!("aggregate_id".parse::<ColumnName>().is_ok());
 /// assert!("id\" = 1 --".parse::<ColumnName>().is_err());
@@ -52,7 +52,7 @@ impl fmt::Display for ColumnName {
 /// A value of the status column, such as `SENT`: at most 64 letters, digits and characters of `_-.: `.
 ///
 /// ```
-/// use posthaste_sqlx::layout::StatusValue;
+/// use posthaste_sqlx::foreign::StatusValue;
 ///
 /// assert!("SENT".parse::<StatusValue>().is_ok());
 /// assert!("it's".parse::<StatusValue>().is_err());

@@ -8,14 +8,14 @@ use sqlx::mysql::MySqlConnectOptions;
 use sqlx::{ConnectOptions as _, MySql, MySqlConnection};
 use tokio::time::interval;
 
-use super::LayoutTable;
-use crate::layout::Layout;
-use crate::layout::session::{InUse, Session};
-use crate::layout::silence::Proxy;
-use crate::layout::table::tests::{
+use super::MySqlForeignTable;
+use crate::foreign::Layout;
+use crate::foreign::session::{InUse, Session};
+use crate::foreign::silence::Proxy;
+use crate::foreign::table::tests::{
     leads, row_of_another_time_is_not_read, slow_questions_hold_nothing_up, takes_over,
 };
-use crate::layout::table::{Caller, Question, Table as _};
+use crate::foreign::table::{Caller, Question, Table as _};
 use crate::mysql::Login;
 use crate::sql::ready;
 
@@ -38,13 +38,15 @@ async fn run(connection: &mut MySqlConnection, text: &str) {
     ready::<MySql>(&text.into()).execute(connection).await.expect("the server does it");
 }
 
-async fn open(options: &MySqlConnectOptions) -> LayoutTable {
+async fn open(options: &MySqlConnectOptions) -> MySqlForeignTable {
     open_as(options, Layout::debezium()).await
 }
 
-async fn open_as(options: &MySqlConnectOptions, layout: Layout) -> LayoutTable {
+async fn open_as(options: &MySqlConnectOptions, layout: Layout) -> MySqlForeignTable {
     let table_ref = posthaste_sql::TableRef::new(layout.table_name().clone());
-    LayoutTable::open(&Login(options.clone()), &table_ref, &layout, false).await.expect("the table opens")
+    MySqlForeignTable::open(&Login(options.clone()), &table_ref, &layout, false)
+        .await
+        .expect("the table opens")
 }
 
 async fn number(session: &mut InUse<'_, MySql>, text: &'static str) -> i64 {
@@ -110,7 +112,7 @@ async fn row_with_the_key_of_one_that_was_to_be_claimed_is_not_read_for_it() {
 }
 
 /// The table of the order service with a row that waits, in a database of its own.
-async fn one_order(test: &str) -> (LayoutTable, MySqlConnection, String) {
+async fn one_order(test: &str) -> (MySqlForeignTable, MySqlConnection, String) {
     let (options, owner, name) = database(test).await;
     let mut connection = options.connect().await.expect("a connection");
     let table = include_str!("../../../tests/layouts/mysql/order-service.sql");

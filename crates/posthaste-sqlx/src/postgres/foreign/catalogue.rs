@@ -3,7 +3,7 @@
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row as _};
 
-use crate::layout::catalogue::{Catalogue, Column};
+use crate::foreign::catalogue::{Catalogue, Column};
 
 const COLUMNS: &str = "SELECT a.attname::text,
   CASE WHEN y.typtype = 'e' THEN 'enum(' || (

@@ -1,4 +1,4 @@
-//! Outbox tables of others: a [`Layout`] says what their columns are called, and a [`LayoutStore`] relays them as
+//! Outbox tables of others: a [`Layout`] says what their columns are called, and a [`ForeignTableStore`] relays them as
 //! they are, without a migration.
 //!
 //! Such a table has no place for leases, due times and parked events. So one process at a time delivers from it,
@@ -6,13 +6,13 @@
 //! layout cannot do it says: [`Layout::limits`].
 //!
 //! ```no_run
-//! use posthaste_sqlx::layout::{Field, Layout, LayoutStore};
+//! use posthaste_sqlx::foreign::{Field, ForeignTableStore, Layout};
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 //! // The table of the order service, but for one column.
 //! let layout = Layout::order_service().column(Field::Payload, "body".parse()?);
 //! # #[cfg(feature = "postgres")] {
 //! let options = "postgres://localhost/shop".parse()?;
-//! let store = LayoutStore::postgres(&options, layout).connect().await?;
+//! let store = ForeignTableStore::postgres(&options, layout).connect().await?;
 //! # let _ = store;
 //! # }
 //! # Ok(())
@@ -42,8 +42,8 @@ use std::collections::BTreeMap;
 use crate::TableName;
 
 pub use name::{ColumnName, InvalidName, StatusValue};
-pub use open::LayoutStoreBuilder;
-pub use store::LayoutStore;
+pub use open::ForeignTableStoreBuilder;
+pub use store::ForeignTableStore;
 
 /// The target of the log lines that say what operators changed. They are the only record of it, at the level INFO:
 /// a foreign table has no audit.

@@ -1,7 +1,7 @@
 //! A foreign table as MySQL and MariaDB know it: its types, and its columns under the names of our own.
 
-use crate::layout::Field;
-use crate::layout::text::{Changing, Dialect, Kind, Words};
+use crate::foreign::Field;
+use crate::foreign::text::{Changing, Dialect, Kind, Words};
 
 pub(super) static DIALECT: Dialect = Dialect {
     quote: '`',

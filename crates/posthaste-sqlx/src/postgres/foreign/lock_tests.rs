@@ -3,11 +3,11 @@
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions as _, PgConnection, Postgres};
 
-use super::LayoutTable;
-use crate::layout::Layout;
-use crate::layout::silence::Proxy;
-use crate::layout::table::Table as _;
-use crate::layout::table::tests::{
+use super::PgForeignTable;
+use crate::foreign::Layout;
+use crate::foreign::silence::Proxy;
+use crate::foreign::table::Table as _;
+use crate::foreign::table::tests::{
     leads, row_of_another_time_is_not_read, slow_questions_hold_nothing_up, takes_over,
 };
 use crate::postgres::Login;
@@ -32,14 +32,14 @@ async fn run(connection: &mut PgConnection, text: &str) {
     ready::<Postgres>(&text.into()).execute(connection).await.expect("the server does it");
 }
 
-async fn open(options: &PgConnectOptions, schema: &str) -> LayoutTable {
+async fn open(options: &PgConnectOptions, schema: &str) -> PgForeignTable {
     open_as(options, schema, Layout::debezium()).await
 }
 
-async fn open_as(options: &PgConnectOptions, schema: &str, layout: Layout) -> LayoutTable {
+async fn open_as(options: &PgConnectOptions, schema: &str, layout: Layout) -> PgForeignTable {
     let table_ref = posthaste_sql::TableRef::new(layout.table_name().clone());
     let table_ref = table_ref.in_schema(schema.parse().expect("a good name"));
-    LayoutTable::open(&Login(options.clone()), &table_ref, &layout, false).await.expect("the table opens")
+    PgForeignTable::open(&Login(options.clone()), &table_ref, &layout, false).await.expect("the table opens")
 }
 
 #[tokio::test]
@@ -104,7 +104,7 @@ async fn row_with_the_key_of_one_that_was_to_be_claimed_is_not_read_for_it() {
 }
 
 /// The table of the order service with a row that waits, in a schema of its own.
-async fn one_order(test: &str) -> (LayoutTable, PgConnection, String) {
+async fn one_order(test: &str) -> (PgForeignTable, PgConnection, String) {
     let (options, mut owner, name) = schema(test).await;
     let table = include_str!("../../../tests/layouts/postgres/order-service.sql");
     let row = "INSERT INTO outbox VALUES (gen_random_uuid(), 'Order', gen_random_uuid(), 'Made', '{}', 'NEW', now())";

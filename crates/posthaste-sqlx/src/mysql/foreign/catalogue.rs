@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use sqlx::mysql::MySqlRow;
 use sqlx::{MySqlConnection, Row as _};
 
-use crate::layout::catalogue::{Catalogue, Column};
+use crate::foreign::catalogue::{Catalogue, Column};
 
 const COLUMNS: &str = "SELECT CONVERT(column_name USING utf8mb4),
   CONVERT(IF(column_type = 'binary(16)' OR data_type = 'enum', column_type, data_type) USING utf8mb4),

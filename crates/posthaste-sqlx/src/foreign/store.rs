@@ -24,7 +24,7 @@ const FOR_EVER: Duration = Duration::from_secs(300);
 /// One process at a time delivers from it: whoever has the lock of the table. The others claim nothing, and one of
 /// them takes over when the first one ends or loses its connection. What was under way then is delivered again.
 #[derive(Clone, Debug)]
-pub struct LayoutStore(Arc<Inner>);
+pub struct ForeignTableStore(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -38,7 +38,7 @@ struct Inner {
     purges: bool,
 }
 
-impl LayoutStore {
+impl ForeignTableStore {
     pub(super) fn new(table: impl Table + 'static, purges: bool) -> Self {
         let (kept, leads, is_full) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
         Self(Arc::new(Inner { table: Box::new(table), kept, leads, is_full, purges }))
@@ -301,7 +301,7 @@ impl LayoutStore {
 }
 
 #[async_trait]
-impl Store for LayoutStore {
+impl Store for ForeignTableStore {
     async fn claim(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
         if claim.order == ClaimOrder::Seq {
             return Err(self.unsupported("claim in the order of insertion: its table has no number for that"));

@@ -23,13 +23,13 @@ use super::connection::{Login, Path, explain, named, server};
 use super::diagnose::is_pooled;
 use super::value::{self, Time};
 use crate::OpenError;
-use crate::layout::Layout;
-use crate::layout::filter::Value;
-use crate::layout::session::{Open, Session};
-use crate::layout::table::{
+use crate::foreign::Layout;
+use crate::foreign::filter::Value;
+use crate::foreign::session::{Open, Session};
+use crate::foreign::table::{
     Answer, Caller, Choose, Counted, Failure, Key, Parts, Question, Read, Room, Table,
 };
-use crate::layout::text::Words;
+use crate::foreign::text::Words;
 use crate::row::RowReader;
 use crate::sql::ready;
 use crate::store_pool::StorePool;
@@ -62,7 +62,7 @@ const SILENCE: &str = "SELECT set_config('idle_session_timeout', '60s', false)
 
 /// A table of a layout, and the statements about it.
 #[derive(Debug)]
-pub(crate) struct LayoutTable {
+pub(crate) struct PgForeignTable {
     session: Session<Postgres>,
     /// One to settle, one for the rest.
     engine: StorePool<Postgres>,
@@ -76,7 +76,7 @@ pub(crate) struct LayoutTable {
     server: Arc<str>,
 }
 
-impl LayoutTable {
+impl PgForeignTable {
     pub(crate) async fn open(
         login: &Login,
         table_ref: &TableRef,
@@ -224,7 +224,7 @@ impl LayoutTable {
 }
 
 #[async_trait]
-impl Table for LayoutTable {
+impl Table for PgForeignTable {
     async fn claim(
         &self,
         claim: &Claim<'_>,

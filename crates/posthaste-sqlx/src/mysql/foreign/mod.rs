@@ -21,13 +21,13 @@ use sqlx::{ConnectOptions as _, Connection as _, MySql, MySqlConnection, Row as 
 use super::connection::{Connections, Login, SETTINGS, explain, server};
 use super::value::{MAX_KEYS, MySqlQuery, limit, placeholder_count};
 use crate::OpenError;
-use crate::layout::Layout;
-use crate::layout::filter::Value;
-use crate::layout::session::{Open, Session};
-use crate::layout::table::{
+use crate::foreign::Layout;
+use crate::foreign::filter::Value;
+use crate::foreign::session::{Open, Session};
+use crate::foreign::table::{
     Answer, Caller, Choose, Counted, Failure, Key, Parts, Question, Read, Room, Table,
 };
-use crate::layout::text::Words;
+use crate::foreign::text::Words;
 use crate::row::RowReader;
 use crate::sql::ready;
 use texts::Texts;
@@ -45,7 +45,7 @@ const SIGNS_OF_LIFE: &str = "SET SESSION wait_timeout = 60";
 
 /// A table of a layout, and the statements about it.
 #[derive(Debug)]
-pub(crate) struct LayoutTable {
+pub(crate) struct MySqlForeignTable {
     session: Session<MySql>,
     connections: Connections,
     words: Words,
@@ -54,7 +54,7 @@ pub(crate) struct LayoutTable {
     lock: String,
 }
 
-impl LayoutTable {
+impl MySqlForeignTable {
     pub(crate) async fn open(
         login: &Login,
         table_ref: &TableRef,
@@ -223,7 +223,7 @@ impl LayoutTable {
 }
 
 #[async_trait]
-impl Table for LayoutTable {
+impl Table for MySqlForeignTable {
     async fn claim(
         &self,
         claim: &Claim<'_>,
@@ -279,7 +279,7 @@ impl Table for LayoutTable {
     async fn given_up(&self, rows: &[(Key, String)]) -> Result<Option<HashSet<EventId>>, StoreError> {
         self.as_leader(async |connection| {
             let mut all = HashSet::new();
-            let has_error = self.words.column(crate::layout::Field::Error).is_some();
+            let has_error = self.words.column(crate::foreign::Field::Error).is_some();
             for (key, reason) in rows {
                 let query = ready::<MySql>(&self.one_key(&self.texts.give_up));
                 let query = if has_error { query.bind(reason.clone()) } else { query };

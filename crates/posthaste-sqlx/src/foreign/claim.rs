@@ -7,7 +7,7 @@ use posthaste::store::{Claim, Claimed, Lease};
 use posthaste::{EventId, StoreError};
 use tokio::time::Instant;
 
-use super::LayoutStore;
+use super::ForeignTableStore;
 use super::table::{Found, Key, Read, Room};
 
 /// Looks at the table in one claim. A row that ends between the look at its key and the look at itself leaves a gap,
@@ -24,7 +24,7 @@ enum Looked {
     StandingBy,
 }
 
-impl LayoutStore {
+impl ForeignTableStore {
     /// The events of one claim; none while another process has the lock.
     pub(super) async fn claim_rows(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
         let (mut rows, mut room, mut cut) = (Vec::new(), Room::new(claim.max_bytes), false);
