@@ -18,7 +18,7 @@ const LOOKS: usize = 3;
 enum Looked {
     /// So many rows were chosen, and these are still there.
     At { chosen: usize, read: Read },
-    /// So many rows are aside that there is no room for others.
+    /// So many rows wait for their time that there is no room for others.
     Full,
     /// Another process has the lock.
     StandingBy,
@@ -46,7 +46,7 @@ impl ForeignTableStore {
                     return Ok(Claimed::default());
                 }
                 Err(error) => {
-                    self.kept().release_all(claim.token, Instant::now());
+                    self.leases().release_all(claim.token, Instant::now());
                     return Err(error);
                 }
             }
@@ -57,27 +57,27 @@ impl ForeignTableStore {
     /// Leases and reads the oldest rows that are due, at most so many.
     async fn look(&self, claim: &Claim<'_>, limit: usize, room: Room) -> Result<Looked, StoreError> {
         let now = Instant::now();
-        let aside = {
-            let mut kept = self.kept();
-            kept.prune(now);
-            kept.aside(now)
+        let waiting = {
+            let mut leases = self.leases();
+            leases.prune(now);
+            leases.waiting(now)
         };
-        if self.is_full(aside) || limit == 0 {
+        if self.is_full(waiting) || limit == 0 {
             return Ok(Looked::Full);
         }
         let chosen = AtomicUsize::new(0);
         let choose = |newly: bool, keys: Vec<Key>| {
-            let mut kept = self.kept();
+            let mut leases = self.leases();
             if newly {
-                kept.forget_leases(now);
+                leases.forget_leases(now);
             }
             // Leased before anybody else can look: two engines of one process may share this store for a while.
-            let free = kept.free(keys, limit, now);
-            free.iter().for_each(|key| kept.lease(key.clone(), claim.token, now + claim.lease));
+            let free = leases.free(keys, limit, now);
+            free.iter().for_each(|key| leases.lease(key.clone(), claim.token, now + claim.lease));
             chosen.store(free.len(), Ordering::Relaxed);
             free
         };
-        let Some(read) = self.table().claim(claim, limit + aside, room, &choose).await? else {
+        let Some(read) = self.table().claim(claim, limit + waiting, room, &choose).await? else {
             return Ok(Looked::StandingBy);
         };
         self.tell(true);
@@ -88,22 +88,22 @@ impl ForeignTableStore {
     fn leave(&self, claim: &Claim<'_>, keys: Vec<Key>) {
         let lease = |key: Key| Lease { id: key.id, seq: 0, token: claim.token };
         let leases: Vec<Lease> = keys.into_iter().map(lease).collect();
-        self.kept().release(&leases, Instant::now());
+        self.leases().release(&leases, Instant::now());
     }
 
     /// Rows that were leased and read, with what is remembered of them. Those that are gone from the table are
     /// forgotten.
     fn take(&self, claim: &Claim<'_>, rows: Vec<(Key, Found)>) -> Claimed {
-        let mut kept = self.kept();
-        let mut claimed = Claimed { parked: kept.parked(), ..Claimed::default() };
+        let mut leases = self.leases();
+        let mut claimed = Claimed { parked: leases.parked(), ..Claimed::default() };
         let found: HashSet<EventId> = rows.iter().map(|(key, _)| key.id.clone()).collect();
-        kept.forget_but(claim.token, &found);
+        leases.forget_but(claim.token, &found);
         for (key, found) in rows {
-            let memory = kept.memory(&key.id);
+            let history = leases.history(&key.id);
             match found {
                 Ok(mut leased) => {
-                    leased.attempts = leased.attempts.max(memory.attempts);
-                    leased.progress = memory.progress;
+                    leased.attempts = leased.attempts.max(history.attempts);
+                    leased.progress = history.progress;
                     claimed.events.push(leased);
                 }
                 Err(malformed) => claimed.malformed.push(malformed),

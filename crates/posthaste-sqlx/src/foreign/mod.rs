@@ -24,7 +24,7 @@ pub(crate) mod catalogue;
 mod claim;
 pub(crate) mod counts;
 pub(crate) mod filter;
-mod kept;
+mod leases;
 mod name;
 mod open;
 mod operator;

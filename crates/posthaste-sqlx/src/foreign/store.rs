@@ -12,7 +12,7 @@ use posthaste::store::{
 use posthaste::{EventId, StoreError, Timestamp};
 use tokio::time::Instant;
 
-use super::kept::Kept;
+use super::leases::Leases;
 use super::table::{Caller, Failure, Key, Table};
 use super::{Layout, operator};
 
@@ -29,10 +29,10 @@ pub struct ForeignTableStore(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     table: Box<dyn Table>,
-    kept: Mutex<Kept>,
+    leases: Mutex<Leases>,
     /// Whether this process delivered when it last looked, to say when that changes.
     leads: Mutex<Option<bool>>,
-    /// Whether so many rows were aside at the last look that nothing was claimed, to say when that begins.
+    /// Whether so many rows waited for their time at the last look that nothing was claimed, to say when that begins.
     is_full: AtomicBool,
     /// Whether the engine may purge.
     purges: bool,
@@ -40,8 +40,8 @@ struct Inner {
 
 impl ForeignTableStore {
     pub(super) fn new(table: impl Table + 'static, purges: bool) -> Self {
-        let (kept, leads, is_full) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
-        Self(Arc::new(Inner { table: Box::new(table), kept, leads, is_full, purges }))
+        let (leases, leads, is_full) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
+        Self(Arc::new(Inner { table: Box::new(table), leases, leads, is_full, purges }))
     }
 
     /// The layout that it was opened with.
@@ -58,8 +58,8 @@ impl ForeignTableStore {
         &*self.0.table
     }
 
-    pub(super) fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn leases(&self) -> MutexGuard<'_, Leases> {
+        self.0.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn unsupported(&self, operation: &'static str) -> StoreError {
@@ -79,14 +79,14 @@ impl ForeignTableStore {
         }
     }
 
-    /// Whether no further row can be put aside. Says when that begins: from outside it looks as if nothing were due.
-    pub(super) fn is_full(&self, aside: usize) -> bool {
-        let is_full = aside >= Kept::MOST;
+    /// Whether no further row can wait in memory. Says when that begins: from outside it looks as if nothing were due.
+    pub(super) fn is_full(&self, waiting: usize) -> bool {
+        let is_full = waiting >= Leases::MAX_WAITING_ROWS;
         let was_full = self.0.is_full.swap(is_full, Ordering::Relaxed);
         if is_full && !was_full {
             let table = self.layout().table_name();
             tracing::warn!(
-                %table, waiting = aside,
+                %table, waiting,
                 "nothing is claimed until some of the events that wait are due: more cannot be kept aside; mend the \
                  destination that they wait for, or take away what it never takes"
             );
@@ -97,13 +97,13 @@ impl ForeignTableStore {
     /// The lock is not ours, so nothing here is held any more: another process may have it, or have had it.
     pub(super) fn lost(&self) {
         self.tell(false);
-        self.kept().forget_leases(Instant::now());
+        self.leases().forget_leases(Instant::now());
     }
 
     /// The key of the row that was claimed with a lease. Of one that was claimed before this process lost its memory
     /// it is the id, where that is the whole key; such a key is of no row whose table says when it was written.
     fn key_of(&self, lease: &Lease) -> Option<Key> {
-        let known = self.kept().key(lease).cloned();
+        let known = self.leases().key(lease).cloned();
         let alone = || Key { id: lease.id.clone(), parts: vec![lease.id.to_string()], written: None };
         known.or_else(|| (self.layout().key_columns().len() == 1).then(alone))
     }
@@ -113,7 +113,7 @@ impl ForeignTableStore {
     fn knows_nothing_of(&self, settle: &Settle<'_>) -> bool {
         let is_unknown = |settlement: &Settlement| match settlement.verdict {
             Verdict::Done => self.key_of(&settlement.lease).is_none(),
-            _ => !self.kept().holds(&settlement.lease),
+            _ => !self.leases().holds(&settlement.lease),
         };
         settle.settlements.iter().all(is_unknown)
     }
@@ -132,17 +132,17 @@ impl ForeignTableStore {
             if written.contains(&key.id) {
                 answers[place] = Settled::Done;
             }
-            self.kept().forget_row(&key);
+            self.leases().forget_row(&key);
         }
         Ok(())
     }
 
     /// The settlements of attempts that failed and whose leases are held, with their places.
     fn failures<'s>(&self, settle: &'s Settle<'_>) -> Vec<(usize, &'s Lease, &'s str, &'s Backoff)> {
-        let kept = self.kept();
+        let leases = self.leases();
         let failures = settle.settlements.iter().enumerate().filter_map(|(place, settlement)| {
             let Verdict::Failed { error, backoff } = &settlement.verdict else { return None };
-            kept.holds(&settlement.lease).then_some((place, &settlement.lease, &**error, backoff))
+            leases.holds(&settlement.lease).then_some((place, &settlement.lease, &**error, backoff))
         });
         failures.collect()
     }
@@ -165,20 +165,20 @@ impl ForeignTableStore {
             return Ok(());
         };
         let now = Instant::now();
-        let mut kept = self.kept();
+        let mut leases = self.leases();
         for (place, lease, _, backoff) in failures {
             let Some(count) = counted.get(&lease.id) else {
-                kept.forget(&lease.id);
+                leases.forget(&lease.id);
                 continue;
             };
             let attempts = count.attempts;
             if count.is_dead {
-                kept.forget(&lease.id);
+                leases.forget(&lease.id);
                 answers[place] = Settled::Dead { attempts };
                 continue;
             }
             let delay = backoff.after(attempts).unwrap_or_default();
-            kept.put_off(lease, now + delay, None);
+            leases.put_off(lease, now + delay, None);
             answers[place] = Settled::Retry { attempts, delay };
         }
         Ok(())
@@ -187,14 +187,14 @@ impl ForeignTableStore {
     /// Failed attempts of a table that counts none. Answers those that are to be given up, with their places.
     fn count_here(&self, settle: &Settle<'_>, answers: &mut [Settled]) -> Vec<(usize, Key, String)> {
         let failures = self.failures(settle);
-        let (now, mut kept, mut spent) = (Instant::now(), self.kept(), Vec::new());
+        let (now, mut leases, mut spent) = (Instant::now(), self.leases(), Vec::new());
         for (place, lease, error, backoff) in failures {
-            let attempts = kept.attempts(&lease.id).saturating_add(1);
+            let attempts = leases.attempts(&lease.id).saturating_add(1);
             let delay = match backoff.after(attempts) {
                 Some(delay) => delay,
                 None if self.layout().can_fail() => {
                     answers[place] = Settled::Dead { attempts };
-                    spent.extend(kept.key(lease).map(|key| (place, key.clone(), error.to_owned())));
+                    spent.extend(leases.key(lease).map(|key| (place, key.clone(), error.to_owned())));
                     continue;
                 }
                 None => {
@@ -202,8 +202,8 @@ impl ForeignTableStore {
                     backoff.delays.last().copied().unwrap_or_default().max(FOR_EVER)
                 }
             };
-            kept.set_attempts(&lease.id, attempts);
-            kept.put_off(lease, now + delay, None);
+            leases.set_attempts(&lease.id, attempts);
+            leases.put_off(lease, now + delay, None);
             answers[place] = Settled::Retry { attempts, delay };
         }
         spent
@@ -211,28 +211,28 @@ impl ForeignTableStore {
 
     /// Events that can never be delivered, or were put off for too long, where the table can say so; others wait.
     fn rejected(&self, settle: &Settle<'_>, answers: &mut [Settled]) -> Vec<(usize, Key, String)> {
-        let (now, mut kept) = (Instant::now(), self.kept());
+        let (now, mut leases) = (Instant::now(), self.leases());
         let mut rejected = Vec::new();
         for (place, settlement) in settle.settlements.iter().enumerate() {
             let lease = &settlement.lease;
-            if !kept.holds(lease) {
+            if !leases.holds(lease) {
                 continue;
             }
             let reason = match &settlement.verdict {
                 Verdict::Dead { reason } => reason,
                 Verdict::Unreachable { error, give_up_after: Some(limit), .. }
-                    if kept.was_put_off_for(lease, *limit, now) =>
+                    if leases.was_put_off_for(lease, *limit, now) =>
                 {
                     error
                 }
                 _ => continue,
             };
             if self.layout().can_fail() {
-                answers[place] = Settled::Dead { attempts: kept.attempts(&lease.id) };
-                rejected.extend(kept.key(lease).map(|key| (place, key.clone(), reason.clone())));
+                answers[place] = Settled::Dead { attempts: leases.attempts(&lease.id) };
+                rejected.extend(leases.key(lease).map(|key| (place, key.clone(), reason.clone())));
             } else {
                 self.cannot_give_up(&lease.id);
-                kept.put_off(lease, now + FOR_EVER, None);
+                leases.put_off(lease, now + FOR_EVER, None);
                 answers[place] = Settled::Waiting { delay: FOR_EVER };
             }
         }
@@ -269,7 +269,7 @@ impl ForeignTableStore {
             if !written.contains(&key.id) {
                 answers[place] = Settled::Stale;
             }
-            self.kept().forget(&key.id);
+            self.leases().forget(&key.id);
         }
         Ok(())
     }
@@ -278,22 +278,22 @@ impl ForeignTableStore {
     fn end_putting_off(&self, settle: &Settle<'_>) {
         let goes_on =
             |verdict: &Verdict| matches!(verdict, Verdict::Unreachable { give_up_after: Some(_), .. });
-        let mut kept = self.kept();
+        let mut leases = self.leases();
         let ended = settle.settlements.iter().filter(|settlement| !goes_on(&settlement.verdict));
-        ended.for_each(|settlement| kept.end_putting_off(&settlement.lease));
+        ended.for_each(|settlement| leases.end_putting_off(&settlement.lease));
     }
 
     /// What only has to be remembered.
     fn settle_waiting(&self, settle: &Settle<'_>, answers: &mut [Settled]) {
-        let (now, mut kept) = (Instant::now(), self.kept());
+        let (now, mut leases) = (Instant::now(), self.leases());
         for (settlement, answer) in settle.settlements.iter().zip(answers) {
-            kept.add_progress(&settlement.lease, &settlement.delivered);
+            leases.add_progress(&settlement.lease, &settlement.delivered);
             let (delay, park) = match &settlement.verdict {
                 Verdict::Deferred { delay } => (*delay, None),
                 Verdict::Unreachable { delay, park, .. } => (*delay, park.as_deref()),
                 _ => continue,
             };
-            if kept.put_off(&settlement.lease, now + delay, park) {
+            if leases.put_off(&settlement.lease, now + delay, park) {
                 *answer = Settled::Waiting { delay };
             }
         }
@@ -331,24 +331,24 @@ impl Store for ForeignTableStore {
         if !self.table().leads().await? {
             self.lost();
         }
-        Ok(self.kept().renew(renew.leases, Instant::now() + renew.lease))
+        Ok(self.leases().renew(renew.leases, Instant::now() + renew.lease))
     }
 
     async fn release(&self, release: &Release<'_>) -> Result<u64, StoreError> {
-        Ok(self.kept().release(release.leases, Instant::now()))
+        Ok(self.leases().release(release.leases, Instant::now()))
     }
 
     async fn park(&self, park: &Park<'_>) -> Result<u64, StoreError> {
-        let (due, mut kept) = (Instant::now() + park.duration, self.kept());
+        let (due, mut leases) = (Instant::now() + park.duration, self.leases());
         let mut parks = |lease: &Lease| {
-            kept.end_putting_off(lease);
-            kept.put_off(lease, due, Some(park.route))
+            leases.end_putting_off(lease);
+            leases.put_off(lease, due, Some(park.route))
         };
         Ok(park.leases.iter().filter(|lease| parks(lease)).count() as u64)
     }
 
     async fn unpark(&self, unpark: &Unpark<'_>) -> Result<u64, StoreError> {
-        Ok(self.kept().unpark(unpark.route, unpark.limit, Instant::now()))
+        Ok(self.leases().unpark(unpark.route, unpark.limit, Instant::now()))
     }
 
     /// Nothing unless it was opened to be purged: every engine has a retention, whether somebody thought of it or not.

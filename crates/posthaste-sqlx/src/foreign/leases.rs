@@ -1,4 +1,5 @@
-//! What a foreign table cannot hold: who works on a row, until when, when it is due again, and how often it failed.
+//! The leases on the rows of a foreign table, and what else the table cannot hold: when a row is due again, and how
+//! often it failed.
 //!
 //! It is the memory of the one process that delivers. It may be lost at any time: then everything that is pending
 //! is due, and attempts that the table does not count begin anew.
@@ -13,17 +14,17 @@ use tokio::time::Instant;
 use super::table::Key;
 
 /// A row that nobody asked for in so long a time is forgotten: it may be gone from the table.
-const REMEMBERED: Duration = Duration::from_secs(600);
+const FORGET_AFTER: Duration = Duration::from_secs(600);
 
 #[derive(Debug, Default)]
-pub(super) struct Kept {
-    rows: HashMap<EventId, Row>,
+pub(super) struct Leases {
+    rows: HashMap<EventId, RowState>,
     seen: u64,
     pruned: Option<Instant>,
 }
 
 #[derive(Debug)]
-struct Row {
+struct RowState {
     key: Key,
     /// The order in which rows were first seen, which is that of the table.
     order: u64,
@@ -47,17 +48,17 @@ struct PutOff {
 
 /// What is remembered of a row that is claimed.
 #[derive(Debug, Default)]
-pub(super) struct Memory {
+pub(super) struct RowHistory {
     pub(super) attempts: u32,
     pub(super) progress: BTreeSet<String>,
 }
 
-impl Kept {
-    /// Rows beyond this are not put aside: then nothing is claimed until some are free again.
-    pub(super) const MOST: usize = 10_000;
+impl Leases {
+    /// The most rows that may wait for their time: beyond it nothing is claimed until some are free again.
+    pub(super) const MAX_WAITING_ROWS: usize = 10_000;
 
-    /// How many rows are not due: a look at the table may find so many in front of others.
-    pub(super) fn aside(&self, now: Instant) -> usize {
+    /// How many rows wait for their time: a look at the table may find so many in front of others.
+    pub(super) fn waiting(&self, now: Instant) -> usize {
         self.rows.values().filter(|row| row.due > now).count()
     }
 
@@ -66,7 +67,8 @@ impl Kept {
         let mut ids = BTreeSet::new();
         // Two rows may have one id where the key has more columns: one after the other, and the second not before it
         // is known what became of the first, or its outcome could be taken for that of the second.
-        let is_free = |row: &Row, key: &Key| row.due <= now && (row.key == *key || row.under_way.is_empty());
+        let is_free =
+            |row: &RowState, key: &Key| row.due <= now && (row.key == *key || row.under_way.is_empty());
         let is_due = |key: &Key| self.rows.get(&key.id).is_none_or(|row| is_free(row, key));
         keys.into_iter().filter(|key| is_due(key) && ids.insert(key.id.clone())).take(limit).collect()
     }
@@ -74,17 +76,18 @@ impl Kept {
     /// Leases a row.
     pub(super) fn lease(&mut self, key: Key, token: LeaseToken, until: Instant) {
         self.seen += 1;
-        let row = self.rows.entry(key.id.clone()).or_insert_with(|| Row::new(key.clone(), self.seen, until));
+        let row =
+            self.rows.entry(key.id.clone()).or_insert_with(|| RowState::new(key.clone(), self.seen, until));
         if row.key != key {
-            *row = Row::new(key, self.seen, until);
+            *row = RowState::new(key, self.seen, until);
         }
         (row.token, row.due, row.parked) = (Some(token), until, None);
         row.begin(token);
     }
 
     /// What is remembered of a row that was leased.
-    pub(super) fn memory(&self, id: &EventId) -> Memory {
-        self.rows.get(id).map_or_else(Memory::default, |row| Memory {
+    pub(super) fn history(&self, id: &EventId) -> RowHistory {
+        self.rows.get(id).map_or_else(RowHistory::default, |row| RowHistory {
             attempts: row.attempts,
             progress: row.progress.clone(),
         })
@@ -168,8 +171,8 @@ impl Kept {
 
     /// Makes up to `limit` rows due that were parked for this route, oldest first; answers how many.
     pub(super) fn unpark(&mut self, route: &str, limit: usize, now: Instant) -> u64 {
-        let waits = |row: &&mut Row| row.parked.as_deref() == Some(route) && row.token.is_none();
-        let mut rows: Vec<&mut Row> = self.rows.values_mut().filter(waits).collect();
+        let waits = |row: &&mut RowState| row.parked.as_deref() == Some(route) && row.token.is_none();
+        let mut rows: Vec<&mut RowState> = self.rows.values_mut().filter(waits).collect();
         rows.sort_by_key(|row| row.order);
         rows.truncate(limit);
         rows.iter_mut().for_each(|row| (row.due, row.parked, row.put_off) = (now, None, None));
@@ -215,19 +218,19 @@ impl Kept {
 
     /// Forgets rows that nobody has asked for in a long time. Looks at all of them once a minute at most.
     pub(super) fn prune(&mut self, now: Instant) {
-        const EVERY: Duration = Duration::from_secs(60);
-        if self.pruned.is_none_or(|last| now >= last + EVERY) {
-            self.rows.retain(|_, row| now < row.due + REMEMBERED);
+        const PRUNE_INTERVAL: Duration = Duration::from_secs(60);
+        if self.pruned.is_none_or(|last| now >= last + PRUNE_INTERVAL) {
+            self.rows.retain(|_, row| now < row.due + FORGET_AFTER);
             self.pruned = Some(now);
         }
     }
 
-    fn held(&mut self, lease: &Lease) -> Option<&mut Row> {
+    fn held(&mut self, lease: &Lease) -> Option<&mut RowState> {
         self.rows.get_mut(&lease.id).filter(|row| row.token == Some(lease.token))
     }
 }
 
-impl Row {
+impl RowState {
     fn new(key: Key, order: u64, due: Instant) -> Self {
         let (under_way, progress) = (VecDeque::new(), BTreeSet::new());
         Self { key, order, due, token: None, under_way, attempts: 0, progress, parked: None, put_off: None }
@@ -235,8 +238,8 @@ impl Row {
 
     /// Of leases that lapse again and again the last ones are remembered.
     fn begin(&mut self, token: LeaseToken) {
-        const MOST: usize = 16;
-        self.under_way.truncate(MOST - 1);
+        const MAX_UNDER_WAY: usize = 16;
+        self.under_way.truncate(MAX_UNDER_WAY - 1);
         self.under_way.push_front(token);
     }
 
@@ -264,92 +267,92 @@ mod tests {
     }
 
     /// Rows a, b and c, leased with token 7 for a second from now.
-    fn three(now: Instant) -> Kept {
-        let mut kept = Kept::default();
+    fn three(now: Instant) -> Leases {
+        let mut leases = Leases::default();
         for id in ["a", "b", "c"] {
-            kept.lease(key(id), 7.into(), now + SECOND);
+            leases.lease(key(id), 7.into(), now + SECOND);
         }
-        kept
+        leases
     }
 
     #[test]
     fn leased_row_is_free_when_its_lease_has_lapsed() {
         let now = Instant::now();
-        let kept = three(now);
-        assert_eq!(kept.aside(now), 3);
-        assert_eq!(ids(&kept.free(vec![key("a"), key("d")], 9, now)), ["d"]);
-        assert_eq!(ids(&kept.free(vec![key("a"), key("d")], 9, now + SECOND)), ["a", "d"]);
-        assert_eq!(kept.aside(now + SECOND), 0);
+        let leases = three(now);
+        assert_eq!(leases.waiting(now), 3);
+        assert_eq!(ids(&leases.free(vec![key("a"), key("d")], 9, now)), ["d"]);
+        assert_eq!(ids(&leases.free(vec![key("a"), key("d")], 9, now + SECOND)), ["a", "d"]);
+        assert_eq!(leases.waiting(now + SECOND), 0);
     }
 
     #[test]
     fn only_the_holder_changes_a_row() {
         let now = Instant::now();
-        let mut kept = three(now);
-        assert!(kept.renew(&[lease("a", 8)], now + 9 * SECOND).is_empty());
-        assert_eq!(kept.release(&[lease("a", 8), lease("no", 7)], now), 0);
-        assert!(!kept.put_off(&lease("a", 8), now, None));
-        assert_eq!(kept.renew(&[lease("a", 7)], now + 9 * SECOND), [lease("a", 7)]);
-        assert_eq!(kept.release(&[lease("a", 7)], now), 1);
-        assert!(!kept.holds(&lease("a", 7)), "a release consumes the token");
+        let mut leases = three(now);
+        assert!(leases.renew(&[lease("a", 8)], now + 9 * SECOND).is_empty());
+        assert_eq!(leases.release(&[lease("a", 8), lease("no", 7)], now), 0);
+        assert!(!leases.put_off(&lease("a", 8), now, None));
+        assert_eq!(leases.renew(&[lease("a", 7)], now + 9 * SECOND), [lease("a", 7)]);
+        assert_eq!(leases.release(&[lease("a", 7)], now), 1);
+        assert!(!leases.holds(&lease("a", 7)), "a release consumes the token");
     }
 
     #[test]
     fn claim_that_failed_gives_back_what_it_leased_and_nothing_else() {
         let now = Instant::now();
-        let mut kept = three(now);
-        kept.lease(key("d"), 8.into(), now + SECOND);
-        kept.release_all(8.into(), now);
-        assert_eq!(ids(&kept.free(vec![key("a"), key("d")], 9, now)), ["d"]);
-        kept.forget_but(7.into(), &["a".into(), "b".into()].into());
-        let knows = |id: &str| kept.rows.contains_key(&EventId::from(id));
+        let mut leases = three(now);
+        leases.lease(key("d"), 8.into(), now + SECOND);
+        leases.release_all(8.into(), now);
+        assert_eq!(ids(&leases.free(vec![key("a"), key("d")], 9, now)), ["d"]);
+        leases.forget_but(7.into(), &["a".into(), "b".into()].into());
+        let knows = |id: &str| leases.rows.contains_key(&EventId::from(id));
         assert!(!knows("c") && knows("d"));
     }
 
     #[test]
     fn parked_rows_come_back_oldest_first_and_up_to_the_limit() {
         let now = Instant::now();
-        let mut kept = three(now);
+        let mut leases = three(now);
         for id in ["c", "a", "b"] {
-            assert!(kept.put_off(&lease(id, 7), now + 9 * SECOND, Some("mail")));
+            assert!(leases.put_off(&lease(id, 7), now + 9 * SECOND, Some("mail")));
         }
-        assert_eq!(kept.unpark("other", 9, now), 0);
-        assert_eq!(kept.unpark("mail", 2, now), 2);
-        assert_eq!(ids(&kept.free(vec![key("a"), key("b"), key("c")], 9, now)), ["a", "b"]);
+        assert_eq!(leases.unpark("other", 9, now), 0);
+        assert_eq!(leases.unpark("mail", 2, now), 2);
+        assert_eq!(ids(&leases.free(vec![key("a"), key("b"), key("c")], 9, now)), ["a", "b"]);
     }
 
     #[test]
     fn row_claimed_since_it_was_parked_stays_leased() {
         let now = Instant::now();
-        let mut kept = three(now);
-        kept.put_off(&lease("a", 7), now, Some("mail"));
-        kept.lease(key("a"), 8.into(), now + SECOND);
-        assert_eq!(kept.unpark("mail", 9, now), 0);
+        let mut leases = three(now);
+        leases.put_off(&lease("a", 7), now, Some("mail"));
+        leases.lease(key("a"), 8.into(), now + SECOND);
+        assert_eq!(leases.unpark("mail", 9, now), 0);
     }
 
     /// On a line that breaks often, attempts would be spent one after the other.
     #[test]
     fn lost_lock_makes_nothing_due_that_waits_for_its_time() {
         let now = Instant::now();
-        let mut kept = three(now);
-        assert!(kept.put_off(&lease("a", 7), now + 9 * SECOND, None));
-        kept.forget_leases(now);
-        assert_eq!(ids(&kept.free(vec![key("a"), key("b")], 9, now)), ["b"]);
+        let mut leases = three(now);
+        assert!(leases.put_off(&lease("a", 7), now + 9 * SECOND, None));
+        leases.forget_leases(now);
+        assert_eq!(ids(&leases.free(vec![key("a"), key("b")], 9, now)), ["b"]);
     }
 
     #[test]
     fn lost_lock_voids_every_lease_and_keeps_what_was_counted() {
         let now = Instant::now();
-        let mut kept = three(now);
-        kept.set_attempts(&"a".into(), 3);
-        kept.add_progress(&lease("a", 7), &["mail".to_owned()]);
-        kept.forget_leases(now);
-        assert!(!kept.holds(&lease("a", 7)));
-        assert_eq!(kept.aside(now), 0);
-        assert!(kept.key(&lease("a", 7)).is_some(), "what was delivered can still be written down");
-        kept.lease(key("a"), 9.into(), now + SECOND);
-        let memory = kept.memory(&"a".into());
-        assert_eq!((memory.attempts, memory.progress.len()), (3, 1));
+        let mut leases = three(now);
+        leases.set_attempts(&"a".into(), 3);
+        leases.add_progress(&lease("a", 7), &["mail".to_owned()]);
+        leases.forget_leases(now);
+        assert!(!leases.holds(&lease("a", 7)));
+        assert_eq!(leases.waiting(now), 0);
+        assert!(leases.key(&lease("a", 7)).is_some(), "what was delivered can still be written down");
+        leases.lease(key("a"), 9.into(), now + SECOND);
+        let history = leases.history(&"a".into());
+        assert_eq!((history.attempts, history.progress.len()), (3, 1));
     }
 
     /// Two rows with one id, where the key has two columns.
@@ -362,32 +365,32 @@ mod tests {
     #[test]
     fn outcome_of_a_row_is_never_that_of_another_with_its_id() {
         let now = Instant::now();
-        let mut kept = Kept::default();
+        let mut leases = Leases::default();
         let [x, y] = [twins()[0].clone(), twins()[1].clone()];
-        kept.lease(x.clone(), 7.into(), now);
-        assert!(kept.free(vec![y.clone()], 9, now).is_empty(), "nobody knows yet what became of the first");
-        assert_eq!(kept.free(twins(), 9, now), twins()[..1], "that one may be tried again");
-        kept.lease(x, 8.into(), now + SECOND);
-        assert!(kept.put_off(&lease("a", 8), now, None));
-        assert!(kept.free(vec![y.clone()], 9, now).is_empty(), "nor of its first lease");
-        kept.forget(&"a".into());
-        kept.lease(y.clone(), 9.into(), now + SECOND);
-        assert!(kept.key(&lease("a", 7)).is_none(), "what is told late is not of the second");
-        kept.add_progress(&lease("a", 7), &["mail".to_owned()]);
-        assert_eq!((kept.key(&lease("a", 9)), kept.memory(&"a".into()).progress.len()), (Some(&y), 0));
+        leases.lease(x.clone(), 7.into(), now);
+        assert!(leases.free(vec![y.clone()], 9, now).is_empty(), "nobody knows yet what became of the first");
+        assert_eq!(leases.free(twins(), 9, now), twins()[..1], "that one may be tried again");
+        leases.lease(x, 8.into(), now + SECOND);
+        assert!(leases.put_off(&lease("a", 8), now, None));
+        assert!(leases.free(vec![y.clone()], 9, now).is_empty(), "nor of its first lease");
+        leases.forget(&"a".into());
+        leases.lease(y.clone(), 9.into(), now + SECOND);
+        assert!(leases.key(&lease("a", 7)).is_none(), "what is told late is not of the second");
+        leases.add_progress(&lease("a", 7), &["mail".to_owned()]);
+        assert_eq!((leases.key(&lease("a", 9)), leases.history(&"a".into()).progress.len()), (Some(&y), 0));
     }
 
     #[test]
     fn rows_with_one_id_and_two_keys_go_one_after_the_other() {
         let now = Instant::now();
-        let mut kept = Kept::default();
-        let first = kept.free(twins(), 9, now);
+        let mut leases = Leases::default();
+        let first = leases.free(twins(), 9, now);
         assert_eq!(first, twins()[..1]);
-        kept.lease(first[0].clone(), 7.into(), now + SECOND);
-        assert!(kept.free(twins(), 9, now).is_empty());
-        kept.set_attempts(&"a".into(), 3);
-        kept.lease(twins()[1].clone(), 8.into(), now + SECOND);
-        assert_eq!(kept.memory(&"a".into()).attempts, 0, "the other row's failures are not its own");
+        leases.lease(first[0].clone(), 7.into(), now + SECOND);
+        assert!(leases.free(twins(), 9, now).is_empty());
+        leases.set_attempts(&"a".into(), 3);
+        leases.lease(twins()[1].clone(), 8.into(), now + SECOND);
+        assert_eq!(leases.history(&"a".into()).attempts, 0, "the other row's failures are not its own");
     }
 
     /// One node has no route for an event that waits for a busy destination of others, and gives up sooner.
@@ -395,8 +398,8 @@ mod tests {
     fn longest_limit_since_a_row_is_put_off_counts() {
         let now = Instant::now();
         for limits in [[9, 2], [2, 9]].map(|limits| limits.map(|seconds| seconds * SECOND)) {
-            let mut kept = three(now);
-            let mut is_over = |limit, at| kept.was_put_off_for(&lease("a", 7), limit, at);
+            let mut leases = three(now);
+            let mut is_over = |limit, at| leases.was_put_off_for(&lease("a", 7), limit, at);
             assert!(!is_over(limits[0], now) && !is_over(limits[1], now + SECOND));
             assert!(!is_over(2 * SECOND, now + 8 * SECOND), "{limits:?}");
             assert!(is_over(2 * SECOND, now + 9 * SECOND), "{limits:?}");
@@ -406,20 +409,20 @@ mod tests {
     #[test]
     fn limit_of_putting_off_ends_with_its_time() {
         let now = Instant::now();
-        let mut kept = three(now);
-        assert!(!kept.was_put_off_for(&lease("a", 7), 9 * SECOND, now));
-        kept.end_putting_off(&lease("a", 7));
-        assert!(!kept.was_put_off_for(&lease("a", 7), SECOND, now + SECOND));
-        assert!(kept.was_put_off_for(&lease("a", 7), SECOND, now + 2 * SECOND));
+        let mut leases = three(now);
+        assert!(!leases.was_put_off_for(&lease("a", 7), 9 * SECOND, now));
+        leases.end_putting_off(&lease("a", 7));
+        assert!(!leases.was_put_off_for(&lease("a", 7), SECOND, now + SECOND));
+        assert!(leases.was_put_off_for(&lease("a", 7), SECOND, now + 2 * SECOND));
     }
 
     #[test]
     fn rows_that_nobody_asks_for_are_forgotten() {
         let now = Instant::now();
-        let mut kept = three(now);
-        kept.prune(now + SECOND);
-        assert_eq!(kept.rows.len(), 3);
-        kept.prune(now + 2 * REMEMBERED);
-        assert_eq!(kept.rows.len(), 0);
+        let mut leases = three(now);
+        leases.prune(now + SECOND);
+        assert_eq!(leases.rows.len(), 3);
+        leases.prune(now + 2 * FORGET_AFTER);
+        assert_eq!(leases.rows.len(), 0);
     }
 }
