@@ -20,14 +20,14 @@
 //! ```
 
 mod admin;
+mod builder;
 pub(crate) mod catalogue;
 mod claim;
 pub(crate) mod counts;
 pub(crate) mod filter;
 mod leases;
 mod name;
-mod open;
-mod operator;
+mod queries;
 pub(crate) mod session;
 #[cfg(test)]
 #[path = "../../tests/postgres/support/silence.rs"]
@@ -41,8 +41,8 @@ use std::collections::BTreeMap;
 
 use crate::TableName;
 
+pub use builder::ForeignTableStoreBuilder;
 pub use name::{ColumnName, InvalidName, StatusValue};
-pub use open::ForeignTableStoreBuilder;
 pub use store::ForeignTableStore;
 
 /// The target of the log lines that say what operators changed. They are the only record of it, at the level INFO:

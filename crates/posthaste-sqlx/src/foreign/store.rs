@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::leases::Leases;
 use super::table::{Caller, Failure, Key, Table};
-use super::{Layout, operator};
+use super::{Layout, queries};
 
 /// How long an event that can neither be delivered nor given up waits for the next attempt.
 const FOR_EVER: Duration = Duration::from_secs(300);
@@ -356,11 +356,11 @@ impl Store for ForeignTableStore {
         if !self.0.purges {
             return Ok(0);
         }
-        operator::purge(self.table(), Caller::Engine, purge).await
+        queries::purge(self.table(), Caller::Engine, purge).await
     }
 
     async fn oldest_pending(&self, _now: Option<Timestamp>) -> Result<Option<Duration>, StoreError> {
-        operator::oldest(self.table(), Caller::Engine).await
+        queries::oldest(self.table(), Caller::Engine).await
     }
 
     /// Nobody rings for such a table.

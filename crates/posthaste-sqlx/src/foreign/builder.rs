@@ -1,4 +1,4 @@
-//! Opens a foreign table: is it there, and does it have the columns of its layout.
+//! The builder of the store, which opens a foreign table: is it there, and does it have the columns of its layout.
 
 use posthaste_sql::TableRef;
 #[cfg(feature = "mysql")]
