@@ -193,7 +193,7 @@ async fn present<L: Link<Database = MySql>>(
     Ok(present)
 }
 
-/// A list of values, the last one as often as it takes to fill all places.
+/// A list of values, the last one as often as it takes to fill all placeholders.
 fn list<'v, T: Into<Value<'v>> + Clone>(keys: impl ExactSizeIterator<Item = T> + Clone) -> Vec<Value<'v>> {
     let fill = placeholder_count(keys.len()) - keys.len();
     let last = keys.clone().last();

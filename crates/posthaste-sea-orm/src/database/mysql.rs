@@ -129,7 +129,7 @@ pub(super) async fn present(
     Ok(present)
 }
 
-/// As many keys as a list of them has places.
+/// As many keys as a list of them has placeholders.
 fn filled(mut keys: Vec<Value>) -> Vec<Value> {
     if let Some(last) = keys.last().cloned() {
         keys.resize(placeholder_count(keys.len()), last);

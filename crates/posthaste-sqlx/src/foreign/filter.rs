@@ -3,7 +3,7 @@
 use posthaste::admin::Filter;
 use posthaste::{EventId, GLOBAL, Status};
 
-use super::text::{Kind, Words};
+use super::resolved_layout::{ColumnKind, ResolvedLayout};
 use super::{Field, State};
 
 /// A value to bind.
@@ -22,50 +22,50 @@ pub(crate) struct Conditions {
 }
 
 impl Conditions {
-    pub(crate) fn new(words: &Words, filter: &Filter) -> Self {
+    pub(crate) fn new(resolved: &ResolvedLayout, filter: &Filter) -> Self {
         let mut this = Self::default();
         if let Some(status) = filter.status {
-            this.plain(words.is(state(status)));
+            this.plain(resolved.is(state(status)));
         }
-        this.key(words, filter.id.as_ref());
-        this.equal(words, Field::EventType, filter.event_type.as_deref());
-        this.equal(words, Field::AggregateType, filter.aggregate_type.as_deref());
-        this.equal(words, Field::AggregateId, filter.aggregate_id.as_deref());
-        this.equal(words, Field::Tenant, filter.tenant_id.as_deref());
+        this.key(resolved, filter.id.as_ref());
+        this.equal(resolved, Field::EventType, filter.event_type.as_deref());
+        this.equal(resolved, Field::AggregateType, filter.aggregate_type.as_deref());
+        this.equal(resolved, Field::AggregateId, filter.aggregate_id.as_deref());
+        this.equal(resolved, Field::Tenant, filter.tenant_id.as_deref());
         if filter.parked.is_some() {
             this.plain("FALSE".to_owned());
         }
         if let Some(text) = &filter.error_contains {
-            match words.column(Field::Error) {
+            match resolved.column(Field::Error) {
                 Some((column, _)) => {
-                    let place = this.bind(words, Value::Text(containing(text)));
-                    this.plain(format!("{column} LIKE {place}"));
+                    let placeholder = this.bind(resolved, Value::Text(containing(text)));
+                    this.plain(format!("{column} LIKE {placeholder}"));
                 }
                 None => this.plain("FALSE".to_owned()),
             }
         }
         if let Some(age) = filter.older_than {
-            this.older_than(words, age);
+            this.older_than(resolved, age);
         }
         this
     }
 
     /// Rows that ended, or were written, at least so long ago. None ended before it was written, and by the time of
     /// that there is an index; a row that was given up has no other.
-    pub(crate) fn older_than(&mut self, words: &Words, age: std::time::Duration) {
+    pub(crate) fn older_than(&mut self, resolved: &ResolvedLayout, age: std::time::Duration) {
         const LONGEST: i64 = 1000 * 365 * 24 * 3600 * 1_000_000;
         let micros = i64::try_from(age.as_micros()).unwrap_or(LONGEST).min(LONGEST);
-        let (created, sent) = (words.column(Field::CreatedAt), words.column(Field::SentAt));
+        let (created, sent) = (resolved.column(Field::CreatedAt), resolved.column(Field::SentAt));
         let is_created = created.is_some();
         if !is_created && sent.is_none() {
             self.plain("FALSE".to_owned());
         }
         if let Some((column, kind)) = created {
-            let moment = self.ago(words, kind, micros);
+            let moment = self.ago(resolved, kind, micros);
             self.plain(format!("{column} <= {moment}"));
         }
         if let Some((column, kind)) = sent {
-            let moment = self.ago(words, kind, micros);
+            let moment = self.ago(resolved, kind, micros);
             self.plain(match is_created {
                 true => format!("({column} IS NULL OR {column} <= {moment})"),
                 false => format!("{column} <= {moment}"),
@@ -74,9 +74,9 @@ impl Conditions {
     }
 
     /// The moment so many microseconds ago, as a column of this type has it.
-    fn ago(&mut self, words: &Words, kind: Kind, micros: i64) -> String {
-        let place = self.bind(words, Value::Micros(micros));
-        (words.dialect.before)(words.clock(kind), &place)
+    fn ago(&mut self, resolved: &ResolvedLayout, kind: ColumnKind, micros: i64) -> String {
+        let placeholder = self.bind(resolved, Value::Micros(micros));
+        (resolved.dialect.before)(resolved.clock(kind), &placeholder)
     }
 
     pub(crate) fn and(mut self, condition: String) -> Self {
@@ -96,35 +96,35 @@ impl Conditions {
         self.conditions.push(condition);
     }
 
-    fn bind(&mut self, words: &Words, value: Value) -> String {
+    fn bind(&mut self, resolved: &ResolvedLayout, value: Value) -> String {
         self.values.push(value);
-        (words.dialect.place)(self.values.len())
+        (resolved.dialect.placeholder)(self.values.len())
     }
 
     /// By the column itself and not by its text, so that an index helps. What cannot be an id is none.
-    fn key(&mut self, words: &Words, id: Option<&EventId>) {
-        let (Some(id), Some((column, kind))) = (id, words.column(Field::Id)) else { return };
+    fn key(&mut self, resolved: &ResolvedLayout, id: Option<&EventId>) {
+        let (Some(id), Some((column, kind))) = (id, resolved.column(Field::Id)) else { return };
         match could_be(id.as_str(), kind) {
             true => {
-                let place = self.bind(words, Value::Text(id.to_string()));
-                self.plain(format!("{column} = {}", (words.dialect.as_key)(kind, &place)));
+                let placeholder = self.bind(resolved, Value::Text(id.to_string()));
+                self.plain(format!("{column} = {}", (resolved.dialect.as_key)(kind, &placeholder)));
             }
             false => self.plain("FALSE".to_owned()),
         }
     }
 
-    fn equal(&mut self, words: &Words, field: Field, value: Option<&str>) {
+    fn equal(&mut self, resolved: &ResolvedLayout, field: Field, value: Option<&str>) {
         let Some(value) = value else { return };
-        match words.column(field) {
+        match resolved.column(field) {
             Some((column, kind)) => {
-                let place = self.bind(words, Value::Text(value.to_owned()));
-                let text = (words.dialect.as_text)(&column, kind);
+                let placeholder = self.bind(resolved, Value::Text(value.to_owned()));
+                let text = (resolved.dialect.as_text)(&column, kind);
                 // What has no aggregate type is listed under this one.
                 let text = match field {
                     Field::AggregateType => format!("COALESCE({text}, '{GLOBAL}')"),
                     _ => text,
                 };
-                self.plain(format!("{text} = {place}"));
+                self.plain(format!("{text} = {placeholder}"));
             }
             None if field == Field::AggregateType && value == GLOBAL => {}
             None => self.plain("FALSE".to_owned()),
@@ -143,15 +143,15 @@ fn state(status: Status) -> State {
 
 /// Whether a column of this type could hold the text. PostgreSQL refuses a statement that compares a UUID with
 /// something else.
-pub(crate) fn could_be(text: &str, kind: Kind) -> bool {
+pub(crate) fn could_be(text: &str, kind: ColumnKind) -> bool {
     match kind {
-        Kind::Uuid | Kind::UuidBytes => {
+        ColumnKind::Uuid | ColumnKind::UuidBytes => {
             let dashes = text.char_indices().filter(|(_, c)| *c == '-').map(|(place, _)| place);
             text.len() == 36
                 && dashes.eq([8, 13, 18, 23])
                 && text.chars().all(|c| c == '-' || c.is_ascii_hexdigit())
         }
-        Kind::Integer => text.parse::<i64>().is_ok(),
+        ColumnKind::Integer => text.parse::<i64>().is_ok(),
         _ => !text.contains('\0'),
     }
 }
@@ -169,14 +169,14 @@ mod tests {
     #[test]
     fn only_what_a_column_can_hold_is_asked_for() {
         for (text, kind, could) in [
-            ("0f8fad5b-d9cb-469f-a165-70867728950e", Kind::Uuid, true),
-            ("0f8fad5bd9cb-469f-a165-70867728950e-", Kind::Uuid, false),
-            ("nonsense", Kind::UuidBytes, false),
-            ("42", Kind::Integer, true),
-            ("-1", Kind::Integer, true),
-            ("4e2", Kind::Integer, false),
-            ("anything at all", Kind::Text, true),
-            ("a\0", Kind::Text, false),
+            ("0f8fad5b-d9cb-469f-a165-70867728950e", ColumnKind::Uuid, true),
+            ("0f8fad5bd9cb-469f-a165-70867728950e-", ColumnKind::Uuid, false),
+            ("nonsense", ColumnKind::UuidBytes, false),
+            ("42", ColumnKind::Integer, true),
+            ("-1", ColumnKind::Integer, true),
+            ("4e2", ColumnKind::Integer, false),
+            ("anything at all", ColumnKind::Text, true),
+            ("a\0", ColumnKind::Text, false),
         ] {
             assert_eq!(could_be(text, kind), could, "{text} {kind:?}");
         }

@@ -28,6 +28,7 @@ pub(crate) mod filter;
 mod leases;
 mod name;
 mod queries;
+pub(crate) mod resolved_layout;
 pub(crate) mod session;
 #[cfg(test)]
 #[path = "../../tests/postgres/support/silence.rs"]
@@ -35,7 +36,6 @@ pub(crate) mod session;
 pub(crate) mod silence;
 mod store;
 pub(crate) mod table;
-pub(crate) mod text;
 
 use std::collections::BTreeMap;
 

@@ -8,8 +8,8 @@ use posthaste::{EventDetail, EventId, EventRow, GLOBAL, StoreError, Timestamp};
 
 use super::counts::{Counts, MOST_COUNTED};
 use super::filter::Conditions;
+use super::resolved_layout::RowChange;
 use super::table::{Answer, Caller, Question, Table};
-use super::text::Changing;
 use super::{Field, State};
 use crate::row::{detail, view};
 
@@ -33,31 +33,31 @@ fn age(row: &Answer, column: &str) -> Option<Duration> {
 
 /// The rows of a state, oldest first, with a condition of their own where there is one.
 fn oldest_first(table: &dyn Table, columns: &str, condition: &str, rest: &str) -> String {
-    let order = table.words().order();
+    let order = table.resolved().order();
     format!("SELECT {columns} FROM {} AS t WHERE {condition} ORDER BY {order} {rest}", table.name())
 }
 
 pub(super) async fn oldest(table: &dyn Table, caller: Caller) -> Result<Option<Duration>, StoreError> {
-    let words = table.words();
-    if words.column(Field::CreatedAt).is_none() {
+    let resolved = table.resolved();
+    if resolved.column(Field::CreatedAt).is_none() {
         return Ok(None);
     }
-    let created_at = (words.dialect.time)(words, Field::CreatedAt);
-    let columns = format!("{} AS store_now, {created_at} AS created_at", words.dialect.now);
-    let asked = oldest_first(table, &columns, &words.is(State::Pending), "LIMIT 1");
+    let created_at = (resolved.dialect.time)(resolved, Field::CreatedAt);
+    let columns = format!("{} AS store_now, {created_at} AS created_at", resolved.dialect.now);
+    let asked = oldest_first(table, &columns, &resolved.is(State::Pending), "LIMIT 1");
     Ok(table.ask(caller, Question::new(asked)).await?.first().and_then(|row| age(&**row, "created_at")))
 }
 
 pub(super) async fn stats(table: &dyn Table) -> Result<Stats, StoreError> {
-    let words = table.words();
+    let resolved = table.resolved();
     let counts = State::ALL.map(|state| {
-        let (name, condition) = (table.name(), words.is(state));
+        let (name, condition) = (table.name(), resolved.is(state));
         format!(
             "(SELECT count(*) FROM (SELECT 1 FROM {name} AS t WHERE {condition} LIMIT {MOST_COUNTED}) AS counted) AS {}",
             state.name()
         )
     });
-    let asked = format!("SELECT {}, ({}) AS total", counts.join(", "), words.dialect.total);
+    let asked = format!("SELECT {}, ({}) AS total", counts.join(", "), resolved.dialect.total);
     let rows = table.ask(Caller::Operator, Question { text: asked, values: vec![table.bare_name()] }).await?;
     let count = |column: &str| rows.first().map_or(0, |row| number(&**row, column));
     let counts = Counts {
@@ -71,18 +71,18 @@ pub(super) async fn stats(table: &dyn Table) -> Result<Stats, StoreError> {
 }
 
 pub(super) async fn backlog(table: &dyn Table, by: BacklogBy, limit: usize) -> Result<Backlog, StoreError> {
-    let words = table.words();
+    let resolved = table.resolved();
     let key = match by {
         BacklogBy::Type => format!("concat(coalesce(aggregate_type, '{GLOBAL}'), ':', event_type)"),
         BacklogBy::Tenant => "tenant_id".to_owned(),
     };
-    let columns = (words.dialect.of_row)(words);
+    let columns = (resolved.dialect.of_row)(resolved);
     let limited = format!("LIMIT {}", Backlog::LOOK + 1);
-    let oldest = oldest_first(table, &columns, &words.is(State::Pending), &limited);
+    let oldest = oldest_first(table, &columns, &resolved.is(State::Pending), &limited);
     let asked = format!(
         "SELECT {key} AS group_key, count(*) AS events, min(created_at) AS first, {} AS store_now FROM ({oldest}) AS o \
          GROUP BY 1 ORDER BY 2 DESC, 1",
-        words.dialect.now
+        resolved.dialect.now
     );
     let rows = table.ask(Caller::Operator, Question::new(asked)).await?;
     let groups: Vec<BacklogGroup> = rows.iter().map(|row| group(&**row)).collect();
@@ -95,7 +95,7 @@ fn group(row: &Answer) -> BacklogGroup {
 }
 
 pub(super) async fn count(table: &dyn Table, filter: &Filter) -> Result<u64, StoreError> {
-    let conditions = Conditions::new(table.words(), filter);
+    let conditions = Conditions::new(table.resolved(), filter);
     let text = format!("SELECT count(*) AS events FROM {} AS t WHERE {}", table.name(), conditions.text());
     let rows = table.ask(Caller::Operator, Question { text, values: conditions.values }).await?;
     Ok(rows.first().map_or(0, |row| number(&**row, "events")))
@@ -108,19 +108,19 @@ pub(super) async fn list(
     from: i64,
     limit: usize,
 ) -> Result<Vec<EventRow>, StoreError> {
-    let words = table.words();
-    let conditions = Conditions::new(words, filter);
-    let rest = format!(", {} LIMIT {limit} OFFSET {from}", words.key_names());
-    let text = oldest_first(table, &(words.dialect.of_row)(words), &conditions.text(), &rest);
+    let resolved = table.resolved();
+    let conditions = Conditions::new(resolved, filter);
+    let rest = format!(", {} LIMIT {limit} OFFSET {from}", resolved.key_names());
+    let text = oldest_first(table, &(resolved.dialect.of_row)(resolved), &conditions.text(), &rest);
     let rows = table.ask(Caller::Operator, Question { text, values: conditions.values }).await?;
     Ok(rows.iter().map(|row| view(&**row)).collect())
 }
 
 pub(super) async fn get(table: &dyn Table, id: &EventId) -> Result<Option<EventDetail>, StoreError> {
-    let words = table.words();
-    let conditions = Conditions::new(words, &Filter::id(id.clone()));
+    let resolved = table.resolved();
+    let conditions = Conditions::new(resolved, &Filter::id(id.clone()));
     // Columns that both have are the same.
-    let (row, event) = ((words.dialect.of_row)(words), (words.dialect.of_event)(words));
+    let (row, event) = ((resolved.dialect.of_row)(resolved), (resolved.dialect.of_event)(resolved));
     let text =
         format!("SELECT {row}, {event} FROM {} AS t WHERE {} LIMIT 1", table.name(), conditions.text());
     let rows = table.ask(Caller::Operator, Question { text, values: conditions.values }).await?;
@@ -128,9 +128,13 @@ pub(super) async fn get(table: &dyn Table, id: &EventId) -> Result<Option<EventD
 }
 
 pub(super) async fn dead_groups(table: &dyn Table, limit: usize) -> Result<Vec<DeadGroup>, StoreError> {
-    let words = table.words();
-    let dead =
-        oldest_first(table, &(words.dialect.of_row)(words), &words.is(State::Failed), "DESC LIMIT 10000");
+    let resolved = table.resolved();
+    let dead = oldest_first(
+        table,
+        &(resolved.dialect.of_row)(resolved),
+        &resolved.is(State::Failed),
+        "DESC LIMIT 10000",
+    );
     let asked = format!(
         "SELECT coalesce(aggregate_type, '{GLOBAL}') AS aggregate, coalesce(event_type, '') AS kind,
   coalesce(left(last_error, 200), '') AS reason, count(*) AS events, min(created_at) AS first, max(created_at) AS last
@@ -153,19 +157,27 @@ fn dead_group(row: &Answer) -> DeadGroup {
 
 /// Rows that match wait again.
 pub(super) async fn revive(table: &dyn Table, filter: &Filter, limit: usize) -> Result<u64, StoreError> {
-    let set = table.words().set(State::Pending, "NULL");
-    change(table, Caller::Operator, Conditions::new(table.words(), filter), State::Failed, limit, Some(set))
-        .await
+    let set = table.resolved().set(State::Pending, "NULL");
+    change(
+        table,
+        Caller::Operator,
+        Conditions::new(table.resolved(), filter),
+        State::Failed,
+        limit,
+        Some(set),
+    )
+    .await
 }
 
 /// Rows that match are deleted.
 pub(super) async fn discard(table: &dyn Table, filter: &Filter, limit: usize) -> Result<u64, StoreError> {
-    change(table, Caller::Operator, Conditions::new(table.words(), filter), State::Failed, limit, None).await
+    change(table, Caller::Operator, Conditions::new(table.resolved(), filter), State::Failed, limit, None)
+        .await
 }
 
 pub(super) async fn purge(table: &dyn Table, caller: Caller, purge: &Purge) -> Result<u64, StoreError> {
-    let words = table.words();
-    let unsupported = |operation| StoreError::Unsupported { store: words.dialect.store, operation };
+    let resolved = table.resolved();
+    let unsupported = |operation| StoreError::Unsupported { store: resolved.dialect.store, operation };
     let state = match purge.what {
         Purgeable::Done => State::Sent,
         Purgeable::Dead => State::Failed,
@@ -173,14 +185,14 @@ pub(super) async fn purge(table: &dyn Table, caller: Caller, purge: &Purge) -> R
         Purgeable::Any => return Err(unsupported("purge rows of any status")),
     };
     let archive = purge.archive && state != State::Archived;
-    if archive && words.layout.value_of(State::Archived).is_none() {
+    if archive && resolved.layout.value_of(State::Archived).is_none() {
         return Err(unsupported("archive: its layout has no status for that"));
     }
-    let mut conditions = Conditions::default().and(words.is(state));
-    conditions.older_than(words, purge.older_than);
+    let mut conditions = Conditions::default().and(resolved.is(state));
+    conditions.older_than(resolved, purge.older_than);
     // An archived row keeps its error.
-    let error = words.bare(Field::Error).map(|(column, _)| column).unwrap_or_default();
-    let set = archive.then(|| words.set(State::Archived, &error));
+    let error = resolved.bare(Field::Error).map(|(column, _)| column).unwrap_or_default();
+    let set = archive.then(|| resolved.set(State::Archived, &error));
     change(table, caller, conditions, state, purge.limit, set).await
 }
 
@@ -193,12 +205,12 @@ async fn change(
     limit: usize,
     set: Option<String>,
 ) -> Result<u64, StoreError> {
-    let keys: Vec<String> = table.words().key().into_iter().map(|(column, _)| column).collect();
+    let keys: Vec<String> = table.resolved().key().into_iter().map(|(column, _)| column).collect();
     let named: Vec<String> = keys.iter().enumerate().map(|(n, column)| format!("{column} AS k{n}")).collect();
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let picked = oldest_first(table, &named.join(", "), &conditions.text(), &format!("LIMIT {limit}"));
-    let guard = table.words().is(state);
-    let changing = Changing { table: table.name().to_owned(), set, picked, guard, keys };
-    let text = (table.words().dialect.change)(&changing);
+    let guard = table.resolved().is(state);
+    let row_change = RowChange { table: table.name().to_owned(), set, picked, guard, keys };
+    let text = (table.resolved().dialect.change)(&row_change);
     table.change(caller, Question { text, values: conditions.values }).await
 }

@@ -46,7 +46,7 @@ impl ForeignTableStore {
 
     /// The layout that it was opened with.
     pub fn layout(&self) -> &Layout {
-        &self.table().words().layout
+        &self.table().resolved().layout
     }
 
     /// Closes the store's connections, and leaves the lock to others. Calls after it fail.
@@ -63,7 +63,7 @@ impl ForeignTableStore {
     }
 
     pub(super) fn unsupported(&self, operation: &'static str) -> StoreError {
-        StoreError::Unsupported { store: self.table().words().dialect.store, operation }
+        StoreError::Unsupported { store: self.table().resolved().dialect.store, operation }
     }
 
     /// Says when this process begins to deliver, or to stand by.
@@ -122,27 +122,27 @@ impl ForeignTableStore {
     async fn settle_delivered(&self, settle: &Settle<'_>, answers: &mut [Settled]) -> Result<(), StoreError> {
         let is_done = |settlement: &Settlement| settlement.verdict == Verdict::Done;
         let done = settle.settlements.iter().enumerate().filter(|(_, settlement)| is_done(settlement));
-        let (places, keys): (Vec<usize>, Vec<Key>) =
-            done.filter_map(|(place, settlement)| Some((place, self.key_of(&settlement.lease)?))).unzip();
+        let (indexes, keys): (Vec<usize>, Vec<Key>) =
+            done.filter_map(|(index, settlement)| Some((index, self.key_of(&settlement.lease)?))).unzip();
         if keys.is_empty() {
             return Ok(());
         }
         let written = self.table().delivered(&keys, settle.on_done).await?;
-        for (place, key) in places.into_iter().zip(keys) {
+        for (index, key) in indexes.into_iter().zip(keys) {
             if written.contains(&key.id) {
-                answers[place] = Settled::Done;
+                answers[index] = Settled::Done;
             }
             self.leases().forget_row(&key);
         }
         Ok(())
     }
 
-    /// The settlements of attempts that failed and whose leases are held, with their places.
+    /// The settlements of attempts that failed and whose leases are held, with their indexes.
     fn failures<'s>(&self, settle: &'s Settle<'_>) -> Vec<(usize, &'s Lease, &'s str, &'s Backoff)> {
         let leases = self.leases();
-        let failures = settle.settlements.iter().enumerate().filter_map(|(place, settlement)| {
+        let failures = settle.settlements.iter().enumerate().filter_map(|(index, settlement)| {
             let Verdict::Failed { error, backoff } = &settlement.verdict else { return None };
-            leases.holds(&settlement.lease).then_some((place, &settlement.lease, &**error, backoff))
+            leases.holds(&settlement.lease).then_some((index, &settlement.lease, &**error, backoff))
         });
         failures.collect()
     }
@@ -153,7 +153,7 @@ impl ForeignTableStore {
         let told: Vec<Failure> = failures
             .iter()
             .filter_map(|(_, lease, error, backoff)| {
-                let (error, max_attempts) = (self.table().words().cut_error(error), backoff.max_attempts);
+                let (error, max_attempts) = (self.table().resolved().cut_error(error), backoff.max_attempts);
                 Some(Failure { key: self.key_of(lease)?, error, max_attempts })
             })
             .collect();
@@ -166,7 +166,7 @@ impl ForeignTableStore {
         };
         let now = Instant::now();
         let mut leases = self.leases();
-        for (place, lease, _, backoff) in failures {
+        for (index, lease, _, backoff) in failures {
             let Some(count) = counted.get(&lease.id) else {
                 leases.forget(&lease.id);
                 continue;
@@ -174,27 +174,27 @@ impl ForeignTableStore {
             let attempts = count.attempts;
             if count.is_dead {
                 leases.forget(&lease.id);
-                answers[place] = Settled::Dead { attempts };
+                answers[index] = Settled::Dead { attempts };
                 continue;
             }
             let delay = backoff.after(attempts).unwrap_or_default();
             leases.put_off(lease, now + delay, None);
-            answers[place] = Settled::Retry { attempts, delay };
+            answers[index] = Settled::Retry { attempts, delay };
         }
         Ok(())
     }
 
-    /// Failed attempts of a table that counts none. Answers those that are to be given up, with their places.
+    /// Failed attempts of a table that counts none. Answers those that are to be given up, with their indexes.
     fn count_here(&self, settle: &Settle<'_>, answers: &mut [Settled]) -> Vec<(usize, Key, String)> {
         let failures = self.failures(settle);
         let (now, mut leases, mut spent) = (Instant::now(), self.leases(), Vec::new());
-        for (place, lease, error, backoff) in failures {
+        for (index, lease, error, backoff) in failures {
             let attempts = leases.attempts(&lease.id).saturating_add(1);
             let delay = match backoff.after(attempts) {
                 Some(delay) => delay,
                 None if self.layout().can_fail() => {
-                    answers[place] = Settled::Dead { attempts };
-                    spent.extend(leases.key(lease).map(|key| (place, key.clone(), error.to_owned())));
+                    answers[index] = Settled::Dead { attempts };
+                    spent.extend(leases.key(lease).map(|key| (index, key.clone(), error.to_owned())));
                     continue;
                 }
                 None => {
@@ -204,7 +204,7 @@ impl ForeignTableStore {
             };
             leases.set_attempts(&lease.id, attempts);
             leases.put_off(lease, now + delay, None);
-            answers[place] = Settled::Retry { attempts, delay };
+            answers[index] = Settled::Retry { attempts, delay };
         }
         spent
     }
@@ -213,7 +213,7 @@ impl ForeignTableStore {
     fn rejected(&self, settle: &Settle<'_>, answers: &mut [Settled]) -> Vec<(usize, Key, String)> {
         let (now, mut leases) = (Instant::now(), self.leases());
         let mut rejected = Vec::new();
-        for (place, settlement) in settle.settlements.iter().enumerate() {
+        for (index, settlement) in settle.settlements.iter().enumerate() {
             let lease = &settlement.lease;
             if !leases.holds(lease) {
                 continue;
@@ -228,12 +228,12 @@ impl ForeignTableStore {
                 _ => continue,
             };
             if self.layout().can_fail() {
-                answers[place] = Settled::Dead { attempts: leases.attempts(&lease.id) };
-                rejected.extend(leases.key(lease).map(|key| (place, key.clone(), reason.clone())));
+                answers[index] = Settled::Dead { attempts: leases.attempts(&lease.id) };
+                rejected.extend(leases.key(lease).map(|key| (index, key.clone(), reason.clone())));
             } else {
                 self.cannot_give_up(&lease.id);
                 leases.put_off(lease, now + FOR_EVER, None);
-                answers[place] = Settled::Waiting { delay: FOR_EVER };
+                answers[index] = Settled::Waiting { delay: FOR_EVER };
             }
         }
         rejected
@@ -257,17 +257,17 @@ impl ForeignTableStore {
         if rows.is_empty() {
             return Ok(());
         }
-        let words = self.table().words();
+        let resolved = self.table().resolved();
         let told: Vec<(Key, String)> =
-            rows.iter().map(|(_, key, error)| (key.clone(), words.cut_error(error))).collect();
+            rows.iter().map(|(_, key, error)| (key.clone(), resolved.cut_error(error))).collect();
         let written = self.table().given_up(&told).await?;
         if written.is_none() {
             self.lost();
         }
         let written = written.unwrap_or_default();
-        for (place, key, _) in rows {
+        for (index, key, _) in rows {
             if !written.contains(&key.id) {
-                answers[place] = Settled::Stale;
+                answers[index] = Settled::Stale;
             }
             self.leases().forget(&key.id);
         }

@@ -8,7 +8,7 @@ use posthaste::store::{Claim, Leased, Malformed, OnDone};
 use posthaste::{EventId, StoreError};
 
 use super::filter::Value;
-use super::text::Words;
+use super::resolved_layout::ResolvedLayout;
 use crate::row::ReadColumns;
 
 /// What tells a row from all others, those included that were there before it or come after it.
@@ -186,7 +186,7 @@ pub(crate) trait Table: fmt::Debug + Send + Sync {
     async fn change(&self, caller: Caller, question: Question) -> Result<u64, StoreError>;
 
     /// The layout, with the types of its columns.
-    fn words(&self) -> &Words;
+    fn resolved(&self) -> &ResolvedLayout;
 
     /// The table's name as it stands in statements.
     fn name(&self) -> &str;

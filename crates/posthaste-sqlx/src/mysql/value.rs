@@ -62,7 +62,7 @@ pub(super) fn limit(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-/// Binds a list, the last key as often as it takes to fill all places.
+/// Binds a list, the last key as often as it takes to fill all placeholders.
 pub(super) fn bind_all<'q, T>(query: MySqlQuery, keys: &[T]) -> MySqlQuery
 where
     T: sqlx::Encode<'q, MySql> + sqlx::Type<MySql> + Clone + 'q,

@@ -5,7 +5,7 @@ mod columns;
 #[cfg(test)]
 mod lock_tests;
 mod rights;
-mod texts;
+mod statements;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -23,14 +23,14 @@ use super::value::{MAX_KEYS, MySqlQuery, limit, placeholder_count};
 use crate::OpenError;
 use crate::foreign::Layout;
 use crate::foreign::filter::Value;
+use crate::foreign::resolved_layout::ResolvedLayout;
 use crate::foreign::session::{Open, Session};
 use crate::foreign::table::{
     Answer, Caller, Choose, Counted, Failure, Key, Parts, Question, Read, Room, Table,
 };
-use crate::foreign::text::Words;
 use crate::row::RowReader;
 use crate::sql::ready;
-use texts::Texts;
+use statements::ForeignStatements;
 
 /// The names of locks are those of the whole server, and short.
 const LOCK: &str = "SELECT GET_LOCK(CONCAT('posthaste:', SHA1(CONCAT(DATABASE(), '.', ?))), 0)";
@@ -48,8 +48,8 @@ const SIGNS_OF_LIFE: &str = "SET SESSION wait_timeout = 60";
 pub(crate) struct MySqlForeignTable {
     session: Session<MySql>,
     connections: Connections,
-    words: Words,
-    texts: Texts,
+    resolved: ResolvedLayout,
+    statements: ForeignStatements,
     /// What the lock is called.
     lock: String,
 }
@@ -70,17 +70,17 @@ impl MySqlForeignTable {
             let table = layout.table_name().clone();
             return Err(OpenError::NoForeignTable { table, server });
         };
-        let words = Words::new(layout, &columns::DIALECT, &catalogue)?;
-        let texts = Texts::new(&words, &table_ref.text("`{table}`"));
+        let resolved = ResolvedLayout::new(layout, &columns::DIALECT, &catalogue)?;
+        let statements = ForeignStatements::new(&resolved, &table_ref.text("`{table}`"));
         if !read_only {
-            rights::check(&mut connection, &words, &texts, &server).await?;
+            rights::check(&mut connection, &resolved, &statements, &server).await?;
         }
         let _ = connection.close().await;
         Ok(Self {
             connections: Connections::new(&options),
             session: Session::new(options, &[SETTINGS, SIGNS_OF_LIFE]),
-            texts,
-            words,
+            statements,
+            resolved,
             lock: name,
         })
     }
@@ -126,16 +126,17 @@ impl MySqlForeignTable {
         }
     }
 
-    /// A statement about some keys, at most [`MAX_KEYS`] of them; the last one fills the places that are left.
+    /// A statement about some keys, at most [`MAX_KEYS`] of them; the last one fills the placeholders that are left.
     fn with_keys(&self, text: &str, keys: &[Key]) -> MySqlQuery {
         let count = placeholder_count(keys.len());
-        let text: Arc<str> = text.replace("{keys}", &vec![self.texts.key.as_str(); count].join(", ")).into();
+        let text: Arc<str> =
+            text.replace("{keys}", &vec![self.statements.key.as_str(); count].join(", ")).into();
         let fill = keys.last().into_iter().cycle().take(count - keys.len());
         keys.iter().chain(fill).fold(ready::<MySql>(&text), |query, key| bind_key(query, key))
     }
 
     async fn pending(&self, connection: &mut MySqlConnection, look: usize) -> Result<Vec<Key>, sqlx::Error> {
-        let text: Arc<str> = format!("{} LIMIT {}", self.texts.pending, limit(look)).into();
+        let text: Arc<str> = format!("{} LIMIT {}", self.statements.pending, limit(look)).into();
         let rows = ready::<MySql>(&text).persistent(false).fetch_all(connection).await?;
         rows.iter().map(key_of).collect()
     }
@@ -157,7 +158,7 @@ impl MySqlForeignTable {
         let Parts { fitting, bytes, left } = division.end();
         let mut found = HashMap::new();
         for some in fitting.chunks(MAX_KEYS) {
-            let mut rows = self.with_keys(&self.texts.read, some).fetch(&mut *connection);
+            let mut rows = self.with_keys(&self.statements.read, some).fetch(&mut *connection);
             while let Some(row) = rows.try_next().await? {
                 let (now, id): (i64, &str) = (row.try_get("store_now")?, row.try_get("event_id")?);
                 let (now, written): (_, Option<String>) =
@@ -178,7 +179,7 @@ impl MySqlForeignTable {
         connection: &mut MySqlConnection,
         keys: &[Key],
     ) -> Result<HashMap<EventId, usize>, sqlx::Error> {
-        let rows = self.with_keys(&self.texts.sizes, keys).fetch_all(connection).await?;
+        let rows = self.with_keys(&self.statements.sizes, keys).fetch_all(connection).await?;
         rows.iter().map(size).collect()
     }
 
@@ -190,7 +191,7 @@ impl MySqlForeignTable {
         text: &str,
         keys: &[Key],
     ) -> Result<HashSet<EventId>, sqlx::Error> {
-        let rows = self.with_keys(&self.texts.still_pending, keys).fetch_all(&mut *connection).await?;
+        let rows = self.with_keys(&self.statements.still_pending, keys).fetch_all(&mut *connection).await?;
         let mut pending = rows.iter().map(key_of).collect::<Result<Vec<Key>, _>>()?;
         let known: HashSet<&Key> = keys.iter().collect();
         pending.retain(|key| known.contains(key));
@@ -206,11 +207,12 @@ impl MySqlForeignTable {
         failure: &Failure,
     ) -> Result<Option<Counted>, sqlx::Error> {
         let most = i64::from(failure.max_attempts);
-        let query = ready::<MySql>(&self.one_key(&self.texts.count)).bind(most).bind(failure.error.clone());
+        let query =
+            ready::<MySql>(&self.one_key(&self.statements.count)).bind(most).bind(failure.error.clone());
         if bind_row(query, &failure.key).execute(&mut *connection).await?.rows_affected() == 0 {
             return Ok(None);
         }
-        let query = bind_key(ready::<MySql>(&self.one_key(&self.texts.counted)), &failure.key);
+        let query = bind_key(ready::<MySql>(&self.one_key(&self.statements.counted)), &failure.key);
         let Some(row) = query.fetch_optional(connection).await? else { return Ok(None) };
         let (attempts, is_dead): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
         let attempts = u32::try_from(attempts.max(0)).unwrap_or(u32::MAX);
@@ -218,7 +220,7 @@ impl MySqlForeignTable {
     }
 
     fn one_key(&self, text: &str) -> Arc<str> {
-        text.replace("{keys}", &self.texts.key).into()
+        text.replace("{keys}", &self.statements.key).into()
     }
 }
 
@@ -245,9 +247,9 @@ impl Table for MySqlForeignTable {
 
     async fn delivered(&self, keys: &[Key], on_done: OnDone) -> Result<HashSet<EventId>, StoreError> {
         let text = match on_done {
-            OnDone::Keep => &self.texts.keep,
-            OnDone::Delete => &self.texts.delete,
-            OnDone::Archive => &self.texts.archive,
+            OnDone::Keep => &self.statements.keep,
+            OnDone::Delete => &self.statements.delete,
+            OnDone::Archive => &self.statements.archive,
         };
         let mut done = HashSet::new();
         for some in keys.chunks(MAX_KEYS) {
@@ -258,7 +260,7 @@ impl Table for MySqlForeignTable {
     }
 
     async fn write_nothing(&self) -> Result<(), StoreError> {
-        let text = &self.texts.nothing;
+        let text = &self.statements.nothing;
         let write = async |connection: &mut MySqlConnection| ready::<MySql>(text).execute(connection).await;
         self.connections.engine(write).await?;
         Ok(())
@@ -279,9 +281,9 @@ impl Table for MySqlForeignTable {
     async fn given_up(&self, rows: &[(Key, String)]) -> Result<Option<HashSet<EventId>>, StoreError> {
         self.as_leader(async |connection| {
             let mut all = HashSet::new();
-            let has_error = self.words.column(crate::foreign::Field::Error).is_some();
+            let has_error = self.resolved.column(crate::foreign::Field::Error).is_some();
             for (key, reason) in rows {
-                let query = ready::<MySql>(&self.one_key(&self.texts.give_up));
+                let query = ready::<MySql>(&self.one_key(&self.statements.give_up));
                 let query = if has_error { query.bind(reason.clone()) } else { query };
                 if bind_row(query, key).execute(&mut *connection).await?.rows_affected() > 0 {
                     all.insert(key.id.clone());
@@ -310,12 +312,12 @@ impl Table for MySqlForeignTable {
         Ok(changed.rows_affected())
     }
 
-    fn words(&self) -> &Words {
-        &self.words
+    fn resolved(&self) -> &ResolvedLayout {
+        &self.resolved
     }
 
     fn name(&self) -> &str {
-        &self.texts.table
+        &self.statements.table
     }
 
     fn bare_name(&self) -> Value {

@@ -3,9 +3,9 @@
 use sqlx::{MySql, MySqlConnection};
 
 use super::super::connection::explain;
-use super::texts::Texts;
+use super::statements::ForeignStatements;
 use crate::OpenError;
-use crate::foreign::text::Words;
+use crate::foreign::resolved_layout::ResolvedLayout;
 use crate::sql::ready;
 
 /// The user as a GRANT names it.
@@ -17,8 +17,8 @@ const READ_ONLY: &str = "SELECT CAST(@@read_only AS SIGNED)";
 /// Whether this user may write back what becomes of events.
 pub(super) async fn check(
     connection: &mut MySqlConnection,
-    words: &Words,
-    texts: &Texts,
+    resolved: &ResolvedLayout,
+    statements: &ForeignStatements,
     server: &str,
 ) -> Result<(), OpenError> {
     let failed = |error| explain(error, server);
@@ -26,13 +26,15 @@ pub(super) async fn check(
     if only_reads != 0 {
         return Err(OpenError::ReadOnlyServer { server: server.to_owned() });
     }
-    let Err(error) = ready::<MySql>(&texts.nothing).execute(&mut *connection).await else { return Ok(()) };
+    let Err(error) = ready::<MySql>(&statements.nothing).execute(&mut *connection).await else {
+        return Ok(());
+    };
     let source = match explain(error, server) {
         OpenError::NotAllowed { source, .. } => source,
         other => return Err(other),
     };
     let user: String = sqlx::query_scalar(USER).fetch_one(connection).await.map_err(failed)?;
-    let (server, right) = (server.to_owned(), words.right());
-    let grant = format!("GRANT SELECT, {right} ON {} TO {user}", texts.table);
-    Err(OpenError::NotGranted { table: words.layout.table_name().clone(), server, grant, source })
+    let (server, right) = (server.to_owned(), resolved.right());
+    let grant = format!("GRANT SELECT, {right} ON {} TO {user}", statements.table);
+    Err(OpenError::NotGranted { table: resolved.layout.table_name().clone(), server, grant, source })
 }

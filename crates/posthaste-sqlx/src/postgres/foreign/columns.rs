@@ -1,18 +1,18 @@
 //! A foreign table as PostgreSQL knows it: its types, and its columns under the names of our own.
 
 use crate::foreign::Field;
-use crate::foreign::text::{Changing, Dialect, Kind, Words};
+use crate::foreign::resolved_layout::{ColumnKind, Dialect, ResolvedLayout, RowChange};
 
 pub(super) static DIALECT: Dialect = Dialect {
     quote: '"',
     set_in: "",
-    place: |n| format!("${n}"),
+    placeholder: |n| format!("${n}"),
     as_text: |column, kind| match kind {
-        Kind::Text => column.to_owned(),
+        ColumnKind::Text => column.to_owned(),
         _ => format!("{column}::text"),
     },
-    as_key: |kind, place| format!("{place}::{}", key_type(kind)),
-    before: |clock, place| format!("{clock} - {place}::int8 * interval '1 microsecond'"),
+    as_key: |kind, placeholder| format!("{placeholder}::{}", key_type(kind)),
+    before: |clock, placeholder| format!("{clock} - {placeholder}::int8 * interval '1 microsecond'"),
     store: "PostgreSQL layout",
     time,
     now: "statement_timestamp()",
@@ -21,7 +21,7 @@ pub(super) static DIALECT: Dialect = Dialect {
     total: "SELECT greatest(reltuples, 0)::int8 FROM pg_class WHERE oid = to_regclass($1)",
     change,
     clock: |kind| match kind {
-        Kind::ZonedTime => "statement_timestamp()",
+        ColumnKind::ZonedTime => "statement_timestamp()",
         _ => "(statement_timestamp() AT TIME ZONE 'UTC')",
     },
     kind,
@@ -29,25 +29,25 @@ pub(super) static DIALECT: Dialect = Dialect {
 
 /// The type of a column by the name that `format_type` has for it, or `enum(…)` with the values of an
 /// enumeration.
-fn kind(name: &str) -> Option<Kind> {
+fn kind(name: &str) -> Option<ColumnKind> {
     match name {
-        "text" | "character varying" => Some(Kind::Text),
-        "character" => Some(Kind::PaddedText),
-        "json" | "jsonb" => Some(Kind::Json),
-        "bytea" => Some(Kind::Bytes),
-        "uuid" => Some(Kind::Uuid),
-        "smallint" | "integer" | "bigint" => Some(Kind::Integer),
-        "boolean" => Some(Kind::Boolean),
-        "timestamp without time zone" => Some(Kind::Time),
-        "timestamp with time zone" => Some(Kind::ZonedTime),
-        _ if name.starts_with("enum(") => Some(Kind::Choice),
+        "text" | "character varying" => Some(ColumnKind::Text),
+        "character" => Some(ColumnKind::PaddedText),
+        "json" | "jsonb" => Some(ColumnKind::Json),
+        "bytea" => Some(ColumnKind::Bytes),
+        "uuid" => Some(ColumnKind::Uuid),
+        "smallint" | "integer" | "bigint" => Some(ColumnKind::Integer),
+        "boolean" => Some(ColumnKind::Boolean),
+        "timestamp without time zone" => Some(ColumnKind::Time),
+        "timestamp with time zone" => Some(ColumnKind::ZonedTime),
+        _ if name.starts_with("enum(") => Some(ColumnKind::Choice),
         _ => None,
     }
 }
 
 /// The rows are picked once, and nobody else changes them meanwhile.
-fn change(changing: &Changing) -> String {
-    let Changing { table, set, picked, guard, keys } = changing;
+fn change(row_change: &RowChange) -> String {
+    let RowChange { table, set, picked, guard, keys } = row_change;
     let same: Vec<String> = keys.iter().enumerate().map(|(n, key)| format!("{key} = picked.k{n}")).collect();
     let what = match set {
         Some(set) => format!("UPDATE {table} AS t SET {set} FROM picked"),
@@ -58,67 +58,69 @@ fn change(changing: &Changing) -> String {
 }
 
 /// What a text is turned into to be compared with a key's column.
-pub(super) fn key_type(kind: Kind) -> &'static str {
+pub(super) fn key_type(kind: ColumnKind) -> &'static str {
     match kind {
-        Kind::Uuid => "uuid",
-        Kind::Integer => "int8",
+        ColumnKind::Uuid => "uuid",
+        ColumnKind::Integer => "int8",
         // Compared with a text, the column would be turned into one, and its index would be of no use.
-        Kind::PaddedText => "bpchar",
-        Kind::Time => "timestamp",
-        Kind::ZonedTime => "timestamptz",
+        ColumnKind::PaddedText => "bpchar",
+        ColumnKind::Time => "timestamp",
+        ColumnKind::ZonedTime => "timestamptz",
         _ => "text",
     }
 }
 
 /// What an event is made of.
-pub(super) fn of_event(words: &Words) -> String {
-    let text = |field, name| format!("{} AS {name}", text(words, field));
-    let payload = match words.column(Field::Payload) {
-        Some((column, Kind::Bytes)) => format!("NULL::text AS payload, {column} AS payload_bytes"),
+pub(super) fn of_event(resolved: &ResolvedLayout) -> String {
+    let text = |field, name| format!("{} AS {name}", text(resolved, field));
+    let payload = match resolved.column(Field::Payload) {
+        Some((column, ColumnKind::Bytes)) => format!("NULL::text AS payload, {column} AS payload_bytes"),
         Some((column, _)) => format!("{column}::text AS payload, NULL::bytea AS payload_bytes"),
         None => "NULL::text AS payload, NULL::bytea AS payload_bytes".to_owned(),
     };
-    let version = match words.column(Field::SchemaVersion) {
+    let version = match resolved.column(Field::SchemaVersion) {
         Some((column, _)) => format!("{column}::int8 AS schema_version"),
         None => "NULL::int8 AS schema_version".to_owned(),
     };
     let columns = [text(Field::Topic, "topic"), text(Field::ContentType, "content_type"), version, payload];
-    format!("{}, {}", of_both(words), columns.join(", "))
+    format!("{}, {}", of_both(resolved), columns.join(", "))
 }
 
 /// What an operator sees of a row.
-pub(super) fn of_row(words: &Words) -> String {
+pub(super) fn of_row(resolved: &ResolvedLayout) -> String {
     let columns = [
-        format!("{} AS payload_size", length(words, Field::Payload)),
-        format!("({})::int2 AS status", words.status_code()),
+        format!("{} AS payload_size", length(resolved, Field::Payload)),
+        format!("({})::int2 AS status", resolved.status_code()),
         "0::int4 AS deferrals, NULL::text AS parked".to_owned(),
-        format!("{} AS available_at", time(words, Field::CreatedAt)),
-        format!("{} AS done_at", time(words, Field::SentAt)),
-        format!("{} AS last_error", text(words, Field::Error)),
+        format!("{} AS available_at", time(resolved, Field::CreatedAt)),
+        format!("{} AS done_at", time(resolved, Field::SentAt)),
+        format!("{} AS last_error", text(resolved, Field::Error)),
         "NULL::text AS locked_by, NULL::timestamptz AS locked_at".to_owned(),
     ];
-    format!("{}, {}", of_both(words), columns.join(", "))
+    format!("{}, {}", of_both(resolved), columns.join(", "))
 }
 
 /// How large a row is.
-pub(super) fn size(words: &Words) -> String {
-    format!("{} + {}", length(words, Field::Payload), length(words, Field::Headers))
+pub(super) fn size(resolved: &ResolvedLayout) -> String {
+    format!("{} + {}", length(resolved, Field::Payload), length(resolved, Field::Headers))
 }
 
 /// How many bytes an event has of a column. Of bytes and of text that are stored apart PostgreSQL knows it without
 /// reading them.
-fn length(words: &Words, field: Field) -> String {
-    match words.column(field) {
-        Some((column, Kind::Bytes | Kind::Text)) => format!("coalesce(octet_length({column}), 0)::int8"),
+fn length(resolved: &ResolvedLayout, field: Field) -> String {
+    match resolved.column(field) {
+        Some((column, ColumnKind::Bytes | ColumnKind::Text)) => {
+            format!("coalesce(octet_length({column}), 0)::int8")
+        }
         Some((column, _)) => format!("coalesce(octet_length({column}::text), 0)::int8"),
         None => "0::int8".to_owned(),
     }
 }
 
-fn of_both(words: &Words) -> String {
-    let text = |field, name| format!("{} AS {name}", text(words, field));
-    let created_at = time(words, Field::CreatedAt);
-    let attempts = match words.column(Field::Attempts) {
+fn of_both(resolved: &ResolvedLayout) -> String {
+    let text = |field, name| format!("{} AS {name}", text(resolved, field));
+    let created_at = time(resolved, Field::CreatedAt);
+    let attempts = match resolved.column(Field::Attempts) {
         Some((column, _)) => format!("{column}::int4"),
         None => "0::int4".to_owned(),
     };
@@ -138,14 +140,14 @@ fn of_both(words: &Words) -> String {
     columns.join(", ")
 }
 
-fn text(words: &Words, field: Field) -> String {
-    words.column(field).map_or_else(|| "NULL::text".to_owned(), |(column, _)| format!("{column}::text"))
+fn text(resolved: &ResolvedLayout, field: Field) -> String {
+    resolved.column(field).map_or_else(|| "NULL::text".to_owned(), |(column, _)| format!("{column}::text"))
 }
 
 /// A column as a `timestamptz`.
-pub(super) fn time(words: &Words, field: Field) -> String {
-    match words.column(field) {
-        Some((column, Kind::Time)) => format!("({column} AT TIME ZONE 'UTC')"),
+pub(super) fn time(resolved: &ResolvedLayout, field: Field) -> String {
+    match resolved.column(field) {
+        Some((column, ColumnKind::Time)) => format!("({column} AT TIME ZONE 'UTC')"),
         Some((column, _)) => column,
         None => "NULL::timestamptz".to_owned(),
     }

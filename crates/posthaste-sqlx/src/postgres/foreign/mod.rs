@@ -5,7 +5,7 @@ mod columns;
 #[cfg(test)]
 mod lock_tests;
 mod rights;
-mod texts;
+mod statements;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -25,15 +25,15 @@ use super::value::{self, Time};
 use crate::OpenError;
 use crate::foreign::Layout;
 use crate::foreign::filter::Value;
+use crate::foreign::resolved_layout::ResolvedLayout;
 use crate::foreign::session::{Open, Session};
 use crate::foreign::table::{
     Answer, Caller, Choose, Counted, Failure, Key, Parts, Question, Read, Room, Table,
 };
-use crate::foreign::text::Words;
 use crate::row::RowReader;
 use crate::sql::ready;
 use crate::store_pool::StorePool;
-use texts::Texts;
+use statements::ForeignStatements;
 
 const LOCK: &str = "SELECT pg_try_advisory_lock(hashtextextended($1, 0))";
 
@@ -69,8 +69,8 @@ pub(crate) struct PgForeignTable {
     /// With durable commits, for operators. Changes do not wait for questions.
     questions: StorePool<Postgres>,
     changes: StorePool<Postgres>,
-    words: Words,
-    texts: Texts,
+    resolved: ResolvedLayout,
+    statements: ForeignStatements,
     /// What the lock is called.
     lock: String,
     server: Arc<str>,
@@ -92,9 +92,9 @@ impl PgForeignTable {
             let table = layout.table_name().clone();
             return Err(OpenError::NoForeignTable { table, server: server.to_string() });
         };
-        let words = Words::new(layout, &columns::DIALECT, &catalogue)?;
+        let resolved = ResolvedLayout::new(layout, &columns::DIALECT, &catalogue)?;
         if !read_only {
-            rights::check(&mut connection, &words, &table, &server).await?;
+            rights::check(&mut connection, &resolved, &table, &server).await?;
         }
         let mut other = options.connect().await.map_err(failed)?;
         if is_pooled(&mut connection, &mut other).await.map_err(failed)? {
@@ -111,8 +111,8 @@ impl PgForeignTable {
             engine: StorePool::new(options.clone().options(OF_ENGINE), 2),
             questions: StorePool::new(options.clone(), 2),
             changes: StorePool::new(options, 2),
-            texts: Texts::new(&words, &table),
-            words,
+            statements: ForeignStatements::new(&resolved, &table),
+            resolved,
             lock: format!("posthaste {table}"),
             server,
         })
@@ -170,7 +170,7 @@ impl PgForeignTable {
     }
 
     async fn pending(&self, connection: &mut PgConnection, look: usize) -> Result<Vec<Key>, sqlx::Error> {
-        let text: Arc<str> = format!("{} LIMIT {}", self.texts.pending, value::limit(look)).into();
+        let text: Arc<str> = format!("{} LIMIT {}", self.statements.pending, value::limit(look)).into();
         // Planned anew each time: a plan from when the table was empty may read all of it.
         let rows = ready::<Postgres>(&text).persistent(false).fetch_all(connection).await?;
         rows.iter().map(key_of).collect()
@@ -192,7 +192,7 @@ impl PgForeignTable {
         }
         let Parts { fitting, bytes, left } = division.end();
         let mut found = HashMap::new();
-        let mut rows = self.with_keys(&self.texts.read, &fitting).fetch(connection);
+        let mut rows = self.with_keys(&self.statements.read, &fitting).fetch(connection);
         while let Some(row) = rows.try_next().await? {
             let (now, id): (Time, &str) = (row.try_get("store_now")?, row.try_get("event_id")?);
             found.insert(EventId::from(id), RowReader::new(&row).leased(claim, now.0));
@@ -207,7 +207,7 @@ impl PgForeignTable {
         connection: &mut PgConnection,
         keys: &[Key],
     ) -> Result<HashMap<EventId, usize>, sqlx::Error> {
-        let rows = self.with_keys(&self.texts.sizes, keys).fetch_all(connection).await?;
+        let rows = self.with_keys(&self.statements.sizes, keys).fetch_all(connection).await?;
         rows.iter().map(size).collect()
     }
 
@@ -215,7 +215,7 @@ impl PgForeignTable {
     fn with_keys(&self, text: &Arc<str>, keys: &[Key]) -> Query<'static, Postgres, PgArguments> {
         // Planned anew each time, as the look at the keys: a few rows are found by their index in a large table.
         let query = ready::<Postgres>(text).persistent(false);
-        let query = (0..self.texts.key_columns).fold(query, |query, column| {
+        let query = (0..self.statements.key_columns).fold(query, |query, column| {
             let parts = keys.iter().map(|key| key.parts.get(column).cloned().unwrap_or_default());
             query.bind(parts.collect::<Vec<String>>())
         });
@@ -246,16 +246,16 @@ impl Table for PgForeignTable {
 
     async fn delivered(&self, keys: &[Key], on_done: OnDone) -> Result<HashSet<EventId>, StoreError> {
         let text = match on_done {
-            OnDone::Keep => &self.texts.keep,
-            OnDone::Delete => &self.texts.delete,
-            OnDone::Archive => &self.texts.archive,
+            OnDone::Keep => &self.statements.keep,
+            OnDone::Delete => &self.statements.delete,
+            OnDone::Archive => &self.statements.archive,
         };
         let rows = self.engine(async |connection| self.with_keys(text, keys).fetch_all(connection).await);
         ids(&rows.await?).map_err(|error| self.failed(error))
     }
 
     async fn write_nothing(&self) -> Result<(), StoreError> {
-        let text = &self.texts.nothing;
+        let text = &self.statements.nothing;
         self.engine(async |connection| ready::<Postgres>(text).execute(connection).await).await?;
         Ok(())
     }
@@ -267,7 +267,7 @@ impl Table for PgForeignTable {
         let most: Vec<i32> =
             failures.iter().map(|failure| i32::try_from(failure.max_attempts).unwrap_or(i32::MAX)).collect();
         self.as_leader(async |connection| {
-            let query = self.with_keys(&self.texts.count, &keys).bind(errors).bind(most);
+            let query = self.with_keys(&self.statements.count, &keys).bind(errors).bind(most);
             query.fetch_all(connection).await?.iter().map(counted).collect()
         })
         .await
@@ -277,7 +277,7 @@ impl Table for PgForeignTable {
         let keys: Vec<Key> = rows.iter().map(|(key, _)| key.clone()).collect();
         let reasons: Vec<String> = rows.iter().map(|(_, reason)| value::text(reason).into_owned()).collect();
         self.as_leader(async |connection| {
-            ids(&self.with_keys(&self.texts.give_up, &keys).bind(reasons).fetch_all(connection).await?)
+            ids(&self.with_keys(&self.statements.give_up, &keys).bind(reasons).fetch_all(connection).await?)
         })
         .await
     }
@@ -301,16 +301,16 @@ impl Table for PgForeignTable {
         Ok(changed.await.map_err(|error| self.failed(error))?.rows_affected())
     }
 
-    fn words(&self) -> &Words {
-        &self.words
+    fn resolved(&self) -> &ResolvedLayout {
+        &self.resolved
     }
 
     fn name(&self) -> &str {
-        &self.texts.table
+        &self.statements.table
     }
 
     fn bare_name(&self) -> Value {
-        Value::Text(self.texts.table.clone())
+        Value::Text(self.statements.table.clone())
     }
 
     async fn close(&self) {

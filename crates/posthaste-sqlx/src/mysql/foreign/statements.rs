@@ -1,18 +1,18 @@
 //! The statements of the engine about a foreign table, put together once when it is opened. A statement about a list
-//! of keys has `{keys}` in it, where their places go.
+//! of keys has `{keys}` in it, where their placeholders go.
 
 use std::sync::Arc;
 
-use crate::foreign::text::Words;
+use crate::foreign::resolved_layout::ResolvedLayout;
 use crate::foreign::{Ending, Field, State};
 
 use super::columns::{self, key_value};
 
 #[derive(Debug)]
-pub(super) struct Texts {
+pub(super) struct ForeignStatements {
     /// The quoted name, as in `FROM`.
     pub(super) table: String,
-    /// The places of one key.
+    /// The placeholders of one key.
     pub(super) key: String,
     /// Ids, keys and times of pending rows, oldest first; a LIMIT follows.
     pub(super) pending: String,
@@ -36,64 +36,70 @@ pub(super) struct Texts {
     pub(super) give_up: String,
 }
 
-impl Texts {
-    pub(super) fn new(words: &Words, table: &str) -> Self {
-        let pending = words.is(State::Pending);
-        let keys = words.key();
+impl ForeignStatements {
+    pub(super) fn new(resolved: &ResolvedLayout, table: &str) -> Self {
+        let pending = resolved.is(State::Pending);
+        let keys = resolved.key();
         let names: Vec<&str> = keys.iter().map(|(column, _)| column.as_str()).collect();
-        let id = columns::text(words, Field::Id);
-        let parts: Vec<String> =
-            keys.iter().map(|(column, kind)| (words.dialect.as_text)(column, *kind)).map(converted).collect();
-        let written = written(words);
+        let id = columns::text(resolved, Field::Id);
+        let parts: Vec<String> = keys
+            .iter()
+            .map(|(column, kind)| (resolved.dialect.as_text)(column, *kind))
+            .map(converted)
+            .collect();
+        let written = written(resolved);
         let whole = format!("{id}, {}, {written}", parts.join(", "));
         let one = format!("({}) = {{keys}} AND {written} <=> ?", names.join(", "));
-        let places: Vec<String> = keys.iter().map(|(_, kind)| key_value(*kind, "?")).collect();
+        let placeholders: Vec<String> = keys.iter().map(|(_, kind)| key_value(*kind, "?")).collect();
         let listed = format!("({}) IN ({{keys}})", names.join(", "));
         let delete = format!("DELETE t FROM {table} AS t WHERE {listed} AND {pending}");
         let ended = |state| {
-            format!("UPDATE {table} AS t SET {} WHERE {listed} AND {pending}", words.set(state, "NULL"))
+            format!("UPDATE {table} AS t SET {} WHERE {listed} AND {pending}", resolved.set(state, "NULL"))
         };
-        let keep = match words.layout.ending() {
+        let keep = match resolved.layout.ending() {
             Ending::Status | Ending::Time => ended(State::Sent),
             Ending::Deleted => delete.clone(),
         };
         Self {
             table: table.to_owned(),
-            key: format!("({})", places.join(", ")),
-            pending: format!("SELECT {whole} FROM {table} AS t WHERE {pending} ORDER BY {}", words.order()),
+            key: format!("({})", placeholders.join(", ")),
+            pending: format!(
+                "SELECT {whole} FROM {table} AS t WHERE {pending} ORDER BY {}",
+                resolved.order()
+            ),
             sizes: format!(
                 "SELECT {id}, {} FROM {table} AS t WHERE {listed} AND {pending}",
-                columns::size(words)
+                columns::size(resolved)
             ),
             read: format!(
                 "SELECT {}, {} AS store_now, {written} AS written FROM {table} AS t WHERE {listed} AND {pending}",
-                columns::of_event(words),
-                words.dialect.now
+                columns::of_event(resolved),
+                resolved.dialect.now
             ),
             // A layout without the state keeps what it cannot archive.
-            archive: match words.layout.value_of(State::Archived) {
+            archive: match resolved.layout.value_of(State::Archived) {
                 Some(_) => ended(State::Archived),
                 None => keep.clone(),
             },
-            nothing: words.write_nothing(table).into(),
+            nothing: resolved.write_nothing(table).into(),
             still_pending: format!(
                 "SELECT {whole} FROM {table} AS t WHERE {listed} AND {pending} FOR UPDATE"
             ),
             keep,
             delete,
-            count: count(words, table, &pending, &one),
-            counted: counted(words, table, &names),
+            count: count(resolved, table, &pending, &one),
+            counted: counted(resolved, table, &names),
             give_up: format!(
                 "UPDATE {table} AS t SET {} WHERE {one} AND {pending}",
-                words.set(State::Failed, "?")
+                resolved.set(State::Failed, "?")
             ),
         }
     }
 }
 
 /// When a row was written, as text; nothing where the table does not say so.
-fn written(words: &Words) -> String {
-    words.written().map_or_else(|| "CAST(NULL AS CHAR)".to_owned(), converted)
+fn written(resolved: &ResolvedLayout) -> String {
+    resolved.written().map_or_else(|| "CAST(NULL AS CHAR)".to_owned(), converted)
 }
 
 fn converted(text: String) -> String {
@@ -102,15 +108,15 @@ fn converted(text: String) -> String {
 
 /// One statement counts and decides, on the count that the table has at that moment. What reads the count stands
 /// before what changes it: the server goes from left to right.
-fn count(words: &Words, table: &str, pending: &str, one: &str) -> String {
+fn count(resolved: &ResolvedLayout, table: &str, pending: &str, one: &str) -> String {
     let (Some((attempts, _)), Some((status, _))) =
-        (words.column(Field::Attempts), words.column(Field::Status))
+        (resolved.column(Field::Attempts), resolved.column(Field::Status))
     else {
         return String::new();
     };
-    let failed = words.layout.value_of(State::Failed).map(ToString::to_string).unwrap_or_default();
+    let failed = resolved.layout.value_of(State::Failed).map(ToString::to_string).unwrap_or_default();
     // Without a column for it the error goes nowhere, but it is bound all the same.
-    let error = match words.column(Field::Error) {
+    let error = match resolved.column(Field::Error) {
         Some((column, _)) => format!("{column} = ?"),
         None => format!("{status} = IF(? IS NULL, {status}, {status})"),
     };
@@ -121,11 +127,11 @@ fn count(words: &Words, table: &str, pending: &str, one: &str) -> String {
     )
 }
 
-fn counted(words: &Words, table: &str, names: &[&str]) -> String {
-    let Some((attempts, _)) = words.column(Field::Attempts) else { return String::new() };
+fn counted(resolved: &ResolvedLayout, table: &str, names: &[&str]) -> String {
+    let Some((attempts, _)) = resolved.column(Field::Attempts) else { return String::new() };
     format!(
         "SELECT CAST(COALESCE({attempts}, 0) AS SIGNED), CAST({} AS SIGNED) FROM {table} AS t WHERE ({}) = {{keys}}",
-        words.is(State::Failed),
+        resolved.is(State::Failed),
         names.join(", ")
     )
 }

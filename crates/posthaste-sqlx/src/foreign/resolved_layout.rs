@@ -1,4 +1,4 @@
-//! The parts of statements about a foreign table that are the same for every database. Names and values of a layout
+//! A layout with the types of its columns, and the parts of statements that are the same for every database. Names and values of a layout
 //! are validated, and stand between quotes; all else is bound.
 
 use std::collections::HashMap;
@@ -14,35 +14,35 @@ pub(crate) struct Dialect {
     pub(crate) quote: char,
     /// Before a column that is set.
     pub(crate) set_in: &'static str,
-    /// The place of the n-th value that is bound.
-    pub(crate) place: fn(usize) -> String,
+    /// The placeholder of the n-th value that is bound.
+    pub(crate) placeholder: fn(usize) -> String,
     /// A column as text.
-    pub(crate) as_text: fn(&str, Kind) -> String,
+    pub(crate) as_text: fn(&str, ColumnKind) -> String,
     /// A text that is bound as a value of a key's column.
-    pub(crate) as_key: fn(Kind, &str) -> String,
+    pub(crate) as_key: fn(ColumnKind, &str) -> String,
     /// A time so many microseconds before another.
     pub(crate) before: fn(&str, &str) -> String,
     /// What a foreign table in such a database is called in errors.
     pub(crate) store: &'static str,
     /// A field as the time that rows of ours have, and the clock in the same form.
-    pub(crate) time: fn(&Words, Field) -> String,
+    pub(crate) time: fn(&ResolvedLayout, Field) -> String,
     pub(crate) now: &'static str,
     /// The columns of an event, and of a row, under the names of ours.
-    pub(crate) of_event: fn(&Words) -> String,
-    pub(crate) of_row: fn(&Words) -> String,
+    pub(crate) of_event: fn(&ResolvedLayout) -> String,
+    pub(crate) of_row: fn(&ResolvedLayout) -> String,
     /// How many rows the database believes there are in the table whose name is bound.
     pub(crate) total: &'static str,
     /// A statement that changes picked rows, and nothing that somebody else changes meanwhile.
-    pub(crate) change: fn(&Changing) -> String,
+    pub(crate) change: fn(&RowChange) -> String,
     /// The database's clock as a column of this type takes it.
-    pub(crate) clock: fn(Kind) -> &'static str,
+    pub(crate) clock: fn(ColumnKind) -> &'static str,
     /// The type of a column, by what the catalogue calls it.
-    pub(crate) kind: fn(&str) -> Option<Kind>,
+    pub(crate) kind: fn(&str) -> Option<ColumnKind>,
 }
 
 /// What is to be changed, and in which rows.
 #[derive(Debug)]
-pub(crate) struct Changing {
+pub(crate) struct RowChange {
     pub(crate) table: String,
     /// What is set; none if the rows are deleted.
     pub(crate) set: Option<String>,
@@ -60,7 +60,7 @@ pub(crate) struct Changing {
     not(all(feature = "mysql", feature = "postgres")),
     allow(dead_code, reason = "each database has types that the other has not")
 )]
-pub(crate) enum Kind {
+pub(crate) enum ColumnKind {
     Text,
     /// Text that is filled up with blanks, which mean nothing.
     PaddedText,
@@ -79,7 +79,7 @@ pub(crate) enum Kind {
     Choice,
 }
 
-impl Kind {
+impl ColumnKind {
     /// Whether a column of this type can hold this field.
     fn fits(self, field: Field) -> bool {
         let is_text = matches!(self, Self::Text | Self::PaddedText);
@@ -114,15 +114,15 @@ impl Kind {
 
 /// A layout over a table that is there, with the types of its columns.
 #[derive(Debug)]
-pub(crate) struct Words {
+pub(crate) struct ResolvedLayout {
     pub(crate) layout: Layout,
     pub(crate) dialect: &'static Dialect,
-    kinds: HashMap<String, Kind>,
+    kinds: HashMap<String, ColumnKind>,
     /// How many characters an error may have.
     error_chars: Option<usize>,
 }
 
-impl Words {
+impl ResolvedLayout {
     /// An error names every column that is missing or cannot be used, every value that the status cannot have, and
     /// what is wrong with the key.
     pub(crate) fn new(
@@ -142,7 +142,8 @@ impl Words {
             match kind.filter(|kind| field.map_or(kind.is_key(), |field| kind.fits(field))) {
                 Some(kind) => drop(kinds.insert(column.to_string(), kind)),
                 None => {
-                    let wanted = field.map_or("text, a UUID, a whole number or a time", Kind::what_fits);
+                    let wanted =
+                        field.map_or("text, a UUID, a whole number or a time", ColumnKind::what_fits);
                     wrong.push(format!("the column {column} is {} and should be {wanted}", found.kind));
                 }
             }
@@ -180,13 +181,13 @@ impl Words {
     }
 
     /// The column of a field, quoted, and its type.
-    pub(crate) fn column(&self, field: Field) -> Option<(String, Kind)> {
+    pub(crate) fn column(&self, field: Field) -> Option<(String, ColumnKind)> {
         let name = self.layout.column_of(field)?;
         Some((self.quoted(name.as_str()), self.kind(name.as_str())))
     }
 
     /// The same as it stands where a value is set.
-    pub(crate) fn bare(&self, field: Field) -> Option<(String, Kind)> {
+    pub(crate) fn bare(&self, field: Field) -> Option<(String, ColumnKind)> {
         let (name, Dialect { quote, set_in, .. }) = (self.layout.column_of(field)?, self.dialect);
         Some((format!("{set_in}{quote}{name}{quote}"), self.kind(name.as_str())))
     }
@@ -197,7 +198,7 @@ impl Words {
     }
 
     /// The columns of the key, quoted, with their types.
-    pub(crate) fn key(&self) -> Vec<(String, Kind)> {
+    pub(crate) fn key(&self) -> Vec<(String, ColumnKind)> {
         let columns = self.layout.key_columns();
         columns.iter().map(|name| (self.quoted(name.as_str()), self.kind(name.as_str()))).collect()
     }
@@ -208,8 +209,8 @@ impl Words {
         Some((self.dialect.as_text)(&column, kind))
     }
 
-    fn kind(&self, name: &str) -> Kind {
-        self.kinds.get(name).copied().unwrap_or(Kind::Text)
+    fn kind(&self, name: &str) -> ColumnKind {
+        self.kinds.get(name).copied().unwrap_or(ColumnKind::Text)
     }
 
     /// The condition for rows in this state.
@@ -291,18 +292,18 @@ impl Words {
     }
 
     /// The database's clock as this type of column has it.
-    pub(crate) fn clock(&self, kind: Kind) -> &'static str {
+    pub(crate) fn clock(&self, kind: ColumnKind) -> &'static str {
         (self.dialect.clock)(kind)
     }
 }
 
 /// Whether the status can have this value. A server may compare a column with what it can never hold, and only
 /// refuse to write it: events would be delivered again and again.
-fn can_hold(status: &Column, kind: Option<Kind>, value: &str) -> bool {
+fn can_hold(status: &Column, kind: Option<ColumnKind>, value: &str) -> bool {
     match kind {
-        Some(Kind::Integer) => value.parse::<i64>().is_ok(),
-        Some(Kind::Boolean) => ["true", "false"].contains(&value),
-        Some(Kind::Choice) => status.kind.contains(&format!("'{value}'")),
+        Some(ColumnKind::Integer) => value.parse::<i64>().is_ok(),
+        Some(ColumnKind::Boolean) => ["true", "false"].contains(&value),
+        Some(ColumnKind::Choice) => status.kind.contains(&format!("'{value}'")),
         _ => status.chars.is_none_or(|most| value.len() <= most),
     }
 }
@@ -314,10 +315,10 @@ mod tests {
     static DIALECT: Dialect = Dialect {
         quote: '"',
         set_in: "",
-        place: |n| format!("${n}"),
+        placeholder: |n| format!("${n}"),
         as_text: |column, _| format!("{column}::text"),
-        as_key: |_, place| place.to_owned(),
-        before: |clock, place| format!("{clock} - {place}"),
+        as_key: |_, placeholder| placeholder.to_owned(),
+        before: |clock, placeholder| format!("{clock} - {placeholder}"),
         store: "tested layout",
         time: |_, _| String::new(),
         now: "now()",
@@ -327,10 +328,10 @@ mod tests {
         change: |_| String::new(),
         clock: |_| "now()",
         kind: |name| match name {
-            "text" => Some(Kind::Text),
-            "time" => Some(Kind::Time),
-            "int" => Some(Kind::Integer),
-            _ if name.starts_with("enum(") => Some(Kind::Choice),
+            "text" => Some(ColumnKind::Text),
+            "time" => Some(ColumnKind::Time),
+            "int" => Some(ColumnKind::Integer),
+            _ if name.starts_with("enum(") => Some(ColumnKind::Choice),
             _ => None,
         },
     };
@@ -355,7 +356,10 @@ mod tests {
             let unique = unique.map(|unique| unique.iter().map(names).collect());
             let mut found = Catalogue { unique, ..found.clone() };
             found.columns[0].nullable = nullable;
-            Words::new(layout, &DIALECT, &found).err().map(|error| error.to_string()).unwrap_or_default()
+            ResolvedLayout::new(layout, &DIALECT, &found)
+                .err()
+                .map(|error| error.to_string())
+                .unwrap_or_default()
         };
         assert_eq!(refused(&layout, Some(&[&["part"], &["id"]]), false), "");
         assert_eq!(refused(&both, Some(&[&["id", "part"]]), false), "");
@@ -376,7 +380,7 @@ mod tests {
         };
         let fits = |kind: &str, value: &str| {
             let found = columns(&[("id", "int"), ("type", "text"), ("payload", "text"), ("status", kind)]);
-            Words::new(&layout(value), &DIALECT, &found).is_ok()
+            ResolvedLayout::new(&layout(value), &DIALECT, &found).is_ok()
         };
         assert!(fits("int", "1") && !fits("int", "true"));
         assert!(fits("enum('0','SENT')", "SENT") && !fits("enum('0','SENT')", "DONE"));
@@ -388,8 +392,11 @@ mod tests {
         let found = columns(&[("id", "int"), ("type", "text"), ("payload", "text"), ("error", "text")]);
         let layout = Layout::debezium().without(Field::AggregateType).without(Field::AggregateId);
         let layout = layout.column(Field::Error, "error".parse().unwrap());
-        let words = Words::new(&layout, &DIALECT, &found).expect("a table");
-        assert_eq!((words.cut_error("äöüäöüäöü").as_str(), words.cut_error("no").as_str()), ("äöüäöü", "no"));
+        let resolved = ResolvedLayout::new(&layout, &DIALECT, &found).expect("a table");
+        assert_eq!(
+            (resolved.cut_error("äöüäöüäöü").as_str(), resolved.cut_error("no").as_str()),
+            ("äöüäöü", "no")
+        );
     }
 
     #[test]
@@ -397,7 +404,7 @@ mod tests {
         let found =
             columns(&[("id", "circle"), ("type", "text"), ("payload", "int"), ("aggregatetype", "text")]);
         let layout = Layout::debezium();
-        let error = Words::new(&layout, &DIALECT, &found).expect_err("an error").to_string();
+        let error = ResolvedLayout::new(&layout, &DIALECT, &found).expect_err("an error").to_string();
         for word in ["id is circle", "payload is int and should be text", "no column aggregateid"] {
             assert!(error.contains(word), "{error}");
         }
@@ -409,11 +416,11 @@ mod tests {
             columns(&[("id", "int"), ("type", "text"), ("payload", "text"), ("processed_at", "time")]);
         let layout = Layout::debezium().without(Field::AggregateType).without(Field::AggregateId);
         let layout = layout.column(Field::SentAt, "processed_at".parse().unwrap());
-        let words = Words::new(&layout, &DIALECT, &found).expect("a table");
-        assert_eq!(words.is(State::Pending), r#"t."processed_at" IS NULL"#);
-        assert_eq!(words.is(State::Failed), "FALSE");
-        assert_eq!(words.set(State::Sent, "NULL"), r#""processed_at" = now()"#);
-        assert_eq!(words.order(), r#"t."id""#);
+        let resolved = ResolvedLayout::new(&layout, &DIALECT, &found).expect("a table");
+        assert_eq!(resolved.is(State::Pending), r#"t."processed_at" IS NULL"#);
+        assert_eq!(resolved.is(State::Failed), "FALSE");
+        assert_eq!(resolved.set(State::Sent, "NULL"), r#""processed_at" = now()"#);
+        assert_eq!(resolved.order(), r#"t."id""#);
     }
 
     #[test]
@@ -423,14 +430,14 @@ mod tests {
         let mut found: Vec<(&str, &str)> = names.map(|name| (name, "text")).to_vec();
         found.extend([("created_at", "time"), ("sent_at", "time")]);
         let layout = Layout::order_service();
-        let words = Words::new(&layout, &DIALECT, &columns(&found)).expect("a table");
-        assert_eq!(words.is(State::Pending), r#"t."status" = 'NEW'"#);
-        assert_eq!(words.set(State::Failed, "?"), r#""status" = 'FAILED', "error_message" = ?"#);
+        let resolved = ResolvedLayout::new(&layout, &DIALECT, &columns(&found)).expect("a table");
+        assert_eq!(resolved.is(State::Pending), r#"t."status" = 'NEW'"#);
+        assert_eq!(resolved.set(State::Failed, "?"), r#""status" = 'FAILED', "error_message" = ?"#);
         assert_eq!(
-            words.set(State::Pending, "NULL"),
+            resolved.set(State::Pending, "NULL"),
             r#""status" = 'NEW', "sent_at" = NULL, "error_message" = NULL"#
         );
-        assert!(words.status_code().contains(r#"WHEN t."status" = 'SENT' THEN 1"#));
-        assert!(words.status_code().contains("WHEN FALSE THEN 4"));
+        assert!(resolved.status_code().contains(r#"WHEN t."status" = 'SENT' THEN 1"#));
+        assert!(resolved.status_code().contains("WHEN FALSE THEN 4"));
     }
 }
