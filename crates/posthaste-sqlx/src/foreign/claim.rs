@@ -8,7 +8,7 @@ use posthaste::{EventId, StoreError};
 use tokio::time::Instant;
 
 use super::ForeignTableStore;
-use super::table::{Found, Key, Read, Room};
+use super::table::{ByteBudget, ReadRow, RowKey, RowsRead};
 
 /// Looks at the table in one claim. A row that ends between the look at its key and the look at itself leaves a gap,
 /// and an engine takes a claim with a gap for the last one.
@@ -17,7 +17,7 @@ const LOOKS: usize = 3;
 /// What a look at the table came to.
 enum Looked {
     /// So many rows were chosen, and these are still there.
-    At { chosen: usize, read: Read },
+    At { chosen: usize, read: RowsRead },
     /// So many rows wait for their time that there is no room for others.
     Full,
     /// Another process has the lock.
@@ -27,11 +27,11 @@ enum Looked {
 impl ForeignTableStore {
     /// The events of one claim; none while another process has the lock.
     pub(super) async fn claim_rows(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
-        let (mut rows, mut room, mut cut) = (Vec::new(), Room::new(claim.max_bytes), false);
+        let (mut rows, mut budget, mut cut) = (Vec::new(), ByteBudget::new(claim.max_bytes), false);
         for _ in 0..LOOKS {
-            match self.look(claim, claim.limit - rows.len(), room).await {
+            match self.look(claim, claim.limit - rows.len(), budget).await {
                 Ok(Looked::At { read, chosen }) => {
-                    room = room.after(&read);
+                    budget = budget.after(&read);
                     let is_all = read.rows.len() == chosen;
                     rows.extend(read.rows);
                     cut = !read.left.is_empty();
@@ -55,7 +55,7 @@ impl ForeignTableStore {
     }
 
     /// Leases and reads the oldest rows that are due, at most so many.
-    async fn look(&self, claim: &Claim<'_>, limit: usize, room: Room) -> Result<Looked, StoreError> {
+    async fn look(&self, claim: &Claim<'_>, limit: usize, budget: ByteBudget) -> Result<Looked, StoreError> {
         let now = Instant::now();
         let waiting = {
             let mut leases = self.leases();
@@ -66,7 +66,7 @@ impl ForeignTableStore {
             return Ok(Looked::Full);
         }
         let chosen = AtomicUsize::new(0);
-        let choose = |newly: bool, keys: Vec<Key>| {
+        let choose = |newly: bool, keys: Vec<RowKey>| {
             let mut leases = self.leases();
             if newly {
                 leases.forget_leases(now);
@@ -77,7 +77,7 @@ impl ForeignTableStore {
             chosen.store(free.len(), Ordering::Relaxed);
             free
         };
-        let Some(read) = self.table().claim(claim, limit + waiting, room, &choose).await? else {
+        let Some(read) = self.table().claim(claim, limit + waiting, budget, &choose).await? else {
             return Ok(Looked::StandingBy);
         };
         self.tell(true);
@@ -85,15 +85,15 @@ impl ForeignTableStore {
     }
 
     /// Rows that did not fit are due as before.
-    fn leave(&self, claim: &Claim<'_>, keys: Vec<Key>) {
-        let lease = |key: Key| Lease { id: key.id, seq: 0, token: claim.token };
+    fn leave(&self, claim: &Claim<'_>, keys: Vec<RowKey>) {
+        let lease = |key: RowKey| Lease { id: key.id, seq: 0, token: claim.token };
         let leases: Vec<Lease> = keys.into_iter().map(lease).collect();
         self.leases().release(&leases, Instant::now());
     }
 
     /// Rows that were leased and read, with what is remembered of them. Those that are gone from the table are
     /// forgotten.
-    fn take(&self, claim: &Claim<'_>, rows: Vec<(Key, Found)>) -> Claimed {
+    fn take(&self, claim: &Claim<'_>, rows: Vec<(RowKey, ReadRow)>) -> Claimed {
         let mut leases = self.leases();
         let mut claimed = Claimed { parked: leases.parked(), ..Claimed::default() };
         let found: HashSet<EventId> = rows.iter().map(|(key, _)| key.id.clone()).collect();

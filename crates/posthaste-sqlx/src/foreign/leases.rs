@@ -11,7 +11,7 @@ use posthaste::EventId;
 use posthaste::store::{Claimed, Lease, LeaseToken};
 use tokio::time::Instant;
 
-use super::table::Key;
+use super::table::RowKey;
 
 /// A row that nobody asked for in so long a time is forgotten: it may be gone from the table.
 const FORGET_AFTER: Duration = Duration::from_secs(600);
@@ -25,7 +25,7 @@ pub(super) struct Leases {
 
 #[derive(Debug)]
 struct RowState {
-    key: Key,
+    key: RowKey,
     /// The order in which rows were first seen, which is that of the table.
     order: u64,
     /// The end of its lease, its next attempt, or the end of its park.
@@ -63,18 +63,18 @@ impl Leases {
     }
 
     /// The first `limit` of these keys that are due.
-    pub(super) fn free(&self, keys: Vec<Key>, limit: usize, now: Instant) -> Vec<Key> {
+    pub(super) fn free(&self, keys: Vec<RowKey>, limit: usize, now: Instant) -> Vec<RowKey> {
         let mut ids = BTreeSet::new();
         // Two rows may have one id where the key has more columns: one after the other, and the second not before it
         // is known what became of the first, or its outcome could be taken for that of the second.
         let is_free =
-            |row: &RowState, key: &Key| row.due <= now && (row.key == *key || row.under_way.is_empty());
-        let is_due = |key: &Key| self.rows.get(&key.id).is_none_or(|row| is_free(row, key));
+            |row: &RowState, key: &RowKey| row.due <= now && (row.key == *key || row.under_way.is_empty());
+        let is_due = |key: &RowKey| self.rows.get(&key.id).is_none_or(|row| is_free(row, key));
         keys.into_iter().filter(|key| is_due(key) && ids.insert(key.id.clone())).take(limit).collect()
     }
 
     /// Leases a row.
-    pub(super) fn lease(&mut self, key: Key, token: LeaseToken, until: Instant) {
+    pub(super) fn lease(&mut self, key: RowKey, token: LeaseToken, until: Instant) {
         self.seen += 1;
         let row =
             self.rows.entry(key.id.clone()).or_insert_with(|| RowState::new(key.clone(), self.seen, until));
@@ -107,7 +107,7 @@ impl Leases {
     }
 
     /// The key of the row that was claimed with this lease, whoever holds it now.
-    pub(super) fn key(&self, lease: &Lease) -> Option<&Key> {
+    pub(super) fn key(&self, lease: &Lease) -> Option<&RowKey> {
         let row = self.rows.get(&lease.id)?;
         row.under_way.contains(&lease.token).then_some(&row.key)
     }
@@ -199,7 +199,7 @@ impl Leases {
     }
 
     /// The row with this key has ended; another one with its id has not.
-    pub(super) fn forget_row(&mut self, key: &Key) {
+    pub(super) fn forget_row(&mut self, key: &RowKey) {
         if self.rows.get(&key.id).is_some_and(|row| row.key == *key) {
             self.rows.remove(&key.id);
         }
@@ -231,7 +231,7 @@ impl Leases {
 }
 
 impl RowState {
-    fn new(key: Key, order: u64, due: Instant) -> Self {
+    fn new(key: RowKey, order: u64, due: Instant) -> Self {
         let (under_way, progress) = (VecDeque::new(), BTreeSet::new());
         Self { key, order, due, token: None, under_way, attempts: 0, progress, parked: None, put_off: None }
     }
@@ -254,15 +254,15 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn key(id: &str) -> Key {
-        Key { id: id.into(), parts: vec![id.to_owned()], written: None }
+    fn key(id: &str) -> RowKey {
+        RowKey { id: id.into(), parts: vec![id.to_owned()], written: None }
     }
 
     fn lease(id: &str, token: i64) -> Lease {
         Lease { id: id.into(), seq: 0, token: token.into() }
     }
 
-    fn ids(keys: &[Key]) -> Vec<&str> {
+    fn ids(keys: &[RowKey]) -> Vec<&str> {
         keys.iter().map(|key| key.id.as_str()).collect()
     }
 
@@ -356,9 +356,12 @@ mod tests {
     }
 
     /// Two rows with one id, where the key has two columns.
-    fn twins() -> Vec<Key> {
-        let key =
-            |part: &str| Key { id: "a".into(), parts: vec![part.to_owned(), "a".to_owned()], written: None };
+    fn twins() -> Vec<RowKey> {
+        let key = |part: &str| RowKey {
+            id: "a".into(),
+            parts: vec![part.to_owned(), "a".to_owned()],
+            written: None,
+        };
         ["x", "y"].map(key).to_vec()
     }
 

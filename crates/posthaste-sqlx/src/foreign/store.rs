@@ -13,7 +13,7 @@ use posthaste::{EventId, StoreError, Timestamp};
 use tokio::time::Instant;
 
 use super::leases::Leases;
-use super::table::{Caller, Failure, Key, Table};
+use super::table::{Caller, FailedAttempt, ForeignTable, RowKey};
 use super::{Layout, queries};
 
 /// How long an event that can neither be delivered nor given up waits for the next attempt.
@@ -28,7 +28,7 @@ pub struct ForeignTableStore(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    table: Box<dyn Table>,
+    table: Box<dyn ForeignTable>,
     leases: Mutex<Leases>,
     /// Whether this process delivered when it last looked, to say when that changes.
     leads: Mutex<Option<bool>>,
@@ -39,7 +39,7 @@ struct Inner {
 }
 
 impl ForeignTableStore {
-    pub(super) fn new(table: impl Table + 'static, purges: bool) -> Self {
+    pub(super) fn new(table: impl ForeignTable + 'static, purges: bool) -> Self {
         let (leases, leads, is_full) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
         Self(Arc::new(Inner { table: Box::new(table), leases, leads, is_full, purges }))
     }
@@ -54,7 +54,7 @@ impl ForeignTableStore {
         self.0.table.close().await;
     }
 
-    pub(super) fn table(&self) -> &dyn Table {
+    pub(super) fn table(&self) -> &dyn ForeignTable {
         &*self.0.table
     }
 
@@ -102,9 +102,9 @@ impl ForeignTableStore {
 
     /// The key of the row that was claimed with a lease. Of one that was claimed before this process lost its memory
     /// it is the id, where that is the whole key; such a key is of no row whose table says when it was written.
-    fn key_of(&self, lease: &Lease) -> Option<Key> {
+    fn key_of(&self, lease: &Lease) -> Option<RowKey> {
         let known = self.leases().key(lease).cloned();
-        let alone = || Key { id: lease.id.clone(), parts: vec![lease.id.to_string()], written: None };
+        let alone = || RowKey { id: lease.id.clone(), parts: vec![lease.id.to_string()], written: None };
         known.or_else(|| (self.layout().key_columns().len() == 1).then(alone))
     }
 
@@ -122,12 +122,12 @@ impl ForeignTableStore {
     async fn settle_delivered(&self, settle: &Settle<'_>, answers: &mut [Settled]) -> Result<(), StoreError> {
         let is_done = |settlement: &Settlement| settlement.verdict == Verdict::Done;
         let done = settle.settlements.iter().enumerate().filter(|(_, settlement)| is_done(settlement));
-        let (indexes, keys): (Vec<usize>, Vec<Key>) =
+        let (indexes, keys): (Vec<usize>, Vec<RowKey>) =
             done.filter_map(|(index, settlement)| Some((index, self.key_of(&settlement.lease)?))).unzip();
         if keys.is_empty() {
             return Ok(());
         }
-        let written = self.table().delivered(&keys, settle.on_done).await?;
+        let written = self.table().settle_delivered(&keys, settle.on_done).await?;
         for (index, key) in indexes.into_iter().zip(keys) {
             if written.contains(&key.id) {
                 answers[index] = Settled::Done;
@@ -150,17 +150,17 @@ impl ForeignTableStore {
     /// Failed attempts that the table counts.
     async fn settle_counted(&self, settle: &Settle<'_>, answers: &mut [Settled]) -> Result<(), StoreError> {
         let failures = self.failures(settle);
-        let told: Vec<Failure> = failures
+        let told: Vec<FailedAttempt> = failures
             .iter()
             .filter_map(|(_, lease, error, backoff)| {
                 let (error, max_attempts) = (self.table().resolved().cut_error(error), backoff.max_attempts);
-                Some(Failure { key: self.key_of(lease)?, error, max_attempts })
+                Some(FailedAttempt { key: self.key_of(lease)?, error, max_attempts })
             })
             .collect();
         if told.is_empty() {
             return Ok(());
         }
-        let Some(counted) = self.table().failed(&told).await? else {
+        let Some(counted) = self.table().count_failures(&told).await? else {
             self.lost();
             return Ok(());
         };
@@ -185,7 +185,7 @@ impl ForeignTableStore {
     }
 
     /// Failed attempts of a table that counts none. Answers those that are to be given up, with their indexes.
-    fn count_here(&self, settle: &Settle<'_>, answers: &mut [Settled]) -> Vec<(usize, Key, String)> {
+    fn count_here(&self, settle: &Settle<'_>, answers: &mut [Settled]) -> Vec<(usize, RowKey, String)> {
         let failures = self.failures(settle);
         let (now, mut leases, mut spent) = (Instant::now(), self.leases(), Vec::new());
         for (index, lease, error, backoff) in failures {
@@ -210,7 +210,7 @@ impl ForeignTableStore {
     }
 
     /// Events that can never be delivered, or were put off for too long, where the table can say so; others wait.
-    fn rejected(&self, settle: &Settle<'_>, answers: &mut [Settled]) -> Vec<(usize, Key, String)> {
+    fn rejected(&self, settle: &Settle<'_>, answers: &mut [Settled]) -> Vec<(usize, RowKey, String)> {
         let (now, mut leases) = (Instant::now(), self.leases());
         let mut rejected = Vec::new();
         for (index, settlement) in settle.settlements.iter().enumerate() {
@@ -251,16 +251,16 @@ impl ForeignTableStore {
 
     async fn give_up(
         &self,
-        rows: Vec<(usize, Key, String)>,
+        rows: Vec<(usize, RowKey, String)>,
         answers: &mut [Settled],
     ) -> Result<(), StoreError> {
         if rows.is_empty() {
             return Ok(());
         }
         let resolved = self.table().resolved();
-        let told: Vec<(Key, String)> =
+        let told: Vec<(RowKey, String)> =
             rows.iter().map(|(_, key, error)| (key.clone(), resolved.cut_error(error))).collect();
-        let written = self.table().given_up(&told).await?;
+        let written = self.table().give_up(&told).await?;
         if written.is_none() {
             self.lost();
         }

@@ -15,7 +15,7 @@ use crate::foreign::silence::Proxy;
 use crate::foreign::table::tests::{
     leads, row_of_another_time_is_not_read, slow_questions_hold_nothing_up, takes_over,
 };
-use crate::foreign::table::{Caller, Question, Table as _};
+use crate::foreign::table::{BoundQuery, Caller, ForeignTable as _};
 use crate::mysql::Login;
 use crate::sql::ready;
 
@@ -135,7 +135,7 @@ async fn questions_about_a_foreign_table_are_ended_by_the_server() {
         Flavour::MySql => "SELECT CAST(@@SESSION.max_execution_time AS SIGNED) AS ms",
     };
     for (caller, expected) in [(Caller::Operator, 15_000), (Caller::Engine, 0)] {
-        let rows = table.ask(caller, Question::new(limit.to_owned())).await.expect("an answer");
+        let rows = table.query(caller, BoundQuery::new(limit.to_owned())).await.expect("an answer");
         assert_eq!(rows[0].number("ms").expect("a number"), Some(expected), "{caller:?}");
     }
     table.close().await;

@@ -26,7 +26,8 @@ use crate::foreign::filter::Value;
 use crate::foreign::resolved_layout::ResolvedLayout;
 use crate::foreign::session::{Open, Session};
 use crate::foreign::table::{
-    Answer, Caller, Choose, Counted, Failure, Key, Parts, Question, Read, Room, Table,
+    AttemptCount, BoundQuery, ByteBudget, Caller, ChooseKeys, FailedAttempt, ForeignTable, QueryRow, RowKey,
+    RowsRead, SplitKeys,
 };
 use crate::row::RowReader;
 use crate::sql::ready;
@@ -107,10 +108,10 @@ impl MySqlForeignTable {
         &self,
         open: &mut Open<MySql>,
         claim: &Claim<'_>,
-        look: usize,
-        room: Room,
-        choose: &Choose<'_>,
-    ) -> Result<Option<Read>, sqlx::Error> {
+        max_keys: usize,
+        budget: ByteBudget,
+        choose: &ChooseKeys<'_>,
+    ) -> Result<Option<RowsRead>, sqlx::Error> {
         let (connection, newly) = (&mut open.connection, !open.leads);
         if newly {
             let locked = sqlx::query_scalar::<_, Option<i64>>(LOCK).bind(&self.lock);
@@ -119,15 +120,15 @@ impl MySqlForeignTable {
         if !open.leads {
             return Ok(None);
         }
-        let chosen = choose(newly, self.pending(connection, look).await?);
+        let chosen = choose(newly, self.pending(connection, max_keys).await?);
         match chosen.is_empty() {
-            true => Ok(Some(Read::default())),
-            false => self.read(connection, claim, room, chosen).await.map(Some),
+            true => Ok(Some(RowsRead::default())),
+            false => self.read(connection, claim, budget, chosen).await.map(Some),
         }
     }
 
     /// A statement about some keys, at most [`MAX_KEYS`] of them; the last one fills the placeholders that are left.
-    fn with_keys(&self, text: &str, keys: &[Key]) -> MySqlQuery {
+    fn with_keys(&self, text: &str, keys: &[RowKey]) -> MySqlQuery {
         let count = placeholder_count(keys.len());
         let text: Arc<str> =
             text.replace("{keys}", &vec![self.statements.key.as_str(); count].join(", ")).into();
@@ -135,8 +136,12 @@ impl MySqlForeignTable {
         keys.iter().chain(fill).fold(ready::<MySql>(&text), |query, key| bind_key(query, key))
     }
 
-    async fn pending(&self, connection: &mut MySqlConnection, look: usize) -> Result<Vec<Key>, sqlx::Error> {
-        let text: Arc<str> = format!("{} LIMIT {}", self.statements.pending, limit(look)).into();
+    async fn pending(
+        &self,
+        connection: &mut MySqlConnection,
+        max_keys: usize,
+    ) -> Result<Vec<RowKey>, sqlx::Error> {
+        let text: Arc<str> = format!("{} LIMIT {}", self.statements.pending, limit(max_keys)).into();
         let rows = ready::<MySql>(&text).persistent(false).fetch_all(connection).await?;
         rows.iter().map(key_of).collect()
     }
@@ -147,15 +152,15 @@ impl MySqlForeignTable {
         &self,
         connection: &mut MySqlConnection,
         claim: &Claim<'_>,
-        room: Room,
-        keys: Vec<Key>,
-    ) -> Result<Read, sqlx::Error> {
-        let mut division = room.divide(keys);
-        while let Some(some) = division.next_step() {
+        budget: ByteBudget,
+        keys: Vec<RowKey>,
+    ) -> Result<RowsRead, sqlx::Error> {
+        let mut split = budget.split(keys);
+        while let Some(some) = split.next_step() {
             let sizes = self.sizes(connection, &some).await?;
-            division.measured(some, &sizes);
+            split.measured(some, &sizes);
         }
-        let Parts { fitting, bytes, left } = division.end();
+        let SplitKeys { fitting, bytes, left } = split.end();
         let mut found = HashMap::new();
         for some in fitting.chunks(MAX_KEYS) {
             let mut rows = self.with_keys(&self.statements.read, some).fetch(&mut *connection);
@@ -170,14 +175,14 @@ impl MySqlForeignTable {
             let row = found.remove(&(key.id.clone(), key.written.clone()))?;
             Some((key, row))
         });
-        Ok(Read { rows: rows.collect(), bytes, left })
+        Ok(RowsRead { rows: rows.collect(), bytes, left })
     }
 
     /// How large the rows of these keys are that are still there.
     async fn sizes(
         &self,
         connection: &mut MySqlConnection,
-        keys: &[Key],
+        keys: &[RowKey],
     ) -> Result<HashMap<EventId, usize>, sqlx::Error> {
         let rows = self.with_keys(&self.statements.sizes, keys).fetch_all(connection).await?;
         rows.iter().map(size).collect()
@@ -189,11 +194,11 @@ impl MySqlForeignTable {
         &self,
         connection: &mut MySqlConnection,
         text: &str,
-        keys: &[Key],
+        keys: &[RowKey],
     ) -> Result<HashSet<EventId>, sqlx::Error> {
         let rows = self.with_keys(&self.statements.still_pending, keys).fetch_all(&mut *connection).await?;
-        let mut pending = rows.iter().map(key_of).collect::<Result<Vec<Key>, _>>()?;
-        let known: HashSet<&Key> = keys.iter().collect();
+        let mut pending = rows.iter().map(key_of).collect::<Result<Vec<RowKey>, _>>()?;
+        let known: HashSet<&RowKey> = keys.iter().collect();
         pending.retain(|key| known.contains(key));
         if !pending.is_empty() {
             self.with_keys(text, &pending).execute(connection).await?;
@@ -204,8 +209,8 @@ impl MySqlForeignTable {
     async fn count_one(
         &self,
         connection: &mut MySqlConnection,
-        failure: &Failure,
-    ) -> Result<Option<Counted>, sqlx::Error> {
+        failure: &FailedAttempt,
+    ) -> Result<Option<AttemptCount>, sqlx::Error> {
         let most = i64::from(failure.max_attempts);
         let query =
             ready::<MySql>(&self.one_key(&self.statements.count)).bind(most).bind(failure.error.clone());
@@ -216,7 +221,7 @@ impl MySqlForeignTable {
         let Some(row) = query.fetch_optional(connection).await? else { return Ok(None) };
         let (attempts, is_dead): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
         let attempts = u32::try_from(attempts.max(0)).unwrap_or(u32::MAX);
-        Ok(Some(Counted { attempts, is_dead: is_dead != 0 }))
+        Ok(Some(AttemptCount { attempts, is_dead: is_dead != 0 }))
     }
 
     fn one_key(&self, text: &str) -> Arc<str> {
@@ -225,16 +230,16 @@ impl MySqlForeignTable {
 }
 
 #[async_trait]
-impl Table for MySqlForeignTable {
+impl ForeignTable for MySqlForeignTable {
     async fn claim(
         &self,
         claim: &Claim<'_>,
-        look: usize,
-        room: Room,
-        choose: &Choose<'_>,
-    ) -> Result<Option<Read>, StoreError> {
+        max_keys: usize,
+        budget: ByteBudget,
+        choose: &ChooseKeys<'_>,
+    ) -> Result<Option<RowsRead>, StoreError> {
         let mut session = self.session.take().await.map_err(|error| self.failed(error))?;
-        let rows = self.claim_in(&mut session.open, claim, look, room, choose).await;
+        let rows = self.claim_in(&mut session.open, claim, max_keys, budget, choose).await;
         session.end(rows).map_err(|error| self.failed(error))
     }
 
@@ -245,7 +250,11 @@ impl Table for MySqlForeignTable {
         Ok(self.as_leader(held).await? == Some(1))
     }
 
-    async fn delivered(&self, keys: &[Key], on_done: OnDone) -> Result<HashSet<EventId>, StoreError> {
+    async fn settle_delivered(
+        &self,
+        keys: &[RowKey],
+        on_done: OnDone,
+    ) -> Result<HashSet<EventId>, StoreError> {
         let text = match on_done {
             OnDone::Keep => &self.statements.keep,
             OnDone::Delete => &self.statements.delete,
@@ -266,7 +275,10 @@ impl Table for MySqlForeignTable {
         Ok(())
     }
 
-    async fn failed(&self, failures: &[Failure]) -> Result<Option<HashMap<EventId, Counted>>, StoreError> {
+    async fn count_failures(
+        &self,
+        failures: &[FailedAttempt],
+    ) -> Result<Option<HashMap<EventId, AttemptCount>>, StoreError> {
         self.as_leader(async |connection| {
             let mut all = HashMap::new();
             for failure in failures {
@@ -278,7 +290,7 @@ impl Table for MySqlForeignTable {
         .await
     }
 
-    async fn given_up(&self, rows: &[(Key, String)]) -> Result<Option<HashSet<EventId>>, StoreError> {
+    async fn give_up(&self, rows: &[(RowKey, String)]) -> Result<Option<HashSet<EventId>>, StoreError> {
         self.as_leader(async |connection| {
             let mut all = HashSet::new();
             let has_error = self.resolved.column(crate::foreign::Field::Error).is_some();
@@ -294,17 +306,17 @@ impl Table for MySqlForeignTable {
         .await
     }
 
-    async fn ask(&self, caller: Caller, question: Question) -> Result<Vec<Box<Answer>>, StoreError> {
-        let read = async |connection: &mut MySqlConnection| bound(&question).fetch_all(connection).await;
+    async fn query(&self, caller: Caller, query: BoundQuery) -> Result<Vec<Box<QueryRow>>, StoreError> {
+        let read = async |connection: &mut MySqlConnection| bound(&query).fetch_all(connection).await;
         let rows = match caller {
             Caller::Engine => self.connections.engine(read).await?,
             Caller::Operator => self.connections.viewer(read).await?,
         };
-        Ok(rows.into_iter().map(|row| Box::new(row) as Box<Answer>).collect())
+        Ok(rows.into_iter().map(|row| Box::new(row) as Box<QueryRow>).collect())
     }
 
-    async fn change(&self, caller: Caller, question: Question) -> Result<u64, StoreError> {
-        let write = async |connection: &mut MySqlConnection| bound(&question).execute(connection).await;
+    async fn change(&self, caller: Caller, query: BoundQuery) -> Result<u64, StoreError> {
+        let write = async |connection: &mut MySqlConnection| bound(&query).execute(connection).await;
         let changed = match caller {
             Caller::Engine => self.connections.engine(write).await?,
             Caller::Operator => self.connections.operator(write).await?,
@@ -348,20 +360,20 @@ async fn in_transaction<T>(
     }
 }
 
-fn bind_key(query: MySqlQuery, key: &Key) -> MySqlQuery {
+fn bind_key(query: MySqlQuery, key: &RowKey) -> MySqlQuery {
     key.parts.iter().cloned().fold(query, sqlx::query::Query::bind)
 }
 
 /// The key, and when its row was written.
-fn bind_row(query: MySqlQuery, key: &Key) -> MySqlQuery {
+fn bind_row(query: MySqlQuery, key: &RowKey) -> MySqlQuery {
     bind_key(query, key).bind(key.written.clone())
 }
 
 /// The id first, then the columns of the key, then when the row was written.
-fn key_of(row: &MySqlRow) -> Result<Key, sqlx::Error> {
+fn key_of(row: &MySqlRow) -> Result<RowKey, sqlx::Error> {
     let (id, last): (String, usize) = (row.try_get(0)?, row.len() - 1);
     let parts = (1..last).map(|column| row.try_get(column)).collect::<Result<_, _>>()?;
-    Ok(Key { id: id.into(), parts, written: row.try_get(last)? })
+    Ok(RowKey { id: id.into(), parts, written: row.try_get(last)? })
 }
 
 fn size(row: &MySqlRow) -> Result<(EventId, usize), sqlx::Error> {
@@ -369,10 +381,10 @@ fn size(row: &MySqlRow) -> Result<(EventId, usize), sqlx::Error> {
     Ok((EventId::from(id), usize::try_from(size).unwrap_or(0)))
 }
 
-/// A question with its values. It is planned anew each time: nobody asks the same twice.
-fn bound(question: &Question) -> MySqlQuery {
-    let text: Arc<str> = question.text.as_str().into();
-    question.values.iter().fold(ready::<MySql>(&text).persistent(false), |query, value| match value {
+/// A query with its values. It is planned anew each time: nobody asks the same twice.
+fn bound(query: &BoundQuery) -> MySqlQuery {
+    let text: Arc<str> = query.text.as_str().into();
+    query.values.iter().fold(ready::<MySql>(&text).persistent(false), |query, value| match value {
         Value::Text(text) => query.bind(text.clone()),
         Value::Micros(micros) => query.bind(*micros),
     })

@@ -6,7 +6,7 @@ use sqlx::{ConnectOptions as _, PgConnection, Postgres};
 use super::PgForeignTable;
 use crate::foreign::Layout;
 use crate::foreign::silence::Proxy;
-use crate::foreign::table::Table as _;
+use crate::foreign::table::ForeignTable as _;
 use crate::foreign::table::tests::{
     leads, row_of_another_time_is_not_read, slow_questions_hold_nothing_up, takes_over,
 };

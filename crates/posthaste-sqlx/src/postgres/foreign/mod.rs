@@ -28,7 +28,8 @@ use crate::foreign::filter::Value;
 use crate::foreign::resolved_layout::ResolvedLayout;
 use crate::foreign::session::{Open, Session};
 use crate::foreign::table::{
-    Answer, Caller, Choose, Counted, Failure, Key, Parts, Question, Read, Room, Table,
+    AttemptCount, BoundQuery, ByteBudget, Caller, ChooseKeys, FailedAttempt, ForeignTable, QueryRow, RowKey,
+    RowsRead, SplitKeys,
 };
 use crate::row::RowReader;
 use crate::sql::ready;
@@ -151,10 +152,10 @@ impl PgForeignTable {
         &self,
         open: &mut Open<Postgres>,
         claim: &Claim<'_>,
-        look: usize,
-        room: Room,
-        choose: &Choose<'_>,
-    ) -> Result<Option<Read>, sqlx::Error> {
+        max_keys: usize,
+        budget: ByteBudget,
+        choose: &ChooseKeys<'_>,
+    ) -> Result<Option<RowsRead>, sqlx::Error> {
         let (connection, newly) = (&mut open.connection, !open.leads);
         if newly {
             open.leads = sqlx::query_scalar(LOCK).bind(&self.lock).fetch_one(&mut *connection).await?;
@@ -162,15 +163,19 @@ impl PgForeignTable {
         if !open.leads {
             return Ok(None);
         }
-        let chosen = choose(newly, self.pending(connection, look).await?);
+        let chosen = choose(newly, self.pending(connection, max_keys).await?);
         match chosen.is_empty() {
-            true => Ok(Some(Read::default())),
-            false => self.read(connection, claim, room, chosen).await.map(Some),
+            true => Ok(Some(RowsRead::default())),
+            false => self.read(connection, claim, budget, chosen).await.map(Some),
         }
     }
 
-    async fn pending(&self, connection: &mut PgConnection, look: usize) -> Result<Vec<Key>, sqlx::Error> {
-        let text: Arc<str> = format!("{} LIMIT {}", self.statements.pending, value::limit(look)).into();
+    async fn pending(
+        &self,
+        connection: &mut PgConnection,
+        max_keys: usize,
+    ) -> Result<Vec<RowKey>, sqlx::Error> {
+        let text: Arc<str> = format!("{} LIMIT {}", self.statements.pending, value::limit(max_keys)).into();
         // Planned anew each time: a plan from when the table was empty may read all of it.
         let rows = ready::<Postgres>(&text).persistent(false).fetch_all(connection).await?;
         rows.iter().map(key_of).collect()
@@ -182,15 +187,15 @@ impl PgForeignTable {
         &self,
         connection: &mut PgConnection,
         claim: &Claim<'_>,
-        room: Room,
-        keys: Vec<Key>,
-    ) -> Result<Read, sqlx::Error> {
-        let mut division = room.divide(keys);
-        while let Some(some) = division.next_step() {
+        budget: ByteBudget,
+        keys: Vec<RowKey>,
+    ) -> Result<RowsRead, sqlx::Error> {
+        let mut split = budget.split(keys);
+        while let Some(some) = split.next_step() {
             let sizes = self.sizes(connection, &some).await?;
-            division.measured(some, &sizes);
+            split.measured(some, &sizes);
         }
-        let Parts { fitting, bytes, left } = division.end();
+        let SplitKeys { fitting, bytes, left } = split.end();
         let mut found = HashMap::new();
         let mut rows = self.with_keys(&self.statements.read, &fitting).fetch(connection);
         while let Some(row) = rows.try_next().await? {
@@ -198,21 +203,21 @@ impl PgForeignTable {
             found.insert(EventId::from(id), RowReader::new(&row).leased(claim, now.0));
         }
         let rows = fitting.into_iter().filter_map(|key| Some((key.clone(), found.remove(&key.id)?)));
-        Ok(Read { rows: rows.collect(), bytes, left })
+        Ok(RowsRead { rows: rows.collect(), bytes, left })
     }
 
     /// How large the rows of these keys are that are still there.
     async fn sizes(
         &self,
         connection: &mut PgConnection,
-        keys: &[Key],
+        keys: &[RowKey],
     ) -> Result<HashMap<EventId, usize>, sqlx::Error> {
         let rows = self.with_keys(&self.statements.sizes, keys).fetch_all(connection).await?;
         rows.iter().map(size).collect()
     }
 
     /// A statement about these keys: a list for each column, and one for when their rows were written.
-    fn with_keys(&self, text: &Arc<str>, keys: &[Key]) -> Query<'static, Postgres, PgArguments> {
+    fn with_keys(&self, text: &Arc<str>, keys: &[RowKey]) -> Query<'static, Postgres, PgArguments> {
         // Planned anew each time, as the look at the keys: a few rows are found by their index in a large table.
         let query = ready::<Postgres>(text).persistent(false);
         let query = (0..self.statements.key_columns).fold(query, |query, column| {
@@ -224,16 +229,16 @@ impl PgForeignTable {
 }
 
 #[async_trait]
-impl Table for PgForeignTable {
+impl ForeignTable for PgForeignTable {
     async fn claim(
         &self,
         claim: &Claim<'_>,
-        look: usize,
-        room: Room,
-        choose: &Choose<'_>,
-    ) -> Result<Option<Read>, StoreError> {
+        max_keys: usize,
+        budget: ByteBudget,
+        choose: &ChooseKeys<'_>,
+    ) -> Result<Option<RowsRead>, StoreError> {
         let mut session = self.session.take().await.map_err(|error| self.failed(error))?;
-        let rows = self.claim_in(&mut session.open, claim, look, room, choose).await;
+        let rows = self.claim_in(&mut session.open, claim, max_keys, budget, choose).await;
         session.end(rows).map_err(|error| self.failed(error))
     }
 
@@ -244,7 +249,11 @@ impl Table for PgForeignTable {
         Ok(self.as_leader(held).await?.unwrap_or(false))
     }
 
-    async fn delivered(&self, keys: &[Key], on_done: OnDone) -> Result<HashSet<EventId>, StoreError> {
+    async fn settle_delivered(
+        &self,
+        keys: &[RowKey],
+        on_done: OnDone,
+    ) -> Result<HashSet<EventId>, StoreError> {
         let text = match on_done {
             OnDone::Keep => &self.statements.keep,
             OnDone::Delete => &self.statements.delete,
@@ -260,8 +269,11 @@ impl Table for PgForeignTable {
         Ok(())
     }
 
-    async fn failed(&self, failures: &[Failure]) -> Result<Option<HashMap<EventId, Counted>>, StoreError> {
-        let keys: Vec<Key> = failures.iter().map(|failure| failure.key.clone()).collect();
+    async fn count_failures(
+        &self,
+        failures: &[FailedAttempt],
+    ) -> Result<Option<HashMap<EventId, AttemptCount>>, StoreError> {
+        let keys: Vec<RowKey> = failures.iter().map(|failure| failure.key.clone()).collect();
         let errors: Vec<String> =
             failures.iter().map(|failure| value::text(&failure.error).into_owned()).collect();
         let most: Vec<i32> =
@@ -273,8 +285,8 @@ impl Table for PgForeignTable {
         .await
     }
 
-    async fn given_up(&self, rows: &[(Key, String)]) -> Result<Option<HashSet<EventId>>, StoreError> {
-        let keys: Vec<Key> = rows.iter().map(|(key, _)| key.clone()).collect();
+    async fn give_up(&self, rows: &[(RowKey, String)]) -> Result<Option<HashSet<EventId>>, StoreError> {
+        let keys: Vec<RowKey> = rows.iter().map(|(key, _)| key.clone()).collect();
         let reasons: Vec<String> = rows.iter().map(|(_, reason)| value::text(reason).into_owned()).collect();
         self.as_leader(async |connection| {
             ids(&self.with_keys(&self.statements.give_up, &keys).bind(reasons).fetch_all(connection).await?)
@@ -282,22 +294,22 @@ impl Table for PgForeignTable {
         .await
     }
 
-    async fn ask(&self, caller: Caller, question: Question) -> Result<Vec<Box<Answer>>, StoreError> {
+    async fn query(&self, caller: Caller, query: BoundQuery) -> Result<Vec<Box<QueryRow>>, StoreError> {
         let pool = match caller {
             Caller::Engine => &self.engine,
             Caller::Operator => &self.questions,
         };
-        let rows = pool.with(async |connection| bound(question).fetch_all(connection).await);
+        let rows = pool.with(async |connection| bound(query).fetch_all(connection).await);
         let rows = rows.await.map_err(|error| self.failed(error))?;
-        Ok(rows.into_iter().map(|row| Box::new(row) as Box<Answer>).collect())
+        Ok(rows.into_iter().map(|row| Box::new(row) as Box<QueryRow>).collect())
     }
 
-    async fn change(&self, caller: Caller, question: Question) -> Result<u64, StoreError> {
+    async fn change(&self, caller: Caller, query: BoundQuery) -> Result<u64, StoreError> {
         let pool = match caller {
             Caller::Engine => &self.engine,
             Caller::Operator => &self.changes,
         };
-        let changed = pool.with(async |connection| bound(question).execute(connection).await);
+        let changed = pool.with(async |connection| bound(query).execute(connection).await);
         Ok(changed.await.map_err(|error| self.failed(error))?.rows_affected())
     }
 
@@ -322,10 +334,10 @@ impl Table for PgForeignTable {
 }
 
 /// The id first, then the columns of the key, then when the row was written.
-fn key_of(row: &PgRow) -> Result<Key, sqlx::Error> {
+fn key_of(row: &PgRow) -> Result<RowKey, sqlx::Error> {
     let (id, last): (String, usize) = (row.try_get(0)?, row.len() - 1);
     let parts = (1..last).map(|column| row.try_get(column)).collect::<Result<_, _>>()?;
-    Ok(Key { id: id.into(), parts, written: row.try_get(last)? })
+    Ok(RowKey { id: id.into(), parts, written: row.try_get(last)? })
 }
 
 fn size(row: &PgRow) -> Result<(EventId, usize), sqlx::Error> {
@@ -337,16 +349,16 @@ fn ids(rows: &[PgRow]) -> Result<HashSet<EventId>, sqlx::Error> {
     rows.iter().map(|row| Ok(EventId::from(row.try_get::<String, _>(0)?))).collect()
 }
 
-fn counted(row: &PgRow) -> Result<(EventId, Counted), sqlx::Error> {
+fn counted(row: &PgRow) -> Result<(EventId, AttemptCount), sqlx::Error> {
     let (id, attempts): (String, i64) = (row.try_get(0)?, row.try_get(1)?);
     let attempts = u32::try_from(attempts.max(0)).unwrap_or(u32::MAX);
-    Ok((id.into(), Counted { attempts, is_dead: row.try_get(2)? }))
+    Ok((id.into(), AttemptCount { attempts, is_dead: row.try_get(2)? }))
 }
 
-/// A question with its values. It is planned anew each time: nobody asks the same twice.
-fn bound(question: Question) -> Query<'static, Postgres, PgArguments> {
-    let text: Arc<str> = question.text.into();
-    question.values.into_iter().fold(ready::<Postgres>(&text).persistent(false), |query, value| match value {
+/// A query with its values. It is planned anew each time: nobody asks the same twice.
+fn bound(query: BoundQuery) -> Query<'static, Postgres, PgArguments> {
+    let text: Arc<str> = query.text.into();
+    query.values.into_iter().fold(ready::<Postgres>(&text).persistent(false), |query, value| match value {
         Value::Text(text) => query.bind(value::text(&text).into_owned()),
         Value::Micros(micros) => query.bind(micros),
     })
