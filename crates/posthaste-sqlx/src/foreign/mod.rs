@@ -26,10 +26,10 @@ mod claim;
 pub(crate) mod counts;
 pub(crate) mod filter;
 mod leases;
+pub(crate) mod lock_session;
 mod name;
 mod queries;
 pub(crate) mod resolved_layout;
-pub(crate) mod session;
 #[cfg(test)]
 #[path = "../../tests/postgres/support/silence.rs"]
 #[allow(dead_code, unreachable_pub, reason = "it is shared with other tests")]

@@ -10,7 +10,7 @@ use tokio::time::interval;
 
 use super::MySqlForeignTable;
 use crate::foreign::Layout;
-use crate::foreign::session::{InUse, Session};
+use crate::foreign::lock_session::{LockSession, SessionGuard};
 use crate::foreign::silence::Proxy;
 use crate::foreign::table::tests::{
     leads, row_of_another_time_is_not_read, slow_questions_hold_nothing_up, takes_over,
@@ -49,7 +49,7 @@ async fn open_as(options: &MySqlConnectOptions, layout: Layout) -> MySqlForeignT
         .expect("the table opens")
 }
 
-async fn number(session: &mut InUse<'_, MySql>, text: &'static str) -> i64 {
+async fn number(session: &mut SessionGuard<'_, MySql>, text: &'static str) -> i64 {
     sqlx::query_scalar(text).fetch_one(&mut session.open.connection).await.expect("a number")
 }
 
@@ -78,8 +78,8 @@ async fn lock_of_a_leader_that_fell_silent_is_free_again() {
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn leader_that_polls_seldom_keeps_its_session() {
     let (options, mut owner, name) = database("layout_pulse").await;
-    let session = Session::<MySql>::new(options, &["SET SESSION wait_timeout = 2"]);
-    let session = session.with_pulse(Duration::from_millis(500));
+    let session = LockSession::<MySql>::new(options, &["SET SESSION wait_timeout = 2"]);
+    let session = session.with_keepalive_interval(Duration::from_millis(500));
     let mut used = session.take().await.expect("a session");
     let before = number(&mut used, "SELECT CAST(CONNECTION_ID() AS SIGNED)").await;
     used.give_back();

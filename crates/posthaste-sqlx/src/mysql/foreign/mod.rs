@@ -23,8 +23,8 @@ use super::value::{MAX_KEYS, MySqlQuery, limit, placeholder_count};
 use crate::OpenError;
 use crate::foreign::Layout;
 use crate::foreign::filter::Value;
+use crate::foreign::lock_session::{LockSession, OpenSession};
 use crate::foreign::resolved_layout::ResolvedLayout;
-use crate::foreign::session::{Open, Session};
 use crate::foreign::table::{
     AttemptCount, BoundQuery, ByteBudget, Caller, ChooseKeys, FailedAttempt, ForeignTable, QueryRow, RowKey,
     RowsRead, SplitKeys,
@@ -42,12 +42,12 @@ const HELD: &str =
 
 /// A session keeps its lock until the server ends it, by default after eight silent hours. A machine that vanished is
 /// noticed within a minute; one that is there gives signs of life much more often.
-const SIGNS_OF_LIFE: &str = "SET SESSION wait_timeout = 60";
+const KEEPALIVE_SETTINGS: &str = "SET SESSION wait_timeout = 60";
 
 /// A table of a layout, and the statements about it.
 #[derive(Debug)]
 pub(crate) struct MySqlForeignTable {
-    session: Session<MySql>,
+    session: LockSession<MySql>,
     connections: Connections,
     resolved: ResolvedLayout,
     statements: ForeignStatements,
@@ -79,7 +79,7 @@ impl MySqlForeignTable {
         let _ = connection.close().await;
         Ok(Self {
             connections: Connections::new(&options),
-            session: Session::new(options, &[SETTINGS, SIGNS_OF_LIFE]),
+            session: LockSession::new(options, &[SETTINGS, KEEPALIVE_SETTINGS]),
             statements,
             resolved,
             lock: name,
@@ -106,7 +106,7 @@ impl MySqlForeignTable {
 
     async fn claim_in(
         &self,
-        open: &mut Open<MySql>,
+        open: &mut OpenSession<MySql>,
         claim: &Claim<'_>,
         max_keys: usize,
         budget: ByteBudget,

@@ -25,8 +25,8 @@ use super::value::{self, Time};
 use crate::OpenError;
 use crate::foreign::Layout;
 use crate::foreign::filter::Value;
+use crate::foreign::lock_session::{LockSession, OpenSession};
 use crate::foreign::resolved_layout::ResolvedLayout;
-use crate::foreign::session::{Open, Session};
 use crate::foreign::table::{
     AttemptCount, BoundQuery, ByteBudget, Caller, ChooseKeys, FailedAttempt, ForeignTable, QueryRow, RowKey,
     RowsRead, SplitKeys,
@@ -45,11 +45,11 @@ const HELD: &str = "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'adviso
 const SETTINGS: [(&str, &str); 2] = [("jit", "off"), ("statement_timeout", "30s")];
 
 /// An outcome that a crash of the server takes back means one more delivery, so nobody waits for its disk.
-const OF_ENGINE: [(&str, &str); 1] = [("synchronous_commit", "off")];
+const ENGINE_SETTINGS: [(&str, &str); 1] = [("synchronous_commit", "off")];
 
 /// A session keeps its lock for as long as the server believes that somebody is there. By default it asks after two
 /// hours; here a machine that vanished is noticed within half a minute. Where there is no TCP these are ignored.
-const SIGNS_OF_LIFE: [(&str, &str); 4] = [
+const KEEPALIVE_SETTINGS: [(&str, &str); 4] = [
     ("tcp_keepalives_idle", "10"),
     ("tcp_keepalives_interval", "5"),
     ("tcp_keepalives_count", "3"),
@@ -58,13 +58,13 @@ const SIGNS_OF_LIFE: [(&str, &str); 4] = [
 
 /// Whatever stands between, a load balancer for example, may answer for a machine that is gone. It does not give its
 /// signs of life. PostgreSQL 13 has no such setting.
-const SILENCE: &str = "SELECT set_config('idle_session_timeout', '60s', false)
+const IDLE_SESSION_TIMEOUT: &str = "SELECT set_config('idle_session_timeout', '60s', false)
   WHERE current_setting('server_version_num')::int4 >= 140000";
 
 /// A table of a layout, and the statements about it.
 #[derive(Debug)]
 pub(crate) struct PgForeignTable {
-    session: Session<Postgres>,
+    session: LockSession<Postgres>,
     /// One to settle, one for the rest.
     engine: StorePool<Postgres>,
     /// With durable commits, for operators. Changes do not wait for questions.
@@ -108,8 +108,11 @@ impl PgForeignTable {
             let _ = sqlx::Connection::close(connection).await;
         }
         Ok(Self {
-            session: Session::new(options.clone().options(OF_ENGINE).options(SIGNS_OF_LIFE), &[SILENCE]),
-            engine: StorePool::new(options.clone().options(OF_ENGINE), 2),
+            session: LockSession::new(
+                options.clone().options(ENGINE_SETTINGS).options(KEEPALIVE_SETTINGS),
+                &[IDLE_SESSION_TIMEOUT],
+            ),
+            engine: StorePool::new(options.clone().options(ENGINE_SETTINGS), 2),
             questions: StorePool::new(options.clone(), 2),
             changes: StorePool::new(options, 2),
             statements: ForeignStatements::new(&resolved, &table),
@@ -150,7 +153,7 @@ impl PgForeignTable {
 
     async fn claim_in(
         &self,
-        open: &mut Open<Postgres>,
+        open: &mut OpenSession<Postgres>,
         claim: &Claim<'_>,
         max_keys: usize,
         budget: ByteBudget,
