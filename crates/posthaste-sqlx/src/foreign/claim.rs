@@ -10,14 +10,14 @@ use tokio::time::Instant;
 use super::ForeignTableStore;
 use super::table::{ByteBudget, ReadRow, RowKey, RowsRead};
 
-/// Looks at the table in one claim. A row that ends between the look at its key and the look at itself leaves a gap,
+/// How often one claim reads the table, at most. A row that ends between the look at its key and the look at itself leaves a gap,
 /// and an engine takes a claim with a gap for the last one.
-const LOOKS: usize = 3;
+const MAX_PASSES: usize = 3;
 
-/// What a look at the table came to.
-enum Looked {
+/// What one read of the table came to.
+enum ClaimPass {
     /// So many rows were chosen, and these are still there.
-    At { chosen: usize, read: RowsRead },
+    Read { chosen: usize, read: RowsRead },
     /// So many rows wait for their time that there is no room for others.
     Full,
     /// Another process has the lock.
@@ -28,9 +28,9 @@ impl ForeignTableStore {
     /// The events of one claim; none while another process has the lock.
     pub(super) async fn claim_rows(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
         let (mut rows, mut budget, mut cut) = (Vec::new(), ByteBudget::new(claim.max_bytes), false);
-        for _ in 0..LOOKS {
-            match self.look(claim, claim.limit - rows.len(), budget).await {
-                Ok(Looked::At { read, chosen }) => {
+        for _ in 0..MAX_PASSES {
+            match self.claim_pass(claim, claim.limit - rows.len(), budget).await {
+                Ok(ClaimPass::Read { read, chosen }) => {
                     budget = budget.after(&read);
                     let is_all = read.rows.len() == chosen;
                     rows.extend(read.rows);
@@ -40,9 +40,9 @@ impl ForeignTableStore {
                         break;
                     }
                 }
-                Ok(Looked::Full) => break,
-                Ok(Looked::StandingBy) => {
-                    self.lost();
+                Ok(ClaimPass::Full) => break,
+                Ok(ClaimPass::StandingBy) => {
+                    self.lock_lost();
                     return Ok(Claimed::default());
                 }
                 Err(error) => {
@@ -55,7 +55,12 @@ impl ForeignTableStore {
     }
 
     /// Leases and reads the oldest rows that are due, at most so many.
-    async fn look(&self, claim: &Claim<'_>, limit: usize, budget: ByteBudget) -> Result<Looked, StoreError> {
+    async fn claim_pass(
+        &self,
+        claim: &Claim<'_>,
+        limit: usize,
+        budget: ByteBudget,
+    ) -> Result<ClaimPass, StoreError> {
         let now = Instant::now();
         let waiting = {
             let mut leases = self.leases();
@@ -63,7 +68,7 @@ impl ForeignTableStore {
             leases.waiting(now)
         };
         if self.is_full(waiting) || limit == 0 {
-            return Ok(Looked::Full);
+            return Ok(ClaimPass::Full);
         }
         let chosen = AtomicUsize::new(0);
         let choose = |newly: bool, keys: Vec<RowKey>| {
@@ -78,10 +83,10 @@ impl ForeignTableStore {
             free
         };
         let Some(read) = self.table().claim(claim, limit + waiting, budget, &choose).await? else {
-            return Ok(Looked::StandingBy);
+            return Ok(ClaimPass::StandingBy);
         };
-        self.tell(true);
-        Ok(Looked::At { chosen: chosen.into_inner(), read })
+        self.log_leadership(true);
+        Ok(ClaimPass::Read { chosen: chosen.into_inner(), read })
     }
 
     /// Rows that did not fit are due as before.

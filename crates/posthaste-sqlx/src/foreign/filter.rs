@@ -8,7 +8,7 @@ use super::{Field, State};
 
 /// A value to bind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Value {
+pub(crate) enum BindValue {
     Text(String),
     /// A span of time, in microseconds.
     Micros(i64),
@@ -18,7 +18,7 @@ pub(crate) enum Value {
 #[derive(Debug, Default)]
 pub(crate) struct Conditions {
     conditions: Vec<String>,
-    pub(crate) values: Vec<Value>,
+    pub(crate) values: Vec<BindValue>,
 }
 
 impl Conditions {
@@ -38,7 +38,7 @@ impl Conditions {
         if let Some(text) = &filter.error_contains {
             match resolved.column(Field::Error) {
                 Some((column, _)) => {
-                    let placeholder = this.bind(resolved, Value::Text(containing(text)));
+                    let placeholder = this.bind(resolved, BindValue::Text(containing(text)));
                     this.plain(format!("{column} LIKE {placeholder}"));
                 }
                 None => this.plain("FALSE".to_owned()),
@@ -53,8 +53,8 @@ impl Conditions {
     /// Rows that ended, or were written, at least so long ago. None ended before it was written, and by the time of
     /// that there is an index; a row that was given up has no other.
     pub(crate) fn older_than(&mut self, resolved: &ResolvedLayout, age: std::time::Duration) {
-        const LONGEST: i64 = 1000 * 365 * 24 * 3600 * 1_000_000;
-        let micros = i64::try_from(age.as_micros()).unwrap_or(LONGEST).min(LONGEST);
+        const MAX_AGE_MICROS: i64 = 1000 * 365 * 24 * 3600 * 1_000_000;
+        let micros = i64::try_from(age.as_micros()).unwrap_or(MAX_AGE_MICROS).min(MAX_AGE_MICROS);
         let (created, sent) = (resolved.column(Field::CreatedAt), resolved.column(Field::SentAt));
         let is_created = created.is_some();
         if !is_created && sent.is_none() {
@@ -75,7 +75,7 @@ impl Conditions {
 
     /// The moment so many microseconds ago, as a column of this type has it.
     fn ago(&mut self, resolved: &ResolvedLayout, kind: ColumnKind, micros: i64) -> String {
-        let placeholder = self.bind(resolved, Value::Micros(micros));
+        let placeholder = self.bind(resolved, BindValue::Micros(micros));
         (resolved.dialect.before)(resolved.clock(kind), &placeholder)
     }
 
@@ -96,7 +96,7 @@ impl Conditions {
         self.conditions.push(condition);
     }
 
-    fn bind(&mut self, resolved: &ResolvedLayout, value: Value) -> String {
+    fn bind(&mut self, resolved: &ResolvedLayout, value: BindValue) -> String {
         self.values.push(value);
         (resolved.dialect.placeholder)(self.values.len())
     }
@@ -106,7 +106,7 @@ impl Conditions {
         let (Some(id), Some((column, kind))) = (id, resolved.column(Field::Id)) else { return };
         match could_be(id.as_str(), kind) {
             true => {
-                let placeholder = self.bind(resolved, Value::Text(id.to_string()));
+                let placeholder = self.bind(resolved, BindValue::Text(id.to_string()));
                 self.plain(format!("{column} = {}", (resolved.dialect.as_key)(kind, &placeholder)));
             }
             false => self.plain("FALSE".to_owned()),
@@ -117,7 +117,7 @@ impl Conditions {
         let Some(value) = value else { return };
         match resolved.column(field) {
             Some((column, kind)) => {
-                let placeholder = self.bind(resolved, Value::Text(value.to_owned()));
+                let placeholder = self.bind(resolved, BindValue::Text(value.to_owned()));
                 let text = (resolved.dialect.as_text)(&column, kind);
                 // What has no aggregate type is listed under this one.
                 let text = match field {

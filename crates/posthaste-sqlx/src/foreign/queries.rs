@@ -6,7 +6,7 @@ use posthaste::admin::{Backlog, BacklogBy, BacklogGroup, DeadGroup, Filter, Stat
 use posthaste::store::{Purge, Purgeable};
 use posthaste::{EventDetail, EventId, EventRow, GLOBAL, StoreError, Timestamp};
 
-use super::counts::{Counts, MOST_COUNTED};
+use super::counts::{Counts, MAX_COUNTED_ROWS};
 use super::filter::Conditions;
 use super::resolved_layout::RowChange;
 use super::table::{BoundQuery, Caller, ForeignTable, QueryRow};
@@ -53,7 +53,7 @@ pub(super) async fn stats(table: &dyn ForeignTable) -> Result<Stats, StoreError>
     let counts = State::ALL.map(|state| {
         let (name, condition) = (table.name(), resolved.is(state));
         format!(
-            "(SELECT count(*) FROM (SELECT 1 FROM {name} AS t WHERE {condition} LIMIT {MOST_COUNTED}) AS counted) AS {}",
+            "(SELECT count(*) FROM (SELECT 1 FROM {name} AS t WHERE {condition} LIMIT {MAX_COUNTED_ROWS}) AS counted) AS {}",
             state.name()
         )
     });

@@ -17,7 +17,7 @@ use super::table::{Caller, FailedAttempt, ForeignTable, RowKey};
 use super::{Layout, queries};
 
 /// How long an event that can neither be delivered nor given up waits for the next attempt.
-const FOR_EVER: Duration = Duration::from_secs(300);
+const UNDELIVERABLE_RETRY_DELAY: Duration = Duration::from_secs(300);
 
 /// A foreign outbox table, relayed as it is. Cheap to clone.
 ///
@@ -67,7 +67,7 @@ impl ForeignTableStore {
     }
 
     /// Says when this process begins to deliver, or to stand by.
-    pub(super) fn tell(&self, leads: bool) {
+    pub(super) fn log_leadership(&self, leads: bool) {
         let mut before = self.0.leads.lock().unwrap_or_else(PoisonError::into_inner);
         if before.replace(leads) == Some(leads) {
             return;
@@ -95,8 +95,8 @@ impl ForeignTableStore {
     }
 
     /// The lock is not ours, so nothing here is held any more: another process may have it, or have had it.
-    pub(super) fn lost(&self) {
-        self.tell(false);
+    pub(super) fn lock_lost(&self) {
+        self.log_leadership(false);
         self.leases().forget_leases(Instant::now());
     }
 
@@ -161,7 +161,7 @@ impl ForeignTableStore {
             return Ok(());
         }
         let Some(counted) = self.table().count_failures(&told).await? else {
-            self.lost();
+            self.lock_lost();
             return Ok(());
         };
         let now = Instant::now();
@@ -199,7 +199,7 @@ impl ForeignTableStore {
                 }
                 None => {
                     self.cannot_give_up(&lease.id);
-                    backoff.delays.last().copied().unwrap_or_default().max(FOR_EVER)
+                    backoff.delays.last().copied().unwrap_or_default().max(UNDELIVERABLE_RETRY_DELAY)
                 }
             };
             leases.set_attempts(&lease.id, attempts);
@@ -232,8 +232,8 @@ impl ForeignTableStore {
                 rejected.extend(leases.key(lease).map(|key| (index, key.clone(), reason.clone())));
             } else {
                 self.cannot_give_up(&lease.id);
-                leases.put_off(lease, now + FOR_EVER, None);
-                answers[index] = Settled::Waiting { delay: FOR_EVER };
+                leases.put_off(lease, now + UNDELIVERABLE_RETRY_DELAY, None);
+                answers[index] = Settled::Waiting { delay: UNDELIVERABLE_RETRY_DELAY };
             }
         }
         rejected
@@ -262,7 +262,7 @@ impl ForeignTableStore {
             rows.iter().map(|(_, key, error)| (key.clone(), resolved.cut_error(error))).collect();
         let written = self.table().give_up(&told).await?;
         if written.is_none() {
-            self.lost();
+            self.lock_lost();
         }
         let written = written.unwrap_or_default();
         for (index, key, _) in rows {
@@ -329,7 +329,7 @@ impl Store for ForeignTableStore {
     /// A start is not counted: what this process knows ends with it.
     async fn renew(&self, renew: &Renew<'_>) -> Result<Vec<Lease>, StoreError> {
         if !self.table().leads().await? {
-            self.lost();
+            self.lock_lost();
         }
         Ok(self.leases().renew(renew.leases, Instant::now() + renew.lease))
     }

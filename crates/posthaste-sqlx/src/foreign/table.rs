@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use posthaste::store::{Claim, Leased, Malformed, OnDone};
 use posthaste::{EventId, StoreError};
 
-use super::filter::Value;
+use super::filter::BindValue;
 use super::resolved_layout::ResolvedLayout;
 use crate::row::ReadColumns;
 
@@ -199,7 +199,7 @@ pub(crate) trait ForeignTable: fmt::Debug + Send + Sync {
     fn name(&self) -> &str;
 
     /// The table's name as the database's catalogue is asked for it.
-    fn bare_name(&self) -> Value;
+    fn bare_name(&self) -> BindValue;
 
     async fn close(&self);
 }
@@ -216,7 +216,7 @@ pub(crate) enum Caller {
 #[derive(Debug)]
 pub(crate) struct BoundQuery {
     pub(crate) text: String,
-    pub(crate) values: Vec<Value>,
+    pub(crate) values: Vec<BindValue>,
 }
 
 impl BoundQuery {

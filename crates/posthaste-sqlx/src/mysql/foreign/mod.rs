@@ -22,7 +22,7 @@ use super::connection::{Connections, Login, SETTINGS, explain, server};
 use super::value::{MAX_KEYS, MySqlQuery, limit, placeholder_count};
 use crate::OpenError;
 use crate::foreign::Layout;
-use crate::foreign::filter::Value;
+use crate::foreign::filter::BindValue;
 use crate::foreign::lock_session::{LockSession, OpenSession};
 use crate::foreign::resolved_layout::ResolvedLayout;
 use crate::foreign::table::{
@@ -42,7 +42,7 @@ const HELD: &str =
 
 /// A session keeps its lock until the server ends it, by default after eight silent hours. A machine that vanished is
 /// noticed within a minute; one that is there gives signs of life much more often.
-const KEEPALIVE_SETTINGS: &str = "SET SESSION wait_timeout = 60";
+const IDLE_SESSION_TIMEOUT: &str = "SET SESSION wait_timeout = 60";
 
 /// A table of a layout, and the statements about it.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ impl MySqlForeignTable {
         let _ = connection.close().await;
         Ok(Self {
             connections: Connections::new(&options),
-            session: LockSession::new(options, &[SETTINGS, KEEPALIVE_SETTINGS]),
+            session: LockSession::new(options, &[SETTINGS, IDLE_SESSION_TIMEOUT]),
             statements,
             resolved,
             lock: name,
@@ -332,8 +332,8 @@ impl ForeignTable for MySqlForeignTable {
         &self.statements.table
     }
 
-    fn bare_name(&self) -> Value {
-        Value::Text(self.lock.clone())
+    fn bare_name(&self) -> BindValue {
+        BindValue::Text(self.lock.clone())
     }
 
     async fn close(&self) {
@@ -385,7 +385,7 @@ fn size(row: &MySqlRow) -> Result<(EventId, usize), sqlx::Error> {
 fn bound(query: &BoundQuery) -> MySqlQuery {
     let text: Arc<str> = query.text.as_str().into();
     query.values.iter().fold(ready::<MySql>(&text).persistent(false), |query, value| match value {
-        Value::Text(text) => query.bind(text.clone()),
-        Value::Micros(micros) => query.bind(*micros),
+        BindValue::Text(text) => query.bind(text.clone()),
+        BindValue::Micros(micros) => query.bind(*micros),
     })
 }

@@ -24,7 +24,7 @@ use super::diagnose::is_pooled;
 use super::value::{self, Time};
 use crate::OpenError;
 use crate::foreign::Layout;
-use crate::foreign::filter::Value;
+use crate::foreign::filter::BindValue;
 use crate::foreign::lock_session::{LockSession, OpenSession};
 use crate::foreign::resolved_layout::ResolvedLayout;
 use crate::foreign::table::{
@@ -324,8 +324,8 @@ impl ForeignTable for PgForeignTable {
         &self.statements.table
     }
 
-    fn bare_name(&self) -> Value {
-        Value::Text(self.statements.table.clone())
+    fn bare_name(&self) -> BindValue {
+        BindValue::Text(self.statements.table.clone())
     }
 
     async fn close(&self) {
@@ -362,7 +362,7 @@ fn counted(row: &PgRow) -> Result<(EventId, AttemptCount), sqlx::Error> {
 fn bound(query: BoundQuery) -> Query<'static, Postgres, PgArguments> {
     let text: Arc<str> = query.text.into();
     query.values.into_iter().fold(ready::<Postgres>(&text).persistent(false), |query, value| match value {
-        Value::Text(text) => query.bind(value::text(&text).into_owned()),
-        Value::Micros(micros) => query.bind(micros),
+        BindValue::Text(text) => query.bind(value::text(&text).into_owned()),
+        BindValue::Micros(micros) => query.bind(micros),
     })
 }
