@@ -192,7 +192,7 @@ impl PgStore {
         &self,
         work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
     ) -> Result<T, StoreError> {
-        self.connections().question(work).await
+        self.connections().viewer(work).await
     }
 
     /// Changes rows and notes who did it, in one transaction; a change of nothing is not noted.
@@ -202,7 +202,7 @@ impl PgStore {
         work: impl AsyncFnOnce(&mut PgConnection) -> Result<u64, sqlx::Error>,
     ) -> Result<u64, StoreError> {
         self.connections()
-            .change(async |connection| {
+            .operator(async |connection| {
                 let rows = work(&mut *connection).await?;
                 if rows > 0 {
                     let query = self.sql().query::<Postgres>(NOTE).bind(value::text(action.actor));

@@ -37,13 +37,13 @@ const RIGHTS: &str = r#"SELECT has_any_column_privilege('"{table}"', 'INSERT')
 pub(super) const BEGIN: &str = "BEGIN";
 
 /// A question of an operator's that nobody waits for any more comes to an end: the API waits for ten seconds.
-const QUESTION_BEGIN: &str = "BEGIN; SET LOCAL statement_timeout = '15s'";
+const VIEWER_BEGIN: &str = "BEGIN; SET LOCAL statement_timeout = '15s'";
 
-const CHANGE_BEGIN: &str = "BEGIN; SET LOCAL statement_timeout = '30s'";
+const OPERATOR_BEGIN: &str = "BEGIN; SET LOCAL statement_timeout = '30s'";
 
 /// Lets the server end a statement whose caller has gone away: a claim that goes on would lease rows to nobody.
 /// PostgreSQL 13 has no such setting.
-const NOBODY_WAITS: &str = "SELECT set_config('client_connection_check_interval', '1s', false)
+const CLIENT_CHECK_INTERVAL: &str = "SELECT set_config('client_connection_check_interval', '1s', false)
   WHERE current_setting('server_version_num')::int4 >= 140000";
 
 /// What stands between the store and its server.
@@ -76,8 +76,8 @@ impl fmt::Debug for Login {
 #[derive(Debug)]
 pub(super) struct Connections {
     engine: StorePool<Postgres>,
-    questions: StorePool<Postgres>,
-    changes: StorePool<Postgres>,
+    viewer: StorePool<Postgres>,
+    operator: StorePool<Postgres>,
     path: Path,
     server: Arc<str>,
 }
@@ -87,14 +87,16 @@ impl Connections {
         let engine = named(options, path, "posthaste engine");
         // One to claim, one to settle, one to renew, one for the rest.
         let engine = match path {
-            Path::Direct => StorePool::new(engine.options(ENGINE_SETTINGS), 4).with_settings(NOBODY_WAITS),
+            Path::Direct => {
+                StorePool::new(engine.options(ENGINE_SETTINGS), 4).with_settings(CLIENT_CHECK_INTERVAL)
+            }
             Path::PgBouncer => StorePool::new(engine, 4),
         };
         let operator = named(options, path, "posthaste");
         Self {
             engine,
-            questions: StorePool::new(operator.clone(), 2),
-            changes: StorePool::new(operator, 2),
+            viewer: StorePool::new(operator.clone(), 2),
+            operator: StorePool::new(operator, 2),
             path,
             server: server(options).into(),
         }
@@ -137,19 +139,19 @@ impl Connections {
     }
 
     /// Runs an operator's questions.
-    pub(super) async fn question<T>(
+    pub(super) async fn viewer<T>(
         &self,
         work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
     ) -> Result<T, StoreError> {
-        self.questions.in_transaction(QUESTION_BEGIN, work).await.map_err(|error| self.failed(error))
+        self.viewer.in_transaction(VIEWER_BEGIN, work).await.map_err(|error| self.failed(error))
     }
 
     /// Runs an operator's changes, all of them or none, and waits for the server's disk.
-    pub(super) async fn change<T>(
+    pub(super) async fn operator<T>(
         &self,
         work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
     ) -> Result<T, StoreError> {
-        self.changes.in_transaction(CHANGE_BEGIN, work).await.map_err(|error| self.failed(error))
+        self.operator.in_transaction(OPERATOR_BEGIN, work).await.map_err(|error| self.failed(error))
     }
 
     /// Runs work on two connections at once that are both open. One of them is for this alone: nobody waits
@@ -158,8 +160,8 @@ impl Connections {
         &self,
         work: impl AsyncFnOnce(&mut PgConnection, &mut PgConnection) -> Result<T, sqlx::Error>,
     ) -> Result<T, sqlx::Error> {
-        let mut another = self.questions.open_another().await?;
-        let answer = self.questions.with(async |connection| work(connection, &mut another).await).await;
+        let mut another = self.viewer.open_another().await?;
+        let answer = self.viewer.with(async |connection| work(connection, &mut another).await).await;
         // It was of use; whether it ends well does not matter.
         let _ = another.close().await;
         answer
@@ -183,8 +185,8 @@ impl Connections {
 
     pub(super) async fn close(&self) {
         self.engine.close().await;
-        self.questions.close().await;
-        self.changes.close().await;
+        self.viewer.close().await;
+        self.operator.close().await;
     }
 
     pub(super) fn is_closed(&self) -> bool {

@@ -198,7 +198,7 @@ fn bounded() -> [(&'static str, &'static [&'static str]); 10] {
 async fn what_an_operator_asks_for_is_read_in_the_order_of_an_index() {
     let store = store("bounded_plans").await;
     let sql = store.sql();
-    let checked = store.connections().question(async |connection| {
+    let checked = store.connections().viewer(async |connection| {
         run(connection, sql, r#"ALTER TABLE "{table}" SET (autovacuum_enabled = off)"#).await;
         // A planner that would rather read everything and sort it.
         run(connection, sql, "SET LOCAL enable_indexscan = off; SET LOCAL enable_indexonlyscan = off").await;

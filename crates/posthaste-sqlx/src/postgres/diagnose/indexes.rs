@@ -38,7 +38,7 @@ const KEYS: [(&str, &str, &str); 2] = [
 ];
 
 pub(super) async fn findings(store: &PgStore) -> Vec<Finding> {
-    let seen = store.connections().question(async |connection| read(store.sql(), connection).await);
+    let seen = store.connections().viewer(async |connection| read(store.sql(), connection).await);
     seen.await.unwrap_or_default()
 }
 

@@ -32,6 +32,6 @@ pub(super) async fn findings(store: &PgStore, tolerance: &Tolerance) -> Result<V
 
 async fn row_findings(store: &PgStore, tolerance: &Tolerance) -> Result<Vec<Finding>, StoreError> {
     let stats = store.stats().await?;
-    let seen = store.connections().question(async |connection| rows::read(store.sql(), connection).await);
+    let seen = store.connections().viewer(async |connection| rows::read(store.sql(), connection).await);
     Ok(seen.await?.findings(&stats, tolerance))
 }

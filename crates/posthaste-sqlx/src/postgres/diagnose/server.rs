@@ -66,7 +66,7 @@ async fn ask(
     store: &PgStore,
     question: impl AsyncFnOnce(&mut PgConnection) -> Result<Vec<Finding>, sqlx::Error>,
 ) -> Result<Vec<Finding>, StoreError> {
-    store.connections().question(question).await
+    store.connections().viewer(question).await
 }
 
 async fn clock(connection: &mut PgConnection, tolerance: &Tolerance) -> Result<Vec<Finding>, sqlx::Error> {

@@ -68,8 +68,8 @@ pub(crate) struct PgForeignTable {
     /// One to settle, one for the rest.
     engine: StorePool<Postgres>,
     /// With durable commits, for operators. Changes do not wait for questions.
-    questions: StorePool<Postgres>,
-    changes: StorePool<Postgres>,
+    viewer: StorePool<Postgres>,
+    operator: StorePool<Postgres>,
     resolved: ResolvedLayout,
     statements: ForeignStatements,
     /// What the lock is called.
@@ -113,8 +113,8 @@ impl PgForeignTable {
                 &[IDLE_SESSION_TIMEOUT],
             ),
             engine: StorePool::new(options.clone().options(ENGINE_SETTINGS), 2),
-            questions: StorePool::new(options.clone(), 2),
-            changes: StorePool::new(options, 2),
+            viewer: StorePool::new(options.clone(), 2),
+            operator: StorePool::new(options, 2),
             statements: ForeignStatements::new(&resolved, &table),
             resolved,
             lock: format!("posthaste {table}"),
@@ -300,7 +300,7 @@ impl ForeignTable for PgForeignTable {
     async fn query(&self, caller: Caller, query: BoundQuery) -> Result<Vec<Box<QueryRow>>, StoreError> {
         let pool = match caller {
             Caller::Engine => &self.engine,
-            Caller::Operator => &self.questions,
+            Caller::Operator => &self.viewer,
         };
         let rows = pool.with(async |connection| bound(query).fetch_all(connection).await);
         let rows = rows.await.map_err(|error| self.failed(error))?;
@@ -310,7 +310,7 @@ impl ForeignTable for PgForeignTable {
     async fn change(&self, caller: Caller, query: BoundQuery) -> Result<u64, StoreError> {
         let pool = match caller {
             Caller::Engine => &self.engine,
-            Caller::Operator => &self.changes,
+            Caller::Operator => &self.operator,
         };
         let changed = pool.with(async |connection| bound(query).execute(connection).await);
         Ok(changed.await.map_err(|error| self.failed(error))?.rows_affected())
@@ -331,8 +331,8 @@ impl ForeignTable for PgForeignTable {
     async fn close(&self) {
         self.session.close().await;
         self.engine.close().await;
-        self.questions.close().await;
-        self.changes.close().await;
+        self.viewer.close().await;
+        self.operator.close().await;
     }
 }
 
