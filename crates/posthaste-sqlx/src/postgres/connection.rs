@@ -48,7 +48,7 @@ const CLIENT_CHECK_INTERVAL: &str = "SELECT set_config('client_connection_check_
 
 /// What stands between the store and its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Path {
+pub(super) enum ConnectionPath {
     Direct,
     /// A PgBouncer that may give every transaction another connection to the server.
     PgBouncer,
@@ -78,19 +78,19 @@ pub(super) struct Connections {
     engine: StorePool<Postgres>,
     viewer: StorePool<Postgres>,
     operator: StorePool<Postgres>,
-    path: Path,
+    path: ConnectionPath,
     server: Arc<str>,
 }
 
 impl Connections {
-    pub(super) fn new(options: &PgConnectOptions, path: Path) -> Self {
+    pub(super) fn new(options: &PgConnectOptions, path: ConnectionPath) -> Self {
         let engine = named(options, path, "posthaste engine");
         // One to claim, one to settle, one to renew, one for the rest.
         let engine = match path {
-            Path::Direct => {
+            ConnectionPath::Direct => {
                 StorePool::new(engine.options(ENGINE_SETTINGS), 4).with_settings(CLIENT_CHECK_INTERVAL)
             }
-            Path::PgBouncer => StorePool::new(engine, 4),
+            ConnectionPath::PgBouncer => StorePool::new(engine, 4),
         };
         let operator = named(options, path, "posthaste");
         Self {
@@ -121,8 +121,8 @@ impl Connections {
         work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
     ) -> Result<T, StoreError> {
         match self.path {
-            Path::Direct => self.engine.with(work).await.map_err(|error| self.failed(error)),
-            Path::PgBouncer => self.engine_in_transaction(work).await,
+            ConnectionPath::Direct => self.engine.with(work).await.map_err(|error| self.failed(error)),
+            ConnectionPath::PgBouncer => self.engine_in_transaction(work).await,
         }
     }
 
@@ -132,8 +132,8 @@ impl Connections {
         work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
     ) -> Result<T, StoreError> {
         let begin = match self.path {
-            Path::Direct => BEGIN,
-            Path::PgBouncer => ENGINE_BEGIN,
+            ConnectionPath::Direct => BEGIN,
+            ConnectionPath::PgBouncer => ENGINE_BEGIN,
         };
         self.engine.in_transaction(begin, work).await.map_err(|error| self.failed(error))
     }
@@ -167,7 +167,7 @@ impl Connections {
         answer
     }
 
-    pub(super) fn path(&self) -> Path {
+    pub(super) fn path(&self) -> ConnectionPath {
         self.path
     }
 
@@ -195,16 +195,16 @@ impl Connections {
 }
 
 /// The user's options under a name that an administrator recognises, and without a log of statements.
-pub(super) fn named(options: &PgConnectOptions, path: Path, name: &str) -> PgConnectOptions {
+pub(super) fn named(options: &PgConnectOptions, path: ConnectionPath, name: &str) -> PgConnectOptions {
     let name = match options.get_application_name() {
         Some(service) => format!("{service}: {name}"),
         None => name.to_owned(),
     };
     let options = options.clone().application_name(&name).disable_statement_logging();
     match path {
-        Path::Direct => options,
+        ConnectionPath::Direct => options,
         // A setting at the start of a session that PgBouncer does not know ends the session.
-        Path::PgBouncer => options.extra_float_digits(None),
+        ConnectionPath::PgBouncer => options.extra_float_digits(None),
     }
 }
 

@@ -5,7 +5,7 @@ use posthaste_sql::DatabaseId;
 use posthaste_sql::postgres::DATABASE_ID;
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection, Postgres, Row as _};
 
-use super::connection::{Login, Path, explain, named, server};
+use super::connection::{ConnectionPath, Login, explain, named, server};
 use crate::schema::RecordedVersions;
 use crate::sql::Sql;
 use crate::{Migration, OpenError, SchemaState};
@@ -64,12 +64,12 @@ WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped ORDER BY at
 #[derive(Clone, Debug)]
 pub struct PgMigrations {
     options: Login,
-    path: Path,
+    path: ConnectionPath,
     sql: Sql,
 }
 
 impl PgMigrations {
-    pub(super) fn new(options: Login, path: Path, sql: Sql) -> Self {
+    pub(super) fn new(options: Login, path: ConnectionPath, sql: Sql) -> Self {
         Self { options, path, sql }
     }
 

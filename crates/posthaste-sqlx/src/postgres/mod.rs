@@ -70,7 +70,7 @@ use crate::settle_throttle::SettleThrottle;
 use crate::sql::Sql;
 use crate::{OpenError, SchemaName, TableName};
 pub(crate) use connection::Login;
-use connection::{Connections, Path, named};
+use connection::{ConnectionPath, Connections, named};
 pub(crate) use foreign::PgForeignTable;
 
 /// An outbox in a PostgreSQL database. Cheap to clone.
@@ -135,7 +135,7 @@ impl PgStore {
             schema: SchemaName::default(),
             migrate: false,
             read_only: false,
-            path: Path::Direct,
+            path: ConnectionPath::Direct,
             listen: None,
             notify: Notify::default(),
         }
@@ -265,7 +265,7 @@ pub struct PgStoreBuilder {
     schema: SchemaName,
     migrate: bool,
     read_only: bool,
-    path: Path,
+    path: ConnectionPath,
     listen: Option<Login>,
     notify: Notify,
 }
@@ -303,7 +303,7 @@ impl PgStoreBuilder {
     /// poll unless [`listen_on`](Self::listen_on) shows them another way. Costs two more round trips
     /// per call. Default: off, for a server or a pooler in session mode.
     pub fn pgbouncer(mut self) -> Self {
-        self.path = Path::PgBouncer;
+        self.path = ConnectionPath::PgBouncer;
         self
     }
 
@@ -342,8 +342,8 @@ impl PgStoreBuilder {
         }
         let statements = Arc::new(self.statements(&sql).bound_to(sql.table_ref(), database_id));
         let listen = match self.path {
-            Path::Direct => Some(self.listen.unwrap_or_else(|| self.options.clone())),
-            Path::PgBouncer => self.listen,
+            ConnectionPath::Direct => Some(self.listen.unwrap_or_else(|| self.options.clone())),
+            ConnectionPath::PgBouncer => self.listen,
         };
         Ok(PgStore(Arc::new(Inner {
             connections,
@@ -356,7 +356,7 @@ impl PgStoreBuilder {
             todays_partition: OnceCell::new(),
             next_partition_check: Mutex::new(None),
             wake: OnceLock::new(),
-            listen: listen.map(|options| Login(named(&options, Path::Direct, "posthaste listen"))),
+            listen: listen.map(|options| Login(named(&options, ConnectionPath::Direct, "posthaste listen"))),
             bell: OnceLock::new(),
             gone: Wake::new(),
             notify: self.notify,
@@ -366,8 +366,8 @@ impl PgStoreBuilder {
     fn sql(&self) -> Sql {
         let sql = Sql::new(self.table.clone()).in_schema(self.schema.clone());
         match self.path {
-            Path::Direct => sql,
-            Path::PgBouncer => sql.uncacheable(),
+            ConnectionPath::Direct => sql,
+            ConnectionPath::PgBouncer => sql.uncacheable(),
         }
     }
 
@@ -378,8 +378,8 @@ impl PgStoreBuilder {
             Notify::AfterCommit | Notify::Off => Statements::new(sql.table_ref()),
         };
         match self.path {
-            Path::Direct => statements,
-            Path::PgBouncer => statements.uncacheable(),
+            ConnectionPath::Direct => statements,
+            ConnectionPath::PgBouncer => statements.uncacheable(),
         }
     }
 }

@@ -5,13 +5,13 @@ use posthaste::admin::Finding;
 use sqlx::{PgConnection, Row as _};
 
 use super::super::PgStore;
-use super::super::connection::Path;
+use super::super::connection::ConnectionPath;
 
 /// Other clients of the pooler may come in between, so that one comparison is not enough.
 const MAX_COMPARISONS: usize = 5;
 
 pub(super) async fn finding(store: &PgStore) -> Option<Finding> {
-    if store.connections().path() == Path::PgBouncer {
+    if store.connections().path() == ConnectionPath::PgBouncer {
         return None;
     }
     let is_pooled = store.connections().with_two(is_pooled).await.unwrap_or(false);

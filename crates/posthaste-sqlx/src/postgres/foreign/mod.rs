@@ -19,7 +19,7 @@ use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{ConnectOptions as _, PgConnection, Postgres, Row as _};
 
-use super::connection::{Login, Path, explain, named, server};
+use super::connection::{ConnectionPath, Login, explain, named, server};
 use super::diagnose::is_pooled;
 use super::value::{self, Time};
 use crate::OpenError;
@@ -84,7 +84,7 @@ impl PgForeignTable {
         layout: &Layout,
         read_only: bool,
     ) -> Result<Self, OpenError> {
-        let options = named(&login.0, Path::Direct, "posthaste layout").options(SETTINGS);
+        let options = named(&login.0, ConnectionPath::Direct, "posthaste layout").options(SETTINGS);
         let server: Arc<str> = server(&login.0).into();
         let table = table_ref.text(r#""{table}""#);
         let failed = |error| explain(error, &server);
