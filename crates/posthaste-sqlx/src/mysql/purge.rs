@@ -49,7 +49,7 @@ const LOCK: &str = " FOR UPDATE SKIP LOCKED";
 
 const DELETE_KEYS: &str = "DELETE FROM `{table}` WHERE seq IN ({keys})";
 
-macro_rules! kept {
+macro_rules! archive_columns {
     () => {
         "event_id, event_type, aggregate_type, aggregate_id, tenant_id, topic, content_type, schema_version, \
          payload, payload_bytes, headers, attempts, deferrals, lost_leases, replays, parked, progress, \
@@ -59,11 +59,11 @@ macro_rules! kept {
 
 const ARCHIVE_KEYS: &str = concat!(
     "INSERT INTO `{table}_archive` (archived_at, seq, status, ",
-    kept!(),
+    archive_columns!(),
     ") SELECT ",
     clock!(),
     ", seq, 4, ",
-    kept!(),
+    archive_columns!(),
     " FROM `{table}` WHERE seq IN ({keys})"
 );
 

@@ -28,7 +28,7 @@ WHERE inserted_at <= coalesce($1, statement_timestamp()) - $2)"#;
 const DELETE: &str = r#"DELETE FROM "{table}" WHERE seq = ANY ("#;
 const END: &str = ")";
 
-macro_rules! kept {
+macro_rules! archive_columns {
     () => {
         "event_id, event_type, aggregate_type, aggregate_id, tenant_id, topic, content_type, schema_version, \
          payload, payload_bytes, headers, attempts, deferrals, lost_leases, replays, parked, progress, \
@@ -39,9 +39,9 @@ macro_rules! kept {
 const ARCHIVE: &str = r#"WITH gone AS (DELETE FROM "{table}" WHERE seq = ANY ("#;
 const ARCHIVE_END: &str = concat!(
     r#") RETURNING *) INSERT INTO "{table}_archive" (seq, status, archived_at, "#,
-    kept!(),
+    archive_columns!(),
     ") SELECT seq, 4, coalesce($1, statement_timestamp()), ",
-    kept!(),
+    archive_columns!(),
     " FROM gone"
 );
 
