@@ -46,8 +46,8 @@
 
 #[cfg(any(feature = "async-mysql", feature = "async-postgres", feature = "async-sqlite"))]
 mod async_writer;
+mod connection;
 mod database;
-mod link;
 mod open;
 mod statement;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]

@@ -7,14 +7,14 @@ use posthaste::writer::{Ledger, Scope};
 use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
 use posthaste_sql::WriterContext;
 
+use crate::connection::DieselConnection;
 use crate::database::Dialect;
-use crate::link::Link;
 
 /// A transaction that is open on a connection. Dropped unfinished, the connection is given up: with it the
 /// server rolls back.
-pub(crate) struct Open<'c, L: Link> {
-    link: &'c mut L,
-    context: WriterContext<L::Database>,
+pub(crate) struct Open<'c, C: DieselConnection> {
+    connection: &'c mut C,
+    context: WriterContext<C::Database>,
     /// Of the innermost savepoint, or of the transaction if there is none.
     ledger: Ledger,
     /// Of everything around the innermost savepoint, the transaction first.
@@ -29,20 +29,20 @@ pub(crate) struct Open<'c, L: Link> {
     is_over: bool,
 }
 
-impl<'c, L: Link> Open<'c, L> {
+impl<'c, C: DieselConnection> Open<'c, C> {
     pub(crate) async fn begin(
-        link: &'c mut L,
-        context: &WriterContext<L::Database>,
+        connection: &'c mut C,
+        context: &WriterContext<C::Database>,
     ) -> Result<Self, StoreError> {
-        if !link.is_free() {
-            let is_open = link.depth().is_ok_and(|depth| depth > 0);
+        if !connection.is_free() {
+            let is_open = connection.depth().is_ok_and(|depth| depth > 0);
             let error = if is_open { Error::AlreadyInTransaction } else { Error::BrokenTransactionManager };
-            return Err(L::Database::failed(error));
+            return Err(C::Database::failed(error));
         }
-        L::Database::expect_database(link, context.statements()).await?;
-        link.begin(L::Database::BEGIN).await.map_err(L::Database::failed)?;
+        C::Database::expect_database(connection, context.statements()).await?;
+        connection.begin(C::Database::BEGIN).await.map_err(C::Database::failed)?;
         Ok(Self {
-            link,
+            connection,
             context: context.clone(),
             ledger: Ledger::new(),
             around: Vec::new(),
@@ -53,10 +53,10 @@ impl<'c, L: Link> Open<'c, L> {
     }
 
     /// The connection. Whatever is done with it has to be proven harmless.
-    pub(crate) fn link(&mut self) -> &mut L {
+    pub(crate) fn connection(&mut self) -> &mut C {
         self.is_proven = false;
         self.is_doubtful = true;
-        self.link
+        self.connection
     }
 
     pub(crate) async fn write(&mut self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
@@ -67,9 +67,9 @@ impl<'c, L: Link> Open<'c, L> {
         let was_doubtful = std::mem::replace(&mut self.is_doubtful, true);
         self.is_proven = false;
         if was_doubtful {
-            expect_transaction(self.link, &self.context).await?;
+            expect_transaction(self.connection, &self.context).await?;
         }
-        let (ids, receipt) = insert(self.link, &self.context, events, Scope::Transaction).await?;
+        let (ids, receipt) = insert(self.connection, &self.context, events, Scope::Transaction).await?;
         self.is_proven = nothing_between && !ids.is_empty();
         self.is_doubtful = was_doubtful && ids.is_empty();
         self.ledger.record(receipt);
@@ -78,7 +78,7 @@ impl<'c, L: Link> Open<'c, L> {
 
     pub(crate) async fn open_savepoint(&mut self) -> Result<(), StoreError> {
         self.expect_open()?;
-        self.link().savepoint().await.map_err(L::Database::failed)?;
+        self.connection().savepoint().await.map_err(C::Database::failed)?;
         self.around.push(std::mem::take(&mut self.ledger));
         Ok(())
     }
@@ -86,7 +86,7 @@ impl<'c, L: Link> Open<'c, L> {
     /// What was written in the innermost savepoint belongs to what is around it now.
     pub(crate) async fn release_savepoint(&mut self) -> Result<(), StoreError> {
         self.expect_open()?;
-        let released = self.link().commit().await.map_err(L::Database::failed);
+        let released = self.connection().commit().await.map_err(C::Database::failed);
         let inner = self.leave_savepoint();
         if released.is_ok() {
             self.ledger.absorb(inner);
@@ -96,7 +96,7 @@ impl<'c, L: Link> Open<'c, L> {
 
     /// What was written in the innermost savepoint never was.
     pub(crate) async fn roll_back_savepoint(&mut self) -> Result<(), StoreError> {
-        let rolled_back = self.link().rollback().await.map_err(L::Database::failed);
+        let rolled_back = self.connection().rollback().await.map_err(C::Database::failed);
         self.leave_savepoint().rolled_back();
         rolled_back
     }
@@ -104,7 +104,7 @@ impl<'c, L: Link> Open<'c, L> {
     /// Everything that is asked of this transaction from now on is refused: its caller went away while a
     /// savepoint was open, and nobody knows in what state it is.
     pub(crate) fn give_up(&mut self) {
-        self.link.give_up();
+        self.connection.give_up();
     }
 
     pub(crate) async fn commit(mut self) -> Result<(), CommitError> {
@@ -119,25 +119,25 @@ impl<'c, L: Link> Open<'c, L> {
     }
 
     pub(crate) async fn rollback(mut self) -> Result<(), StoreError> {
-        self.roll_back().await.map_err(L::Database::failed)
+        self.roll_back().await.map_err(C::Database::failed)
     }
 
     async fn prove(&mut self) -> Result<HashSet<i64>, CommitError> {
         self.expect_open().map_err(CommitError::RolledBack)?;
         match self.is_proven {
             true => Ok(self.ledger.seqs().into_iter().collect()),
-            false => L::Database::prove(self.link, self.context.statements(), &self.ledger).await,
+            false => C::Database::prove(self.connection, self.context.statements(), &self.ledger).await,
         }
     }
 
     async fn commit_with(&mut self, present: HashSet<i64>) -> Result<(), CommitError> {
         let committing = std::mem::take(&mut self.ledger).committing();
-        let Err(error) = self.link.commit().await else {
+        let Err(error) = self.connection.commit().await else {
             self.is_over = true;
             committing.committed(&present);
             return Ok(());
         };
-        let error = L::Database::explain(self.link, error, &present).await;
+        let error = C::Database::explain(self.connection, error, &present).await;
         if matches!(error, CommitError::RolledBack(_)) {
             self.is_over = true;
             committing.rolled_back();
@@ -147,9 +147,11 @@ impl<'c, L: Link> Open<'c, L> {
 
     /// A connection that was given up counts no transaction any more, and may still have one.
     async fn roll_back(&mut self) -> Result<(), Error> {
-        let Ok(depth) = self.link.depth() else { return self.link.say("ROLLBACK").await };
+        let Ok(depth) = self.connection.depth() else {
+            return self.connection.execute_text("ROLLBACK").await;
+        };
         for _ in 0..depth {
-            self.link.rollback().await?;
+            self.connection.rollback().await?;
         }
         self.is_over = true;
         Ok(())
@@ -166,17 +168,17 @@ impl<'c, L: Link> Open<'c, L> {
 
     /// Refuses to go on where diesel knows that the transaction has ended, or that nobody can know.
     fn expect_open(&mut self) -> Result<(), StoreError> {
-        match self.link.depth() {
+        match self.connection.depth() {
             Ok(depth) if depth as usize > self.around.len() => Ok(()),
             _ => Err(StoreError::NoTransaction),
         }
     }
 }
 
-impl<L: Link> Drop for Open<'_, L> {
+impl<C: DieselConnection> Drop for Open<'_, C> {
     fn drop(&mut self) {
         if !self.is_over {
-            self.link.give_up();
+            self.connection.give_up();
         }
         // From the inside to the outside, as savepoints end.
         std::mem::take(&mut self.ledger).rolled_back();
@@ -185,43 +187,43 @@ impl<L: Link> Drop for Open<'_, L> {
 }
 
 /// Inserts events into a transaction of the service's own.
-pub(crate) async fn insert_into_own<L: Link>(
-    link: &mut L,
-    context: &WriterContext<L::Database>,
+pub(crate) async fn insert_into_own<C: DieselConnection>(
+    connection: &mut C,
+    context: &WriterContext<C::Database>,
     events: Vec<Event>,
 ) -> Result<Receipt, WriteError> {
-    L::Database::expect_database(link, context.statements()).await?;
-    expect_transaction(link, context).await?;
-    let scope = match link.depth().map_err(L::Database::failed)? {
+    C::Database::expect_database(connection, context.statements()).await?;
+    expect_transaction(connection, context).await?;
+    let scope = match connection.depth().map_err(C::Database::failed)? {
         // Diesel counts only what it began itself.
         0 | 1 => Scope::Transaction,
         _ => Scope::ForeignSavepoint,
     };
-    let (_, receipt) = insert(link, context, events, scope).await?;
+    let (_, receipt) = insert(connection, context, events, scope).await?;
     Ok(receipt)
 }
 
-async fn expect_transaction<L: Link>(
-    link: &mut L,
-    context: &WriterContext<L::Database>,
+async fn expect_transaction<C: DieselConnection>(
+    connection: &mut C,
+    context: &WriterContext<C::Database>,
 ) -> Result<(), StoreError> {
-    match L::Database::is_safe(link, context.statements()).await.map_err(L::Database::failed)? {
+    match C::Database::is_safe(connection, context.statements()).await.map_err(C::Database::failed)? {
         true => Ok(()),
         false => Err(StoreError::NoTransaction),
     }
 }
 
 /// Hooks, limits, INSERT. Answers the ids that stand for the events now, duplicates included.
-async fn insert<L: Link>(
-    link: &mut L,
-    context: &WriterContext<L::Database>,
+async fn insert<C: DieselConnection>(
+    connection: &mut C,
+    context: &WriterContext<C::Database>,
     events: Vec<Event>,
     scope: Scope,
 ) -> Result<(Vec<EventId>, Receipt), WriteError> {
     let prepared = context.core().prepare(events, scope)?;
     let ids = prepared.rows().iter().map(|row| row.event.id().clone()).collect();
-    match L::Database::insert(link, context.statements(), prepared.rows()).await {
+    match C::Database::insert(connection, context.statements(), prepared.rows()).await {
         Ok(seqs) => Ok((ids, prepared.written(&seqs))),
-        Err(error) => Err(L::Database::refused(link, context.statements(), error).await.into()),
+        Err(error) => Err(C::Database::refused(connection, context.statements(), error).await.into()),
     }
 }

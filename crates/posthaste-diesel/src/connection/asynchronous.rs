@@ -1,4 +1,4 @@
-//! Connections of diesel-async's, which answer later, or never: their callers may go away.
+//! Asynchronous connections: those of diesel-async. A caller may drop a call before it has ended.
 
 use diesel::QueryResult;
 use diesel::connection::TransactionManagerStatus;
@@ -6,7 +6,7 @@ use diesel::query_builder::QueryFragment;
 use diesel::sql_types::{BigInt, Text};
 use diesel_async::{AsyncConnection, RunQueryDsl as _, SimpleAsyncConnection as _, TransactionManager};
 
-use super::{BackendOf, Link};
+use super::{BackendOf, DieselConnection};
 use crate::statement::Statement;
 
 type Manager<C> = <C as AsyncConnection>::TransactionManager;
@@ -16,9 +16,9 @@ fn status<C: AsyncConnection>(connection: &mut C) -> &mut TransactionManagerStat
 }
 
 /// `$begin` begins a transaction with a statement.
-macro_rules! link {
+macro_rules! diesel_connection {
     ($connection:ty, $database:ty, $begin:expr) => {
-        impl Link for $connection {
+        impl DieselConnection for $connection {
             type Database = $database;
             const READS_INSERTS: bool = true;
 
@@ -50,7 +50,7 @@ macro_rules! link {
                 Manager::<Self>::rollback_transaction(self).await
             }
 
-            async fn say(&mut self, text: &str) -> QueryResult<()> {
+            async fn execute_text(&mut self, text: &str) -> QueryResult<()> {
                 self.batch_execute(text).await
             }
 
@@ -93,19 +93,19 @@ macro_rules! link {
 }
 
 #[cfg(feature = "async-mysql")]
-link!(
+diesel_connection!(
     diesel_async::AsyncMysqlConnection,
     posthaste_sql::MySql,
     diesel_async::AnsiTransactionManager::begin_transaction_sql
 );
 #[cfg(feature = "async-postgres")]
-link!(
+diesel_connection!(
     diesel_async::AsyncPgConnection,
     posthaste_sql::Postgres,
     diesel_async::AnsiTransactionManager::begin_transaction_sql
 );
 #[cfg(feature = "async-sqlite")]
-link!(crate::AsyncSqliteConnection, posthaste_sql::Sqlite, begin_on_its_thread);
+diesel_connection!(crate::AsyncSqliteConnection, posthaste_sql::Sqlite, begin_on_its_thread);
 
 /// The transactions of a wrapped connection are counted by the connection inside.
 #[cfg(feature = "async-sqlite")]

@@ -1,4 +1,4 @@
-//! Connections of diesel's, which answer at once.
+//! Blocking connections: those of diesel.
 
 use std::future::ready;
 use std::pin::pin;
@@ -10,11 +10,11 @@ use diesel::query_builder::QueryFragment;
 use diesel::sql_types::{BigInt, Text};
 use diesel::{QueryResult, RunQueryDsl as _};
 
-use super::{BackendOf, Link};
+use super::{BackendOf, DieselConnection};
 use crate::statement::Statement;
 
-/// The answer of a future that waits for nothing but connections of this module.
-pub(crate) fn at_once<T>(work: impl Future<Output = T>) -> T {
+/// The output of a future that waits for nothing but connections of this module, and so is ready when first polled.
+pub(crate) fn expect_ready<T>(work: impl Future<Output = T>) -> T {
     match pin!(work).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(answer) => answer,
         Poll::Pending => unreachable!("a connection that answers at once"),
@@ -25,9 +25,9 @@ fn status<C: Connection<TransactionManager = Manager>>(connection: &mut C) -> &m
     Manager::transaction_manager_status_mut(connection)
 }
 
-macro_rules! link {
+macro_rules! diesel_connection {
     ($connection:ty, $database:ty, $reads_inserts:expr) => {
-        impl Link for $connection {
+        impl DieselConnection for $connection {
             type Database = $database;
             const READS_INSERTS: bool = $reads_inserts;
 
@@ -59,7 +59,7 @@ macro_rules! link {
                 ready(Manager::rollback_transaction(self))
             }
 
-            fn say(&mut self, text: &str) -> impl Future<Output = QueryResult<()>> + Send {
+            fn execute_text(&mut self, text: &str) -> impl Future<Output = QueryResult<()>> + Send {
                 ready(self.batch_execute(text))
             }
 
@@ -102,8 +102,8 @@ macro_rules! link {
 }
 
 #[cfg(feature = "mysql")]
-link!(diesel::MysqlConnection, posthaste_sql::MySql, false);
+diesel_connection!(diesel::MysqlConnection, posthaste_sql::MySql, false);
 #[cfg(feature = "postgres")]
-link!(diesel::PgConnection, posthaste_sql::Postgres, true);
+diesel_connection!(diesel::PgConnection, posthaste_sql::Postgres, true);
 #[cfg(feature = "sqlite")]
-link!(diesel::SqliteConnection, posthaste_sql::Sqlite, true);
+diesel_connection!(diesel::SqliteConnection, posthaste_sql::Sqlite, true);

@@ -1,27 +1,27 @@
-//! A connection, whether it answers at once or later: what a transaction asks of it.
+//! A connection of diesel or of diesel-async: what a transaction needs of it.
 //!
 //! Everything above is written once, for both kinds of connections. What a connection of diesel's answers is
-//! there when the call returns, so a future of it is ready when it is polled first: see [`at_once`].
+//! there when the call returns, so a future of it is ready when it is polled first: see [`expect_ready`].
 
 #[cfg(any(feature = "async-mysql", feature = "async-postgres", feature = "async-sqlite"))]
-mod later;
+mod asynchronous;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-mod now;
+mod blocking;
 
 use diesel::QueryResult;
 use diesel::query_builder::QueryFragment;
 
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-pub(crate) use now::at_once;
+pub(crate) use blocking::expect_ready;
 
 use crate::database::Dialect;
 use crate::statement::Statement;
 
 /// What diesel calls the database behind a connection.
-pub(crate) type BackendOf<L> = <<L as Link>::Database as Dialect>::Backend;
+pub(crate) type BackendOf<C> = <<C as DieselConnection>::Database as Dialect>::Backend;
 
 /// A connection of diesel's or of diesel-async's.
-pub trait Link: Send + Sized {
+pub trait DieselConnection: Send + Sized {
     /// The database behind it.
     type Database: Dialect;
 
@@ -50,8 +50,8 @@ pub trait Link: Send + Sized {
     /// Rolls back to the innermost savepoint, or everything if there is none.
     fn rollback(&mut self) -> impl Future<Output = QueryResult<()>> + Send;
 
-    /// Says a text as it is, unprepared.
-    fn say(&mut self, text: &str) -> impl Future<Output = QueryResult<()>> + Send;
+    /// Executes a text as it is, unprepared.
+    fn execute_text(&mut self, text: &str) -> impl Future<Output = QueryResult<()>> + Send;
 
     /// Executes a statement, and answers how many rows it changed.
     fn execute<V: QueryFragment<BackendOf<Self>> + Send>(
