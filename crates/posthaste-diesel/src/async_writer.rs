@@ -7,7 +7,7 @@ use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
 use posthaste_sql::WriterContext;
 
 use crate::connection::DieselConnection;
-use crate::open::{Open, insert_into_own};
+use crate::open_transaction::{OpenTransaction, insert_into_own};
 
 /// Writes events in transactions on connections of diesel-async's: see
 /// [`AsyncPgWriter`](crate::AsyncPgWriter), [`AsyncMySqlWriter`](crate::AsyncMySqlWriter) and
@@ -57,7 +57,7 @@ impl<C: DieselConnection + AsyncConnection> AsyncWriter<C> {
     /// Begins a transaction, for those who end it themselves. On SQLite it holds the write lock from its
     /// start (`BEGIN IMMEDIATE`).
     pub async fn begin<'c>(&self, connection: &'c mut C) -> Result<AsyncTx<'c, C>, StoreError> {
-        Ok(AsyncTx(Open::begin(connection, &self.context).await?))
+        Ok(AsyncTx(OpenTransaction::begin(connection, &self.context).await?))
     }
 
     /// Inserts one event into the transaction that is open on this connection, which diesel-async's
@@ -90,7 +90,7 @@ impl<C: DieselConnection> fmt::Debug for AsyncWriter<C> {
 /// A transaction whose [`commit`](Self::commit) proves, commits and dispatches. Dropped unfinished, its
 /// connection is given up, and with it the server rolls back.
 #[must_use = "dropped, the transaction is rolled back, and its connection is lost"]
-pub struct AsyncTx<'c, C: DieselConnection>(Open<'c, C>);
+pub struct AsyncTx<'c, C: DieselConnection>(OpenTransaction<'c, C>);
 
 impl<C: DieselConnection + AsyncConnection> AsyncTx<'_, C> {
     /// The connection, for everything that is not an event:

@@ -48,7 +48,7 @@
 mod async_writer;
 mod connection;
 mod database;
-mod open;
+mod open_transaction;
 mod statement;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod writer;

@@ -7,7 +7,7 @@ use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
 use posthaste_sql::WriterContext;
 
 use crate::connection::{DieselConnection, expect_ready};
-use crate::open::{Open, insert_into_own};
+use crate::open_transaction::{OpenTransaction, insert_into_own};
 
 /// Writes events in transactions on connections of diesel's: see [`PgWriter`](crate::PgWriter),
 /// [`MySqlWriter`](crate::MySqlWriter) and [`SqliteWriter`](crate::SqliteWriter). Cheap to clone.
@@ -43,7 +43,7 @@ impl<C: DieselConnection + Connection> Writer<C> {
     /// Begins a transaction, for those who end it themselves. On SQLite it holds the write lock from its
     /// start (`BEGIN IMMEDIATE`).
     pub fn begin<'c>(&self, connection: &'c mut C) -> Result<Tx<'c, C>, StoreError> {
-        Ok(Tx(Some(expect_ready(Open::begin(connection, &self.context))?)))
+        Ok(Tx(Some(expect_ready(OpenTransaction::begin(connection, &self.context))?)))
     }
 
     /// Inserts one event into the transaction that is open on this connection, which diesel's
@@ -77,7 +77,7 @@ impl<C: DieselConnection> fmt::Debug for Writer<C> {
 /// rolled back.
 #[must_use = "dropped, the transaction is rolled back"]
 // None only while it is ended.
-pub struct Tx<'c, C: DieselConnection>(Option<Open<'c, C>>);
+pub struct Tx<'c, C: DieselConnection>(Option<OpenTransaction<'c, C>>);
 
 impl<C: DieselConnection + Connection> Tx<'_, C> {
     /// The connection, for everything that is not an event:
@@ -136,7 +136,7 @@ impl<C: DieselConnection + Connection> Tx<'_, C> {
 }
 
 impl<'c, C: DieselConnection> Tx<'c, C> {
-    fn open(&mut self) -> &mut Open<'c, C> {
+    fn open(&mut self) -> &mut OpenTransaction<'c, C> {
         self.0.as_mut().expect("it is ended by what takes it")
     }
 }

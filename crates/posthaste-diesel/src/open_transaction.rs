@@ -12,7 +12,7 @@ use crate::database::Dialect;
 
 /// A transaction that is open on a connection. Dropped unfinished, the connection is given up: with it the
 /// server rolls back.
-pub(crate) struct Open<'c, C: DieselConnection> {
+pub(crate) struct OpenTransaction<'c, C: DieselConnection> {
     connection: &'c mut C,
     context: WriterContext<C::Database>,
     /// Of the innermost savepoint, or of the transaction if there is none.
@@ -29,7 +29,7 @@ pub(crate) struct Open<'c, C: DieselConnection> {
     is_over: bool,
 }
 
-impl<'c, C: DieselConnection> Open<'c, C> {
+impl<'c, C: DieselConnection> OpenTransaction<'c, C> {
     pub(crate) async fn begin(
         connection: &'c mut C,
         context: &WriterContext<C::Database>,
@@ -175,7 +175,7 @@ impl<'c, C: DieselConnection> Open<'c, C> {
     }
 }
 
-impl<C: DieselConnection> Drop for Open<'_, C> {
+impl<C: DieselConnection> Drop for OpenTransaction<'_, C> {
     fn drop(&mut self) {
         if !self.is_over {
             self.connection.give_up();
