@@ -28,7 +28,7 @@ fn commit(writer: &PgWriter, url: &str, code: &str) -> Result<(), BoxError> {
     })
 }
 
-async fn commit_later(writer: &AsyncPgWriter, url: &str, code: &str) -> Result<(), BoxError> {
+async fn commit_async(writer: &AsyncPgWriter, url: &str, code: &str) -> Result<(), BoxError> {
     let mut connection = diesel_async::AsyncPgConnection::establish(url).await?;
     let mut tx = writer.begin(&mut connection).await?;
     tx.conn().batch_execute(&format!("INSERT INTO failing VALUES ('{code}')")).await?;
@@ -57,7 +57,7 @@ async fn commit_is_called_rolled_back_only_where_the_server_itself_has_said_no()
         let (writer, url) = (at_once.clone(), db.url());
         let answer = tokio::task::spawn_blocking(move || commit(&writer, &url, code)).await.unwrap();
         assert_told(&answer, code, is_rolled_back);
-        assert_told(&commit_later(&later, &db.url(), code).await, code, is_rolled_back);
+        assert_told(&commit_async(&later, &db.url(), code).await, code, is_rolled_back);
     }
     db.close().await;
 }

@@ -51,7 +51,7 @@ fn write_at_once(writer: &PgWriter, url: &str) -> Result<Vec<Receipt>, BoxError>
     })
 }
 
-async fn write_later(writer: &AsyncPgWriter, url: &str) -> Result<Receipt, BoxError> {
+async fn write_async(writer: &AsyncPgWriter, url: &str) -> Result<Receipt, BoxError> {
     let mut connection = diesel_async::AsyncPgConnection::establish(url).await?;
     let mut tx = writer.begin(&mut connection).await?;
     tx.write(event("later")).await?;
@@ -78,7 +78,7 @@ async fn writer_with_the_least_rights_writes_everywhere_also_in_savepoints() {
     let receipts = tokio::task::spawn_blocking(move || write_at_once(&writer, &at_once)).await.unwrap();
     receipts.unwrap().into_iter().for_each(|receipt| outbox.committed(receipt));
     let writer = AsyncPgWriter::new(store.writer_context(&outbox));
-    outbox.committed(write_later(&writer, &url).await.unwrap());
+    outbox.committed(write_async(&writer, &url).await.unwrap());
     let all = tokio::time::timeout(std::time::Duration::from_secs(30), recorder.wait_for(8)).await;
     all.expect("all are delivered");
     outbox.shutdown().await;
