@@ -85,7 +85,7 @@ impl fmt::Debug for Kept {
 /// Who keeps the statements of a connection.
 #[derive(Clone, Debug)]
 pub enum Keeper {
-    /// Nobody: they are parsed each time, on the flight on which they are executed.
+    /// Nobody: they are parsed each time, in the round trip in which they are executed.
     Nobody,
     /// A [`PreparedClient`].
     Client(Arc<Kept>),
@@ -95,7 +95,7 @@ pub enum Keeper {
 }
 
 impl Keeper {
-    /// The prepared statement, from the keeper if it has it, and then without a flight.
+    /// The prepared statement, from the keeper if it has it, and then without a round trip.
     pub(crate) async fn prepare(
         &self,
         client: &Client,

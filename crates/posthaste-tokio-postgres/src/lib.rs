@@ -22,7 +22,7 @@
 //! let tx = writer.begin(&mut client).await?;
 //! let order = tx.execute("INSERT INTO orders (id) VALUES (17)", &[]);
 //! let event = Event::json("OrderPlaced", &serde_json::json!({ "order": 17 }))?;
-//! let (inserted, written) = tokio::join!(order, tx.write(event)); // both on one flight
+//! let (inserted, written) = tokio::join!(order, tx.write(event)); // both in one round trip
 //! inserted?;
 //! written?;
 //! tx.commit().await?;
@@ -34,7 +34,7 @@
 //! The engine stands on `PgStore` of `posthaste-sqlx`, here or in another process. A service that leaves
 //! delivery to a relay needs no store: [`WriterContext::writer_only`](posthaste_sql::WriterContext::writer_only).
 //!
-//! # Flights
+//! # Round trips
 //!
 //! An event costs no round trip of its own. [`PgTx::write`] takes `&self`, so that it can be joined with the
 //! service's own statements, and the proof before COMMIT travels with the COMMIT. The rows themselves have to
@@ -44,8 +44,8 @@
 //! does a [`PreparedClient`]. On a bare [`tokio_postgres::Client`] the server parses them each time.
 
 mod connection;
-mod flight;
 mod insert;
+mod pipeline;
 mod session;
 mod tx;
 mod writer;

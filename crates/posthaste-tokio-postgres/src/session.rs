@@ -44,7 +44,7 @@ impl Session {
         said.and_then(|said| self.statements().other_database(said)).unwrap_or_else(|| failed(error))
     }
 
-    /// Makes a statement ready. Costs a flight only on a connection that has never seen it.
+    /// Makes a statement ready. Costs a round trip only on a connection that has never seen it.
     pub(crate) async fn ready(
         &self,
         client: &Client,

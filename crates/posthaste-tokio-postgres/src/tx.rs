@@ -11,7 +11,7 @@ use posthaste_sql::postgres::proves_rollback;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error, Transaction};
 
-use crate::flight::in_one_flight;
+use crate::pipeline::pipelined;
 use crate::session::{Session, failed};
 use crate::writer::write;
 use crate::written::{Written, lock, unlock};
@@ -34,7 +34,7 @@ impl<'c> PgTx<'c> {
     /// Writes one event and answers its id; none if a hook suppressed it. An id that exists already is
     /// answered like any other, and nothing is written.
     ///
-    /// Joined with the service's own statement, both travel on one flight:
+    /// Joined with the service's own statement, both travel in one round trip:
     ///
     /// ```no_run
     /// # use posthaste::{BoxError, Event};
@@ -66,7 +66,7 @@ impl<'c> PgTx<'c> {
     ///
     /// What a savepoint took back is not dispatched. A transaction that a failed statement has aborted
     /// is rolled back and answers an error, although PostgreSQL's own COMMIT would answer `Ok`. The proof
-    /// of both travels on the COMMIT's flight.
+    /// of both travels with the COMMIT.
     pub async fn commit(self) -> Result<(), CommitError> {
         let Self { tx, written, session } = self;
         let (ledger, certain) = unlock(written).into_parts();
@@ -121,7 +121,7 @@ async fn commit_certain(
     conclude(committing, answer.map(|()| present))
 }
 
-/// Commits rows of which a savepoint may have taken some back: on the same flight, the transaction says
+/// Commits rows of which a savepoint may have taken some back: in the same round trip, the transaction says
 /// which of them it still sees.
 async fn commit_proven(tx: Transaction<'_>, ledger: Ledger, session: &Session) -> Result<(), CommitError> {
     let types = [Type::INT8_ARRAY];
@@ -137,8 +137,7 @@ async fn commit_proven(tx: Transaction<'_>, ledger: Ledger, session: &Session) -
     let written = ledger.seqs();
     let committing = ledger.committing();
     let values: [&(dyn ToSql + Sync); 1] = [&written];
-    let (present, answer) =
-        in_one_flight(present.rows(&tx, &values, &types), tx.batch_execute("COMMIT")).await;
+    let (present, answer) = pipelined(present.rows(&tx, &values, &types), tx.batch_execute("COMMIT")).await;
     forget(tx);
     let present = present.and_then(|rows| rows.iter().map(|row| row.try_get(0)).collect());
     match (present, answer) {

@@ -1,5 +1,5 @@
 //! An order and its event in one transaction of tokio-postgres, on a pool of deadpool-postgres. Both
-//! INSERTs travel on one flight, and the event costs no round trip of its own.
+//! INSERTs travel in one round trip, and the event costs no round trip of its own.
 //!
 //! ```sh
 //! DATABASE_URL=postgres://localhost/shop cargo run -p posthaste-examples --bin tokio_postgres

@@ -1,4 +1,4 @@
-//! Two requests on one flight.
+//! A pipeline of two requests, in one round trip.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -10,7 +10,7 @@ use futures_util::future::{join, maybe_done};
 ///
 /// The driver sends a request when its future is polled for the first time. Both have to be polled from
 /// then on: the answer to the second one waits behind that to the first.
-pub(crate) async fn in_one_flight<A, B>(
+pub(crate) async fn pipelined<A, B>(
     first: impl Future<Output = A>,
     second: impl Future<Output = B>,
 ) -> (A, B) {

@@ -8,16 +8,16 @@ use crate::support::{Db, connect, event, events, pool};
 
 const ORDER: &str = "INSERT INTO orders DEFAULT VALUES";
 
-/// How many flights this work takes.
-async fn flights(proxy: &Proxy, work: impl Future<Output = Result<(), BoxError>>) -> usize {
-    let before = proxy.flights();
+/// How many round trips this work takes.
+async fn round_trips(proxy: &Proxy, work: impl Future<Output = Result<(), BoxError>>) -> usize {
+    let before = proxy.round_trips();
     work.await.expect("it works");
-    proxy.flights() - before
+    proxy.round_trips() - before
 }
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn transaction_with_an_event_takes_as_many_flights_as_one_written_by_hand() {
+async fn transaction_with_an_event_takes_as_many_round_trips_as_one_written_by_hand() {
     let db = Db::new().await;
     let (proxy, writer) = (Proxy::to(&db.config).await, db.plain_writer());
 
@@ -26,7 +26,7 @@ async fn transaction_with_an_event_takes_as_many_flights_as_one_written_by_hand(
     let by_hand =
         "INSERT INTO outbox_event (event_id, event_type, payload) VALUES ('by-hand', 'Tested', '{}')";
     let by_hand = client.prepare(by_hand).await.unwrap();
-    let by_hand = flights(&proxy, async {
+    let by_hand = round_trips(&proxy, async {
         let tx = client.transaction().await?;
         let answers = tokio::join!(tx.execute(&order, &[]), tx.execute(&by_hand, &[]));
         answers.0?;
@@ -36,7 +36,7 @@ async fn transaction_with_an_event_takes_as_many_flights_as_one_written_by_hand(
     let by_hand = by_hand.await;
     assert_eq!(by_hand, 3, "BEGIN, both INSERTs, COMMIT");
 
-    let bare = flights(&proxy, async {
+    let bare = round_trips(&proxy, async {
         let tx = writer.begin(&mut client).await?;
         let answers = tokio::join!(tx.execute(&order, &[]), tx.write(event("bare")));
         answers.0?;
@@ -47,7 +47,7 @@ async fn transaction_with_an_event_takes_as_many_flights_as_one_written_by_hand(
 
     let mut prepared = PreparedClient::new(client);
     writer.begin(&mut prepared).await.unwrap().commit().await.unwrap();
-    let prepared = flights(&proxy, async {
+    let prepared = round_trips(&proxy, async {
         let tx = writer.begin(&mut prepared).await?;
         let answers = tokio::join!(tx.execute(&order, &[]), tx.write(event("prepared")));
         answers.0?;
@@ -60,7 +60,7 @@ async fn transaction_with_an_event_takes_as_many_flights_as_one_written_by_hand(
     let mut object = pool.get().await.unwrap();
     writer.begin(&mut object).await.unwrap().commit().await.unwrap();
     let order = object.prepare_cached(ORDER).await.unwrap();
-    let pooled = flights(&proxy, async {
+    let pooled = round_trips(&proxy, async {
         let tx = writer.begin(&mut object).await?;
         let answers = tokio::join!(tx.execute(&order, &[]), tx.write(event("pooled")));
         answers.0?;
@@ -74,11 +74,11 @@ async fn transaction_with_an_event_takes_as_many_flights_as_one_written_by_hand(
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn many_events_and_the_proof_of_them_take_no_more_flights() {
+async fn many_events_and_the_proof_of_them_take_no_more_round_trips() {
     let db = Db::new().await;
     let (proxy, writer) = (Proxy::to(&db.config).await, db.plain_writer());
     let mut client = connect(&proxy.config).await;
-    let taken = flights(&proxy, async {
+    let taken = round_trips(&proxy, async {
         let tx = writer.begin(&mut client).await?;
         let batch = events(&["a", "b", "c"]);
         let answers = tokio::join!(tx.write_all(batch), tx.write(event("d")), tx.batch_execute(ORDER));
@@ -92,16 +92,16 @@ async fn many_events_and_the_proof_of_them_take_no_more_flights() {
     db.close().await;
 }
 
-/// The server says on the INSERT's own flight whether a savepoint is open.
+/// The server says on the INSERT's own round trip whether a savepoint is open.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn receipt_takes_no_flight_but_its_insert() {
+async fn receipt_takes_no_round_trip_but_its_insert() {
     let db = Db::new().await;
     let proxy = Proxy::to(&db.config).await;
     let scene = posthaste::conformance::Scene::start(db.store.clone());
     let writer = posthaste_tokio_postgres::PgWriter::new(db.store.writer_context(scene.outbox()));
     let mut client = connect(&proxy.config).await;
-    let taken = flights(&proxy, async {
+    let taken = round_trips(&proxy, async {
         let tx = client.transaction().await?;
         let receipt = writer.insert(&tx, event("a")).await?;
         tx.commit().await?;
