@@ -6,7 +6,7 @@ use posthaste_sql::seqs_by_id;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error, Row, Transaction};
 
-use crate::session::Session;
+use crate::writer_session::WriterSession;
 
 /// The types of the values of one row, and of the [database id](Statements::database_id) behind them.
 const ONE: [Type; 16] = [
@@ -67,7 +67,7 @@ pub(crate) struct Inserted {
 
 /// Inserts rows into this transaction.
 pub(crate) async fn insert(
-    session: &Session,
+    session: &WriterSession,
     tx: &Transaction<'_>,
     rows: &[NewRow],
 ) -> Result<Inserted, Error> {
@@ -78,7 +78,7 @@ pub(crate) async fn insert(
     }
 }
 
-async fn insert_one(session: &Session, tx: &Transaction<'_>, row: &NewRow) -> Result<Inserted, Error> {
+async fn insert_one(session: &WriterSession, tx: &Transaction<'_>, row: &NewRow) -> Result<Inserted, Error> {
     let row = values(row);
     let database_id = session.statements().database_id();
     let mut values: Vec<&(dyn ToSql + Sync)> = vec![
@@ -107,7 +107,11 @@ async fn insert_one(session: &Session, tx: &Transaction<'_>, row: &NewRow) -> Re
     Ok(Inserted { seqs, in_savepoint: in_savepoint(&inserted)? })
 }
 
-async fn insert_many(session: &Session, tx: &Transaction<'_>, rows: &[NewRow]) -> Result<Inserted, Error> {
+async fn insert_many(
+    session: &WriterSession,
+    tx: &Transaction<'_>,
+    rows: &[NewRow],
+) -> Result<Inserted, Error> {
     let columns = InsertColumns::of(rows);
     let database_id = session.statements().database_id();
     let mut values: Vec<&(dyn ToSql + Sync)> = vec![

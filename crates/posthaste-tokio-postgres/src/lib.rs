@@ -46,10 +46,10 @@
 mod connection;
 mod insert;
 mod pipeline;
-mod session;
 mod tx;
+mod tx_ledger;
 mod writer;
-mod written;
+mod writer_session;
 
 pub use connection::{PgConnection, PgTransaction, PreparedClient};
 pub use tx::{PgSavepoint, PgTx};

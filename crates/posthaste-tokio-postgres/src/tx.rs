@@ -12,9 +12,9 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error, Transaction};
 
 use crate::pipeline::pipelined;
-use crate::session::{Session, failed};
+use crate::tx_ledger::{TxLedger, lock, unlock};
 use crate::writer::write;
-use crate::written::{Written, lock, unlock};
+use crate::writer_session::{WriterSession, failed};
 
 /// A transaction on the service's own connection whose [`commit`](Self::commit) proves, commits and
 /// dispatches. Derefs to the [`Transaction`] of the driver. Dropped unfinished, it is rolled back.
@@ -22,12 +22,12 @@ use crate::written::{Written, lock, unlock};
 pub struct PgTx<'c> {
     // Dropped before what was written: the hooks run after the rollback, not before it.
     tx: Transaction<'c>,
-    written: Mutex<Written>,
-    session: Session,
+    written: Mutex<TxLedger>,
+    session: WriterSession,
 }
 
 impl<'c> PgTx<'c> {
-    pub(crate) fn new(tx: Transaction<'c>, session: Session) -> Self {
+    pub(crate) fn new(tx: Transaction<'c>, session: WriterSession) -> Self {
         Self { tx, written: Mutex::default(), session }
     }
 
@@ -123,7 +123,11 @@ async fn commit_certain(
 
 /// Commits rows of which a savepoint may have taken some back: in the same round trip, the transaction says
 /// which of them it still sees.
-async fn commit_proven(tx: Transaction<'_>, ledger: Ledger, session: &Session) -> Result<(), CommitError> {
+async fn commit_proven(
+    tx: Transaction<'_>,
+    ledger: Ledger,
+    session: &WriterSession,
+) -> Result<(), CommitError> {
     let types = [Type::INT8_ARRAY];
     let present = match session.ready(tx.client(), &session.statements().present, &types).await {
         Ok(present) => present,
@@ -180,13 +184,13 @@ fn is_refusal(error: &Error) -> bool {
 pub struct PgSavepoint<'a> {
     // Dropped first, as in `PgTx`.
     tx: Transaction<'a>,
-    written: Mutex<Written>,
-    parent: &'a Mutex<Written>,
-    session: &'a Session,
+    written: Mutex<TxLedger>,
+    parent: &'a Mutex<TxLedger>,
+    session: &'a WriterSession,
 }
 
 impl<'a> PgSavepoint<'a> {
-    fn new(tx: Transaction<'a>, parent: &'a Mutex<Written>, session: &'a Session) -> Self {
+    fn new(tx: Transaction<'a>, parent: &'a Mutex<TxLedger>, session: &'a WriterSession) -> Self {
         Self { tx, written: Mutex::default(), parent, session }
     }
 

@@ -9,8 +9,8 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{Error, Transaction};
 
 use crate::insert::insert;
-use crate::session::{Session, failed};
-use crate::written::{Written, lock};
+use crate::tx_ledger::{TxLedger, lock};
+use crate::writer_session::{WriterSession, failed};
 use crate::{PgConnection, PgTransaction, PgTx};
 
 /// Writes events in transactions of the service's own connections. Cheap to clone.
@@ -28,8 +28,8 @@ impl PgWriter {
 
     /// Begins a transaction. A caller that goes away while it begins leaves no open transaction behind.
     pub async fn begin<'c, C: PgConnection>(&self, connection: &'c mut C) -> Result<PgTx<'c>, StoreError> {
-        let (client, keeper) = connection.parts();
-        let session = Session::new(&self.context, keeper);
+        let (client, cache) = connection.parts();
+        let session = WriterSession::new(&self.context, cache);
         session.warm_up(client).await.map_err(failed)?;
         let tx = client.transaction().await.map_err(failed)?;
         Ok(PgTx::new(tx, session))
@@ -87,8 +87,8 @@ impl PgWriter {
         tx: &T,
         events: Vec<Event>,
     ) -> Result<Receipt, WriteError> {
-        let (tx, keeper) = tx.parts();
-        let session = Session::new(&self.context, keeper);
+        let (tx, cache) = tx.parts();
+        let session = WriterSession::new(&self.context, cache);
         let prepared = self.context.core().prepare(events, Scope::Transaction)?;
         Ok(insert_unowned(&session, tx, prepared).await.map_err(|error| session.refused(error))?)
     }
@@ -96,10 +96,10 @@ impl PgWriter {
 
 /// Hooks, limits, INSERT. Answers the ids that stand for the events now, duplicates included.
 pub(crate) async fn write(
-    session: &Session,
+    session: &WriterSession,
     tx: &Transaction<'_>,
     events: Vec<Event>,
-    into: &Mutex<Written>,
+    into: &Mutex<TxLedger>,
 ) -> Result<Vec<EventId>, WriteError> {
     // Also inside a raw savepoint the rows may be born leased: the proof before COMMIT shows which of
     // them are still there.
@@ -114,7 +114,7 @@ pub(crate) async fn write(
 /// Inserts rows without knowing whether a savepoint is open, which the driver does not tell. The server
 /// does, with its answer, and then nobody may hold the rows.
 async fn insert_unowned(
-    session: &Session,
+    session: &WriterSession,
     tx: &Transaction<'_>,
     prepared: Prepared,
 ) -> Result<Receipt, Error> {

@@ -1,4 +1,4 @@
-//! Statements of one writer context on one connection.
+//! A writer context on one connection: its statements, prepared or not.
 
 use std::sync::Arc;
 
@@ -7,25 +7,25 @@ use posthaste_sql::{Postgres, WriterContext, postgres};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Row, Statement, Transaction};
 
-use crate::connection::Keeper;
+use crate::connection::StatementCache;
 
-/// A writer context, and who keeps its statements.
+/// A writer context, and the statement cache of the connection.
 #[derive(Clone, Debug)]
-pub(crate) struct Session {
+pub(crate) struct WriterSession {
     pub(crate) context: WriterContext<Postgres>,
-    keeper: Keeper,
+    cache: StatementCache,
 }
 
 /// A statement that can be sent at once.
-pub(crate) enum Ready {
+pub(crate) enum ReadyStatement {
     Prepared(Statement),
     Unprepared(Arc<str>),
 }
 
-impl Session {
-    pub(crate) fn new(context: &WriterContext<Postgres>, keeper: Keeper) -> Self {
-        let keeper = if context.statements().cacheable { keeper } else { Keeper::Nobody };
-        Self { context: context.clone(), keeper }
+impl WriterSession {
+    pub(crate) fn new(context: &WriterContext<Postgres>, cache: StatementCache) -> Self {
+        let cache = if context.statements().cacheable { cache } else { StatementCache::Disabled };
+        Self { context: context.clone(), cache }
     }
 
     pub(crate) fn statements(&self) -> &postgres::Statements {
@@ -50,13 +50,13 @@ impl Session {
         client: &Client,
         text: &Arc<str>,
         types: &[Type],
-    ) -> Result<Ready, Error> {
-        let prepared = self.keeper.prepare(client, text, types).await?;
-        Ok(prepared.map_or_else(|| Ready::Unprepared(Arc::clone(text)), Ready::Prepared))
+    ) -> Result<ReadyStatement, Error> {
+        let prepared = self.cache.prepare(client, text, types).await?;
+        Ok(prepared.map_or_else(|| ReadyStatement::Unprepared(Arc::clone(text)), ReadyStatement::Prepared))
     }
 }
 
-impl Ready {
+impl ReadyStatement {
     /// Sends the statement when it is polled for the first time. The types go with it, so that nobody has
     /// to ask the server for them.
     pub(crate) async fn rows(
