@@ -9,7 +9,7 @@ use tokio_postgres::{Error, Row, Transaction};
 use crate::writer_session::WriterSession;
 
 /// The types of the values of one row, and of the [database id](Statements::database_id) behind them.
-const ONE: [Type; 16] = [
+const ONE_ROW_TYPES: [Type; 16] = [
     Type::TEXT,
     Type::TEXT,
     Type::TEXT,
@@ -29,7 +29,7 @@ const ONE: [Type; 16] = [
 ];
 
 /// The same as lists.
-const MANY: [Type; 16] = [
+const MANY_ROWS_TYPES: [Type; 16] = [
     Type::TEXT_ARRAY,
     Type::TEXT_ARRAY,
     Type::TEXT_ARRAY,
@@ -51,8 +51,8 @@ const MANY: [Type; 16] = [
 /// The types of the values of one row, for a context that has a database id or none.
 pub(crate) fn types_of_one(statements: &Statements) -> &'static [Type] {
     match statements.database_id() {
-        Some(_) => &ONE,
-        None => &ONE[..ONE.len() - 1],
+        Some(_) => &ONE_ROW_TYPES,
+        None => &ONE_ROW_TYPES[..ONE_ROW_TYPES.len() - 1],
     }
 }
 
@@ -132,7 +132,7 @@ async fn insert_many(
         &columns.token,
     ];
     values.extend(database_id.as_ref().map(|database_id| database_id as &(dyn ToSql + Sync)));
-    let types = &MANY[..values.len()];
+    let types = &MANY_ROWS_TYPES[..values.len()];
     let statement =
         session.ready(tx.client(), &session.statements().insert_many_with_savepoint_flag, types).await?;
     let inserted = statement.rows(tx, &values, types).await?;
