@@ -36,11 +36,11 @@
 //! SQLite has to be of version 3.51 or newer; the feature `bundled` compiles one in. This crate stays with
 //! the version of rusqlite that can share a program with sqlx.
 
+mod in_transaction;
 mod insert;
-mod scope;
 mod tx;
 mod writer;
 
-pub use scope::InTransaction;
+pub use in_transaction::InTransaction;
 pub use tx::{SqliteSavepoint, SqliteTx};
 pub use writer::SqliteWriter;

@@ -1,4 +1,4 @@
-//! What an event can be inserted into.
+//! What an event can be inserted into: a connection in a transaction.
 
 use posthaste::writer::Scope;
 use rusqlite::{Connection, Savepoint, Transaction};
