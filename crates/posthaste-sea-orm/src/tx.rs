@@ -25,7 +25,7 @@ pub struct SeaTx {
     /// write failed or was dropped half way: the database may have ended the transaction with it.
     lent: AtomicBool,
     /// One write at a time, so that each one knows how the one before it ended.
-    turn: tokio::sync::Mutex<()>,
+    write_lock: tokio::sync::Mutex<()>,
     context: AnyWriterContext,
 }
 
@@ -35,7 +35,7 @@ impl SeaTx {
             tx,
             ledger: Mutex::default(),
             lent: AtomicBool::new(false),
-            turn: tokio::sync::Mutex::new(()),
+            write_lock: tokio::sync::Mutex::new(()),
             context,
         }
     }
@@ -48,15 +48,15 @@ impl SeaTx {
 
     /// Writes events and answers their ids, those that a hook left out excepted.
     pub async fn write_all(&self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
-        let _turn = self.turn.lock().await;
+        let _write = self.write_lock.lock().await;
         if self.is_lent() {
             self.context.expect_open(&self.tx).await?;
         }
-        let doubt = Doubt(&self.lent);
+        let write_guard = UnprovenWrite(&self.lent);
         // Also inside a raw savepoint the rows may be born leased: the proof before COMMIT shows which of
         // them are still there.
         let (ids, receipt) = write(&self.context, &self.tx, events, Scope::Transaction).await?;
-        doubt.dispel();
+        write_guard.succeeded();
         self.ledger().record(receipt);
         Ok(ids)
     }
@@ -149,16 +149,16 @@ fn lock(ledger: &Mutex<Ledger>) -> MutexGuard<'_, Ledger> {
 }
 
 /// A write that has begun. Left before its end is known, it leaves its transaction to be proven.
-struct Doubt<'a>(&'a AtomicBool);
+struct UnprovenWrite<'a>(&'a AtomicBool);
 
-impl Doubt<'_> {
+impl UnprovenWrite<'_> {
     /// The write went well.
-    fn dispel(self) {
+    fn succeeded(self) {
         std::mem::forget(self);
     }
 }
 
-impl Drop for Doubt<'_> {
+impl Drop for UnprovenWrite<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::SeqCst);
     }

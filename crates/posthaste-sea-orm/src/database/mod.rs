@@ -132,13 +132,13 @@ impl AnyWriterContext {
     /// Refuses to write where a transaction is over and the INSERT itself would not be refused: what is written
     /// then would be committed at once.
     pub(crate) async fn expect_open(&self, tx: &DatabaseTransaction) -> Result<(), StoreError> {
-        let tells = match self {
-            Self::MySql(context) => mysql::insert_tells(context.statements()),
+        let insert_is_refused = match self {
+            Self::MySql(context) => mysql::insert_needs_transaction(context.statements()),
             // A transaction ends there only when somebody says so.
             Self::Postgres(_) => true,
             Self::Sqlite(_) => false,
         };
-        match tells || self.is_open(tx).await.map_err(failed)? {
+        match insert_is_refused || self.is_open(tx).await.map_err(failed)? {
             true => Ok(()),
             false => Err(StoreError::NoTransaction),
         }

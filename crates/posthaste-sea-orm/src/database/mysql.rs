@@ -138,7 +138,7 @@ fn filled(mut keys: Vec<Value>) -> Vec<Value> {
 }
 
 /// Whether the INSERT itself is refused outside a transaction.
-pub(super) fn insert_tells(statements: &Statements) -> bool {
+pub(super) fn insert_needs_transaction(statements: &Statements) -> bool {
     statements.flavour() == Some(Flavour::MariaDb)
 }
 
