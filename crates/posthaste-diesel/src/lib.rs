@@ -1,7 +1,7 @@
 //! Writes events of [Posthaste](posthaste) in transactions of [diesel] and [diesel-async].
 //!
-//! A Writer is made of a [`WriterContext`], which a store gives: `store.writer_context(&outbox)`. What happens to the service's
-//! own rows happens to its events, and after the commit they are delivered.
+//! A Writer is made of a [`WriterContext`], which a store gives: `store.writer_context(&outbox)`. What happens to
+//! the service's own rows happens to its events, and after the commit they are delivered.
 //!
 #![cfg_attr(feature = "sqlite", doc = "```")]
 #![cfg_attr(not(feature = "sqlite"), doc = "```ignore")]

@@ -188,8 +188,8 @@ impl Statements {
         *self.flavour.get_or_init(|| Flavour::of(version))
     }
 
-    /// Which database the rows belong to: the first value of an INSERT. None for a writer context without a store, whose
-    /// INSERTs do not ask.
+    /// Which database the rows belong to: the first value of an INSERT. None for a writer context without a
+    /// store, whose INSERTs do not ask.
     pub fn database_id(&self) -> Option<&str> {
         self.database_id.as_ref().map(|(database_id, _)| database_id.id())
     }

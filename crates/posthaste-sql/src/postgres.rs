@@ -187,8 +187,8 @@ impl Statements {
         }
     }
 
-    /// Which database the rows belong to: a value of both INSERTs. None for a writer context without a store, whose
-    /// INSERTs do not ask.
+    /// Which database the rows belong to: a value of both INSERTs. None for a writer context without a
+    /// store, whose INSERTs do not ask.
     pub fn database_id(&self) -> Option<&str> {
         self.database_id.as_ref().map(DatabaseId::id)
     }

@@ -10,8 +10,8 @@ use tokio::time::Instant;
 use super::ForeignTableStore;
 use super::table::{ByteBudget, ReadRow, RowKey, RowsRead};
 
-/// How often one claim reads the table, at most. A row that ends between the look at its key and the look at itself leaves a gap,
-/// and an engine takes a claim with a gap for the last one.
+/// How often one claim reads the table, at most. A row that ends between the look at its key and the look at itself
+/// leaves a gap, and an engine takes a claim with a gap for the last one.
 const MAX_PASSES: usize = 3;
 
 /// What one read of the table came to.

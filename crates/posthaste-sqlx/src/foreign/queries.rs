@@ -1,4 +1,5 @@
-//! Queries of operators, and of the engine's gauges, about a foreign table. Everything reads a bounded number of rows, as far as its indexes allow.
+//! Queries of operators, and of the engine's gauges, about a foreign table. Everything reads a bounded number of rows, as far as
+//! its indexes allow.
 
 use std::time::Duration;
 

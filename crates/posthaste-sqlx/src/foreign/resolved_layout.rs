@@ -1,5 +1,5 @@
-//! A layout with the types of its columns, and the parts of statements that are the same for every database. Names and values of a layout
-//! are validated, and stand between quotes; all else is bound.
+//! A layout with the types of its columns, and the parts of statements that are the same for every database. Names and
+//! values of a layout are validated, and stand between quotes; all else is bound.
 
 use std::collections::HashMap;
 
