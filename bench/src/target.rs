@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste::{Event, Outbox, Store};
-use posthaste_sqlx::LayoutStore;
+use posthaste_sqlx::ForeignTableStore;
 use serde::Serialize;
 
 use super::flat::Fullness;
@@ -50,7 +50,7 @@ pub(super) trait BenchStore: Send + Sync + 'static {
         &self,
         preset: Foreign,
         load: &Load,
-    ) -> impl Future<Output = anyhow::Result<Option<LayoutStore>>> + Send {
+    ) -> impl Future<Output = anyhow::Result<Option<ForeignTableStore>>> + Send {
         let _ = (preset, load);
         std::future::ready(Ok(None))
     }

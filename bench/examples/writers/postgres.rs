@@ -4,7 +4,7 @@ use deadpool_postgres::{Manager, Pool};
 use diesel::sql_types::Text;
 use diesel_async::AsyncPgConnection;
 use posthaste::{BoxError, EventId};
-use posthaste_sql::{Door, Postgres};
+use posthaste_sql::{Postgres, WriterContext};
 use posthaste_sqlx::PgStore;
 use sea_orm::{ConnectionTrait as _, Database, Statement, TransactionTrait as _};
 use tokio_postgres::NoTls;
@@ -27,17 +27,17 @@ pub(super) async fn run(url: &str) -> Result<(), BoxError> {
     let table = format!("CREATE TABLE {SCHEMA}.bench_order (id bigint GENERATED ALWAYS AS IDENTITY)");
     pool.get().await?.batch_execute(&table).await?;
     store.close().await;
-    let door = Door::<Postgres>::writer_only().schema(SCHEMA.parse()?).build();
-    on_tokio_postgres(&pool, &door).await?;
-    on_diesel_async(url, &door).await?;
-    on_sea_orm(url, &door).await?;
+    let context = WriterContext::<Postgres>::writer_only().schema(SCHEMA.parse()?).build();
+    on_tokio_postgres(&pool, &context).await?;
+    on_diesel_async(url, &context).await?;
+    on_sea_orm(url, &context).await?;
     pool.get().await?.batch_execute(&drop).await?;
     Ok(())
 }
 
-async fn on_tokio_postgres(pool: &Pool, door: &Door<Postgres>) -> Result<(), BoxError> {
+async fn on_tokio_postgres(pool: &Pool, context: &WriterContext<Postgres>) -> Result<(), BoxError> {
     let mut client = pool.get().await?;
-    let writer = posthaste_tokio_postgres::PgWriter::new(door.clone());
+    let writer = posthaste_tokio_postgres::PgWriter::new(context.clone());
     compare("tokio-postgres, PostgreSQL", async |by_hand| {
         let order = client.prepare_cached(ORDER).await?;
         if by_hand {
@@ -61,13 +61,13 @@ async fn on_tokio_postgres(pool: &Pool, door: &Door<Postgres>) -> Result<(), Box
     .await
 }
 
-async fn on_diesel_async(url: &str, door: &Door<Postgres>) -> Result<(), BoxError> {
+async fn on_diesel_async(url: &str, context: &WriterContext<Postgres>) -> Result<(), BoxError> {
     // Here, because its `execute` would stand for everybody's.
     use diesel_async::{AsyncConnection as _, RunQueryDsl as _, TransactionManager as _};
 
     type Manager = <AsyncPgConnection as diesel_async::AsyncConnection>::TransactionManager;
     let mut connection = AsyncPgConnection::establish(url).await?;
-    let writer = posthaste_diesel::AsyncPgWriter::new(door.clone());
+    let writer = posthaste_diesel::AsyncPgWriter::new(context.clone());
     compare("diesel-async, PostgreSQL", async |by_hand| {
         if by_hand {
             Manager::begin_transaction(&mut connection).await?;
@@ -85,11 +85,11 @@ async fn on_diesel_async(url: &str, door: &Door<Postgres>) -> Result<(), BoxErro
     .await
 }
 
-async fn on_sea_orm(url: &str, door: &Door<Postgres>) -> Result<(), BoxError> {
+async fn on_sea_orm(url: &str, context: &WriterContext<Postgres>) -> Result<(), BoxError> {
     let mut options = sea_orm::ConnectOptions::new(url);
     options.max_connections(1).sqlx_logging(false);
     let db = Database::connect(options).await?;
-    let writer = posthaste_sea_orm::SeaWriter::new(door.clone());
+    let writer = posthaste_sea_orm::SeaWriter::new(context.clone());
     let order = || Statement::from_string(db.get_database_backend(), ORDER);
     compare("SeaORM, PostgreSQL", async |by_hand| {
         if by_hand {

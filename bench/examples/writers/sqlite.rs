@@ -5,7 +5,7 @@ use std::path::Path;
 use diesel::connection::SimpleConnection as _;
 use diesel::sql_types::Text;
 use posthaste::{BoxError, EventId};
-use posthaste_sql::{Door, Sqlite};
+use posthaste_sql::{Sqlite, WriterContext};
 use posthaste_sqlx::SqliteStore;
 use sea_orm::{ConnectionTrait as _, Database, Statement, TransactionTrait as _};
 
@@ -22,15 +22,15 @@ pub(super) async fn run() -> Result<(), BoxError> {
     let url = format!("sqlite:{}?mode=rwc", file.display());
     SqliteStore::builder(&url.parse()?).migrate().connect().await?.close().await;
     rusqlite::Connection::open(&file)?.execute_batch(TABLE)?;
-    let door = Door::<Sqlite>::writer_only().build();
-    on_rusqlite(&file, &door).await?;
-    on_diesel(&file, &door).await?;
-    on_sea_orm(&url, &door).await
+    let context = WriterContext::<Sqlite>::writer_only().build();
+    on_rusqlite(&file, &context).await?;
+    on_diesel(&file, &context).await?;
+    on_sea_orm(&url, &context).await
 }
 
-async fn on_rusqlite(file: &Path, door: &Door<Sqlite>) -> Result<(), BoxError> {
+async fn on_rusqlite(file: &Path, context: &WriterContext<Sqlite>) -> Result<(), BoxError> {
     let mut connection = rusqlite::Connection::open(file)?;
-    let writer = posthaste_rusqlite::SqliteWriter::new(door.clone());
+    let writer = posthaste_rusqlite::SqliteWriter::new(context.clone());
     compare("rusqlite, SQLite", async |by_hand| {
         if by_hand {
             let tx = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
@@ -47,13 +47,13 @@ async fn on_rusqlite(file: &Path, door: &Door<Sqlite>) -> Result<(), BoxError> {
     .await
 }
 
-async fn on_diesel(file: &Path, door: &Door<Sqlite>) -> Result<(), BoxError> {
+async fn on_diesel(file: &Path, context: &WriterContext<Sqlite>) -> Result<(), BoxError> {
     // Here, because its `execute` would stand for everybody's.
     use diesel::{Connection as _, RunQueryDsl as _};
 
     let mut connection = diesel::SqliteConnection::establish(&file.display().to_string())?;
     connection.batch_execute("PRAGMA foreign_keys = ON")?;
-    let writer = posthaste_diesel::SqliteWriter::new(door.clone());
+    let writer = posthaste_diesel::SqliteWriter::new(context.clone());
     compare("diesel, SQLite", async |by_hand| {
         if by_hand {
             return connection.immediate_transaction(|connection| {
@@ -74,11 +74,11 @@ async fn on_diesel(file: &Path, door: &Door<Sqlite>) -> Result<(), BoxError> {
     .await
 }
 
-async fn on_sea_orm(url: &str, door: &Door<Sqlite>) -> Result<(), BoxError> {
+async fn on_sea_orm(url: &str, context: &WriterContext<Sqlite>) -> Result<(), BoxError> {
     let mut options = sea_orm::ConnectOptions::new(url);
     options.max_connections(1).sqlx_logging(false);
     let db = Database::connect(options).await?;
-    let writer = posthaste_sea_orm::SeaWriter::new(door.clone());
+    let writer = posthaste_sea_orm::SeaWriter::new(context.clone());
     let order = || Statement::from_string(db.get_database_backend(), ORDER);
     compare("SeaORM, SQLite", async |by_hand| {
         if by_hand {

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use posthaste_sqlx::{LayoutStore, MySqlStore, TableName};
+use posthaste_sqlx::{ForeignTableStore, MySqlStore, TableName};
 use sqlx::MySqlPool;
 use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
 use tokio::sync::Mutex;
@@ -136,13 +136,13 @@ impl BenchStore for MySql {
         Ok(Some(statements::hold_snapshot(&self.options).await?))
     }
 
-    async fn foreign(&self, preset: Foreign, load: &Load) -> anyhow::Result<Option<LayoutStore>> {
+    async fn foreign(&self, preset: Foreign, load: &Load) -> anyhow::Result<Option<ForeignTableStore>> {
         let table = format!("{}_foreign", self.prefix);
         for statement in preset.statements(&table, "waiting", DIALECT, load) {
             statements::run(&self.pool, statement).await?;
         }
         let layout = preset.layout().table(TableName::from_str(&table)?);
-        Ok(Some(LayoutStore::mysql(&self.options, layout).connect().await?))
+        Ok(Some(ForeignTableStore::mysql(&self.options, layout).connect().await?))
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use posthaste_sqlx::postgres::Notify;
-use posthaste_sqlx::{LayoutStore, PgStore, SchemaName, TableName};
+use posthaste_sqlx::{ForeignTableStore, PgStore, SchemaName, TableName};
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use tokio::sync::Mutex;
@@ -151,14 +151,14 @@ impl BenchStore for Postgres {
         Ok(Some(statements::hold_snapshot(&self.options).await?))
     }
 
-    async fn foreign(&self, preset: Foreign, load: &Load) -> anyhow::Result<Option<LayoutStore>> {
+    async fn foreign(&self, preset: Foreign, load: &Load) -> anyhow::Result<Option<ForeignTableStore>> {
         let layout = preset.layout();
         let table = format!("\"{}\".\"{}\"", self.schema, layout.table_name());
         for statement in preset.statements(&table, "waiting", DIALECT, load) {
             statements::run(&self.pool, statement).await?;
         }
         statements::run(&self.pool, format!("VACUUM (ANALYZE) {table}")).await?;
-        let builder = LayoutStore::postgres(&self.options, layout).schema(self.schema.clone());
+        let builder = ForeignTableStore::postgres(&self.options, layout).schema(self.schema.clone());
         Ok(Some(builder.connect().await?))
     }
 }

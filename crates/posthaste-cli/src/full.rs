@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Parser;
-use posthaste_sqlx::layout::AUDIT;
+use posthaste_sqlx::foreign::AUDIT;
 
 use crate::args::{Cli, Command};
 use crate::{commands, failure, logging};

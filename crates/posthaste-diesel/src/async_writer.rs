@@ -1,13 +1,13 @@
-//! The writer's door for diesel-async, and the transaction it opens.
+//! The Writer for diesel-async, and the transaction that it opens.
 
 use std::fmt;
 
 use diesel_async::AsyncConnection;
 use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
-use posthaste_sql::Door;
+use posthaste_sql::WriterContext;
 
-use crate::link::Link;
-use crate::open::{Open, insert_into_own};
+use crate::connection::DieselConnection;
+use crate::open_transaction::{OpenTransaction, insert_into_own};
 
 /// Writes events in transactions on connections of diesel-async's: see
 /// [`AsyncPgWriter`](crate::AsyncPgWriter), [`AsyncMySqlWriter`](crate::AsyncMySqlWriter) and
@@ -20,14 +20,14 @@ use crate::open::{Open, insert_into_own};
 /// throw it away, and the server rolls back; whoever holds such a connection without a pool has to do the
 /// same. If COMMIT was on its way nobody knows its outcome, so neither `after_commit` nor `after_rollback`
 /// runs, and the poller finds out.
-pub struct AsyncWriter<C: Link> {
-    door: Door<C::Database>,
+pub struct AsyncWriter<C: DieselConnection> {
+    context: WriterContext<C::Database>,
 }
 
-impl<C: Link + AsyncConnection> AsyncWriter<C> {
-    /// A Writer through this door.
-    pub fn new(door: Door<C::Database>) -> Self {
-        Self { door }
+impl<C: DieselConnection + AsyncConnection> AsyncWriter<C> {
+    /// A Writer of this context.
+    pub fn new(context: WriterContext<C::Database>) -> Self {
+        Self { context }
     }
 
     /// Runs `work` in a transaction: commits when it answers `Ok`, rolls back when it answers `Err`, panics or
@@ -57,7 +57,7 @@ impl<C: Link + AsyncConnection> AsyncWriter<C> {
     /// Begins a transaction, for those who end it themselves. On SQLite it holds the write lock from its
     /// start (`BEGIN IMMEDIATE`).
     pub async fn begin<'c>(&self, connection: &'c mut C) -> Result<AsyncTx<'c, C>, StoreError> {
-        Ok(AsyncTx(Open::begin(connection, &self.door).await?))
+        Ok(AsyncTx(OpenTransaction::begin(connection, &self.context).await?))
     }
 
     /// Inserts one event into the transaction that is open on this connection, which diesel-async's
@@ -71,32 +71,32 @@ impl<C: Link + AsyncConnection> AsyncWriter<C> {
 
     /// Inserts events, as [`insert`](Self::insert) does, in as few statements as the database can.
     pub async fn insert_all(&self, connection: &mut C, events: Vec<Event>) -> Result<Receipt, WriteError> {
-        insert_into_own(connection, &self.door, events).await
+        insert_into_own(connection, &self.context, events).await
     }
 }
 
-impl<C: Link> Clone for AsyncWriter<C> {
+impl<C: DieselConnection> Clone for AsyncWriter<C> {
     fn clone(&self) -> Self {
-        Self { door: self.door.clone() }
+        Self { context: self.context.clone() }
     }
 }
 
-impl<C: Link> fmt::Debug for AsyncWriter<C> {
+impl<C: DieselConnection> fmt::Debug for AsyncWriter<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AsyncWriter").field("door", &self.door).finish()
+        f.debug_struct("AsyncWriter").field("context", &self.context).finish()
     }
 }
 
 /// A transaction whose [`commit`](Self::commit) proves, commits and dispatches. Dropped unfinished, its
 /// connection is given up, and with it the server rolls back.
 #[must_use = "dropped, the transaction is rolled back, and its connection is lost"]
-pub struct AsyncTx<'c, C: Link>(Open<'c, C>);
+pub struct AsyncTx<'c, C: DieselConnection>(OpenTransaction<'c, C>);
 
-impl<C: Link + AsyncConnection> AsyncTx<'_, C> {
+impl<C: DieselConnection + AsyncConnection> AsyncTx<'_, C> {
     /// The connection, for everything that is not an event:
     /// `diesel::insert_into(orders).values(order).execute(tx.conn()).await?`.
     pub fn conn(&mut self) -> &mut C {
-        self.0.link()
+        self.0.connection()
     }
 
     /// Writes one event and answers its id; none if a hook suppressed it. An id that exists already is
@@ -155,19 +155,19 @@ impl<C: Link + AsyncConnection> AsyncTx<'_, C> {
     }
 }
 
-impl<C: Link> fmt::Debug for AsyncTx<'_, C> {
+impl<C: DieselConnection> fmt::Debug for AsyncTx<'_, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AsyncTx").finish_non_exhaustive()
     }
 }
 
 /// A savepoint whose end was answered, or after which nothing more is done in its transaction.
-struct Savepoint<'t, 'c, C: Link> {
+struct Savepoint<'t, 'c, C: DieselConnection> {
     tx: &'t mut AsyncTx<'c, C>,
     is_answered: bool,
 }
 
-impl<C: Link> Drop for Savepoint<'_, '_, C> {
+impl<C: DieselConnection> Drop for Savepoint<'_, '_, C> {
     fn drop(&mut self) {
         if !self.is_answered {
             self.tx.0.give_up();

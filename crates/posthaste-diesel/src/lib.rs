@@ -1,7 +1,7 @@
 //! Writes events of [Posthaste](posthaste) in transactions of [diesel] and [diesel-async].
 //!
-//! A Writer is made of a [`Door`], which a store gives: `store.door(&outbox)`. What happens to the service's
-//! own rows happens to its events, and after the commit they are delivered.
+//! A Writer is made of a [`WriterContext`], which a store gives: `store.writer_context(&outbox)`. What happens to
+//! the service's own rows happens to its events, and after the commit they are delivered.
 //!
 #![cfg_attr(feature = "sqlite", doc = "```")]
 #![cfg_attr(not(feature = "sqlite"), doc = "```ignore")]
@@ -46,9 +46,9 @@
 
 #[cfg(any(feature = "async-mysql", feature = "async-postgres", feature = "async-sqlite"))]
 mod async_writer;
+mod connection;
 mod database;
-mod link;
-mod open;
+mod open_transaction;
 mod statement;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod writer;
@@ -56,7 +56,7 @@ mod writer;
 // Named only to have SQLite compiled in.
 #[cfg(feature = "sqlite")]
 use libsqlite3_sys as _;
-pub use posthaste_sql::Door;
+pub use posthaste_sql::WriterContext;
 
 #[cfg(any(feature = "async-mysql", feature = "async-postgres", feature = "async-sqlite"))]
 pub use async_writer::{AsyncTx, AsyncWriter};

@@ -16,29 +16,29 @@ use diesel::sql_types::{BigInt, Binary, Nullable, Text};
 pub struct Statement<'s, V, A = ()> {
     text: &'s str,
     values: Vec<V>,
-    is_kept: bool,
+    is_cacheable: bool,
     answer: PhantomData<A>,
 }
 
 impl<'s, V> Statement<'s, V> {
     pub(crate) fn new(text: &'s str, values: Vec<V>) -> Self {
-        Self { text, values, is_kept: true, answer: PhantomData }
+        Self { text, values, is_cacheable: true, answer: PhantomData }
     }
 
     /// Whether the connection may keep it prepared. Default: it may.
-    pub(crate) fn kept(self, is_kept: bool) -> Self {
-        Self { is_kept, ..self }
+    pub(crate) fn cacheable(self, is_cacheable: bool) -> Self {
+        Self { is_cacheable, ..self }
     }
 
     pub(crate) fn answering<A>(self) -> Statement<'s, V, A> {
-        let Self { text, values, is_kept, .. } = self;
-        Statement { text, values, is_kept, answer: PhantomData }
+        let Self { text, values, is_cacheable, .. } = self;
+        Statement { text, values, is_cacheable, answer: PhantomData }
     }
 }
 
 impl<DB: Backend, V: QueryFragment<DB>, A> QueryFragment<DB> for Statement<'_, V, A> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, DB>) -> QueryResult<()> {
-        if !self.is_kept {
+        if !self.is_cacheable {
             out.unsafe_to_cache_prepared();
         }
         out.push_sql(self.text);

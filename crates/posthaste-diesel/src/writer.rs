@@ -1,27 +1,27 @@
-//! The writer's door for diesel, and the transaction it opens.
+//! The Writer for diesel, and the transaction that it opens.
 
 use std::fmt;
 
 use diesel::Connection;
 use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
-use posthaste_sql::Door;
+use posthaste_sql::WriterContext;
 
-use crate::link::{Link, at_once};
-use crate::open::{Open, insert_into_own};
+use crate::connection::{DieselConnection, expect_ready};
+use crate::open_transaction::{OpenTransaction, insert_into_own};
 
 /// Writes events in transactions on connections of diesel's: see [`PgWriter`](crate::PgWriter),
 /// [`MySqlWriter`](crate::MySqlWriter) and [`SqliteWriter`](crate::SqliteWriter). Cheap to clone.
 ///
 /// It blocks as diesel does: from async code call it where diesel may be called, in
 /// `tokio::task::spawn_blocking` for example.
-pub struct Writer<C: Link> {
-    door: Door<C::Database>,
+pub struct Writer<C: DieselConnection> {
+    context: WriterContext<C::Database>,
 }
 
-impl<C: Link + Connection> Writer<C> {
-    /// A Writer through this door.
-    pub fn new(door: Door<C::Database>) -> Self {
-        Self { door }
+impl<C: DieselConnection + Connection> Writer<C> {
+    /// A Writer of this context.
+    pub fn new(context: WriterContext<C::Database>) -> Self {
+        Self { context }
     }
 
     /// Runs `work` in a transaction: commits when it answers `Ok`, rolls back when it answers `Err` or
@@ -43,7 +43,7 @@ impl<C: Link + Connection> Writer<C> {
     /// Begins a transaction, for those who end it themselves. On SQLite it holds the write lock from its
     /// start (`BEGIN IMMEDIATE`).
     pub fn begin<'c>(&self, connection: &'c mut C) -> Result<Tx<'c, C>, StoreError> {
-        Ok(Tx(Some(at_once(Open::begin(connection, &self.door))?)))
+        Ok(Tx(Some(expect_ready(OpenTransaction::begin(connection, &self.context))?)))
     }
 
     /// Inserts one event into the transaction that is open on this connection, which diesel's
@@ -57,19 +57,19 @@ impl<C: Link + Connection> Writer<C> {
 
     /// Inserts events, as [`insert`](Self::insert) does, in as few statements as the database can.
     pub fn insert_all(&self, connection: &mut C, events: Vec<Event>) -> Result<Receipt, WriteError> {
-        at_once(insert_into_own(connection, &self.door, events))
+        expect_ready(insert_into_own(connection, &self.context, events))
     }
 }
 
-impl<C: Link> Clone for Writer<C> {
+impl<C: DieselConnection> Clone for Writer<C> {
     fn clone(&self) -> Self {
-        Self { door: self.door.clone() }
+        Self { context: self.context.clone() }
     }
 }
 
-impl<C: Link> fmt::Debug for Writer<C> {
+impl<C: DieselConnection> fmt::Debug for Writer<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Writer").field("door", &self.door).finish()
+        f.debug_struct("Writer").field("context", &self.context).finish()
     }
 }
 
@@ -77,13 +77,13 @@ impl<C: Link> fmt::Debug for Writer<C> {
 /// rolled back.
 #[must_use = "dropped, the transaction is rolled back"]
 // None only while it is ended.
-pub struct Tx<'c, C: Link>(Option<Open<'c, C>>);
+pub struct Tx<'c, C: DieselConnection>(Option<OpenTransaction<'c, C>>);
 
-impl<C: Link + Connection> Tx<'_, C> {
+impl<C: DieselConnection + Connection> Tx<'_, C> {
     /// The connection, for everything that is not an event:
     /// `diesel::insert_into(orders).values(order).execute(tx.conn())?`.
     pub fn conn(&mut self) -> &mut C {
-        self.open().link()
+        self.open().connection()
     }
 
     /// Writes one event and answers its id; none if a hook suppressed it. An id that exists already is
@@ -95,7 +95,7 @@ impl<C: Link + Connection> Tx<'_, C> {
     /// Writes events in as few statements as the database can, and answers their ids, those that a hook left
     /// out excepted.
     pub fn write_all(&mut self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
-        at_once(self.open().write(events))
+        expect_ready(self.open().write(events))
     }
 
     /// Runs `work` in a savepoint: what it wrote belongs to this transaction when it answers `Ok`, and never
@@ -104,7 +104,7 @@ impl<C: Link + Connection> Tx<'_, C> {
     where
         E: From<WriteError>,
     {
-        at_once(self.open().open_savepoint()).map_err(WriteError::from)?;
+        expect_ready(self.open().open_savepoint()).map_err(WriteError::from)?;
         let savepoint = Savepoint { tx: self, is_open: true };
         let answer = work(savepoint.tx)?;
         savepoint.release().map_err(WriteError::from)?;
@@ -121,7 +121,7 @@ impl<C: Link + Connection> Tx<'_, C> {
     /// after any other use of the connection the proof is a statement of its own.
     pub fn commit(mut self) -> Result<(), CommitError> {
         match self.0.take() {
-            Some(open) => at_once(open.commit()),
+            Some(open) => expect_ready(open.commit()),
             None => Ok(()),
         }
     }
@@ -129,51 +129,51 @@ impl<C: Link + Connection> Tx<'_, C> {
     /// Rolls back: the events never were.
     pub fn rollback(mut self) -> Result<(), StoreError> {
         match self.0.take() {
-            Some(open) => at_once(open.rollback()),
+            Some(open) => expect_ready(open.rollback()),
             None => Ok(()),
         }
     }
 }
 
-impl<'c, C: Link> Tx<'c, C> {
-    fn open(&mut self) -> &mut Open<'c, C> {
+impl<'c, C: DieselConnection> Tx<'c, C> {
+    fn open(&mut self) -> &mut OpenTransaction<'c, C> {
         self.0.as_mut().expect("it is ended by what takes it")
     }
 }
 
-impl<C: Link> Drop for Tx<'_, C> {
+impl<C: DieselConnection> Drop for Tx<'_, C> {
     fn drop(&mut self) {
         // An error leaves a connection behind that diesel and its pools know to be broken.
         if let Some(open) = self.0.take() {
-            let _ = at_once(open.rollback());
+            let _ = expect_ready(open.rollback());
         }
     }
 }
 
-impl<C: Link> fmt::Debug for Tx<'_, C> {
+impl<C: DieselConnection> fmt::Debug for Tx<'_, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tx").finish_non_exhaustive()
     }
 }
 
 /// An open savepoint, rolled back unless it is released.
-struct Savepoint<'t, 'c, C: Link> {
+struct Savepoint<'t, 'c, C: DieselConnection> {
     tx: &'t mut Tx<'c, C>,
     is_open: bool,
 }
 
-impl<C: Link> Savepoint<'_, '_, C> {
+impl<C: DieselConnection> Savepoint<'_, '_, C> {
     fn release(mut self) -> Result<(), StoreError> {
         self.is_open = false;
-        at_once(self.tx.open().release_savepoint())
+        expect_ready(self.tx.open().release_savepoint())
     }
 }
 
-impl<C: Link> Drop for Savepoint<'_, '_, C> {
+impl<C: DieselConnection> Drop for Savepoint<'_, '_, C> {
     fn drop(&mut self) {
         // An error leaves the transaction in a state that its proof does not pass.
         if self.is_open {
-            let _ = at_once(self.tx.open().roll_back_savepoint());
+            let _ = expect_ready(self.tx.open().roll_back_savepoint());
         }
     }
 }

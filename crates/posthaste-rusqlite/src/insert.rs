@@ -3,7 +3,7 @@
 use posthaste::Timestamp;
 use posthaste::writer::NewRow;
 use posthaste_sql::seqs_by_id;
-use posthaste_sql::sqlite::{Batch, Statements, ids, values};
+use posthaste_sql::sqlite::{InsertBatch, Statements, ids, values};
 use rusqlite::{Connection, Result, params};
 
 /// Inserts rows into the transaction that is open on this connection, and answers their `seq`s; none
@@ -52,7 +52,7 @@ fn insert_many(
     let now = Timestamp::now().as_micros();
     let values = params![batch.rows, now, batch.due_in, batch.owner, batch.token];
     let inserted = connection.prepare_cached(batch.statement)?.execute(values)? as u64;
-    if let Some(seqs) = Batch::seqs(rows, inserted, connection.last_insert_rowid()) {
+    if let Some(seqs) = InsertBatch::seqs(rows, inserted, connection.last_insert_rowid()) {
         return Ok(seqs);
     }
     let mut last_of = connection.prepare_cached(&statements.last_of)?;

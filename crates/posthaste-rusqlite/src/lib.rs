@@ -12,7 +12,7 @@
 //! let store = SqliteStore::builder(&url.parse()?).migrate().connect().await?;
 //! let routes = Routes::new().handle("OrderPlaced", async |event: Delivery| println!("{}", event.id()));
 //! let outbox = Outbox::single_node(store.clone(), routes).start()?;
-//! let writer = SqliteWriter::new(store.door(&outbox));
+//! let writer = SqliteWriter::new(store.writer_context(&outbox));
 //!
 //! let mut connection = rusqlite::Connection::open(file)?;
 //! connection.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY)")?;
@@ -28,7 +28,7 @@
 //! ```
 //!
 //! The engine stands on `SqliteStore` of `posthaste-sqlx`, here or in another process. A service that leaves
-//! delivery to a relay needs no store: [`Door::writer_only`](posthaste_sql::Door::writer_only).
+//! delivery to a relay needs no store: [`WriterContext::writer_only`](posthaste_sql::WriterContext::writer_only).
 //!
 //! Every call blocks its thread, as those of rusqlite do: in an async service, call them where that is
 //! welcome, with `spawn_blocking` for example. An event may be written on any thread.
@@ -36,11 +36,11 @@
 //! SQLite has to be of version 3.51 or newer; the feature `bundled` compiles one in. This crate stays with
 //! the version of rusqlite that can share a program with sqlx.
 
+mod in_transaction;
 mod insert;
-mod scope;
 mod tx;
 mod writer;
 
-pub use scope::InTransaction;
+pub use in_transaction::InTransaction;
 pub use tx::{SqliteSavepoint, SqliteTx};
 pub use writer::SqliteWriter;

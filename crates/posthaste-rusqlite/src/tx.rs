@@ -7,8 +7,8 @@ use std::ops::Deref;
 
 use posthaste::writer::{Ledger, Scope};
 use posthaste::{CommitError, Event, EventId, StoreError, WriteError};
-use posthaste_sql::sqlite::{Statements, Written};
-use posthaste_sql::{Door, Sqlite};
+use posthaste_sql::sqlite::{Statements, WrittenRows};
+use posthaste_sql::{Sqlite, WriterContext};
 use rusqlite::{Connection, Savepoint, Transaction};
 
 use crate::writer::{failed, write};
@@ -21,12 +21,12 @@ pub struct SqliteTx<'c> {
     // Dropped before the ledger: the hooks run after the rollback, not before it.
     tx: Transaction<'c>,
     ledger: RefCell<Ledger>,
-    door: Door<Sqlite>,
+    context: WriterContext<Sqlite>,
 }
 
 impl<'c> SqliteTx<'c> {
-    pub(crate) fn new(tx: Transaction<'c>, door: Door<Sqlite>) -> Self {
-        Self { tx, ledger: RefCell::default(), door }
+    pub(crate) fn new(tx: Transaction<'c>, context: WriterContext<Sqlite>) -> Self {
+        Self { tx, ledger: RefCell::default(), context }
     }
 
     /// Writes one event and answers its id; none if a hook suppressed it. An id that exists already is
@@ -39,7 +39,7 @@ impl<'c> SqliteTx<'c> {
     pub fn write_all(&self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
         // Also inside a raw savepoint the rows may be born leased: the proof before COMMIT shows which
         // of them are still there.
-        let (ids, receipt) = write(&self.door, &self.tx, events, Scope::Transaction)?;
+        let (ids, receipt) = write(&self.context, &self.tx, events, Scope::Transaction)?;
         self.ledger.borrow_mut().record(receipt);
         Ok(ids)
     }
@@ -47,7 +47,7 @@ impl<'c> SqliteTx<'c> {
     /// Opens a savepoint that hands its events up when it is released, and forgets them when not.
     pub fn savepoint(&mut self) -> Result<SqliteSavepoint<'_>, StoreError> {
         let savepoint = self.tx.savepoint().map_err(failed)?;
-        Ok(SqliteSavepoint::new(savepoint, &self.ledger, &self.door))
+        Ok(SqliteSavepoint::new(savepoint, &self.ledger, &self.context))
     }
 
     /// Commits, and hands the events to the engine.
@@ -55,9 +55,9 @@ impl<'c> SqliteTx<'c> {
     /// What a savepoint took back is not dispatched. When COMMIT fails the transaction is rolled back
     /// and nothing of it will be delivered.
     pub fn commit(self) -> Result<(), CommitError> {
-        let Self { tx, ledger, door } = self;
+        let Self { tx, ledger, context } = self;
         let ledger = ledger.into_inner();
-        let present = match prove(door.statements(), &tx, &Written::new(ledger.ids_by_seq())) {
+        let present = match prove(context.statements(), &tx, &WrittenRows::new(ledger.ids_by_seq())) {
             Ok(present) => present,
             Err(error) => {
                 // The hooks hear of it after the rollback.
@@ -110,7 +110,7 @@ impl fmt::Debug for SqliteTx<'_> {
 fn prove(
     statements: &Statements,
     connection: &Connection,
-    written: &Written,
+    written: &WrittenRows,
 ) -> rusqlite::Result<HashSet<i64>> {
     if written.is_empty() {
         return Ok(HashSet::new());
@@ -144,12 +144,16 @@ pub struct SqliteSavepoint<'a> {
     savepoint: Savepoint<'a>,
     ledger: RefCell<Ledger>,
     parent: &'a RefCell<Ledger>,
-    door: &'a Door<Sqlite>,
+    context: &'a WriterContext<Sqlite>,
 }
 
 impl<'a> SqliteSavepoint<'a> {
-    fn new(savepoint: Savepoint<'a>, parent: &'a RefCell<Ledger>, door: &'a Door<Sqlite>) -> Self {
-        Self { savepoint, ledger: RefCell::default(), parent, door }
+    fn new(
+        savepoint: Savepoint<'a>,
+        parent: &'a RefCell<Ledger>,
+        context: &'a WriterContext<Sqlite>,
+    ) -> Self {
+        Self { savepoint, ledger: RefCell::default(), parent, context }
     }
 
     /// Writes one event, as [`SqliteTx::write`] does.
@@ -159,7 +163,7 @@ impl<'a> SqliteSavepoint<'a> {
 
     /// Writes events, as [`SqliteTx::write_all`] does.
     pub fn write_all(&self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
-        let (ids, receipt) = write(self.door, &self.savepoint, events, Scope::Transaction)?;
+        let (ids, receipt) = write(self.context, &self.savepoint, events, Scope::Transaction)?;
         self.ledger.borrow_mut().record(receipt);
         Ok(ids)
     }
@@ -167,7 +171,7 @@ impl<'a> SqliteSavepoint<'a> {
     /// Opens a savepoint inside this one.
     pub fn savepoint(&mut self) -> Result<SqliteSavepoint<'_>, StoreError> {
         let savepoint = self.savepoint.savepoint().map_err(failed)?;
-        Ok(SqliteSavepoint::new(savepoint, &self.ledger, self.door))
+        Ok(SqliteSavepoint::new(savepoint, &self.ledger, self.context))
     }
 
     /// Ends the savepoint; its events belong to what is around it now.

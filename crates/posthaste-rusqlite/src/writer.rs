@@ -1,9 +1,9 @@
-//! The writer's door, on the service's own connections.
+//! The Writer on the service's own connections.
 
 use posthaste::writer::Scope;
 use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
 use posthaste_sql::sqlite::Statements;
-use posthaste_sql::{Door, Sqlite};
+use posthaste_sql::{Sqlite, WriterContext};
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::insert::insert;
@@ -12,23 +12,23 @@ use crate::{InTransaction, SqliteTx};
 /// Writes events in transactions of the service's own connections. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct SqliteWriter {
-    door: Door<Sqlite>,
+    context: WriterContext<Sqlite>,
 }
 
 impl SqliteWriter {
-    /// A Writer for the outbox that this door leads to; `SqliteStore::door` of `posthaste-sqlx` gives one,
-    /// and so does [`Door::writer_only`].
-    pub fn new(door: Door<Sqlite>) -> Self {
-        Self { door }
+    /// A Writer for the outbox of this context; `SqliteStore::writer_context` of `posthaste-sqlx` gives one,
+    /// and so does [`WriterContext::writer_only`].
+    pub fn new(context: WriterContext<Sqlite>) -> Self {
+        Self { context }
     }
 
     /// Begins a transaction that holds the write lock from its start (`BEGIN IMMEDIATE`), so that nothing
     /// in it fails because somebody else is writing. A connection to another file than that of the outbox is
     /// refused.
     pub fn begin<'c>(&self, connection: &'c mut Connection) -> Result<SqliteTx<'c>, StoreError> {
-        expect_home(&self.door, connection)?;
+        expect_database(&self.context, connection)?;
         let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
-        Ok(SqliteTx::new(tx, self.door.clone()))
+        Ok(SqliteTx::new(tx, self.context.clone()))
     }
 
     /// Runs `work` in a transaction: commits when it answers `Ok`, rolls back when it answers `Err` or
@@ -70,30 +70,30 @@ impl SqliteWriter {
 
     /// Inserts events, as [`insert`](Self::insert) does, in one statement.
     pub fn insert_all<T: InTransaction>(&self, tx: &T, events: Vec<Event>) -> Result<Receipt, WriteError> {
-        expect_home(&self.door, tx.connection())?;
-        let (_, receipt) = write(&self.door, tx.connection(), events, tx.scope())?;
+        expect_database(&self.context, tx.connection())?;
+        let (_, receipt) = write(&self.context, tx.connection(), events, tx.scope())?;
         Ok(receipt)
     }
 }
 
 /// Refuses a connection to another file than that of the outbox. Its name is enough, almost always.
-fn expect_home(door: &Door<Sqlite>, connection: &Connection) -> Result<(), StoreError> {
-    let statements = door.statements();
-    if !statements.must_ask(connection.path()) {
+fn expect_database(context: &WriterContext<Sqlite>, connection: &Connection) -> Result<(), StoreError> {
+    let statements = context.statements();
+    if !statements.must_identify(connection.path()) {
         return Ok(());
     }
-    statements.expect_home(&whereabouts(statements, connection).map_err(failed)?)
+    statements.expect_database(&identify(statements, connection).map_err(failed)?)
 }
 
-fn whereabouts(statements: &Statements, connection: &Connection) -> rusqlite::Result<Vec<(i64, String)>> {
-    let mut whereabouts = connection.prepare_cached(&statements.whereabouts)?;
-    let found = whereabouts.query_map([], |row| Ok((row.get(0)?, row.get(2)?)))?;
+fn identify(statements: &Statements, connection: &Connection) -> rusqlite::Result<Vec<(i64, String)>> {
+    let mut identify = connection.prepare_cached(&statements.identify)?;
+    let found = identify.query_map([], |row| Ok((row.get(0)?, row.get(2)?)))?;
     found.collect()
 }
 
 /// Look, hooks, limits, INSERT. Answers the ids that stand for the events now, duplicates included.
 pub(crate) fn write(
-    door: &Door<Sqlite>,
+    context: &WriterContext<Sqlite>,
     connection: &Connection,
     events: Vec<Event>,
     scope: Scope,
@@ -102,9 +102,9 @@ pub(crate) fn write(
     if connection.is_autocommit() {
         return Err(StoreError::NoTransaction.into());
     }
-    let prepared = door.core().prepare(events, scope)?;
+    let prepared = context.core().prepare(events, scope)?;
     let ids = prepared.rows().iter().map(|row| row.event.id().clone()).collect();
-    let seqs = insert(door.statements(), connection, prepared.rows()).map_err(failed)?;
+    let seqs = insert(context.statements(), connection, prepared.rows()).map_err(failed)?;
     Ok((ids, prepared.written(&seqs)))
 }
 

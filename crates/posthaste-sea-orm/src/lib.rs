@@ -16,7 +16,7 @@
 //! let store = SqliteStore::builder(&url.parse()?).migrate().connect().await?;
 //! let routes = Routes::new().handle("OrderPlaced", async |event: Delivery| println!("{}", event.id()));
 //! let outbox = Outbox::single_node(store.clone(), routes).start()?;
-//! let writer = SeaWriter::new(store.door(&outbox));
+//! let writer = SeaWriter::new(store.writer_context(&outbox));
 //!
 //! let tx = writer.begin(&db).await?;
 //! tx.execute_unprepared("INSERT INTO orders VALUES ('tea')").await?; // or order.insert(&*tx)
@@ -28,9 +28,9 @@
 //! # }
 //! ```
 //!
-//! One Writer serves PostgreSQL, MySQL, MariaDB and SQLite: whichever the door leads to. The engine stands on
+//! One Writer serves PostgreSQL, MySQL, MariaDB and SQLite: whichever the context belongs to. The engine stands on
 //! a store of `posthaste-sqlx`, here or in another process. A service that leaves delivery to a relay needs no
-//! store: [`Door::writer_only`](posthaste_sql::Door::writer_only).
+//! store: [`WriterContext::writer_only`](posthaste_sql::WriterContext::writer_only).
 //!
 //! Do not use `db.begin()` in code that can be cancelled, a web handler for example: on PostgreSQL and MySQL
 //! the driver beneath leaves an open transaction in the pool then. [`SeaWriter::begin`] leaves none. On MySQL and
@@ -41,6 +41,6 @@ mod database;
 mod tx;
 mod writer;
 
-pub use database::AnyDoor;
+pub use database::AnyWriterContext;
 pub use tx::{SeaSavepoint, SeaTx};
 pub use writer::SeaWriter;

@@ -8,7 +8,7 @@ use posthaste::writer::{Ledger, Scope};
 use posthaste::{CommitError, Event, EventId, StoreError, WriteError};
 use sea_orm::{DatabaseTransaction, TransactionTrait};
 
-use crate::database::{AnyDoor, failed};
+use crate::database::{AnyWriterContext, failed};
 use crate::writer::write;
 
 /// A transaction of the service's own connection whose [`commit`](Self::commit) proves, commits and
@@ -25,18 +25,18 @@ pub struct SeaTx {
     /// write failed or was dropped half way: the database may have ended the transaction with it.
     lent: AtomicBool,
     /// One write at a time, so that each one knows how the one before it ended.
-    turn: tokio::sync::Mutex<()>,
-    door: AnyDoor,
+    write_lock: tokio::sync::Mutex<()>,
+    context: AnyWriterContext,
 }
 
 impl SeaTx {
-    pub(crate) fn new(tx: DatabaseTransaction, door: AnyDoor) -> Self {
+    pub(crate) fn new(tx: DatabaseTransaction, context: AnyWriterContext) -> Self {
         Self {
             tx,
             ledger: Mutex::default(),
             lent: AtomicBool::new(false),
-            turn: tokio::sync::Mutex::new(()),
-            door,
+            write_lock: tokio::sync::Mutex::new(()),
+            context,
         }
     }
 
@@ -48,15 +48,15 @@ impl SeaTx {
 
     /// Writes events and answers their ids, those that a hook left out excepted.
     pub async fn write_all(&self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
-        let _turn = self.turn.lock().await;
+        let _write = self.write_lock.lock().await;
         if self.is_lent() {
-            self.door.expect_open(&self.tx).await?;
+            self.context.expect_open(&self.tx).await?;
         }
-        let doubt = Doubt(&self.lent);
+        let write_guard = UnprovenWrite(&self.lent);
         // Also inside a raw savepoint the rows may be born leased: the proof before COMMIT shows which of
         // them are still there.
-        let (ids, receipt) = write(&self.door, &self.tx, events, Scope::Transaction).await?;
-        doubt.dispel();
+        let (ids, receipt) = write(&self.context, &self.tx, events, Scope::Transaction).await?;
+        write_guard.succeeded();
         self.ledger().record(receipt);
         Ok(ids)
     }
@@ -64,7 +64,7 @@ impl SeaTx {
     /// Opens a savepoint that hands its events up when it is released, and forgets them when not.
     pub async fn savepoint(&self) -> Result<SeaSavepoint<'_>, StoreError> {
         self.lend();
-        SeaSavepoint::open(&self.tx, &self.ledger, &self.door).await
+        SeaSavepoint::open(&self.tx, &self.ledger, &self.context).await
     }
 
     /// Commits, and hands the events to the engine.
@@ -77,7 +77,7 @@ impl SeaTx {
     /// That is known by one statement before COMMIT, unless nobody but the Writer has used the transaction.
     pub async fn commit(self) -> Result<(), CommitError> {
         let proof = self.prove().await;
-        let Self { tx, ledger, door, .. } = self;
+        let Self { tx, ledger, context, .. } = self;
         let ledger = ledger.into_inner().unwrap_or_else(PoisonError::into_inner);
         let present = match proof {
             Ok(present) => present,
@@ -97,7 +97,7 @@ impl SeaTx {
                 committing.committed(&present);
                 Ok(())
             }
-            Err(error) if door.is_refusal(&error) => {
+            Err(error) if context.is_refusal(&error) => {
                 committing.rolled_back();
                 Err(CommitError::RolledBack(failed(error)))
             }
@@ -116,12 +116,12 @@ impl SeaTx {
             return Ok(self.ledger().seqs().into_iter().collect());
         }
         let written = std::mem::take(&mut *self.ledger());
-        let present = self.door.present(&self.tx, &written).await;
+        let present = self.context.present(&self.tx, &written).await;
         let nothing_written = written.seqs().is_empty();
         *self.ledger() = written;
         let present = present.map_err(|error| CommitError::RolledBack(failed(error)))?;
         if present.is_empty() {
-            match self.door.is_open(&self.tx).await {
+            match self.context.is_open(&self.tx).await {
                 Ok(true) => {}
                 Ok(false) if nothing_written => return Err(CommitError::Unknown(StoreError::NoTransaction)),
                 Ok(false) => return Err(CommitError::RolledBack(StoreError::NoTransaction)),
@@ -149,16 +149,16 @@ fn lock(ledger: &Mutex<Ledger>) -> MutexGuard<'_, Ledger> {
 }
 
 /// A write that has begun. Left before its end is known, it leaves its transaction to be proven.
-struct Doubt<'a>(&'a AtomicBool);
+struct UnprovenWrite<'a>(&'a AtomicBool);
 
-impl Doubt<'_> {
+impl UnprovenWrite<'_> {
     /// The write went well.
-    fn dispel(self) {
+    fn succeeded(self) {
         std::mem::forget(self);
     }
 }
 
-impl Drop for Doubt<'_> {
+impl Drop for UnprovenWrite<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::SeqCst);
     }
@@ -182,17 +182,17 @@ pub struct SeaSavepoint<'a> {
     tx: DatabaseTransaction,
     ledger: Mutex<Ledger>,
     parent: &'a Mutex<Ledger>,
-    door: &'a AnyDoor,
+    context: &'a AnyWriterContext,
 }
 
 impl<'a> SeaSavepoint<'a> {
     async fn open(
         around: &DatabaseTransaction,
         parent: &'a Mutex<Ledger>,
-        door: &'a AnyDoor,
+        context: &'a AnyWriterContext,
     ) -> Result<Self, StoreError> {
         let tx = around.begin().await.map_err(failed)?;
-        Ok(Self { tx, ledger: Mutex::default(), parent, door })
+        Ok(Self { tx, ledger: Mutex::default(), parent, context })
     }
 
     /// Writes one event, as [`SeaTx::write`] does.
@@ -202,15 +202,15 @@ impl<'a> SeaSavepoint<'a> {
 
     /// Writes events, as [`SeaTx::write_all`] does.
     pub async fn write_all(&self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
-        self.door.expect_open(&self.tx).await?;
-        let (ids, receipt) = write(self.door, &self.tx, events, Scope::Transaction).await?;
+        self.context.expect_open(&self.tx).await?;
+        let (ids, receipt) = write(self.context, &self.tx, events, Scope::Transaction).await?;
         lock(&self.ledger).record(receipt);
         Ok(ids)
     }
 
     /// Opens a savepoint inside this one.
     pub async fn savepoint(&self) -> Result<SeaSavepoint<'_>, StoreError> {
-        SeaSavepoint::open(&self.tx, &self.ledger, self.door).await
+        SeaSavepoint::open(&self.tx, &self.ledger, self.context).await
     }
 
     /// Ends the savepoint; its events belong to what is around it now.

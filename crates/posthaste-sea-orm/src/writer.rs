@@ -1,4 +1,4 @@
-//! The writer's door, on the service's own connections.
+//! The Writer on the service's own connections.
 
 use posthaste::writer::Scope;
 use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
@@ -7,21 +7,21 @@ use sea_orm::{
     TransactionOptions, TransactionTrait,
 };
 
-use crate::database::{AnyDoor, failed};
+use crate::database::{AnyWriterContext, failed};
 use crate::tx::SeaTx;
 
 /// Writes events in transactions of the service's own connections. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct SeaWriter {
-    door: AnyDoor,
+    context: AnyWriterContext,
 }
 
 impl SeaWriter {
-    /// A Writer for the outbox that this door leads to; `PgStore::door`, `MySqlStore::door` and
-    /// `SqliteStore::door` of `posthaste-sqlx` give one, and so does
-    /// [`Door::writer_only`](posthaste_sql::Door::writer_only).
-    pub fn new(door: impl Into<AnyDoor>) -> Self {
-        Self { door: door.into() }
+    /// A Writer for the outbox of this context; `PgStore::writer_context`, `MySqlStore::writer_context` and
+    /// `SqliteStore::writer_context` of `posthaste-sqlx` give one, and so does
+    /// [`WriterContext::writer_only`](posthaste_sql::WriterContext::writer_only).
+    pub fn new(context: impl Into<AnyWriterContext>) -> Self {
+        Self { context: context.into() }
     }
 
     /// Begins a transaction. A caller that goes away while it begins leaves no open transaction in the
@@ -30,13 +30,13 @@ impl SeaWriter {
     /// A connection to another kind of database than that of the outbox is refused, and so is another file of
     /// SQLite. In another database of a server it is the first write that is refused.
     pub async fn begin(&self, db: &DatabaseConnection) -> Result<SeaTx, StoreError> {
-        self.door.expect(db.get_database_backend())?;
+        self.context.expect(db.get_database_backend())?;
         let (db, options) = (db.clone(), options(db.get_database_backend()));
         // A task goes on when its caller drops it, and then rolls back.
         let begun = tokio::spawn(async move { db.begin_with_options(options).await }).await;
         let tx = begun.map_err(|error| StoreError::backend("SeaORM", error))?.map_err(failed)?;
-        self.door.expect_home(&tx).await?;
-        Ok(SeaTx::new(tx, self.door.clone()))
+        self.context.expect_database(&tx).await?;
+        Ok(SeaTx::new(tx, self.context.clone()))
     }
 
     /// Runs `work` in a transaction: commits when it answers `Ok`, rolls back when it answers `Err`,
@@ -90,13 +90,13 @@ impl SeaWriter {
         events: Vec<Event>,
         scope: Scope,
     ) -> Result<Receipt, WriteError> {
-        self.door.expect(tx.get_database_backend())?;
-        self.door.expect_home(tx).await?;
+        self.context.expect(tx.get_database_backend())?;
+        self.context.expect_database(tx).await?;
         // The service's own transaction may be over, and its type would not tell.
-        if !self.door.is_open(tx).await.map_err(failed)? {
+        if !self.context.is_open(tx).await.map_err(failed)? {
             return Err(StoreError::NoTransaction.into());
         }
-        let (_, receipt) = write(&self.door, tx, events, scope).await?;
+        let (_, receipt) = write(&self.context, tx, events, scope).await?;
         Ok(receipt)
     }
 }
@@ -108,13 +108,13 @@ fn options(backend: DbBackend) -> TransactionOptions {
 
 /// Hooks, limits, INSERT. Answers the ids that stand for the events now, duplicates included.
 pub(crate) async fn write(
-    door: &AnyDoor,
+    context: &AnyWriterContext,
     tx: &DatabaseTransaction,
     events: Vec<Event>,
     scope: Scope,
 ) -> Result<(Vec<EventId>, Receipt), WriteError> {
-    let prepared = door.core().prepare(events, scope)?;
+    let prepared = context.core().prepare(events, scope)?;
     let ids = prepared.rows().iter().map(|row| row.event.id().clone()).collect();
-    let seqs = door.insert(tx, prepared.rows()).await?;
+    let seqs = context.insert(tx, prepared.rows()).await?;
     Ok((ids, prepared.written(&seqs)))
 }

@@ -1,36 +1,36 @@
 //! What every Writer of [Posthaste](posthaste) says to a SQL database, whatever its driver.
 //!
 //! A driver's Writer binds values, sends a statement and reads its answer. The statements and the values
-//! are here, one text per database for all drivers, and so is the [`Door`] that a Writer is made of.
+//! are here, one text per database for all drivers, and so is the [`WriterContext`] that a Writer is made of.
 //! Parameters are of types that every driver has: text, 64-bit integers and bytes; times are
 //! microseconds. This crate depends on no driver.
 //!
-//! Services need it only to make a door without a store, when they write and a relay elsewhere delivers:
+//! Services need it only to make a writer context without a store, when they write and a relay elsewhere delivers:
 //!
 //! ```
-//! use posthaste_sql::{Door, Postgres};
+//! use posthaste_sql::{WriterContext, Postgres};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let door = Door::<Postgres>::writer_only().table("billing_outbox".parse()?).build();
-//! # let _ = door;
+//! let context = WriterContext::<Postgres>::writer_only().table("billing_outbox".parse()?).build();
+//! # let _ = context;
 //! # Ok(())
 //! # }
 //! ```
 
-mod door;
-mod home;
+mod database_id;
 pub mod mysql;
 mod name;
-mod place;
 pub mod postgres;
 mod row;
 pub mod sqlite;
+mod table_ref;
+mod writer_context;
 
-pub use door::{Database, Door, DoorBuilder};
-pub use home::Home;
+pub use database_id::DatabaseId;
 pub use mysql::MySql;
 pub use name::{InvalidSchemaName, InvalidTableName, SchemaName, TableName};
-pub use place::Place;
 pub use postgres::Postgres;
 pub use row::{RowValues, seqs_by_id};
 pub use sqlite::Sqlite;
+pub use table_ref::TableRef;
+pub use writer_context::{Database, WriterContext, WriterContextBuilder};

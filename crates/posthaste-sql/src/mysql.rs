@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use posthaste::StoreError;
 use posthaste::writer::NewRow;
 
-use crate::{Database, Home, Place, RowValues};
+use crate::{Database, DatabaseId, RowValues, TableRef};
 
 /// MariaDB from 10.6 on, and MySQL from 8.0.13 on.
 #[derive(Clone, Copy, Debug)]
@@ -54,12 +54,12 @@ pub const NULL_IN_COLUMN: u16 = 1048;
 pub const DUPLICATE_KEY: u16 = 1062;
 
 /// The most rows of one INSERT.
-const MOST_ROWS: usize = 64;
+const MAX_INSERT_ROWS: usize = 64;
 
 /// How many of these rows the next INSERT takes: a power of two, so that a connection has few statements to
 /// remember.
 pub fn next_batch(rows: &[NewRow]) -> (&[NewRow], &[NewRow]) {
-    match rows.len().min(MOST_ROWS).checked_ilog2() {
+    match rows.len().min(MAX_INSERT_ROWS).checked_ilog2() {
         Some(power) => rows.split_at(1 << power),
         None => (rows, rows),
     }
@@ -67,32 +67,32 @@ pub fn next_batch(rows: &[NewRow]) -> (&[NewRow], &[NewRow]) {
 
 /// How many placeholders a list of so many keys gets, for the same reason. Whoever binds fewer repeats the
 /// last one.
-pub fn places(keys: usize) -> usize {
+pub fn placeholder_count(keys: usize) -> usize {
     keys.next_power_of_two()
 }
 
 /// The longest list of keys in one statement: MariaDB makes a subquery of a list of a thousand.
-pub const MOST_KEYS: usize = 512;
+pub const MAX_KEYS: usize = 512;
 
 const INSERT: &str =
     "INSERT INTO `{table}` (event_id, event_type, aggregate_type, aggregate_id, tenant_id, topic,
   content_type, schema_version, headers, payload, payload_bytes, created_at, available_at, locked_by,
   lease_token, inserted_at, locked_at) VALUES ";
 
-macro_rules! home {
+macro_rules! database_id {
     () => {
         "SELECT CONCAT(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', applied_at), '/', DATABASE()) \
          FROM `{table}_schema` WHERE version = 1"
     };
 }
 
-/// Asks a database which one it is; see [`Home`].
-pub const HOME: &str = home!();
+/// Asks a database which one it is; see [`DatabaseId`].
+pub const DATABASE_ID: &str = database_id!();
 
 /// The same for people: the server too.
-const WHEREABOUTS: &str = concat!(
+const IDENTIFY: &str = concat!(
     "SELECT CONCAT(COALESCE((",
-    home!(),
+    database_id!(),
     "), CONCAT('/', DATABASE())), ' on ', @@hostname, ':', @@port)"
 );
 
@@ -112,11 +112,11 @@ macro_rules! row {
 /// A statement fails as a whole, so it is enough that its first row knows where it belongs.
 macro_rules! first_row {
     ($id:literal) => {
-        row!(concat!("IF(? = (", home!(), "), ", $id, ", NULL)"))
+        row!(concat!("IF(? = (", database_id!(), "), ", $id, ", NULL)"))
     };
 }
 
-/// A row, and the first one in an outbox that knows its [`Home`].
+/// A row, and the first one in an outbox that knows its [`DatabaseId`].
 const ROW: [&str; 2] = [row!("?"), first_row!("?")];
 const ROW_IN_TRANSACTION: [&str; 2] =
     [row!("IF(@@in_transaction, ?, NULL)"), first_row!("IF(@@in_transaction, ?, NULL)")];
@@ -132,44 +132,44 @@ const PRESENT: &str = "SELECT seq FROM `{table}` WHERE seq IN ({keys})";
 /// What a Writer says to MySQL or MariaDB about one table.
 #[derive(Debug)]
 pub struct Statements {
-    place: Place,
+    table_ref: TableRef,
     flavour: OnceLock<Flavour>,
     /// For 1, 2, 4, … rows.
     mariadb: Vec<Arc<str>>,
-    mariadb_silent: Vec<Arc<str>>,
+    mariadb_without_returning: Vec<Arc<str>>,
     mysql: Vec<Arc<str>>,
     exists: Arc<str>,
-    home: Option<(Home, Arc<str>)>,
+    database_id: Option<(DatabaseId, Arc<str>)>,
 }
 
 impl Statements {
     /// For this table, on a server that is not known yet.
-    pub fn new(place: &Place) -> Self {
-        Self::with(place, None)
+    pub fn new(table_ref: &TableRef) -> Self {
+        Self::with(table_ref, None)
     }
 
     /// The same, and in every other database an INSERT fails.
-    pub fn at(place: &Place, home: Home) -> Self {
-        Self::with(place, Some((home, place.text(WHEREABOUTS).into())))
+    pub fn bound_to(table_ref: &TableRef, database_id: DatabaseId) -> Self {
+        Self::with(table_ref, Some((database_id, table_ref.text(IDENTIFY).into())))
     }
 
-    fn with(place: &Place, home: Option<(Home, Arc<str>)>) -> Self {
-        let powers = || (0..=MOST_ROWS.ilog2()).map(|power| 1 << power);
+    fn with(table_ref: &TableRef, database_id: Option<(DatabaseId, Arc<str>)>) -> Self {
+        let powers = || (0..=MAX_INSERT_ROWS.ilog2()).map(|power| 1 << power);
         let text = |[row, first]: [&str; 2], rows, end| {
             let mut all = vec![row; rows];
-            if home.is_some() {
+            if database_id.is_some() {
                 all[0] = first;
             }
-            Arc::from(place.text(&(INSERT.to_owned() + &all.join(", "))) + end)
+            Arc::from(table_ref.text(&(INSERT.to_owned() + &all.join(", "))) + end)
         };
         Self {
-            place: place.clone(),
+            table_ref: table_ref.clone(),
             flavour: OnceLock::new(),
             mariadb: powers().map(|rows| text(ROW_IN_TRANSACTION, rows, RETURNING)).collect(),
-            mariadb_silent: powers().map(|rows| text(ROW_IN_TRANSACTION, rows, "")).collect(),
+            mariadb_without_returning: powers().map(|rows| text(ROW_IN_TRANSACTION, rows, "")).collect(),
             mysql: powers().map(|rows| text(ROW, rows, "")).collect(),
-            exists: place.text(EXISTS).into(),
-            home,
+            exists: table_ref.text(EXISTS).into(),
+            database_id,
         }
     }
 
@@ -188,33 +188,35 @@ impl Statements {
         *self.flavour.get_or_init(|| Flavour::of(version))
     }
 
-    /// Which database the rows belong to: the first value of an INSERT. None for a door without a store, whose
-    /// INSERTs do not ask.
-    pub fn home(&self) -> Option<&str> {
-        self.home.as_ref().map(|(home, _)| home.id())
+    /// Which database the rows belong to: the first value of an INSERT. None for a writer context without a
+    /// store, whose INSERTs do not ask.
+    pub fn database_id(&self) -> Option<&str> {
+        self.database_id.as_ref().map(|(database_id, _)| database_id.id())
     }
 
     /// Returns where a connection leads, to be asked when an INSERT had no id: see [`NULL_IN_COLUMN`]. None
-    /// for a door without a store, where it can only mean that no transaction was open.
-    pub fn whereabouts(&self) -> Option<&Arc<str>> {
-        self.home.as_ref().map(|(_, whereabouts)| whereabouts)
+    /// for a writer context without a store, where it can only mean that no transaction was open.
+    pub fn identify(&self) -> Option<&Arc<str>> {
+        self.database_id.as_ref().map(|(_, identify)| identify)
     }
 
-    /// Why an INSERT had no id, when this was the answer to [`whereabouts`](Self::whereabouts).
+    /// Why an INSERT had no id, when this was the answer to [`identify`](Self::identify).
     pub fn refused(&self, found: &str) -> StoreError {
-        let Some((home, _)) = &self.home else { return StoreError::NoTransaction };
+        let Some((database_id, _)) = &self.database_id else { return StoreError::NoTransaction };
         // Names of databases may be in another case than they were made.
-        let is_home = found.get(..home.id().len()).is_some_and(|id| id.eq_ignore_ascii_case(home.id()));
+        let is_same =
+            found.get(..database_id.id().len()).is_some_and(|id| id.eq_ignore_ascii_case(database_id.id()));
         let (_, found) = found.split_once('/').unwrap_or(("", found));
-        match is_home {
+        match is_same {
             true => StoreError::NoTransaction,
-            false => {
-                StoreError::OtherDatabase { outbox: home.name().to_owned(), connection: found.to_owned() }
-            }
+            false => StoreError::OtherDatabase {
+                outbox: database_id.name().to_owned(),
+                connection: found.to_owned(),
+            },
         }
     }
 
-    /// Inserts as many rows as a [batch](next_batch) has: [`home`](Self::home) if there is one, then the
+    /// Inserts as many rows as a [batch](next_batch) has: [`database_id`](Self::database_id) if there is one, then the
     /// fields of [`RowValues`] in their order, row after row. MariaDB answers `seq` and `event_id` of every row. MySQL answers nothing: for one row its
     /// last insert id is the `seq`, and [`written`](Self::written) tells those of many.
     ///
@@ -229,9 +231,9 @@ impl Statements {
     }
 
     /// The same, and MariaDB answers nothing either: for drivers that cannot read what an INSERT answers.
-    pub fn insert_silently(&self, flavour: Flavour, rows: usize) -> &Arc<str> {
+    pub fn insert_without_returning(&self, flavour: Flavour, rows: usize) -> &Arc<str> {
         let texts = match flavour {
-            Flavour::MariaDb => &self.mariadb_silent,
+            Flavour::MariaDb => &self.mariadb_without_returning,
             Flavour::MySql => &self.mysql,
         };
         &texts[rows.max(1).ilog2() as usize]
@@ -253,7 +255,7 @@ impl Statements {
     }
 
     fn listed(&self, template: &str, keys: usize) -> String {
-        self.place.text(template).replace("{keys}", &vec!["?"; places(keys)].join(", "))
+        self.table_ref.text(template).replace("{keys}", &vec!["?"; placeholder_count(keys)].join(", "))
     }
 }
 
@@ -264,17 +266,17 @@ impl Statements {
 /// proxy speaks for a server that it has lost, with numbers of its own or with those of clients.
 pub fn proves_rollback(number: u16) -> bool {
     const DEADLOCK: u16 = 1213;
-    const REFUSED_BY_THE_GROUP: u16 = 3101;
-    matches!(number, DEADLOCK | REFUSED_BY_THE_GROUP)
+    const REFUSED_BY_GROUP: u16 = 3101;
+    matches!(number, DEADLOCK | REFUSED_BY_GROUP)
 }
 
 /// The values of one row.
 pub fn values(row: &NewRow) -> RowValues<'_> {
     /// The calendar of a DATETIME: the years 1000 to 9999.
-    const FIRST: i64 = -30_610_224_000_000_000;
-    const LAST: i64 = 253_402_300_799_999_999;
+    const MIN_CREATED_AT_MICROS: i64 = -30_610_224_000_000_000;
+    const MAX_CREATED_AT_MICROS: i64 = 253_402_300_799_999_999;
     let values = RowValues::of(row);
-    RowValues { created_at: values.created_at.clamp(FIRST, LAST), ..values }
+    RowValues { created_at: values.created_at.clamp(MIN_CREATED_AT_MICROS, MAX_CREATED_AT_MICROS), ..values }
 }
 
 #[cfg(test)]
@@ -292,7 +294,10 @@ mod tests {
 
     #[test]
     fn insert_without_an_id_is_explained_by_where_it_was_sent() {
-        let statements = Statements::at(&Place::default(), Home::new("17/shop".into(), "shop on db1".into()));
+        let statements = Statements::bound_to(
+            &TableRef::default(),
+            DatabaseId::new("17/shop".into(), "shop on db1".into()),
+        );
         assert!(matches!(statements.refused("17/Shop on db1:3306"), StoreError::NoTransaction));
         for (found, name) in
             [("18/shop on db2:3306", "shop on db2:3306"), ("/other on db1:3306", "other on db1:3306")]

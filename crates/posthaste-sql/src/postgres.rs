@@ -5,7 +5,7 @@ use std::sync::Arc;
 use posthaste::StoreError;
 use posthaste::writer::NewRow;
 
-use crate::{Database, Home, Place, RowValues};
+use crate::{Database, DatabaseId, RowValues, TableRef};
 
 /// PostgreSQL, from 13 on.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +45,7 @@ macro_rules! returning {
 }
 
 /// What a savepoint writes has a number of its own, not the transaction's.
-const TELLING: &str = concat!(returning!(), ", xmin <> pg_current_xact_id()::xid");
+const RETURNING_SAVEPOINT_FLAG: &str = concat!(returning!(), ", xmin <> pg_current_xact_id()::xid");
 
 macro_rules! one {
     () => {
@@ -83,26 +83,26 @@ macro_rules! many {
     };
 }
 
-macro_rules! home {
+macro_rules! database_id {
     () => {
         r#"SELECT (extract(epoch FROM applied_at) * 1000000)::int8 || '/' || current_database()::text
            FROM "{table}_schema" WHERE version = 1"#
     };
 }
 
-/// Asks a database which one it is; see [`Home`].
-pub const HOME: &str = home!();
+/// Asks a database which one it is; see [`DatabaseId`].
+pub const DATABASE_ID: &str = database_id!();
 
 /// What PostgreSQL says when it writes elsewhere: SQL has no other way to fail with a text than a value of
 /// another type, and the message quotes it.
-const ELSEWHERE: &str = "posthaste is not at home in ";
+const OTHER_DATABASE: &str = "posthaste is not at home in ";
 
 /// The id of the row, or an error that names the database if this is not the one that `$16` names.
-macro_rules! at_home {
+macro_rules! guarded_id {
     ($id:literal) => {
         concat!(
             "CASE WHEN $16::text = (",
-            home!(),
+            database_id!(),
             ") THEN ",
             $id,
             " ELSE ('posthaste is not at home in ' || current_database() || coalesce(' on ' || \
@@ -129,19 +129,19 @@ const UNLEASE: &str = r#"UPDATE "{table}" SET available_at = statement_timestamp
 #[non_exhaustive]
 pub struct Statements {
     /// Inserts one row: the fields of [`RowValues`] in their order are `$1` to `$15`, and
-    /// [`home`](Self::home) is `$16` if there is one. Answers `seq` and
+    /// [`database_id`](Self::database_id) is `$16` if there is one. Answers `seq` and
     /// `event_id`, or nothing where the id existed already.
     pub insert_one: Arc<str>,
-    /// Inserts many rows: the fields of [`Columns`] in their order are `$1` to `$15`, and
-    /// [`home`](Self::home) is `$16` if there is one. Answers the same for
+    /// Inserts many rows: the fields of [`InsertColumns`] in their order are `$1` to `$15`, and
+    /// [`database_id`](Self::database_id) is `$16` if there is one. Answers the same for
     /// each row that was inserted, in no order.
     pub insert_many: Arc<str>,
     /// As [`insert_one`](Self::insert_one), and answers also whether a savepoint is open, for drivers that
     /// cannot know. What was inserted while none was stays as long as the transaction does: only the others
     /// need a proof before COMMIT. Reads the system column `xmin`.
-    pub insert_one_telling: Arc<str>,
+    pub insert_one_with_savepoint_flag: Arc<str>,
     /// As [`insert_many`](Self::insert_many), with the same answer more.
-    pub insert_many_telling: Arc<str>,
+    pub insert_many_with_savepoint_flag: Arc<str>,
     /// The proof before COMMIT: which of the `seq`s in the list `$1` the transaction still sees. Fails in a
     /// transaction that a failed statement has aborted.
     pub present: Arc<str>,
@@ -149,70 +149,71 @@ pub struct Statements {
     pub unlease: Arc<str>,
     /// Whether a connection may keep them prepared. Not behind a PgBouncer in transaction mode: the next
     /// statement may reach another server.
-    pub kept: bool,
-    home: Option<Home>,
+    pub cacheable: bool,
+    database_id: Option<DatabaseId>,
 }
 
 impl Statements {
     /// For this table.
-    pub fn new(place: &Place) -> Self {
-        Self::of(place, one!(), many!())
+    pub fn new(table_ref: &TableRef) -> Self {
+        Self::of(table_ref, one!(), many!())
     }
 
     /// Whose INSERT wakes relays by itself, at the commit of its transaction.
-    pub fn notifying(place: &Place) -> Self {
-        Self::of(place, concat!(one!(), notifying!()), concat!(many!(), notifying!()))
+    pub fn notifying(table_ref: &TableRef) -> Self {
+        Self::of(table_ref, concat!(one!(), notifying!()), concat!(many!(), notifying!()))
     }
 
     /// The same, and no connection keeps them prepared.
-    pub fn forgotten(self) -> Self {
-        Self { kept: false, ..self }
+    pub fn uncacheable(self) -> Self {
+        Self { cacheable: false, ..self }
     }
 
     /// The same, and in every other database an INSERT fails with an error that
-    /// [`elsewhere`](Self::elsewhere) understands.
-    pub fn at(self, place: &Place, home: Home) -> Self {
+    /// [`other_database`](Self::other_database) understands.
+    pub fn bound_to(self, table_ref: &TableRef, database_id: DatabaseId) -> Self {
         let guard = |text: &Arc<str>, id: &str, guarded: &str| {
-            Arc::from(text.replacen(&format!("{id},"), &place.text(guarded), 1))
+            Arc::from(text.replacen(&format!("{id},"), &table_ref.text(guarded), 1))
         };
-        let one = |text| guard(text, "$1::text", at_home!("$1::text"));
-        let many = |text| guard(text, "v.id", at_home!("v.id"));
+        let one = |text| guard(text, "$1::text", guarded_id!("$1::text"));
+        let many = |text| guard(text, "v.id", guarded_id!("v.id"));
         Self {
             insert_one: one(&self.insert_one),
             insert_many: many(&self.insert_many),
-            insert_one_telling: one(&self.insert_one_telling),
-            insert_many_telling: many(&self.insert_many_telling),
-            home: Some(home),
+            insert_one_with_savepoint_flag: one(&self.insert_one_with_savepoint_flag),
+            insert_many_with_savepoint_flag: many(&self.insert_many_with_savepoint_flag),
+            database_id: Some(database_id),
             ..self
         }
     }
 
-    /// Which database the rows belong to: a value of both INSERTs. None for a door without a store, whose
-    /// INSERTs do not ask.
-    pub fn home(&self) -> Option<&str> {
-        self.home.as_ref().map(Home::id)
+    /// Which database the rows belong to: a value of both INSERTs. None for a writer context without a
+    /// store, whose INSERTs do not ask.
+    pub fn database_id(&self) -> Option<&str> {
+        self.database_id.as_ref().map(DatabaseId::id)
     }
 
     /// What an error of an INSERT means, if its message says that this is another database.
-    pub fn elsewhere(&self, message: &str) -> Option<StoreError> {
-        let (_, found) = message.split_once(ELSEWHERE)?;
+    pub fn other_database(&self, message: &str) -> Option<StoreError> {
+        let (_, found) = message.split_once(OTHER_DATABASE)?;
         // A message ends with the quotation mark of its language.
         let found = found.trim_end_matches(|last: char| !last.is_alphanumeric());
-        let outbox = self.home.as_ref().map_or_else(String::new, |home| home.name().to_owned());
+        let outbox =
+            self.database_id.as_ref().map_or_else(String::new, |database_id| database_id.name().to_owned());
         Some(StoreError::OtherDatabase { outbox, connection: found.to_owned() })
     }
 
-    fn of(place: &Place, one: &str, many: &str) -> Self {
-        let text = |template: &str| Arc::from(place.text(template));
+    fn of(table_ref: &TableRef, one: &str, many: &str) -> Self {
+        let text = |template: &str| Arc::from(table_ref.text(template));
         Self {
             insert_one: text(one),
             insert_many: text(many),
-            insert_one_telling: text(&one.replace(returning!(), TELLING)),
-            insert_many_telling: text(&many.replace(returning!(), TELLING)),
+            insert_one_with_savepoint_flag: text(&one.replace(returning!(), RETURNING_SAVEPOINT_FLAG)),
+            insert_many_with_savepoint_flag: text(&many.replace(returning!(), RETURNING_SAVEPOINT_FLAG)),
             present: text(PRESENT),
             unlease: text(UNLEASE),
-            kept: true,
-            home: None,
+            cacheable: true,
+            database_id: None,
         }
     }
 }
@@ -236,16 +237,16 @@ pub fn proves_rollback(sqlstate: &str) -> bool {
 /// The values of one row.
 pub fn values(row: &NewRow) -> RowValues<'_> {
     /// 4714 BC, where PostgreSQL's calendar begins; its end is beyond the last microsecond.
-    const FIRST: i64 = -210_866_803_200_000_000;
+    const MIN_CREATED_AT_MICROS: i64 = -210_866_803_200_000_000;
     let values = RowValues::of(row);
-    RowValues { created_at: values.created_at.max(FIRST), ..values }
+    RowValues { created_at: values.created_at.max(MIN_CREATED_AT_MICROS), ..values }
 }
 
 /// The values of many rows, one list per column, as [`Statements::insert_many`] takes them.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "as in `RowValues`")]
-pub struct Columns<'r> {
+pub struct InsertColumns<'r> {
     pub event_id: Vec<&'r str>,
     pub event_type: Vec<&'r str>,
     pub aggregate_type: Vec<&'r str>,
@@ -263,7 +264,7 @@ pub struct Columns<'r> {
     pub token: Vec<i64>,
 }
 
-impl<'r> Columns<'r> {
+impl<'r> InsertColumns<'r> {
     /// The columns of these rows.
     pub fn of(rows: &'r [NewRow]) -> Self {
         let mut columns = Self::default();
@@ -307,11 +308,12 @@ mod tests {
 
     #[test]
     fn error_of_another_database_names_both() {
-        let statements = Statements::new(&Place::default());
-        let statements = statements.at(&Place::default(), Home::new("1/shop".into(), "shop on db1".into()));
+        let statements = Statements::new(&TableRef::default());
+        let statements =
+            statements.bound_to(&TableRef::default(), DatabaseId::new("1/shop".into(), "shop on db1".into()));
         let said = "ungültige Eingabe für Typ bigint: »posthaste is not at home in other on 10.0.0.1:5432«";
-        let error = statements.elsewhere(said).expect("it is understood").to_string();
+        let error = statements.other_database(said).expect("it is understood").to_string();
         assert!(error.contains("shop on db1,") && error.contains("other on 10.0.0.1:5432:"), "{error}");
-        assert!(statements.elsewhere("duplicate key").is_none());
+        assert!(statements.other_database("duplicate key").is_none());
     }
 }

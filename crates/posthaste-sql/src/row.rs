@@ -76,12 +76,12 @@ pub fn seqs_by_id(rows: &[NewRow], mut inserted: HashMap<String, i64>) -> Vec<Op
 }
 
 fn due_in(row: &NewRow) -> i64 {
-    const LONGEST: i64 = 1000 * 365 * 24 * 3600 * 1_000_000;
+    const MAX_DUE_IN_MICROS: i64 = 1000 * 365 * 24 * 3600 * 1_000_000;
     let due_in: Duration = match &row.lease {
         Some(lease) => lease.duration,
         None => row.delay.unwrap_or_default(),
     };
-    i64::try_from(due_in.as_micros()).map_or(LONGEST, |micros| micros.min(LONGEST))
+    i64::try_from(due_in.as_micros()).map_or(MAX_DUE_IN_MICROS, |micros| micros.min(MAX_DUE_IN_MICROS))
 }
 
 /// A payload that a person with a database shell can read stays readable; a media type says that it is

@@ -8,7 +8,7 @@ use posthaste::writer::NewRow;
 use posthaste::{EventId, StoreError};
 use serde::Serialize;
 
-use crate::{Database, Place, RowValues};
+use crate::{Database, RowValues, TableRef};
 
 /// SQLite.
 #[derive(Clone, Copy, Debug)]
@@ -34,9 +34,9 @@ const ONE: &str = concat!(
      ON CONFLICT (event_id) DO NOTHING"
 );
 
-/// For rows that have nothing but the usual columns and share one lease, or none: every value that need
+/// For rows that have nothing but the common columns and share one lease, or none: every value that need
 /// not be taken out of the JSON is time saved. `WHERE true` tells ON CONFLICT from a join's ON.
-const MANY_ALIKE: &str = concat!(
+const MANY_UNIFORM: &str = concat!(
     insert_into!(),
     "SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, NULL, NULL, NULL, NULL, NULL,
        value ->> 4, value ->> 5, ?2, ?2 + ?3, ?4, iif(?4 IS NULL, NULL, ?2), ?5
@@ -69,20 +69,20 @@ const PRESENT: &str = r#"SELECT EXISTS (SELECT 1 FROM "{table}" WHERE seq = ?1 A
 const FILES: &str = "PRAGMA database_list";
 
 /// The same with the birth of the outbox, by which one in memory is known.
-const WHEREABOUTS: &str = r#"SELECT coalesce((SELECT applied_at FROM "{table}_schema" WHERE version = 1), 0),
+const IDENTIFY: &str = r#"SELECT coalesce((SELECT applied_at FROM "{table}_schema" WHERE version = 1), 0),
   name, file FROM pragma_database_list ORDER BY seq"#;
 
-/// The file of an outbox; see [`home`](crate::Home).
+/// The file of an outbox; see [`DatabaseId`](crate::DatabaseId).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Home {
+pub struct DatabaseFile {
     /// When the outbox was made.
     born: i64,
     /// Empty for a database in memory.
     file: String,
 }
 
-impl Home {
-    /// What [`Statements::whereabouts`] returned on a connection of the store's own: the first and the last
+impl DatabaseFile {
+    /// What [`Statements::identify`] returned on a connection of the store's own: the first and the last
     /// column.
     pub fn new(found: Vec<(i64, String)>) -> Option<Self> {
         found.into_iter().next().map(|(born, file)| Self { born, file })
@@ -92,7 +92,7 @@ impl Home {
         match (self.file.as_str(), file) {
             ("", "") => born == self.born,
             ("", _) | (_, "") => false,
-            (home, file) => is_same_file(Path::new(home), Path::new(file)),
+            (own, file) => is_same_file(Path::new(own), Path::new(file)),
         }
     }
 }
@@ -128,82 +128,83 @@ pub struct Statements {
     /// Inserts one row, unless its id exists: the fields of [`RowValues`] in their order are `?1` to
     /// `?15`, and `?16` is now, in microseconds since 1970. Its `seq` is the row id.
     pub insert_one: Arc<str>,
-    insert_alike: Arc<str>,
-    insert_unlike: Arc<str>,
+    insert_uniform: Arc<str>,
+    insert_mixed: Arc<str>,
     /// What was inserted last: `seq` and `event_id` of the `?2` highest `seq`s among the ids in the JSON
     /// list `?1`. Tells after an INSERT of many rows which of them were new; see [`ids`].
     pub last_of: Arc<str>,
     /// The proof before COMMIT: the `seq`s in the JSON list `?1` whose row is no longer there. None, almost
-    /// always. See [`Written`].
+    /// always. See [`WrittenRows`].
     pub missing: Arc<str>,
     /// The same for a transaction that wrote one row: whether the row with the `seq` `?1` and the id `?2` is
     /// still there.
     pub present: Arc<str>,
     /// Which files a connection leads to, in three columns: when the outbox was made, or any number if that does
-    /// not matter, a name, and a file. See [`expect_home`](Self::expect_home).
-    pub whereabouts: Arc<str>,
-    home: Option<Home>,
+    /// not matter, a name, and a file. See [`expect_database`](Self::expect_database).
+    pub identify: Arc<str>,
+    database: Option<DatabaseFile>,
 }
 
 impl Statements {
     /// For this table.
-    pub fn new(place: &Place) -> Self {
-        let text = |template| Arc::from(place.text(template));
+    pub fn new(table_ref: &TableRef) -> Self {
+        let text = |template| Arc::from(table_ref.text(template));
         Self {
             insert_one: text(ONE),
-            insert_alike: text(MANY_ALIKE),
-            insert_unlike: text(MANY),
+            insert_uniform: text(MANY_UNIFORM),
+            insert_mixed: text(MANY),
             last_of: text(LAST_OF),
             missing: text(MISSING),
             present: text(PRESENT),
-            whereabouts: text(WHEREABOUTS),
-            home: None,
+            identify: text(IDENTIFY),
+            database: None,
         }
     }
 
     /// The same for an outbox in this file.
-    pub fn at(self, home: Option<Home>) -> Self {
-        let is_file = home.as_ref().is_some_and(|home| !home.file.is_empty());
-        let whereabouts = if is_file { FILES.into() } else { self.whereabouts };
-        Self { home, whereabouts, ..self }
+    pub fn bound_to(self, database: Option<DatabaseFile>) -> Self {
+        let is_file = database.as_ref().is_some_and(|database| !database.file.is_empty());
+        let identify = if is_file { FILES.into() } else { self.identify };
+        Self { database, identify, ..self }
     }
 
-    /// Whether a connection has to be asked for its [`whereabouts`](Self::whereabouts): not for a door without
+    /// Whether a connection has to be [identified](Self::identify): not for a writer context without
     /// a store, nor if this is its file.
-    pub fn must_ask(&self, file: Option<&str>) -> bool {
-        let is_known = |home: &Home| !home.file.is_empty() && file == Some(&home.file);
-        self.home.as_ref().is_some_and(|home| !is_known(home))
+    pub fn must_identify(&self, file: Option<&str>) -> bool {
+        let is_known = |database: &DatabaseFile| !database.file.is_empty() && file == Some(&database.file);
+        self.database.as_ref().is_some_and(|database| !is_known(database))
     }
 
     /// Refuses a connection that leads to none but other files: the first and the last column of
-    /// [`whereabouts`](Self::whereabouts).
-    pub fn expect_home(&self, found: &[(i64, String)]) -> Result<(), StoreError> {
-        let Some(home) = &self.home else { return Ok(()) };
-        match found.iter().any(|(born, file)| home.is(*born, file)) {
+    /// [`identify`](Self::identify).
+    pub fn expect_database(&self, found: &[(i64, String)]) -> Result<(), StoreError> {
+        let Some(database) = &self.database else { return Ok(()) };
+        match found.iter().any(|(born, file)| database.is(*born, file)) {
             true => Ok(()),
             false => {
                 let connection = found.first().map_or_else(String::new, |(_, file)| name(file));
-                let both_in_memory = home.file.is_empty() && found.iter().all(|(_, file)| file.is_empty());
+                let both_in_memory =
+                    database.file.is_empty() && found.iter().all(|(_, file)| file.is_empty());
                 let connection = if both_in_memory { "another one".to_owned() } else { connection };
-                Err(StoreError::OtherDatabase { outbox: name(&home.file), connection })
+                Err(StoreError::OtherDatabase { outbox: name(&database.file), connection })
             }
         }
     }
 
     /// One statement that inserts all of these rows, those excepted whose id exists.
-    pub fn insert_many<'s>(&'s self, rows: &'s [NewRow]) -> Batch<'s> {
+    pub fn insert_many<'s>(&'s self, rows: &'s [NewRow]) -> InsertBatch<'s> {
         let values: Vec<RowValues<'s>> = rows.iter().map(values).collect();
-        match alike(&values) {
-            Some(first) => Batch {
-                statement: &self.insert_alike,
-                rows: json(&values.iter().map(usual).collect::<Vec<_>>()),
+        match uniform(&values) {
+            Some(first) => InsertBatch {
+                statement: &self.insert_uniform,
+                rows: json(&values.iter().map(common_columns).collect::<Vec<_>>()),
                 due_in: first.due_in,
                 owner: first.owner,
                 token: first.token,
             },
-            None => Batch {
-                statement: &self.insert_unlike,
-                rows: json(&values.iter().map(all).collect::<Vec<_>>()),
+            None => InsertBatch {
+                statement: &self.insert_mixed,
+                rows: json(&values.iter().map(all_columns).collect::<Vec<_>>()),
                 due_in: 0,
                 owner: None,
                 token: 0,
@@ -221,7 +222,7 @@ pub fn values(row: &NewRow) -> RowValues<'_> {
 /// fields in their order are `?3` to `?5`.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Batch<'s> {
+pub struct InsertBatch<'s> {
     /// The text.
     pub statement: &'s Arc<str>,
     /// All rows, as one JSON document.
@@ -234,7 +235,7 @@ pub struct Batch<'s> {
     pub token: i64,
 }
 
-impl Batch<'_> {
+impl InsertBatch<'_> {
     /// The `seq`s of `rows` if so many were inserted and this is the last row id: one statement, one
     /// writer, nothing left out, so the numbers follow each other. None if some ids existed; ask
     /// [`Statements::last_of`] then.
@@ -254,9 +255,9 @@ pub fn ids(rows: &[NewRow]) -> String {
 /// SQLite gives the number of a row that was rolled back to the next one, so the id has to be right as
 /// well: see [`Ledger::ids_by_seq`](posthaste::writer::Ledger::ids_by_seq).
 #[derive(Debug)]
-pub struct Written(HashMap<i64, EventId>);
+pub struct WrittenRows(HashMap<i64, EventId>);
 
-impl Written {
+impl WrittenRows {
     /// These rows.
     pub fn new(ids_by_seq: HashMap<i64, EventId>) -> Self {
         Self(ids_by_seq)
@@ -287,10 +288,10 @@ impl Written {
     }
 }
 
-/// The first row, if it stands for all of them but for the usual columns.
-fn alike<'a, 'r>(rows: &'a [RowValues<'r>]) -> Option<&'a RowValues<'r>> {
+/// The first row, if it stands for all of them but for the common columns.
+fn uniform<'a, 'r>(rows: &'a [RowValues<'r>]) -> Option<&'a RowValues<'r>> {
     let first = rows.first()?;
-    let is_usual = |row: &RowValues<'_>| {
+    let is_uniform = |row: &RowValues<'_>| {
         row.tenant_id.is_none()
             && row.topic.is_none()
             && row.content_type.is_none()
@@ -299,19 +300,19 @@ fn alike<'a, 'r>(rows: &'a [RowValues<'r>]) -> Option<&'a RowValues<'r>> {
             && row.payload_text.is_some()
             && (row.due_in, row.owner, row.token) == (first.due_in, first.owner, first.token)
     };
-    rows.iter().all(is_usual).then_some(first)
+    rows.iter().all(is_uniform).then_some(first)
 }
 
-/// The usual columns of a row, as a JSON array in the order that both statements know.
-type Usual<'r> = (&'r str, &'r str, &'r str, Option<&'r str>, Option<&'r str>, i64);
+/// The common columns of a row, as a JSON array in the order that both statements know.
+type CommonColumns<'r> = (&'r str, &'r str, &'r str, Option<&'r str>, Option<&'r str>, i64);
 
-fn usual<'r>(row: &RowValues<'r>) -> Usual<'r> {
+fn common_columns<'r>(row: &RowValues<'r>) -> CommonColumns<'r> {
     (row.event_id, row.event_type, row.aggregate_type, row.aggregate_id, row.payload_text, row.created_at)
 }
 
-/// All columns of a row: the usual ones, and behind them the others.
-fn all<'a>(row: &'a RowValues<'_>) -> impl Serialize + use<'a> {
-    let (id, event_type, aggregate_type, aggregate_id, payload, created_at) = usual(row);
+/// All columns of a row: the common ones, and behind them the others.
+fn all_columns<'a>(row: &'a RowValues<'_>) -> impl Serialize + use<'a> {
+    let (id, event_type, aggregate_type, aggregate_id, payload, created_at) = common_columns(row);
     (
         id,
         event_type,

@@ -6,52 +6,52 @@
 #![cfg_attr(feature = "sqlite", doc = " - [`sqlite`], in the service's own database file.")]
 #![cfg_attr(
     any(feature = "mysql", feature = "postgres"),
-    doc = "\nAnd [`layout`], for outbox tables that exist already and look different."
+    doc = "\nAnd [`foreign`], for outbox tables that exist already and look different."
 )]
 
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-mod begin;
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
+mod byte_limit;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+mod cancel_safety;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+mod claim_floor;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod error;
-#[cfg(any(feature = "mysql", feature = "postgres"))]
-mod few;
-#[cfg(any(feature = "mysql", feature = "sqlite"))]
-mod fit;
-#[cfg(any(feature = "mysql", feature = "postgres"))]
-mod floor;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-mod glance;
+mod findings;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
-pub mod layout;
+pub mod foreign;
 #[cfg(feature = "mysql")]
 pub mod mysql;
-#[cfg(any(feature = "mysql", feature = "postgres"))]
-mod pace;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod page;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-mod parked;
+mod parked_names;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-mod probe;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod row;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+mod row_estimate;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod schema;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-mod signs;
+mod server_state;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+mod settle_throttle;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod sql;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
-mod to_the_end;
+mod store_pool;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+mod transaction_depth;
 
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub use error::OpenError;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
-pub use layout::{Layout, LayoutStore};
+pub use foreign::{ForeignTableStore, Layout};
 #[cfg(feature = "mysql")]
 pub use mysql::{MySqlStore, MySqlTx, MySqlWriter};
 #[cfg(feature = "postgres")]

@@ -12,7 +12,7 @@ use posthaste::{
 
 /// How the rows of one database give their values; none for NULL. An error says what the column should
 /// have been.
-pub(crate) trait Columns {
+pub(crate) trait ReadColumns {
     fn text(&self, column: &str) -> Result<Option<&str>, &'static str>;
 
     /// A number of 64 bits, such as `seq`.
@@ -35,12 +35,12 @@ pub(crate) trait Columns {
 pub(crate) const UNREADABLE_ID: &str = "?";
 
 /// Reads columns and remembers the first one that it could not read.
-pub(crate) struct Reader<'r, R: ?Sized> {
+pub(crate) struct RowReader<'r, R: ?Sized> {
     row: &'r R,
     defect: Option<String>,
 }
 
-impl<'r, R: Columns + ?Sized> Reader<'r, R> {
+impl<'r, R: ReadColumns + ?Sized> RowReader<'r, R> {
     pub(crate) fn new(row: &'r R) -> Self {
         Self { row, defect: None }
     }
@@ -170,8 +170,8 @@ impl<'r, R: Columns + ?Sized> Reader<'r, R> {
 }
 
 /// What an operator sees of a row.
-pub(crate) fn view<R: Columns + ?Sized>(row: &R) -> EventRow {
-    let mut reader = Reader::new(row);
+pub(crate) fn view<R: ReadColumns + ?Sized>(row: &R) -> EventRow {
+    let mut reader = RowReader::new(row);
     reader.headers();
     let owned = |text: Option<&str>| text.map(str::to_owned);
     let mut view = EventRow {
@@ -203,8 +203,8 @@ pub(crate) fn view<R: Columns + ?Sized>(row: &R) -> EventRow {
 }
 
 /// A row that was read with the columns of an event too.
-pub(crate) fn detail<R: Columns + ?Sized>(row: &R) -> EventDetail {
-    let mut reader = Reader::new(row);
+pub(crate) fn detail<R: ReadColumns + ?Sized>(row: &R) -> EventDetail {
+    let mut reader = RowReader::new(row);
     let event = reader.event();
     let mut view = view(row);
     view.malformed = view.malformed.or(reader.defect);

@@ -14,9 +14,9 @@ pub struct Migration {
     pub works_with: u32,
 }
 
-/// What a database says about its schema: none if no step was noted.
+/// What a database says about its schema: none if no step was recorded.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Noted {
+pub(crate) struct RecordedVersions {
     pub(crate) version: Option<u32>,
     /// The oldest version whose programs all steps let work.
     pub(crate) works_with: Option<u32>,
@@ -75,9 +75,9 @@ const DOCUMENT_COLUMNS: [&str; 15] = [
 ];
 
 impl SchemaState {
-    /// The state of a table of which this is noted, for a program that knows the versions up to `latest`.
-    pub(crate) fn of_version(noted: Noted, latest: u32) -> Self {
-        match (noted.version.unwrap_or(0), noted.works_with.unwrap_or(0)) {
+    /// The state of a table of which this is recorded, for a program that knows the versions up to `latest`.
+    pub(crate) fn of_version(recorded: RecordedVersions, latest: u32) -> Self {
+        match (recorded.version.unwrap_or(0), recorded.works_with.unwrap_or(0)) {
             (version, works_with) if works_with > latest => Self::Newer { version, latest },
             (version, _) if version >= latest => Self::Current { version },
             (version, _) => Self::Behind { version, latest },
@@ -125,13 +125,13 @@ mod tests {
     use super::*;
 
     fn state(version: u32, works_with: u32) -> SchemaState {
-        SchemaState::of_version(Noted { version: Some(version), works_with: Some(works_with) }, 3)
+        SchemaState::of_version(RecordedVersions { version: Some(version), works_with: Some(works_with) }, 3)
     }
 
     #[test]
     fn older_program_starts_on_a_newer_schema_that_lets_it_work() {
         assert_eq!(
-            SchemaState::of_version(Noted::default(), 3),
+            SchemaState::of_version(RecordedVersions::default(), 3),
             SchemaState::Behind { version: 0, latest: 3 }
         );
         assert_eq!(state(2, 1), SchemaState::Behind { version: 2, latest: 3 });

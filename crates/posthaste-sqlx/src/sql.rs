@@ -4,17 +4,17 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use posthaste_sql::Place;
+use posthaste_sql::TableRef;
 use sqlx::database::HasStatementCache;
 use sqlx::query::{Query, QueryScalar};
 use sqlx::{AssertSqlSafe, Database};
 
 use crate::{SchemaName, TableName};
 
-/// Writes statements about one outbox table, from texts in which [`Place`] fills in its name.
+/// Writes statements about one outbox table, from texts in which [`TableRef`] fills in its name.
 #[derive(Clone, Debug)]
 pub(crate) struct Sql {
-    place: Place,
+    table_ref: TableRef,
     persistent: bool,
     /// Texts that were put together before, by the place of their template in memory.
     known: Arc<Mutex<Known>>,
@@ -24,31 +24,31 @@ type Known = HashMap<(usize, usize), Arc<str>>;
 
 impl Sql {
     pub(crate) fn new(table: TableName) -> Self {
-        Self { place: Place::new(table), persistent: true, known: Arc::default() }
+        Self { table_ref: TableRef::new(table), persistent: true, known: Arc::default() }
     }
 
     #[cfg(feature = "postgres")]
     pub(crate) fn in_schema(self, schema: SchemaName) -> Self {
-        Self { place: self.place.in_schema(schema), known: Arc::default(), ..self }
+        Self { table_ref: self.table_ref.in_schema(schema), known: Arc::default(), ..self }
     }
 
     /// Statements that the server forgets at once: the next one may reach another server.
     #[cfg(feature = "postgres")]
-    pub(crate) fn forgetful(self) -> Self {
+    pub(crate) fn uncacheable(self) -> Self {
         Self { persistent: false, ..self }
     }
 
-    pub(crate) fn place(&self) -> &Place {
-        &self.place
+    pub(crate) fn table_ref(&self) -> &TableRef {
+        &self.table_ref
     }
 
     pub(crate) fn table(&self) -> &TableName {
-        self.place.table()
+        self.table_ref.table()
     }
 
     /// How the command line is told of this table.
     pub(crate) fn options(&self) -> String {
-        match self.place.schema() {
+        match self.table_ref.schema() {
             Some(schema) if *schema != SchemaName::default() => {
                 format!("--table {} --schema {schema}", self.table())
             }
@@ -87,17 +87,18 @@ impl Sql {
         sqlx::query(AssertSqlSafe(text)).persistent(self.persistent)
     }
 
-    /// A statement that looks at several places at once: the template for each of them, in which `{place}`
-    /// is the place. A planner that is not asked again would know other places.
-    pub(crate) fn at_places<DB: Database + HasStatementCache>(
+    /// A statement that takes samples at several positions at once: the template for each of them, in which
+    /// `{place}` is the position. A planner that is not asked again would know other positions.
+    pub(crate) fn at_positions<DB: Database + HasStatementCache>(
         &self,
         template: &str,
-        places: &[i64],
+        positions: &[i64],
     ) -> Query<'static, DB, DB::Arguments> {
-        let template = self.text(template).replace("{rows}", &crate::probe::ROWS.to_string());
-        let looks: Vec<String> =
-            places.iter().map(|place| template.replace("{place}", &place.to_string())).collect();
-        sqlx::query(AssertSqlSafe(looks.join(" UNION ALL "))).persistent(false)
+        let template =
+            self.text(template).replace("{rows}", &crate::row_estimate::ROWS_PER_SAMPLE.to_string());
+        let samples: Vec<String> =
+            positions.iter().map(|position| template.replace("{place}", &position.to_string())).collect();
+        sqlx::query(AssertSqlSafe(samples.join(" UNION ALL "))).persistent(false)
     }
 
     /// A statement about a list: `{keys}` becomes so many placeholders.
@@ -105,9 +106,9 @@ impl Sql {
     pub(crate) fn listed(
         &self,
         template: &'static str,
-        places: usize,
+        placeholders: usize,
     ) -> Query<'static, sqlx::MySql, sqlx::mysql::MySqlArguments> {
-        let keys = vec!["?"; places].join(", ");
+        let keys = vec!["?"; placeholders].join(", ");
         sqlx::query(AssertSqlSafe(self.text(template).replace("{keys}", &keys)))
     }
 
@@ -144,7 +145,7 @@ impl Sql {
 
     /// The text itself, for people to read.
     pub(crate) fn text(&self, template: &str) -> Arc<str> {
-        self.place.text(template).into()
+        self.table_ref.text(template).into()
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use posthaste::{Admin, Store};
 use posthaste_redis::{RedisStore, RedisStoreBuilder};
 use posthaste_sqlx::postgres::PgStoreBuilder;
-use posthaste_sqlx::{Layout, LayoutStore, MySqlStore, OpenError, PgStore, SqliteStore};
+use posthaste_sqlx::{Layout, ForeignTableStore, MySqlStore, OpenError, PgStore, SqliteStore};
 use sqlx::postgres::PgConnectOptions;
 
 use crate::{InvalidStore, KNOWN_URLS, OpenStoreError, StoreSpec, StoreUrl};
@@ -163,9 +163,9 @@ async fn foreign_table(
             return Err(InvalidStore::new(text).into());
         }
         StoreUrl::Postgres(options) => {
-            LayoutStore::postgres(&options, layout).schema(spec.schema.clone().unwrap_or_default())
+            ForeignTableStore::postgres(&options, layout).schema(spec.schema.clone().unwrap_or_default())
         }
-        StoreUrl::MySql(options) => LayoutStore::mysql(&options, layout),
+        StoreUrl::MySql(options) => ForeignTableStore::mysql(&options, layout),
         _ => {
             let text =
                 "--layout is for PostgreSQL, MySQL and MariaDB, and this store is none of them: leave it out";
@@ -176,7 +176,7 @@ async fn foreign_table(
     let builder = if look { builder.read_only() } else { builder.purge() };
     let store = builder.connect().await.map_err(|error| cannot_be_opened(spec, error))?;
     let limits = store.layout().limits();
-    Ok(OpenStore { limits, ..OpenStore::new(store, async |store: LayoutStore| store.close().await) })
+    Ok(OpenStore { limits, ..OpenStore::new(store, async |store: ForeignTableStore| store.close().await) })
 }
 
 pub(crate) fn postgres_builder(

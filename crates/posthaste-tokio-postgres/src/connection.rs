@@ -1,4 +1,4 @@
-//! What transactions begin on, and who keeps statements prepared there.
+//! The connections that transactions begin on, and their caches of prepared statements.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -33,13 +33,13 @@ pub trait PgTransaction: sealed::Transaction {}
 #[derive(Debug)]
 pub struct PreparedClient {
     client: Client,
-    kept: Arc<Kept>,
+    prepared: Arc<PreparedStatements>,
 }
 
 impl PreparedClient {
     /// Keeps statements on this connection.
     pub fn new(client: Client) -> Self {
-        Self { client, kept: Arc::default() }
+        Self { client, prepared: Arc::default() }
     }
 
     /// The connection alone.
@@ -63,39 +63,39 @@ impl DerefMut for PreparedClient {
 
 /// The statements of one connection, by their texts.
 #[derive(Default)]
-pub struct Kept(Mutex<HashMap<Arc<str>, Statement>>);
+pub struct PreparedStatements(Mutex<HashMap<Arc<str>, Statement>>);
 
-impl Kept {
+impl PreparedStatements {
     fn get(&self, text: &str) -> Option<Statement> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(text).cloned()
     }
 
-    fn keep(&self, text: &Arc<str>, statement: &Statement) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.insert(Arc::clone(text), statement.clone());
+    fn insert(&self, text: &Arc<str>, statement: &Statement) {
+        let mut prepared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        prepared.insert(Arc::clone(text), statement.clone());
     }
 }
 
-impl fmt::Debug for Kept {
+impl fmt::Debug for PreparedStatements {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("statements")
     }
 }
 
-/// Who keeps the statements of a connection.
+/// The cache of prepared statements that a connection has.
 #[derive(Clone, Debug)]
-pub enum Keeper {
-    /// Nobody: they are parsed each time, on the flight on which they are executed.
-    Nobody,
+pub enum StatementCache {
+    /// None: statements are parsed each time, in the round trip in which they are executed.
+    Disabled,
     /// A [`PreparedClient`].
-    Client(Arc<Kept>),
+    Client(Arc<PreparedStatements>),
     /// A pool.
     #[cfg(feature = "deadpool")]
     Pool(Arc<deadpool_postgres::StatementCache>),
 }
 
-impl Keeper {
-    /// The prepared statement, from the keeper if it has it, and then without a flight.
+impl StatementCache {
+    /// The prepared statement, from the cache if it has it, and then without a round trip.
     pub(crate) async fn prepare(
         &self,
         client: &Client,
@@ -103,12 +103,12 @@ impl Keeper {
         types: &[Type],
     ) -> Result<Option<Statement>, Error> {
         match self {
-            Self::Nobody => Ok(None),
-            Self::Client(kept) => match kept.get(text) {
+            Self::Disabled => Ok(None),
+            Self::Client(prepared) => match prepared.get(text) {
                 Some(statement) => Ok(Some(statement)),
                 None => {
                     let statement = client.prepare_typed(text, types).await?;
-                    kept.keep(text, &statement);
+                    prepared.insert(text, &statement);
                     Ok(Some(statement))
                 }
             },
@@ -119,62 +119,62 @@ impl Keeper {
 }
 
 mod sealed {
-    use super::Keeper;
+    use super::StatementCache;
 
     pub trait Connection: Send {
-        fn parts(&mut self) -> (&mut tokio_postgres::Client, Keeper);
+        fn parts(&mut self) -> (&mut tokio_postgres::Client, StatementCache);
     }
 
     pub trait Transaction: Send + Sync {
-        fn parts(&self) -> (&tokio_postgres::Transaction<'_>, Keeper);
+        fn parts(&self) -> (&tokio_postgres::Transaction<'_>, StatementCache);
     }
 }
 
 impl PgConnection for Client {}
 impl sealed::Connection for Client {
-    fn parts(&mut self) -> (&mut Client, Keeper) {
-        (self, Keeper::Nobody)
+    fn parts(&mut self) -> (&mut Client, StatementCache) {
+        (self, StatementCache::Disabled)
     }
 }
 
 impl PgConnection for PreparedClient {}
 impl sealed::Connection for PreparedClient {
-    fn parts(&mut self) -> (&mut Client, Keeper) {
-        (&mut self.client, Keeper::Client(Arc::clone(&self.kept)))
+    fn parts(&mut self) -> (&mut Client, StatementCache) {
+        (&mut self.client, StatementCache::Client(Arc::clone(&self.prepared)))
     }
 }
 
 impl PgTransaction for Transaction<'_> {}
 impl sealed::Transaction for Transaction<'_> {
-    fn parts(&self) -> (&Transaction<'_>, Keeper) {
-        (self, Keeper::Nobody)
+    fn parts(&self) -> (&Transaction<'_>, StatementCache) {
+        (self, StatementCache::Disabled)
     }
 }
 
 #[cfg(feature = "deadpool")]
 mod deadpool {
-    use super::{Arc, Client, Keeper, PgConnection, PgTransaction, Transaction, sealed};
+    use super::{Arc, Client, PgConnection, PgTransaction, StatementCache, Transaction, sealed};
     use deadpool_postgres::{ClientWrapper, Object};
 
     impl PgConnection for ClientWrapper {}
     impl sealed::Connection for ClientWrapper {
-        fn parts(&mut self) -> (&mut Client, Keeper) {
+        fn parts(&mut self) -> (&mut Client, StatementCache) {
             let cache = Arc::clone(&self.statement_cache);
-            (self, Keeper::Pool(cache))
+            (self, StatementCache::Pool(cache))
         }
     }
 
     impl PgConnection for Object {}
     impl sealed::Connection for Object {
-        fn parts(&mut self) -> (&mut Client, Keeper) {
+        fn parts(&mut self) -> (&mut Client, StatementCache) {
             ClientWrapper::parts(self)
         }
     }
 
     impl PgTransaction for deadpool_postgres::Transaction<'_> {}
     impl sealed::Transaction for deadpool_postgres::Transaction<'_> {
-        fn parts(&self) -> (&Transaction<'_>, Keeper) {
-            (self, Keeper::Pool(Arc::clone(&self.statement_cache)))
+        fn parts(&self) -> (&Transaction<'_>, StatementCache) {
+            (self, StatementCache::Pool(Arc::clone(&self.statement_cache)))
         }
     }
 }

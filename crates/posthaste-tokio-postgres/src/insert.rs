@@ -1,15 +1,15 @@
 //! The INSERT: one statement, whether for one event or for a thousand.
 
 use posthaste::writer::NewRow;
-use posthaste_sql::postgres::{Columns, Statements, values};
+use posthaste_sql::postgres::{InsertColumns, Statements, values};
 use posthaste_sql::seqs_by_id;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error, Row, Transaction};
 
-use crate::session::Session;
+use crate::writer_session::WriterSession;
 
-/// The types of the values of one row, and of the [home](Statements::home) behind them.
-const ONE: [Type; 16] = [
+/// The types of the values of one row, and of the [database id](Statements::database_id) behind them.
+const ONE_ROW_TYPES: [Type; 16] = [
     Type::TEXT,
     Type::TEXT,
     Type::TEXT,
@@ -29,7 +29,7 @@ const ONE: [Type; 16] = [
 ];
 
 /// The same as lists.
-const MANY: [Type; 16] = [
+const MANY_ROWS_TYPES: [Type; 16] = [
     Type::TEXT_ARRAY,
     Type::TEXT_ARRAY,
     Type::TEXT_ARRAY,
@@ -48,11 +48,11 @@ const MANY: [Type; 16] = [
     Type::TEXT,
 ];
 
-/// The types of the values of one row, for a door that has a home or none.
+/// The types of the values of one row, for a context that has a database id or none.
 pub(crate) fn types_of_one(statements: &Statements) -> &'static [Type] {
-    match statements.home() {
-        Some(_) => &ONE,
-        None => &ONE[..ONE.len() - 1],
+    match statements.database_id() {
+        Some(_) => &ONE_ROW_TYPES,
+        None => &ONE_ROW_TYPES[..ONE_ROW_TYPES.len() - 1],
     }
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct Inserted {
 
 /// Inserts rows into this transaction.
 pub(crate) async fn insert(
-    session: &Session,
+    session: &WriterSession,
     tx: &Transaction<'_>,
     rows: &[NewRow],
 ) -> Result<Inserted, Error> {
@@ -78,9 +78,9 @@ pub(crate) async fn insert(
     }
 }
 
-async fn insert_one(session: &Session, tx: &Transaction<'_>, row: &NewRow) -> Result<Inserted, Error> {
+async fn insert_one(session: &WriterSession, tx: &Transaction<'_>, row: &NewRow) -> Result<Inserted, Error> {
     let row = values(row);
-    let home = session.statements().home();
+    let database_id = session.statements().database_id();
     let mut values: Vec<&(dyn ToSql + Sync)> = vec![
         &row.event_id,
         &row.event_type,
@@ -98,17 +98,22 @@ async fn insert_one(session: &Session, tx: &Transaction<'_>, row: &NewRow) -> Re
         &row.owner,
         &row.token,
     ];
-    values.extend(home.as_ref().map(|home| home as &(dyn ToSql + Sync)));
+    values.extend(database_id.as_ref().map(|database_id| database_id as &(dyn ToSql + Sync)));
     let types = types_of_one(session.statements());
-    let statement = session.ready(tx.client(), &session.statements().insert_one_telling, types).await?;
+    let statement =
+        session.ready(tx.client(), &session.statements().insert_one_with_savepoint_flag, types).await?;
     let inserted = statement.rows(tx, &values, types).await?;
     let seqs = vec![inserted.first().map(|row| row.try_get(0)).transpose()?];
     Ok(Inserted { seqs, in_savepoint: in_savepoint(&inserted)? })
 }
 
-async fn insert_many(session: &Session, tx: &Transaction<'_>, rows: &[NewRow]) -> Result<Inserted, Error> {
-    let columns = Columns::of(rows);
-    let home = session.statements().home();
+async fn insert_many(
+    session: &WriterSession,
+    tx: &Transaction<'_>,
+    rows: &[NewRow],
+) -> Result<Inserted, Error> {
+    let columns = InsertColumns::of(rows);
+    let database_id = session.statements().database_id();
     let mut values: Vec<&(dyn ToSql + Sync)> = vec![
         &columns.event_id,
         &columns.event_type,
@@ -126,9 +131,10 @@ async fn insert_many(session: &Session, tx: &Transaction<'_>, rows: &[NewRow]) -
         &columns.owner,
         &columns.token,
     ];
-    values.extend(home.as_ref().map(|home| home as &(dyn ToSql + Sync)));
-    let types = &MANY[..values.len()];
-    let statement = session.ready(tx.client(), &session.statements().insert_many_telling, types).await?;
+    values.extend(database_id.as_ref().map(|database_id| database_id as &(dyn ToSql + Sync)));
+    let types = &MANY_ROWS_TYPES[..values.len()];
+    let statement =
+        session.ready(tx.client(), &session.statements().insert_many_with_savepoint_flag, types).await?;
     let inserted = statement.rows(tx, &values, types).await?;
     let pairs = inserted.iter().map(|row| Ok((row.try_get(1)?, row.try_get(0)?)));
     let seqs = seqs_by_id(rows, pairs.collect::<Result<_, Error>>()?);

@@ -14,7 +14,7 @@
 //! let store = PgStore::builder(&url.parse()?).migrate().connect().await?;
 //! let routes = Routes::new().handle("OrderPlaced", async |event: Delivery| println!("{}", event.id()));
 //! let outbox = Outbox::multi_node(store.clone(), routes, Duration::from_secs(30)).start()?;
-//! let writer = PgWriter::new(store.door(&outbox));
+//! let writer = PgWriter::new(store.writer_context(&outbox));
 //!
 //! let (mut client, connection) = tokio_postgres::connect(url, NoTls).await?;
 //! tokio::spawn(connection);
@@ -22,7 +22,7 @@
 //! let tx = writer.begin(&mut client).await?;
 //! let order = tx.execute("INSERT INTO orders (id) VALUES (17)", &[]);
 //! let event = Event::json("OrderPlaced", &serde_json::json!({ "order": 17 }))?;
-//! let (inserted, written) = tokio::join!(order, tx.write(event)); // both on one flight
+//! let (inserted, written) = tokio::join!(order, tx.write(event)); // both in one round trip
 //! inserted?;
 //! written?;
 //! tx.commit().await?;
@@ -32,9 +32,9 @@
 //! ```
 //!
 //! The engine stands on `PgStore` of `posthaste-sqlx`, here or in another process. A service that leaves
-//! delivery to a relay needs no store: [`Door::writer_only`](posthaste_sql::Door::writer_only).
+//! delivery to a relay needs no store: [`WriterContext::writer_only`](posthaste_sql::WriterContext::writer_only).
 //!
-//! # Flights
+//! # Round trips
 //!
 //! An event costs no round trip of its own. [`PgTx::write`] takes `&self`, so that it can be joined with the
 //! service's own statements, and the proof before COMMIT travels with the COMMIT. The rows themselves have to
@@ -44,12 +44,12 @@
 //! does a [`PreparedClient`]. On a bare [`tokio_postgres::Client`] the server parses them each time.
 
 mod connection;
-mod flight;
 mod insert;
-mod session;
+mod pipeline;
 mod tx;
+mod tx_ledger;
 mod writer;
-mod written;
+mod writer_session;
 
 pub use connection::{PgConnection, PgTransaction, PreparedClient};
 pub use tx::{PgSavepoint, PgTx};

@@ -11,10 +11,10 @@ use posthaste_sql::postgres::proves_rollback;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error, Transaction};
 
-use crate::flight::in_one_flight;
-use crate::session::{Session, failed};
+use crate::pipeline::pipelined;
+use crate::tx_ledger::{TxLedger, lock, unlock};
 use crate::writer::write;
-use crate::written::{Written, lock, unlock};
+use crate::writer_session::{WriterSession, failed};
 
 /// A transaction on the service's own connection whose [`commit`](Self::commit) proves, commits and
 /// dispatches. Derefs to the [`Transaction`] of the driver. Dropped unfinished, it is rolled back.
@@ -22,19 +22,19 @@ use crate::written::{Written, lock, unlock};
 pub struct PgTx<'c> {
     // Dropped before what was written: the hooks run after the rollback, not before it.
     tx: Transaction<'c>,
-    written: Mutex<Written>,
-    session: Session,
+    written: Mutex<TxLedger>,
+    session: WriterSession,
 }
 
 impl<'c> PgTx<'c> {
-    pub(crate) fn new(tx: Transaction<'c>, session: Session) -> Self {
+    pub(crate) fn new(tx: Transaction<'c>, session: WriterSession) -> Self {
         Self { tx, written: Mutex::default(), session }
     }
 
     /// Writes one event and answers its id; none if a hook suppressed it. An id that exists already is
     /// answered like any other, and nothing is written.
     ///
-    /// Joined with the service's own statement, both travel on one flight:
+    /// Joined with the service's own statement, both travel in one round trip:
     ///
     /// ```no_run
     /// # use posthaste::{BoxError, Event};
@@ -66,7 +66,7 @@ impl<'c> PgTx<'c> {
     ///
     /// What a savepoint took back is not dispatched. A transaction that a failed statement has aborted
     /// is rolled back and answers an error, although PostgreSQL's own COMMIT would answer `Ok`. The proof
-    /// of both travels on the COMMIT's flight.
+    /// of both travels with the COMMIT.
     pub async fn commit(self) -> Result<(), CommitError> {
         let Self { tx, written, session } = self;
         let (ledger, certain) = unlock(written).into_parts();
@@ -121,9 +121,13 @@ async fn commit_certain(
     conclude(committing, answer.map(|()| present))
 }
 
-/// Commits rows of which a savepoint may have taken some back: on the same flight, the transaction says
+/// Commits rows of which a savepoint may have taken some back: in the same round trip, the transaction says
 /// which of them it still sees.
-async fn commit_proven(tx: Transaction<'_>, ledger: Ledger, session: &Session) -> Result<(), CommitError> {
+async fn commit_proven(
+    tx: Transaction<'_>,
+    ledger: Ledger,
+    session: &WriterSession,
+) -> Result<(), CommitError> {
     let types = [Type::INT8_ARRAY];
     let present = match session.ready(tx.client(), &session.statements().present, &types).await {
         Ok(present) => present,
@@ -137,8 +141,7 @@ async fn commit_proven(tx: Transaction<'_>, ledger: Ledger, session: &Session) -
     let written = ledger.seqs();
     let committing = ledger.committing();
     let values: [&(dyn ToSql + Sync); 1] = [&written];
-    let (present, answer) =
-        in_one_flight(present.rows(&tx, &values, &types), tx.batch_execute("COMMIT")).await;
+    let (present, answer) = pipelined(present.rows(&tx, &values, &types), tx.batch_execute("COMMIT")).await;
     forget(tx);
     let present = present.and_then(|rows| rows.iter().map(|row| row.try_get(0)).collect());
     match (present, answer) {
@@ -181,13 +184,13 @@ fn is_refusal(error: &Error) -> bool {
 pub struct PgSavepoint<'a> {
     // Dropped first, as in `PgTx`.
     tx: Transaction<'a>,
-    written: Mutex<Written>,
-    parent: &'a Mutex<Written>,
-    session: &'a Session,
+    written: Mutex<TxLedger>,
+    parent: &'a Mutex<TxLedger>,
+    session: &'a WriterSession,
 }
 
 impl<'a> PgSavepoint<'a> {
-    fn new(tx: Transaction<'a>, parent: &'a Mutex<Written>, session: &'a Session) -> Self {
+    fn new(tx: Transaction<'a>, parent: &'a Mutex<TxLedger>, session: &'a WriterSession) -> Self {
         Self { tx, written: Mutex::default(), parent, session }
     }
 

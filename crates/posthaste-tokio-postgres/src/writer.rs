@@ -1,35 +1,35 @@
-//! The writer's door, on the service's own connections.
+//! The Writer on the service's own connections.
 
 use std::sync::Mutex;
 
 use posthaste::writer::{Prepared, Scope};
 use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
-use posthaste_sql::{Door, Postgres};
+use posthaste_sql::{Postgres, WriterContext};
 use tokio_postgres::types::Type;
 use tokio_postgres::{Error, Transaction};
 
 use crate::insert::insert;
-use crate::session::{Session, failed};
-use crate::written::{Written, lock};
+use crate::tx_ledger::{TxLedger, lock};
+use crate::writer_session::{WriterSession, failed};
 use crate::{PgConnection, PgTransaction, PgTx};
 
 /// Writes events in transactions of the service's own connections. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct PgWriter {
-    door: Door<Postgres>,
+    context: WriterContext<Postgres>,
 }
 
 impl PgWriter {
-    /// A Writer for the outbox that this door leads to; `PgStore::door` of `posthaste-sqlx` gives one, and
-    /// so does [`Door::writer_only`].
-    pub fn new(door: Door<Postgres>) -> Self {
-        Self { door }
+    /// A Writer for the outbox of this context; `PgStore::writer_context` of `posthaste-sqlx` gives one, and
+    /// so does [`WriterContext::writer_only`].
+    pub fn new(context: WriterContext<Postgres>) -> Self {
+        Self { context }
     }
 
     /// Begins a transaction. A caller that goes away while it begins leaves no open transaction behind.
     pub async fn begin<'c, C: PgConnection>(&self, connection: &'c mut C) -> Result<PgTx<'c>, StoreError> {
-        let (client, keeper) = connection.parts();
-        let session = Session::new(&self.door, keeper);
+        let (client, cache) = connection.parts();
+        let session = WriterSession::new(&self.context, cache);
         session.warm_up(client).await.map_err(failed)?;
         let tx = client.transaction().await.map_err(failed)?;
         Ok(PgTx::new(tx, session))
@@ -87,23 +87,23 @@ impl PgWriter {
         tx: &T,
         events: Vec<Event>,
     ) -> Result<Receipt, WriteError> {
-        let (tx, keeper) = tx.parts();
-        let session = Session::new(&self.door, keeper);
-        let prepared = self.door.core().prepare(events, Scope::Transaction)?;
+        let (tx, cache) = tx.parts();
+        let session = WriterSession::new(&self.context, cache);
+        let prepared = self.context.core().prepare(events, Scope::Transaction)?;
         Ok(insert_unowned(&session, tx, prepared).await.map_err(|error| session.refused(error))?)
     }
 }
 
 /// Hooks, limits, INSERT. Answers the ids that stand for the events now, duplicates included.
 pub(crate) async fn write(
-    session: &Session,
+    session: &WriterSession,
     tx: &Transaction<'_>,
     events: Vec<Event>,
-    into: &Mutex<Written>,
+    into: &Mutex<TxLedger>,
 ) -> Result<Vec<EventId>, WriteError> {
     // Also inside a raw savepoint the rows may be born leased: the proof before COMMIT shows which of
     // them are still there.
-    let prepared = session.door.core().prepare(events, Scope::Transaction)?;
+    let prepared = session.context.core().prepare(events, Scope::Transaction)?;
     let ids = prepared.rows().iter().map(|row| row.event.id().clone()).collect();
     let inserted = insert(session, tx, prepared.rows()).await;
     let inserted = inserted.map_err(|error| session.refused(error))?;
@@ -114,7 +114,7 @@ pub(crate) async fn write(
 /// Inserts rows without knowing whether a savepoint is open, which the driver does not tell. The server
 /// does, with its answer, and then nobody may hold the rows.
 async fn insert_unowned(
-    session: &Session,
+    session: &WriterSession,
     tx: &Transaction<'_>,
     prepared: Prepared,
 ) -> Result<Receipt, Error> {

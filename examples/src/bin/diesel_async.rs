@@ -34,7 +34,7 @@ async fn main() -> Result<(), BoxError> {
         println!("delivered: {}", String::from_utf8_lossy(event.payload()));
     });
     let outbox = Outbox::multi_node(store.clone(), routes, LEASE).start()?;
-    let writer = AsyncPgWriter::new(store.door(&outbox));
+    let writer = AsyncPgWriter::new(store.writer_context(&outbox));
 
     let placed = writer.transaction(&mut connection, async |tx: &mut AsyncPgTx<'_>| {
         let insert = diesel::insert_into(orders::table).values(orders::item.eq("tea"));

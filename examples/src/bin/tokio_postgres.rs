@@ -1,5 +1,5 @@
 //! An order and its event in one transaction of tokio-postgres, on a pool of deadpool-postgres. Both
-//! INSERTs travel on one flight, and the event costs no round trip of its own.
+//! INSERTs travel in one round trip, and the event costs no round trip of its own.
 //!
 //! ```sh
 //! DATABASE_URL=postgres://localhost/shop cargo run -p posthaste-examples --bin tokio_postgres
@@ -29,7 +29,7 @@ async fn main() -> Result<(), BoxError> {
         println!("delivered: {}", String::from_utf8_lossy(event.payload()));
     });
     let outbox = Outbox::multi_node(store.clone(), routes, LEASE).start()?;
-    let writer = PgWriter::new(store.door(&outbox));
+    let writer = PgWriter::new(store.writer_context(&outbox));
 
     place_order(&writer, &pool, "tea").await?;
     sell_out(&writer, &pool, "coffee").await?;

@@ -9,9 +9,9 @@ const MARK: &str = "AssertSqlSafe";
 /// names.
 const PLACES: &[&str] = &[
     "crates/posthaste-sqlx/src/sql.rs",
-    "crates/posthaste-sqlx/src/mysql/plans.rs",
-    "crates/posthaste-sqlx/src/postgres/plans.rs",
-    "crates/posthaste-sqlx/src/sqlite/plans.rs",
+    "crates/posthaste-sqlx/src/mysql/plan_tests.rs",
+    "crates/posthaste-sqlx/src/postgres/plan_tests.rs",
+    "crates/posthaste-sqlx/src/sqlite/plan_tests.rs",
     "bench/src/mysql/statements.rs",
     "bench/src/postgres/statements.rs",
     "bench/src/sqlite.rs",

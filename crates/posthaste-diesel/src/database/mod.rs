@@ -15,7 +15,7 @@ use posthaste::writer::{Ledger, NewRow};
 use posthaste::{CommitError, StoreError};
 use posthaste_sql::Database;
 
-use crate::link::Link;
+use crate::connection::DieselConnection;
 
 /// How a Writer speaks to a database, whatever the connection.
 pub trait Dialect: Database + Sized {
@@ -30,47 +30,47 @@ pub trait Dialect: Database + Sized {
 
     /// Inserts rows into the transaction that is open on this connection, and answers their `seq`s; none
     /// where the id existed already.
-    fn insert<L: Link<Database = Self>>(
-        link: &mut L,
+    fn insert<C: DieselConnection<Database = Self>>(
+        connection: &mut C,
         statements: &Self::Statements,
         rows: &[NewRow],
     ) -> impl Future<Output = QueryResult<Vec<Option<i64>>>> + Send;
 
     /// Whether a row that is inserted now can be rolled back: a transaction is open, or the INSERT itself
     /// fails without one.
-    fn is_safe<L: Link<Database = Self>>(
-        link: &mut L,
+    fn is_safe<C: DieselConnection<Database = Self>>(
+        connection: &mut C,
         statements: &Self::Statements,
     ) -> impl Future<Output = QueryResult<bool>> + Send;
 
     /// Refuses a connection to another database than that of the outbox, where the INSERT itself does not.
-    fn expect_home<L: Link<Database = Self>>(
-        link: &mut L,
+    fn expect_database<C: DieselConnection<Database = Self>>(
+        connection: &mut C,
         statements: &Self::Statements,
     ) -> impl Future<Output = Result<(), StoreError>> + Send {
-        let _ = (link, statements);
+        let _ = (connection, statements);
         std::future::ready(Ok(()))
     }
 
     /// What an INSERT that failed means: that no transaction is open, for example, or that this is another
     /// database than that of the outbox.
-    fn refused<L: Link<Database = Self>>(
-        link: &mut L,
+    fn refused<C: DieselConnection<Database = Self>>(
+        connection: &mut C,
         statements: &Self::Statements,
         error: Error,
     ) -> impl Future<Output = StoreError> + Send;
 
     /// The proof before COMMIT: which of the rows written the transaction still sees. A transaction that can
     /// not be committed any more is an error, if this database would say `Ok` to its COMMIT.
-    fn prove<L: Link<Database = Self>>(
-        link: &mut L,
+    fn prove<C: DieselConnection<Database = Self>>(
+        connection: &mut C,
         statements: &Self::Statements,
         ledger: &Ledger,
     ) -> impl Future<Output = Result<HashSet<i64>, CommitError>> + Send;
 
     /// What a COMMIT that failed means. Right before it the transaction saw these of its rows.
-    fn explain<L: Link<Database = Self>>(
-        link: &mut L,
+    fn explain<C: DieselConnection<Database = Self>>(
+        connection: &mut C,
         error: Error,
         present: &HashSet<i64>,
     ) -> impl Future<Output = CommitError> + Send;

@@ -7,12 +7,12 @@ use diesel::result::{DatabaseErrorKind, Error};
 use posthaste::writer::{Ledger, NewRow};
 use posthaste::{CommitError, StoreError};
 use posthaste_sql::mysql::{
-    Flavour, IS_IN_TRANSACTION, MOST_KEYS, Statements, VERSION, next_batch, places, values,
+    Flavour, IS_IN_TRANSACTION, MAX_KEYS, Statements, VERSION, next_batch, placeholder_count, values,
 };
 use posthaste_sql::{MySql, seqs_by_id};
 
 use super::Dialect;
-use crate::link::Link;
+use crate::connection::DieselConnection;
 use crate::statement::{Statement, Value, row};
 
 impl Dialect for MySql {
@@ -20,21 +20,21 @@ impl Dialect for MySql {
     const NAME: &'static str = "MySQL";
     const BEGIN: &'static str = "START TRANSACTION";
 
-    async fn insert<L: Link<Database = Self>>(
-        link: &mut L,
+    async fn insert<C: DieselConnection<Database = Self>>(
+        connection: &mut C,
         statements: &Statements,
         rows: &[NewRow],
     ) -> QueryResult<Vec<Option<i64>>> {
-        let flavour = flavour(link, statements).await?;
+        let flavour = flavour(connection, statements).await?;
         let mut seqs = Vec::with_capacity(rows.len());
         let mut rest = rows;
         while !rest.is_empty() {
             let (batch, others) = next_batch(rest);
-            match insert_batch(link, statements, flavour, batch).await {
+            match insert_batch(connection, statements, flavour, batch).await {
                 Ok(inserted) => seqs.extend(inserted),
                 Err(error) if is_duplicate(&error) => {
                     for row in batch {
-                        seqs.push(insert_or_know(link, statements, flavour, row).await?);
+                        seqs.push(insert_or_know(connection, statements, flavour, row).await?);
                     }
                 }
                 Err(error) => return Err(error),
@@ -45,24 +45,27 @@ impl Dialect for MySql {
     }
 
     /// MariaDB says it in the INSERT itself.
-    async fn is_safe<L: Link<Database = Self>>(link: &mut L, statements: &Statements) -> QueryResult<bool> {
-        match flavour(link, statements).await? {
+    async fn is_safe<C: DieselConnection<Database = Self>>(
+        connection: &mut C,
+        statements: &Statements,
+    ) -> QueryResult<bool> {
+        match flavour(connection, statements).await? {
             Flavour::MariaDb => Ok(true),
-            Flavour::MySql => can_hold_a_savepoint(link).await,
+            Flavour::MySql => can_hold_a_savepoint(connection).await,
         }
     }
 
     /// An INSERT without a transaction has no id, nor has one in another database than that of the outbox.
-    async fn refused<L: Link<Database = Self>>(
-        link: &mut L,
+    async fn refused<C: DieselConnection<Database = Self>>(
+        connection: &mut C,
         statements: &Statements,
         error: Error,
     ) -> StoreError {
         if !has_no_id(&error) {
             return Self::failed(error);
         }
-        let Some(whereabouts) = statements.whereabouts() else { return StoreError::NoTransaction };
-        match link.texts(Statement::<Value<'_>>::new(whereabouts, Vec::new())).await {
+        let Some(identify) = statements.identify() else { return StoreError::NoTransaction };
+        match connection.texts(Statement::<Value<'_>>::new(identify, Vec::new())).await {
             Ok(found) => statements.refused(&found.concat()),
             Err(error) => Self::failed(error),
         }
@@ -70,14 +73,14 @@ impl Dialect for MySql {
 
     /// A savepoint may have taken some rows back, and a deadlock all of them. If nothing was written, nobody
     /// knows whether a deadlock ended the transaction or a statement such as CREATE TABLE committed it.
-    async fn prove<L: Link<Database = Self>>(
-        link: &mut L,
+    async fn prove<C: DieselConnection<Database = Self>>(
+        connection: &mut C,
         statements: &Statements,
         ledger: &Ledger,
     ) -> Result<HashSet<i64>, CommitError> {
         let rolled_back = |error| CommitError::RolledBack(Self::failed(error));
-        let present = present(link, statements, &ledger.seqs()).await.map_err(rolled_back)?;
-        if present.is_empty() && !can_hold_a_savepoint(link).await.map_err(rolled_back)? {
+        let present = present(connection, statements, &ledger.seqs()).await.map_err(rolled_back)?;
+        if present.is_empty() && !can_hold_a_savepoint(connection).await.map_err(rolled_back)? {
             return Err(match ledger.is_empty() {
                 true => CommitError::Unknown(StoreError::NoTransaction),
                 false => CommitError::RolledBack(StoreError::NoTransaction),
@@ -88,7 +91,11 @@ impl Dialect for MySql {
 
     /// A server that is shutting down may say no after it has committed. A cluster in which another node has
     /// won calls it a deadlock, and that is the only refusal which diesel lets us tell from others.
-    async fn explain<L: Link<Database = Self>>(_: &mut L, error: Error, _: &HashSet<i64>) -> CommitError {
+    async fn explain<C: DieselConnection<Database = Self>>(
+        _: &mut C,
+        error: Error,
+        _: &HashSet<i64>,
+    ) -> CommitError {
         match &error {
             Error::DatabaseError(_, said) if said.message().starts_with("Deadlock found") => {
                 CommitError::RolledBack(Self::failed(error))
@@ -108,11 +115,14 @@ fn has_no_id(error: &Error) -> bool {
 }
 
 /// Which server this is.
-async fn flavour<L: Link<Database = MySql>>(link: &mut L, statements: &Statements) -> QueryResult<Flavour> {
+async fn flavour<C: DieselConnection<Database = MySql>>(
+    connection: &mut C,
+    statements: &Statements,
+) -> QueryResult<Flavour> {
     match statements.flavour() {
         Some(flavour) => Ok(flavour),
         None => {
-            let version = link.texts(Statement::<Value<'_>>::new(VERSION, Vec::new())).await?;
+            let version = connection.texts(Statement::<Value<'_>>::new(VERSION, Vec::new())).await?;
             Ok(statements.learn(&version.concat()))
         }
     }
@@ -120,35 +130,37 @@ async fn flavour<L: Link<Database = MySql>>(link: &mut L, statements: &Statement
 
 /// Outside a transaction a savepoint is gone before it can be released. The error says its name in every
 /// language.
-async fn can_hold_a_savepoint<L: Link>(link: &mut L) -> QueryResult<bool> {
-    match link.say(&IS_IN_TRANSACTION.join("; ")).await {
+async fn can_hold_a_savepoint<C: DieselConnection>(connection: &mut C) -> QueryResult<bool> {
+    match connection.execute_text(&IS_IN_TRANSACTION.join("; ")).await {
         Ok(()) => Ok(true),
         Err(Error::DatabaseError(_, said)) if said.message().contains("posthaste") => Ok(false),
         Err(error) => Err(error),
     }
 }
 
-async fn insert_batch<L: Link<Database = MySql>>(
-    link: &mut L,
+async fn insert_batch<C: DieselConnection<Database = MySql>>(
+    connection: &mut C,
     statements: &Statements,
     flavour: Flavour,
     rows: &[NewRow],
 ) -> QueryResult<Vec<Option<i64>>> {
-    let home = statements.home().map(Value::from);
-    let values = home.into_iter().chain(rows.iter().flat_map(|new| row(values(new)))).collect();
-    if flavour == Flavour::MariaDb && L::READS_INSERTS {
+    let database_id = statements.database_id().map(Value::from);
+    let values = database_id.into_iter().chain(rows.iter().flat_map(|new| row(values(new)))).collect();
+    if flavour == Flavour::MariaDb && C::READS_INSERTS {
         let insert = Statement::new(statements.insert(flavour, rows.len()), values);
-        return Ok(pair(rows, link.pairs(insert).await?));
+        return Ok(pair(rows, connection.pairs(insert).await?));
     }
-    link.execute(Statement::new(statements.insert_silently(flavour, rows.len()), values)).await?;
+    connection
+        .execute(Statement::new(statements.insert_without_returning(flavour, rows.len()), values))
+        .await?;
     if rows.len() == 1 {
         // Diesel does not show what its driver knows.
         let last = Statement::<Value<'_>>::new("SELECT CAST(LAST_INSERT_ID() AS SIGNED)", Vec::new());
-        return Ok(vec![link.numbers(last).await?.first().copied()]);
+        return Ok(vec![connection.numbers(last).await?.first().copied()]);
     }
     let ids = rows.iter().map(|row| row.event.id().as_str());
     let written = statements.written(rows.len());
-    Ok(pair(rows, link.pairs(Statement::new(&written, list(ids))).await?))
+    Ok(pair(rows, connection.pairs(Statement::new(&written, list(ids))).await?))
 }
 
 fn pair(rows: &[NewRow], written: Vec<(i64, String)>) -> Vec<Option<i64>> {
@@ -156,17 +168,17 @@ fn pair(rows: &[NewRow], written: Vec<(i64, String)>) -> Vec<Option<i64>> {
 }
 
 /// One row, none if its id existed already.
-async fn insert_or_know<L: Link<Database = MySql>>(
-    link: &mut L,
+async fn insert_or_know<C: DieselConnection<Database = MySql>>(
+    connection: &mut C,
     statements: &Statements,
     flavour: Flavour,
     row: &NewRow,
 ) -> QueryResult<Option<i64>> {
-    match insert_batch(link, statements, flavour, std::slice::from_ref(row)).await {
+    match insert_batch(connection, statements, flavour, std::slice::from_ref(row)).await {
         Ok(seqs) => Ok(seqs.first().copied().flatten()),
         Err(error) if is_duplicate(&error) => {
             let id = vec![Value::from(row.event.id().as_str())];
-            match link.numbers(Statement::new(statements.exists(), id)).await?.is_empty() {
+            match connection.numbers(Statement::new(statements.exists(), id)).await?.is_empty() {
                 false => Ok(None),
                 // Somebody else's key, a trigger's for example.
                 true => Err(error),
@@ -180,22 +192,22 @@ fn is_duplicate(error: &Error) -> bool {
     matches!(error, Error::DatabaseError(DatabaseErrorKind::UniqueViolation, _))
 }
 
-async fn present<L: Link<Database = MySql>>(
-    link: &mut L,
+async fn present<C: DieselConnection<Database = MySql>>(
+    connection: &mut C,
     statements: &Statements,
     written: &[i64],
 ) -> QueryResult<HashSet<i64>> {
     let mut present = HashSet::with_capacity(written.len());
-    for seqs in written.chunks(MOST_KEYS) {
+    for seqs in written.chunks(MAX_KEYS) {
         let text = statements.present(seqs.len());
-        present.extend(link.numbers(Statement::new(&text, list(seqs.iter().copied()))).await?);
+        present.extend(connection.numbers(Statement::new(&text, list(seqs.iter().copied()))).await?);
     }
     Ok(present)
 }
 
-/// A list of values, the last one as often as it takes to fill all places.
+/// A list of values, the last one as often as it takes to fill all placeholders.
 fn list<'v, T: Into<Value<'v>> + Clone>(keys: impl ExactSizeIterator<Item = T> + Clone) -> Vec<Value<'v>> {
-    let fill = places(keys.len()) - keys.len();
+    let fill = placeholder_count(keys.len()) - keys.len();
     let last = keys.clone().last();
     keys.chain(last.into_iter().cycle().take(fill)).map(Into::into).collect()
 }

@@ -9,11 +9,11 @@ use diesel::result::{DatabaseErrorKind, Error};
 use diesel::sql_types::{Array, BigInt, Binary, Nullable, Text};
 use posthaste::writer::{Ledger, NewRow};
 use posthaste::{CommitError, StoreError};
-use posthaste_sql::postgres::{Columns, Statements, values};
+use posthaste_sql::postgres::{InsertColumns, Statements, values};
 use posthaste_sql::{Postgres, seqs_by_id};
 
 use super::Dialect;
-use crate::link::Link;
+use crate::connection::DieselConnection;
 use crate::statement::{Statement, Value, row};
 
 impl Dialect for Postgres {
@@ -21,8 +21,8 @@ impl Dialect for Postgres {
     const NAME: &'static str = "PostgreSQL";
     const BEGIN: &'static str = "BEGIN";
 
-    async fn insert<L: Link<Database = Self>>(
-        link: &mut L,
+    async fn insert<C: DieselConnection<Database = Self>>(
+        connection: &mut C,
         statements: &Statements,
         rows: &[NewRow],
     ) -> QueryResult<Vec<Option<i64>>> {
@@ -30,13 +30,17 @@ impl Dialect for Postgres {
             [] => return Ok(Vec::new()),
             [one] => {
                 let mut values: Vec<_> = row(values(one)).map(PgValue::One).into();
-                values.extend(home(statements));
-                link.pairs(Statement::new(&statements.insert_one, values).kept(statements.kept)).await?
+                values.extend(database_id(statements));
+                connection
+                    .pairs(Statement::new(&statements.insert_one, values).cacheable(statements.cacheable))
+                    .await?
             }
             many => {
-                let mut values: Vec<_> = columns(Columns::of(many)).into();
-                values.extend(home(statements));
-                link.pairs(Statement::new(&statements.insert_many, values).kept(statements.kept)).await?
+                let mut values: Vec<_> = columns(InsertColumns::of(many)).into();
+                values.extend(database_id(statements));
+                connection
+                    .pairs(Statement::new(&statements.insert_many, values).cacheable(statements.cacheable))
+                    .await?
             }
         };
         Ok(seqs_by_id(rows, inserted.into_iter().map(|(seq, id)| (id, seq)).collect()))
@@ -44,38 +48,43 @@ impl Dialect for Postgres {
 
     /// What diesel has begun is asked of diesel. What else is open can hold a savepoint; diesel does not show
     /// the code of an error, so an error of PostgreSQL's own is told from others by what comes next.
-    async fn is_safe<L: Link<Database = Self>>(link: &mut L, _: &Statements) -> QueryResult<bool> {
-        if link.depth()? > 0 {
+    async fn is_safe<C: DieselConnection<Database = Self>>(
+        connection: &mut C,
+        _: &Statements,
+    ) -> QueryResult<bool> {
+        if connection.depth()? > 0 {
             return Ok(true);
         }
-        match link.say("SAVEPOINT posthaste; RELEASE SAVEPOINT posthaste").await {
+        match connection.execute_text("SAVEPOINT posthaste; RELEASE SAVEPOINT posthaste").await {
             Ok(()) => Ok(true),
-            Err(_) if is_well(link).await => Ok(false),
+            Err(_) if is_well(connection).await => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    async fn refused<L: Link<Database = Self>>(
-        _: &mut L,
+    async fn refused<C: DieselConnection<Database = Self>>(
+        _: &mut C,
         statements: &Statements,
         error: Error,
     ) -> StoreError {
-        let elsewhere = match &error {
-            Error::DatabaseError(_, said) => statements.elsewhere(said.message()),
+        let other = match &error {
+            Error::DatabaseError(_, said) => statements.other_database(said.message()),
             _ => None,
         };
-        elsewhere.unwrap_or_else(|| Self::failed(error))
+        other.unwrap_or_else(|| Self::failed(error))
     }
 
     /// In a transaction that a failed statement has aborted, this fails too, so it is asked even if nothing
     /// was written: the failed statement may have been the write.
-    async fn prove<L: Link<Database = Self>>(
-        link: &mut L,
+    async fn prove<C: DieselConnection<Database = Self>>(
+        connection: &mut C,
         statements: &Statements,
         ledger: &Ledger,
     ) -> Result<HashSet<i64>, CommitError> {
         let written = vec![PgValue::Ints(ledger.seqs())];
-        let present = link.numbers(Statement::new(&statements.present, written).kept(statements.kept)).await;
+        let present = connection
+            .numbers(Statement::new(&statements.present, written).cacheable(statements.cacheable))
+            .await;
         let present = present.map_err(|error| CommitError::RolledBack(Self::failed(error)))?;
         Ok(present.into_iter().collect())
     }
@@ -83,7 +92,11 @@ impl Dialect for Postgres {
     /// Diesel does not show the code of an error, but what it calls a violated constraint or a conflict with
     /// another transaction the server itself has said. Everything else a pooler may have said for a server
     /// that it has lost.
-    async fn explain<L: Link<Database = Self>>(_: &mut L, error: Error, _: &HashSet<i64>) -> CommitError {
+    async fn explain<C: DieselConnection<Database = Self>>(
+        _: &mut C,
+        error: Error,
+        _: &HashSet<i64>,
+    ) -> CommitError {
         match is_refusal(&error) {
             true => CommitError::RolledBack(Self::failed(error)),
             false => CommitError::Unknown(Self::failed(error)),
@@ -102,13 +115,13 @@ fn is_refusal(error: &Error) -> bool {
 }
 
 /// The last value of an INSERT: which database the rows belong to.
-fn home(statements: &Statements) -> Option<PgValue<'_>> {
-    statements.home().map(|home| PgValue::One(home.into()))
+fn database_id(statements: &Statements) -> Option<PgValue<'_>> {
+    statements.database_id().map(|database_id| PgValue::One(database_id.into()))
 }
 
 /// Whether the server answers, and is in no transaction that it has aborted.
-async fn is_well<L: Link>(link: &mut L) -> bool {
-    link.say("SELECT 1").await.is_ok()
+async fn is_well<C: DieselConnection>(connection: &mut C) -> bool {
+    connection.execute_text("SELECT 1").await.is_ok()
 }
 
 /// One value, or the values of a column.
@@ -137,7 +150,7 @@ impl QueryFragment<Pg> for PgValue<'_> {
     }
 }
 
-fn columns(columns: Columns<'_>) -> [PgValue<'_>; 15] {
+fn columns(columns: InsertColumns<'_>) -> [PgValue<'_>; 15] {
     [
         PgValue::Texts(columns.event_id),
         PgValue::Texts(columns.event_type),

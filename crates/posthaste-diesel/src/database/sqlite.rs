@@ -6,11 +6,11 @@ use diesel::QueryResult;
 use diesel::result::Error;
 use posthaste::writer::{Ledger, NewRow};
 use posthaste::{CommitError, StoreError, Timestamp};
-use posthaste_sql::sqlite::{Batch, Statements, Written, ids, values};
+use posthaste_sql::sqlite::{InsertBatch, Statements, WrittenRows, ids, values};
 use posthaste_sql::{Sqlite, seqs_by_id};
 
 use super::Dialect;
-use crate::link::Link;
+use crate::connection::DieselConnection;
 use crate::statement::{Statement, Value, row};
 
 impl Dialect for Sqlite {
@@ -19,15 +19,15 @@ impl Dialect for Sqlite {
     /// With the write lock from the start, so that nothing fails later because somebody else is writing.
     const BEGIN: &'static str = "BEGIN IMMEDIATE";
 
-    async fn insert<L: Link<Database = Self>>(
-        link: &mut L,
+    async fn insert<C: DieselConnection<Database = Self>>(
+        connection: &mut C,
         statements: &Statements,
         rows: &[NewRow],
     ) -> QueryResult<Vec<Option<i64>>> {
         match rows {
             [] => Ok(Vec::new()),
-            [row] => insert_one(link, statements, row).await.map(|seq| vec![seq]),
-            rows => insert_many(link, statements, rows).await,
+            [row] => insert_one(connection, statements, row).await.map(|seq| vec![seq]),
+            rows => insert_many(connection, statements, rows).await,
         }
     }
 
@@ -36,51 +36,59 @@ impl Dialect for Sqlite {
     ///
     /// SQLite refuses this setting inside a transaction, and ignores it outside one because it is the
     /// temporary database's. Not a prepared statement: SQLite looks when it parses the text.
-    async fn is_safe<L: Link<Database = Self>>(link: &mut L, _: &Statements) -> QueryResult<bool> {
-        match link.say("PRAGMA temp.synchronous = OFF").await {
+    async fn is_safe<C: DieselConnection<Database = Self>>(
+        connection: &mut C,
+        _: &Statements,
+    ) -> QueryResult<bool> {
+        match connection.execute_text("PRAGMA temp.synchronous = OFF").await {
             Ok(()) => Ok(false),
             Err(Error::DatabaseError(_, said)) if said.message().contains("inside a transaction") => Ok(true),
             Err(error) => Err(error),
         }
     }
 
-    async fn expect_home<L: Link<Database = Self>>(
-        link: &mut L,
+    async fn expect_database<C: DieselConnection<Database = Self>>(
+        connection: &mut C,
         statements: &Statements,
     ) -> Result<(), StoreError> {
-        if !statements.must_ask(None) {
+        if !statements.must_identify(None) {
             return Ok(());
         }
-        let whereabouts = Statement::<Value<'_>>::new(&statements.whereabouts, Vec::new());
-        let found = link.triples(whereabouts).await.map_err(Self::failed)?;
+        let identify = Statement::<Value<'_>>::new(&statements.identify, Vec::new());
+        let found = connection.triples(identify).await.map_err(Self::failed)?;
         let found: Vec<_> = found.into_iter().map(|(born, _, file)| (born, file)).collect();
-        statements.expect_home(&found)
+        statements.expect_database(&found)
     }
 
-    async fn refused<L: Link<Database = Self>>(_: &mut L, _: &Statements, error: Error) -> StoreError {
+    async fn refused<C: DieselConnection<Database = Self>>(
+        _: &mut C,
+        _: &Statements,
+        error: Error,
+    ) -> StoreError {
         Self::failed(error)
     }
 
     /// A savepoint may have taken some rows back. If all is lost COMMIT says so.
-    async fn prove<L: Link<Database = Self>>(
-        link: &mut L,
+    async fn prove<C: DieselConnection<Database = Self>>(
+        connection: &mut C,
         statements: &Statements,
         ledger: &Ledger,
     ) -> Result<HashSet<i64>, CommitError> {
-        let written = Written::new(ledger.ids_by_seq());
+        let written = WrittenRows::new(ledger.ids_by_seq());
         if written.is_empty() {
             return Ok(HashSet::new());
         }
-        let missing =
-            link.numbers(Statement::new(&statements.missing, vec![Value::from(written.to_json())])).await;
+        let missing = connection
+            .numbers(Statement::new(&statements.missing, vec![Value::from(written.to_json())]))
+            .await;
         let missing = missing.map_err(|error| CommitError::RolledBack(Self::failed(error)))?;
         Ok(written.present(missing))
     }
 
     /// Diesel rolls back what SQLite refuses to commit. Only where there was no transaction left to commit,
     /// the rows themselves tell how it had ended.
-    async fn explain<L: Link<Database = Self>>(
-        _: &mut L,
+    async fn explain<C: DieselConnection<Database = Self>>(
+        _: &mut C,
         error: Error,
         present: &HashSet<i64>,
     ) -> CommitError {
@@ -101,21 +109,21 @@ fn is_refusal(error: &Error, present: &HashSet<i64>) -> bool {
     }
 }
 
-async fn insert_one<L: Link<Database = Sqlite>>(
-    link: &mut L,
+async fn insert_one<C: DieselConnection<Database = Sqlite>>(
+    connection: &mut C,
     statements: &Statements,
     new: &NewRow,
 ) -> QueryResult<Option<i64>> {
     let mut values = Vec::from(row(values(new)));
     values.push(Timestamp::now().as_micros().into());
-    match link.execute(Statement::new(&statements.insert_one, values)).await? {
+    match connection.execute(Statement::new(&statements.insert_one, values)).await? {
         0 => Ok(None),
-        _ => last_row_id(link).await.map(Some),
+        _ => last_row_id(connection).await.map(Some),
     }
 }
 
-async fn insert_many<L: Link<Database = Sqlite>>(
-    link: &mut L,
+async fn insert_many<C: DieselConnection<Database = Sqlite>>(
+    connection: &mut C,
     statements: &Statements,
     rows: &[NewRow],
 ) -> QueryResult<Vec<Option<i64>>> {
@@ -123,17 +131,17 @@ async fn insert_many<L: Link<Database = Sqlite>>(
     let now = Timestamp::now().as_micros().into();
     let values =
         vec![batch.rows.into(), now, batch.due_in.into(), Value::Text(batch.owner), batch.token.into()];
-    let inserted = link.execute(Statement::new(batch.statement, values)).await?;
-    if let Some(seqs) = Batch::seqs(rows, inserted as u64, last_row_id(link).await?) {
+    let inserted = connection.execute(Statement::new(batch.statement, values)).await?;
+    if let Some(seqs) = InsertBatch::seqs(rows, inserted as u64, last_row_id(connection).await?) {
         return Ok(seqs);
     }
     let values = vec![Value::from(ids(rows)), Value::from(i64::try_from(inserted).unwrap_or(i64::MAX))];
-    let written = link.pairs(Statement::new(&statements.last_of, values)).await?;
+    let written = connection.pairs(Statement::new(&statements.last_of, values)).await?;
     Ok(seqs_by_id(rows, written.into_iter().map(|(seq, id)| (id, seq)).collect()))
 }
 
 /// Diesel does not show what its driver knows.
-async fn last_row_id<L: Link<Database = Sqlite>>(link: &mut L) -> QueryResult<i64> {
+async fn last_row_id<C: DieselConnection<Database = Sqlite>>(connection: &mut C) -> QueryResult<i64> {
     let last = Statement::<Value<'_>>::new("SELECT last_insert_rowid()", Vec::new());
-    link.numbers(last).await?.first().copied().ok_or(Error::NotFound)
+    connection.numbers(last).await?.first().copied().ok_or(Error::NotFound)
 }

@@ -4,7 +4,7 @@ use diesel::connection::{Connection as _, SimpleConnection as _};
 use diesel_async::{AsyncConnection as _, SimpleAsyncConnection as _};
 use posthaste::{BoxError, CommitError};
 use posthaste_diesel::{AsyncPgWriter, PgWriter};
-use posthaste_sql::Door;
+use posthaste_sql::WriterContext;
 
 use crate::support::{Postgres, event};
 
@@ -28,7 +28,7 @@ fn commit(writer: &PgWriter, url: &str, code: &str) -> Result<(), BoxError> {
     })
 }
 
-async fn commit_later(writer: &AsyncPgWriter, url: &str, code: &str) -> Result<(), BoxError> {
+async fn commit_async(writer: &AsyncPgWriter, url: &str, code: &str) -> Result<(), BoxError> {
     let mut connection = diesel_async::AsyncPgConnection::establish(url).await?;
     let mut tx = writer.begin(&mut connection).await?;
     tx.conn().batch_execute(&format!("INSERT INTO failing VALUES ('{code}')")).await?;
@@ -51,13 +51,13 @@ fn assert_told(answer: &Result<(), BoxError>, code: &str, is_rolled_back: bool) 
 async fn commit_is_called_rolled_back_only_where_the_server_itself_has_said_no() {
     let db = Postgres::open().await;
     db.execute(FAILING).await;
-    let door = Door::<posthaste_sql::Postgres>::writer_only().schema(db.schema().clone()).build();
-    let (at_once, later) = (PgWriter::new(door.clone()), AsyncPgWriter::new(door));
+    let context = WriterContext::<posthaste_sql::Postgres>::writer_only().schema(db.schema().clone()).build();
+    let (at_once, later) = (PgWriter::new(context.clone()), AsyncPgWriter::new(context));
     for (code, is_rolled_back) in CODES {
         let (writer, url) = (at_once.clone(), db.url());
         let answer = tokio::task::spawn_blocking(move || commit(&writer, &url, code)).await.unwrap();
         assert_told(&answer, code, is_rolled_back);
-        assert_told(&commit_later(&later, &db.url(), code).await, code, is_rolled_back);
+        assert_told(&commit_async(&later, &db.url(), code).await, code, is_rolled_back);
     }
     db.close().await;
 }

@@ -51,7 +51,7 @@ fn write_at_once(writer: &PgWriter, url: &str) -> Result<Vec<Receipt>, BoxError>
     })
 }
 
-async fn write_later(writer: &AsyncPgWriter, url: &str) -> Result<Receipt, BoxError> {
+async fn write_async(writer: &AsyncPgWriter, url: &str) -> Result<Receipt, BoxError> {
     let mut connection = diesel_async::AsyncPgConnection::establish(url).await?;
     let mut tx = writer.begin(&mut connection).await?;
     tx.write(event("later")).await?;
@@ -74,11 +74,11 @@ async fn writer_with_the_least_rights_writes_everywhere_also_in_savepoints() {
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
     let outbox = Outbox::single_node(store.clone(), routes).start().unwrap();
     let url = url_as(&schema, "writer");
-    let (writer, at_once) = (PgWriter::new(store.door(&outbox)), url.clone());
+    let (writer, at_once) = (PgWriter::new(store.writer_context(&outbox)), url.clone());
     let receipts = tokio::task::spawn_blocking(move || write_at_once(&writer, &at_once)).await.unwrap();
     receipts.unwrap().into_iter().for_each(|receipt| outbox.committed(receipt));
-    let writer = AsyncPgWriter::new(store.door(&outbox));
-    outbox.committed(write_later(&writer, &url).await.unwrap());
+    let writer = AsyncPgWriter::new(store.writer_context(&outbox));
+    outbox.committed(write_async(&writer, &url).await.unwrap());
     let all = tokio::time::timeout(std::time::Duration::from_secs(30), recorder.wait_for(8)).await;
     all.expect("all are delivered");
     outbox.shutdown().await;

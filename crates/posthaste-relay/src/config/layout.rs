@@ -4,7 +4,7 @@ use posthaste::config::Retention;
 use posthaste::store::OnDone;
 use posthaste::{Config, Mode};
 use posthaste_sqlx::TableName;
-use posthaste_sqlx::layout::{Field, Layout, State};
+use posthaste_sqlx::foreign::{Field, Layout, State};
 use toml::de::{DeTable, DeValue};
 
 use super::problem::known;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use posthaste::{Config, Mode, RetryPolicy};
 use posthaste_admin::Role;
-use posthaste_sqlx::layout::{Field, Layout, State};
+use posthaste_sqlx::foreign::{Field, Layout, State};
 use toml::{Table, Value};
 
 use super::outbox::OF_NO_USE;

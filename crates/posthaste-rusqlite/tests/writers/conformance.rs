@@ -38,7 +38,7 @@ impl Rusqlite {
         connection.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY)").expect("a table");
         connection.execute_batch(REFUSES).expect("a trigger");
         let scene = Scene::start(store.clone());
-        let writer = SqliteWriter::new(store.door(scene.outbox()));
+        let writer = SqliteWriter::new(store.writer_context(scene.outbox()));
         Self { connection: Mutex::new(connection), store, scene, writer, dir }
     }
 

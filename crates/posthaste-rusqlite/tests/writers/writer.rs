@@ -1,5 +1,5 @@
 //! What the Writers' suite leaves to the driver: closures, threads, refused COMMITs, transactions that
-//! SQLite ends by itself, doors without a store.
+//! SQLite ends by itself, writer contexts without a store.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use posthaste::{
     BoxError, CommitError, Event, Outbox, Recorder, Route, Routes, StoreError, WriteError, WriterHook,
 };
 use posthaste_rusqlite::{SqliteTx, SqliteWriter};
-use posthaste_sql::{Door, Sqlite};
+use posthaste_sql::{Sqlite, WriterContext};
 use posthaste_sqlx::SqliteStore;
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -64,7 +64,7 @@ impl World {
         let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
         let builder = Outbox::single_node(store.clone(), routes).hook(ends.clone());
         let outbox = builder.start().expect("a good configuration");
-        let writer = SqliteWriter::new(store.door(&outbox));
+        let writer = SqliteWriter::new(store.writer_context(&outbox));
         Self { connection, store, outbox, writer, recorder, ends, _dir: dir }
     }
 
@@ -225,7 +225,7 @@ async fn receipt_of_a_transaction_by_text_is_only_a_wake_up() {
     let World { connection, store, outbox, _dir, .. } = World::new().await;
     outbox.shutdown().await;
     let scene = Scene::start(store.clone());
-    let writer = SqliteWriter::new(store.door(scene.outbox()));
+    let writer = SqliteWriter::new(store.writer_context(scene.outbox()));
     connection.execute_batch("BEGIN IMMEDIATE").unwrap();
     let receipt = writer.insert(&connection, event("a")).unwrap();
     let leased = "SELECT locked_by IS NOT NULL OR lease_token <> 0 FROM outbox_event";
@@ -237,18 +237,18 @@ async fn receipt_of_a_transaction_by_text_is_only_a_wake_up() {
 }
 
 #[tokio::test]
-async fn door_without_a_store_writes_what_a_relay_finds() {
+async fn writer_context_without_a_store_writes_what_a_relay_finds() {
     let mut w = World::new().await;
     let ends = Ends::default();
-    let door = Door::<Sqlite>::writer_only().hook(ends.clone()).build();
-    let writer = SqliteWriter::new(door.clone());
+    let context = WriterContext::<Sqlite>::writer_only().hook(ends.clone()).build();
+    let writer = SqliteWriter::new(context.clone());
     let tx = writer.begin(&mut w.connection).unwrap();
     tx.write(event("by-tx")).unwrap();
     tx.commit().unwrap();
     let tx = w.connection.transaction().unwrap();
     let receipt = writer.insert(&tx, event("by-receipt")).unwrap();
     tx.commit().unwrap();
-    door.committed(receipt);
+    context.committed(receipt);
     assert_eq!(ends.take(), ["committed by-tx", "committed by-receipt"]);
     soon("the relay delivers", w.recorder.wait_for(2)).await;
     assert_eq!(w.delivered().await, ["by-receipt", "by-tx"]);

@@ -10,52 +10,52 @@ use std::collections::HashSet;
 
 use posthaste::StoreError;
 use posthaste::writer::{Ledger, NewRow, WriterCore};
-use posthaste_sql::{Door, MySql, Postgres, RowValues, Sqlite};
+use posthaste_sql::{MySql, Postgres, RowValues, Sqlite, WriterContext};
 use sea_orm::{
     ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, QueryResult, RuntimeErr, Statement, Value,
 };
 use sqlx::error::DatabaseError;
 
-/// A door of one of the databases that SeaORM knows. Made from a [`Door`] of any of them.
+/// A writer context of one of the databases that SeaORM knows. Made from a [`WriterContext`] of any of them.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum AnyDoor {
-    /// A door of MySQL or MariaDB.
-    MySql(Door<MySql>),
-    /// A door of PostgreSQL.
-    Postgres(Door<Postgres>),
-    /// A door of SQLite.
-    Sqlite(Door<Sqlite>),
+pub enum AnyWriterContext {
+    /// A context of MySQL or MariaDB.
+    MySql(WriterContext<MySql>),
+    /// A context of PostgreSQL.
+    Postgres(WriterContext<Postgres>),
+    /// A context of SQLite.
+    Sqlite(WriterContext<Sqlite>),
 }
 
-impl From<Door<MySql>> for AnyDoor {
-    fn from(door: Door<MySql>) -> Self {
-        Self::MySql(door)
+impl From<WriterContext<MySql>> for AnyWriterContext {
+    fn from(context: WriterContext<MySql>) -> Self {
+        Self::MySql(context)
     }
 }
 
-impl From<Door<Postgres>> for AnyDoor {
-    fn from(door: Door<Postgres>) -> Self {
-        Self::Postgres(door)
+impl From<WriterContext<Postgres>> for AnyWriterContext {
+    fn from(context: WriterContext<Postgres>) -> Self {
+        Self::Postgres(context)
     }
 }
 
-impl From<Door<Sqlite>> for AnyDoor {
-    fn from(door: Door<Sqlite>) -> Self {
-        Self::Sqlite(door)
+impl From<WriterContext<Sqlite>> for AnyWriterContext {
+    fn from(context: WriterContext<Sqlite>) -> Self {
+        Self::Sqlite(context)
     }
 }
 
-impl AnyDoor {
+impl AnyWriterContext {
     pub(crate) fn core(&self) -> &WriterCore {
         match self {
-            Self::MySql(door) => door.core(),
-            Self::Postgres(door) => door.core(),
-            Self::Sqlite(door) => door.core(),
+            Self::MySql(context) => context.core(),
+            Self::Postgres(context) => context.core(),
+            Self::Sqlite(context) => context.core(),
         }
     }
 
-    /// Refuses a connection to another database than the door leads to.
+    /// Refuses a connection to another database than the context belongs to.
     pub(crate) fn expect(&self, found: DbBackend) -> Result<(), StoreError> {
         let wanted = match self {
             Self::MySql(_) => DbBackend::MySql,
@@ -75,10 +75,10 @@ impl AnyDoor {
     }
 
     /// Refuses a transaction in another database than that of the outbox, where the INSERT itself does not.
-    pub(crate) async fn expect_home(&self, tx: &DatabaseTransaction) -> Result<(), StoreError> {
+    pub(crate) async fn expect_database(&self, tx: &DatabaseTransaction) -> Result<(), StoreError> {
         match self {
             Self::MySql(_) | Self::Postgres(_) => Ok(()),
-            Self::Sqlite(door) => sqlite::expect_home(door.statements(), tx).await,
+            Self::Sqlite(context) => sqlite::expect_database(context.statements(), tx).await,
         }
     }
 
@@ -89,9 +89,9 @@ impl AnyDoor {
         rows: &[NewRow],
     ) -> Result<Vec<Option<i64>>, StoreError> {
         match self {
-            Self::MySql(door) => mysql::insert(door.statements(), tx, rows).await,
-            Self::Postgres(door) => postgres::insert(door.statements(), tx, rows).await,
-            Self::Sqlite(door) => sqlite::insert(door.statements(), tx, rows).await.map_err(failed),
+            Self::MySql(context) => mysql::insert(context.statements(), tx, rows).await,
+            Self::Postgres(context) => postgres::insert(context.statements(), tx, rows).await,
+            Self::Sqlite(context) => sqlite::insert(context.statements(), tx, rows).await.map_err(failed),
         }
     }
 
@@ -102,9 +102,9 @@ impl AnyDoor {
         ledger: &Ledger,
     ) -> Result<HashSet<i64>, DbErr> {
         match self {
-            Self::MySql(door) => mysql::present(door.statements(), tx, &ledger.seqs()).await,
-            Self::Postgres(door) => postgres::present(door.statements(), tx, ledger.seqs()).await,
-            Self::Sqlite(door) => sqlite::present(door.statements(), tx, ledger.ids_by_seq()).await,
+            Self::MySql(context) => mysql::present(context.statements(), tx, &ledger.seqs()).await,
+            Self::Postgres(context) => postgres::present(context.statements(), tx, ledger.seqs()).await,
+            Self::Sqlite(context) => sqlite::present(context.statements(), tx, ledger.ids_by_seq()).await,
         }
     }
 
@@ -132,13 +132,13 @@ impl AnyDoor {
     /// Refuses to write where a transaction is over and the INSERT itself would not be refused: what is written
     /// then would be committed at once.
     pub(crate) async fn expect_open(&self, tx: &DatabaseTransaction) -> Result<(), StoreError> {
-        let tells = match self {
-            Self::MySql(door) => mysql::insert_tells(door.statements()),
+        let insert_is_refused = match self {
+            Self::MySql(context) => mysql::insert_needs_transaction(context.statements()),
             // A transaction ends there only when somebody says so.
             Self::Postgres(_) => true,
             Self::Sqlite(_) => false,
         };
-        match tells || self.is_open(tx).await.map_err(failed)? {
+        match insert_is_refused || self.is_open(tx).await.map_err(failed)? {
             true => Ok(()),
             false => Err(StoreError::NoTransaction),
         }

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use posthaste::StoreError;
 use posthaste::writer::NewRow;
 use posthaste_sql::mysql::{
-    self, DUPLICATE_KEY, Flavour, IS_IN_TRANSACTION, MOST_KEYS, NO_SAVEPOINT, NULL_IN_COLUMN, Statements,
-    next_batch, places,
+    self, DUPLICATE_KEY, Flavour, IS_IN_TRANSACTION, MAX_KEYS, NO_SAVEPOINT, NULL_IN_COLUMN, Statements,
+    next_batch, placeholder_count,
 };
 use posthaste_sql::seqs_by_id;
 use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr, Value};
@@ -29,8 +29,8 @@ async fn refused(statements: &Statements, tx: &DatabaseTransaction, error: DbErr
     if number(&error) != Some(NULL_IN_COLUMN) || !error.to_string().contains("event_id") {
         return failed(error);
     }
-    let Some(whereabouts) = statements.whereabouts() else { return StoreError::NoTransaction };
-    match one_text(tx, whereabouts).await {
+    let Some(identify) = statements.identify() else { return StoreError::NoTransaction };
+    match one_text(tx, identify).await {
         Ok(found) => statements.refused(&found),
         Err(error) => failed(error),
     }
@@ -79,8 +79,8 @@ async fn insert_batch(
     tx: &DatabaseTransaction,
     rows: &[NewRow],
 ) -> Result<Vec<Option<i64>>, DbErr> {
-    let home = statements.home().map(Value::from);
-    let all = home.into_iter().chain(rows.iter().flat_map(|row| values(mysql::values(row)))).collect();
+    let database_id = statements.database_id().map(Value::from);
+    let all = database_id.into_iter().chain(rows.iter().flat_map(|row| values(mysql::values(row)))).collect();
     let insert = statement(tx, statements.insert(flavour, rows.len()), all);
     if flavour == Flavour::MariaDb {
         return Ok(seqs_by_id(rows, pairs(&tx.query_all_raw(insert).await?)?));
@@ -121,7 +121,7 @@ pub(super) async fn present(
     written: &[i64],
 ) -> Result<HashSet<i64>, DbErr> {
     let mut present = HashSet::with_capacity(written.len());
-    for seqs in written.chunks(MOST_KEYS) {
+    for seqs in written.chunks(MAX_KEYS) {
         let keys = filled(seqs.iter().map(|seq| Value::from(*seq)).collect());
         let rows = tx.query_all_raw(statement(tx, &statements.present(seqs.len()), keys)).await?;
         present.extend(super::seqs(&rows)?);
@@ -129,16 +129,16 @@ pub(super) async fn present(
     Ok(present)
 }
 
-/// As many keys as a list of them has places.
+/// As many keys as a list of them has placeholders.
 fn filled(mut keys: Vec<Value>) -> Vec<Value> {
     if let Some(last) = keys.last().cloned() {
-        keys.resize(places(keys.len()), last);
+        keys.resize(placeholder_count(keys.len()), last);
     }
     keys
 }
 
 /// Whether the INSERT itself is refused outside a transaction.
-pub(super) fn insert_tells(statements: &Statements) -> bool {
+pub(super) fn insert_needs_transaction(statements: &Statements) -> bool {
     statements.flavour() == Some(Flavour::MariaDb)
 }
 

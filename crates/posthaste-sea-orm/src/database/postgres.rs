@@ -19,7 +19,7 @@ pub(super) async fn insert(
     insert_each(statements, tx, rows).await.map_err(|error| {
         // Another database than that of the outbox refuses by itself.
         let said = driver_error(&error).and_then(sqlx::Error::as_database_error).map(DatabaseError::message);
-        said.and_then(|said| statements.elsewhere(said)).unwrap_or_else(|| failed(error))
+        said.and_then(|said| statements.other_database(said)).unwrap_or_else(|| failed(error))
     })
 }
 
@@ -31,7 +31,7 @@ async fn insert_each(
     let mut seqs = Vec::with_capacity(rows.len());
     for row in rows {
         let mut values = values(postgres::values(row));
-        values.extend(statements.home().map(Value::from));
+        values.extend(statements.database_id().map(Value::from));
         let insert = statement(tx, &statements.insert_one, values);
         let inserted = tx.query_one_raw(insert).await?;
         seqs.push(inserted.map(|row| row.try_get_by(0)).transpose()?);

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use posthaste::writer::NewRow;
 use posthaste::{EventId, StoreError, Timestamp};
 use posthaste_sql::seqs_by_id;
-use posthaste_sql::sqlite::{self, Batch, Statements, Written, ids};
+use posthaste_sql::sqlite::{self, InsertBatch, Statements, WrittenRows, ids};
 use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr, ExecResult};
 
 use super::{driver_error, failed, pairs, seqs, statement, values};
@@ -49,7 +49,7 @@ async fn insert_many(
     let answer = tx.execute_raw(statement(tx, batch.statement, values)).await?;
     let inserted = answer.rows_affected();
     if inserted > 0
-        && let Some(seqs) = Batch::seqs(rows, inserted, last_row_id(&answer))
+        && let Some(seqs) = InsertBatch::seqs(rows, inserted, last_row_id(&answer))
     {
         return Ok(seqs);
     }
@@ -59,13 +59,16 @@ async fn insert_many(
 }
 
 /// Refuses a transaction in another file than that of the outbox.
-pub(super) async fn expect_home(statements: &Statements, tx: &DatabaseTransaction) -> Result<(), StoreError> {
-    if !statements.must_ask(None) {
+pub(super) async fn expect_database(
+    statements: &Statements,
+    tx: &DatabaseTransaction,
+) -> Result<(), StoreError> {
+    if !statements.must_identify(None) {
         return Ok(());
     }
-    let found = tx.query_all_raw(statement(tx, &statements.whereabouts, Vec::new())).await.map_err(failed)?;
+    let found = tx.query_all_raw(statement(tx, &statements.identify, Vec::new())).await.map_err(failed)?;
     let found = found.iter().map(|row| Ok((row.try_get_by(0)?, row.try_get_by(2)?)));
-    statements.expect_home(&found.collect::<Result<Vec<_>, DbErr>>().map_err(failed)?)
+    statements.expect_database(&found.collect::<Result<Vec<_>, DbErr>>().map_err(failed)?)
 }
 
 /// Whether an error with this code proves that a COMMIT was not done: a violated constraint, a full disk, a
@@ -83,7 +86,7 @@ pub(super) async fn present(
     tx: &DatabaseTransaction,
     written: HashMap<i64, EventId>,
 ) -> Result<HashSet<i64>, DbErr> {
-    let written = Written::new(written);
+    let written = WrittenRows::new(written);
     if written.is_empty() {
         return Ok(HashSet::new());
     }

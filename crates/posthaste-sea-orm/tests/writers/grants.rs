@@ -52,7 +52,7 @@ async fn writer_with_the_least_rights_writes_everywhere_also_in_savepoints() {
     let recorder = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
     let outbox = Outbox::single_node(store.clone(), routes).start().unwrap();
-    let writer = SeaWriter::new(store.door(&outbox));
+    let writer = SeaWriter::new(store.writer_context(&outbox));
     let db = Database::connect(url_as(&schema, "writer")).await.unwrap();
 
     let tx = writer.begin(&db).await.unwrap();

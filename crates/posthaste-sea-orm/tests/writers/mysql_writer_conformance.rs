@@ -22,7 +22,7 @@ async fn new() -> Sea {
     let refuses = "ALTER TABLE outbox_event ADD CHECK (event_type <> 'Unwritable')";
     db.execute_unprepared(refuses).await.expect("a constraint");
     let scene = Scene::start(store.clone());
-    let writer = SeaWriter::new(store.door(scene.outbox()));
+    let writer = SeaWriter::new(store.writer_context(scene.outbox()));
     // A deadlock ends a transaction as the last one does: it is rolled back, and a statement has failed.
     let statements = Statements {
         business: "INSERT INTO orders () VALUES ()",

@@ -20,7 +20,7 @@ async fn new() -> Sea {
     let refuses = "ALTER TABLE outbox_event ADD CHECK (event_type <> 'Unwritable')";
     db.execute_unprepared(refuses).await.expect("a constraint");
     let scene = Scene::start(store.clone());
-    let writer = SeaWriter::new(store.door(scene.outbox()));
+    let writer = SeaWriter::new(store.writer_context(scene.outbox()));
     let statements = Statements {
         business: "INSERT INTO orders DEFAULT VALUES",
         fails: "SELECT 1/0",

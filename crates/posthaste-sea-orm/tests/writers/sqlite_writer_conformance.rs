@@ -23,7 +23,7 @@ async fn new() -> Sea {
     .await
     .expect("a trigger");
     let scene = Scene::start(store.clone());
-    let writer = SeaWriter::new(store.door(scene.outbox()));
+    let writer = SeaWriter::new(store.writer_context(scene.outbox()));
     let statements = Statements {
         business: "INSERT INTO orders DEFAULT VALUES",
         fails: "INSERT INTO nowhere DEFAULT VALUES",

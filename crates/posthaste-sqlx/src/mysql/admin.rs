@@ -17,10 +17,10 @@ use super::filter::Conditions;
 use super::purge::{self, purge_in};
 use super::row::{content_columns, row_columns};
 use super::stats;
-use super::value::{self, MOST_KEYS, bind_all, micros, places};
+use super::value::{self, MAX_KEYS, bind_all, micros, placeholder_count};
 use crate::page::cut_page;
-use crate::probe::count;
 use crate::row::{detail, view};
+use crate::row_estimate::count;
 
 const GET: &str =
     concat!("SELECT ", row_columns!(), ", ", content_columns!(), " FROM `{table}` AS o WHERE event_id = ?");
@@ -156,7 +156,7 @@ impl Admin for MySqlStore {
             Ok(query.execute(connection).await?.rows_affected())
         });
         let paused = paused.await?;
-        self.forget_glance();
+        self.forget_cached_state();
         Ok(paused == 1)
     }
 
@@ -166,7 +166,7 @@ impl Admin for MySqlStore {
             Ok(self.sql().query::<MySql>(RESUME).bind(route).execute(connection).await?.rows_affected())
         });
         let resumed = resumed.await?;
-        self.forget_glance();
+        self.forget_cached_state();
         Ok(resumed == 1)
     }
 
@@ -244,8 +244,9 @@ impl MySqlStore {
         self.act(action, async |connection| {
             let seqs = self.find_dead(connection, filter, limit).await?;
             let mut revived = 0;
-            for seqs in seqs.chunks(MOST_KEYS) {
-                let query = self.sql().listed(REVIVE, places(seqs.len())).bind(replay.forget_progress);
+            for seqs in seqs.chunks(MAX_KEYS) {
+                let query =
+                    self.sql().listed(REVIVE, placeholder_count(seqs.len())).bind(replay.forget_progress);
                 revived += bind_all(query, seqs).execute(&mut *connection).await?.rows_affected();
             }
             Ok(revived)

@@ -8,7 +8,7 @@ use sqlx::mysql::MySqlRow;
 use sqlx::{MySql, MySqlConnection, Row as _};
 
 use super::value;
-use crate::probe::count;
+use crate::row_estimate::count;
 use crate::sql::Sql;
 
 macro_rules! groups {

@@ -13,15 +13,15 @@ use sqlx::{MySql, MySqlConnection, Row as _};
 
 use super::MySqlStore;
 use super::row::event_columns;
-use super::value::{self, MOST_KEYS, at, bind_all, clock, delay, micros, places};
-use crate::fit::fitting;
-use crate::floor::{LATE, Place, Stretch};
-use crate::glance::Seen;
-use crate::parked;
-use crate::row::Reader;
+use super::value::{self, MAX_KEYS, at, bind_all, clock, delay, micros, placeholder_count};
+use crate::byte_limit::rows_within_limit;
+use crate::claim_floor::{ClaimRange, IndexPosition, MAX_COMMIT_LAG};
+use crate::parked_names;
+use crate::row::RowReader;
+use crate::server_state::ServerState;
 
 /// The server's clock, and the paused routes.
-const GLANCE: &str = concat!(
+const SERVER_STATE: &str = concat!(
     "SELECT ",
     micros!("UTC_TIMESTAMP(6)"),
     " AS now, NULL AS paused UNION ALL SELECT NULL, route FROM `{table}_control`"
@@ -37,7 +37,7 @@ FROM `{table}` FORCE INDEX (`{table}_parked`) WHERE parked > ? ORDER BY parked L
 /// limit stands in the statement; MariaDB takes it from here.
 const BOUNDED: &str = "/*M!100100 SET STATEMENT max_statement_time = 5 FOR */ ";
 
-const _: () = assert!(parked::LONGEST.as_secs() == 5);
+const _: () = assert!(parked_names::REFRESH_TIMEOUT.as_secs() == 5);
 
 /// What a claim has to know of a row before it takes it.
 macro_rules! found {
@@ -88,49 +88,49 @@ pub(super) const ROWS: &str =
     concat!("SELECT ", event_columns!(), " FROM `{table}` AS o WHERE o.seq IN ({keys})");
 
 /// A row that was found and is locked.
-struct Found {
+struct DueRow {
     now: i64,
-    place: Place,
+    position: IndexPosition,
     size: i64,
 }
 
 /// What a claim has taken.
 #[derive(Default)]
-struct Taken {
+struct TakenRows {
     events: Vec<Leased>,
     malformed: Vec<Malformed>,
     /// Whether the next row did not fit.
     cut: bool,
     /// The last row, if there may be more behind it.
-    last: Option<Place>,
+    last: Option<IndexPosition>,
 }
 
 impl MySqlStore {
     pub(super) async fn claim_rows(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
-        let Seen { now, paused, .. } = self.glance().await?;
-        let parked = self.0.parked.names(|| self.clone().look_at_parked()).await;
+        let ServerState { now, paused, .. } = self.server_state().await?;
+        let parked = self.0.parked_names.names(|| self.clone().read_parked_names()).await;
         let taken = match (claim.limit, claim.order) {
-            (0, _) => Taken::default(),
+            (0, _) => TakenRows::default(),
             (_, ClaimOrder::Seq) => self.take_by_seq(claim).await?,
             (_, ClaimOrder::Due) => self.take_by_due(claim, now).await?,
         };
-        let Taken { events, malformed, cut, .. } = taken;
+        let TakenRows { events, malformed, cut, .. } = taken;
         Ok(Claimed { events, malformed, cut, paused, parked })
     }
 
-    async fn glance(&self) -> Result<Seen, StoreError> {
-        if let Some(seen) = self.0.glance.recent() {
-            return Ok(seen);
+    async fn server_state(&self) -> Result<ServerState, StoreError> {
+        if let Some(state) = self.0.server_state.recent() {
+            return Ok(state);
         }
-        let seen = self.connections().engine(async |connection| {
-            read_seen(&self.sql().query::<MySql>(GLANCE).fetch_all(connection).await?)
+        let state = self.connections().engine(async |connection| {
+            read_server_state(&self.sql().query::<MySql>(SERVER_STATE).fetch_all(connection).await?)
         });
-        let seen = seen.await?;
-        self.0.glance.set(Some(seen.clone()));
-        Ok(seen)
+        let state = state.await?;
+        self.0.server_state.set(Some(state.clone()));
+        Ok(state)
     }
 
-    async fn look_at_parked(self) -> Result<BTreeSet<String>, StoreError> {
+    async fn read_parked_names(self) -> Result<BTreeSet<String>, StoreError> {
         let names = self.connections().engine(async |connection| {
             let mut names = BTreeSet::new();
             while names.len() < Claimed::MAX_PARKED_NAMES {
@@ -144,8 +144,8 @@ impl MySqlStore {
         names.await
     }
 
-    async fn take_by_seq(&self, claim: &Claim<'_>) -> Result<Taken, StoreError> {
-        let taken = self.connections().engine_together(async |connection| {
+    async fn take_by_seq(&self, claim: &Claim<'_>) -> Result<TakenRows, StoreError> {
+        let taken = self.connections().engine_in_transaction(async |connection| {
             let skip_recent = delay(claim.skip_recent);
             let query = self.sql().query::<MySql>(BY_SEQ).bind(value::now(claim.now));
             let query = query.bind(skip_recent).bind(skip_recent).bind(value::limit(claim.limit));
@@ -156,29 +156,29 @@ impl MySqlStore {
     }
 
     /// `seen_at` is a time of the server's clock before this claim.
-    async fn take_by_due(&self, claim: &Claim<'_>, seen_at: Timestamp) -> Result<Taken, StoreError> {
+    async fn take_by_due(&self, claim: &Claim<'_>, seen_at: Timestamp) -> Result<TakenRows, StoreError> {
         // A clock of the caller's own, or rows that are left for later, tell nothing about the next claim.
         let plain = claim.now.is_none() && claim.skip_recent.is_zero();
-        let stretch = if plain { self.0.floor.begin(seen_at) } else { Stretch::WHOLE };
+        let range = if plain { self.0.claim_floor.begin(seen_at) } else { ClaimRange::WHOLE };
         let started = Instant::now();
-        let taken = self.connections().engine_together(async |connection| {
+        let taken = self.connections().engine_in_transaction(async |connection| {
             let skip_recent = delay(claim.skip_recent);
             let query = self.sql().query::<MySql>(BY_DUE).bind(value::now(claim.now));
-            let until = stretch.until.unwrap_or(Timestamp::from_micros(i64::MAX));
-            let query = query.bind(value::time(stretch.from.due)).bind(value::time(until));
+            let until = range.until.unwrap_or(Timestamp::from_micros(i64::MAX));
+            let query = query.bind(value::time(range.from.due)).bind(value::time(until));
             let query = query.bind(skip_recent).bind(skip_recent);
             let rows = query.bind(value::limit(claim.limit)).fetch_all(&mut *connection).await?;
             self.take(connection, claim, &rows).await
         });
         let taken = taken.await;
         if plain && taken.is_err() {
-            self.0.floor.fail(&stretch, seen_at, started.elapsed());
+            self.0.claim_floor.fail(&range, seen_at, started.elapsed());
         }
         let taken = taken?;
         if plain {
             // A batch that is not full has seen all that is due.
-            let seen = taken.last.unwrap_or(Place { due: seen_at - LATE, seq: 0 });
-            self.0.floor.end(&stretch, seen, taken.last.is_some(), started.elapsed());
+            let seen = taken.last.unwrap_or(IndexPosition { due: seen_at - MAX_COMMIT_LAG, seq: 0 });
+            self.0.claim_floor.end(&range, seen, taken.last.is_some(), started.elapsed());
         }
         Ok(taken)
     }
@@ -189,19 +189,19 @@ impl MySqlStore {
         connection: &mut MySqlConnection,
         claim: &Claim<'_>,
         rows: &[MySqlRow],
-    ) -> Result<Taken, sqlx::Error> {
-        let free = rows.iter().take_while(|row| !is_leased(row)).map(Found::read);
+    ) -> Result<TakenRows, sqlx::Error> {
+        let free = rows.iter().take_while(|row| !is_leased(row)).map(DueRow::read);
         let free = free.collect::<Result<Vec<_>, _>>()?;
-        let fitting = fitting(free.iter().map(|found| found.size), claim.max_bytes);
+        let fitting = rows_within_limit(free.iter().map(|row| row.size), claim.max_bytes);
         let cut = fitting < free.len();
-        let Some(last) = free[..fitting].last() else { return Ok(Taken::default()) };
+        let Some(last) = free[..fitting].last() else { return Ok(TakenRows::default()) };
         let (now, may_be_more) = (last.now, cut || rows.len() == claim.limit);
-        let mut taken = Taken { cut, last: may_be_more.then_some(last.place), ..Taken::default() };
-        let seqs: Vec<i64> = free[..fitting].iter().map(|found| found.place.seq).collect();
+        let mut taken = TakenRows { cut, last: may_be_more.then_some(last.position), ..TakenRows::default() };
+        let seqs: Vec<i64> = free[..fitting].iter().map(|row| row.position.seq).collect();
         let mut sorted = seqs.clone();
         // Those who change the same rows meet them in the same order.
         sorted.sort_unstable();
-        for seqs in sorted.chunks(MOST_KEYS) {
+        for seqs in sorted.chunks(MAX_KEYS) {
             self.lease(connection, claim, seqs, now).await?;
             self.read_leased(connection, claim, seqs, now, &mut taken).await?;
         }
@@ -217,8 +217,11 @@ impl MySqlStore {
         seqs: &[i64],
         now: i64,
     ) -> Result<(), sqlx::Error> {
-        let query =
-            self.sql().listed(LEASE, places(seqs.len())).bind(claim.owner.as_str()).bind(SUSPECT_LOST_LEASES);
+        let query = self
+            .sql()
+            .listed(LEASE, placeholder_count(seqs.len()))
+            .bind(claim.owner.as_str())
+            .bind(SUSPECT_LOST_LEASES);
         let query = query.bind(claim.owner.as_str()).bind(now).bind(claim.token.as_i64());
         let query = query.bind(now.saturating_add(delay(claim.lease)));
         bind_all(query, seqs).execute(connection).await?;
@@ -232,12 +235,12 @@ impl MySqlStore {
         claim: &Claim<'_>,
         seqs: &[i64],
         now: i64,
-        taken: &mut Taken,
+        taken: &mut TakenRows,
     ) -> Result<(), sqlx::Error> {
-        let query = bind_all(self.sql().listed(ROWS, places(seqs.len())), seqs);
+        let query = bind_all(self.sql().listed(ROWS, placeholder_count(seqs.len())), seqs);
         let mut rows = query.fetch(connection);
         while let Some(row) = rows.try_next().await? {
-            match Reader::new(&row).leased(claim, Timestamp::from_micros(now)) {
+            match RowReader::new(&row).leased(claim, Timestamp::from_micros(now)) {
                 Ok(leased) => taken.events.push(leased),
                 Err(malformed) => taken.malformed.push(malformed),
             }
@@ -246,13 +249,13 @@ impl MySqlStore {
     }
 }
 
-impl Found {
+impl DueRow {
     fn read(row: &MySqlRow) -> Result<Self, sqlx::Error> {
         // A date of zeros, which some program has written, is no time.
         let due = row.try_get::<Option<i64>, _>("due")?.map(Timestamp::from_micros).unwrap_or_default();
         Ok(Self {
             now: row.try_get("now")?,
-            place: Place { due, seq: row.try_get("seq")? },
+            position: IndexPosition { due, seq: row.try_get("seq")? },
             size: row.try_get("size")?,
         })
     }
@@ -262,11 +265,11 @@ fn is_leased(row: &MySqlRow) -> bool {
     row.try_get::<i64, _>("leased").map_or(true, |leased| leased != 0)
 }
 
-fn read_seen(rows: &[MySqlRow]) -> Result<Seen, sqlx::Error> {
+fn read_server_state(rows: &[MySqlRow]) -> Result<ServerState, sqlx::Error> {
     let (mut now, mut paused) = (None, BTreeSet::new());
     for row in rows {
         now = now.or(row.try_get::<Option<i64>, _>(0)?);
         paused.extend(row.try_get::<Option<String>, _>(1)?);
     }
-    Ok(Seen { at: Instant::now(), now: Timestamp::from_micros(now.unwrap_or_default()), paused })
+    Ok(ServerState { read_at: Instant::now(), now: Timestamp::from_micros(now.unwrap_or_default()), paused })
 }

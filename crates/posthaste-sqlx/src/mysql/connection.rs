@@ -12,7 +12,7 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlDatabaseError};
 use sqlx::{ConnectOptions as _, MySql, MySqlConnection};
 
 use crate::OpenError;
-use crate::few::Few;
+use crate::store_pool::StorePool;
 
 /// READ COMMITTED locks the rows that a statement finds, and not the gaps between them: under the default a
 /// claim makes every INSERT of the service wait. Nobody waits for a lock as long as the server's default of
@@ -41,7 +41,7 @@ const VIEWER_SETTINGS: &str = concat!(
 pub(super) const BEGIN: &str = "START TRANSACTION";
 
 /// How often a call is tried that others stand in the way of.
-pub(super) const MOST_TRIES: u32 = 5;
+pub(super) const MAX_TRIES: u32 = 5;
 
 /// Where to log in, and as whom. Its password is never shown, as that of the driver's own type is.
 #[derive(Clone)]
@@ -64,9 +64,9 @@ impl fmt::Debug for Login {
 /// never keeps anybody from pausing a route.
 #[derive(Debug)]
 pub(super) struct Connections {
-    engine: Few<MySql>,
-    viewer: Few<MySql>,
-    operator: Few<MySql>,
+    engine: StorePool<MySql>,
+    viewer: StorePool<MySql>,
+    operator: StorePool<MySql>,
     server: Arc<str>,
     /// How often a call was repeated because others stood in its way.
     repeated: AtomicU64,
@@ -74,15 +74,15 @@ pub(super) struct Connections {
 
 impl Connections {
     pub(super) fn new(options: &MySqlConnectOptions) -> Self {
-        let few = |most, settings| {
+        let pool = |max_connections, settings| {
             let options = options.clone().disable_statement_logging();
-            Few::new(options, most).with_settings(settings).unharmed_by(is_contention)
+            StorePool::new(options, max_connections).with_settings(settings).unharmed_by(is_contention)
         };
         Self {
             // One to claim, one to settle, one to renew, one for the rest.
-            engine: few(4, SETTINGS),
-            viewer: few(2, VIEWER_SETTINGS),
-            operator: few(1, SETTINGS),
+            engine: pool(4, SETTINGS),
+            viewer: pool(2, VIEWER_SETTINGS),
+            operator: pool(1, SETTINGS),
             server: server(options).into(),
             repeated: AtomicU64::new(0),
         }
@@ -96,18 +96,18 @@ impl Connections {
         let mut tries = 1;
         loop {
             match self.engine.with(work.clone()).await {
-                Err(error) if self.goes_on(&error, tries) => tries = self.pause(tries).await,
+                Err(error) if self.should_retry(&error, tries) => tries = self.wait_before_retry(tries).await,
                 answer => return answer.map_err(|error| self.failed(error)),
             }
         }
     }
 
     /// Runs several statements for the engine, all of them or none.
-    pub(super) async fn engine_together<T>(
+    pub(super) async fn engine_in_transaction<T>(
         &self,
         work: impl AsyncFnOnce(&mut MySqlConnection) -> Result<T, sqlx::Error> + Clone,
     ) -> Result<T, StoreError> {
-        self.together(&self.engine, work).await
+        self.in_transaction(&self.engine, work).await
     }
 
     /// Runs statements that only read for somebody who looks, all at one time.
@@ -115,7 +115,7 @@ impl Connections {
         &self,
         work: impl AsyncFnOnce(&mut MySqlConnection) -> Result<T, sqlx::Error> + Clone,
     ) -> Result<T, StoreError> {
-        self.together(&self.viewer, work).await
+        self.in_transaction(&self.viewer, work).await
     }
 
     /// Runs statements that change something for an operator, all of them or none.
@@ -123,31 +123,31 @@ impl Connections {
         &self,
         work: impl AsyncFnOnce(&mut MySqlConnection) -> Result<T, sqlx::Error> + Clone,
     ) -> Result<T, StoreError> {
-        self.together(&self.operator, work).await
+        self.in_transaction(&self.operator, work).await
     }
 
-    async fn together<T>(
+    async fn in_transaction<T>(
         &self,
-        few: &Few<MySql>,
+        pool: &StorePool<MySql>,
         work: impl AsyncFnOnce(&mut MySqlConnection) -> Result<T, sqlx::Error> + Clone,
     ) -> Result<T, StoreError> {
         let mut tries = 1;
         loop {
-            match few.together(BEGIN, work.clone()).await {
-                Err(error) if self.goes_on(&error, tries) => tries = self.pause(tries).await,
+            match pool.in_transaction(BEGIN, work.clone()).await {
+                Err(error) if self.should_retry(&error, tries) => tries = self.wait_before_retry(tries).await,
                 answer => return answer.map_err(|error| self.failed(error)),
             }
         }
     }
 
     /// Whether to try again what a deadlock or a lock has ended: the server has rolled it back.
-    fn goes_on(&self, error: &sqlx::Error, tries: u32) -> bool {
-        is_contention(error) && tries < MOST_TRIES
+    fn should_retry(&self, error: &sqlx::Error, tries: u32) -> bool {
+        is_contention(error) && tries < MAX_TRIES
     }
 
     /// Waits before the next try, and answers how many there were. Between 5 and 10 ms, then twice as long
     /// each time: those who collided must not meet again.
-    pub(super) async fn pause(&self, tries: u32) -> u32 {
+    pub(super) async fn wait_before_retry(&self, tries: u32) -> u32 {
         self.repeated.fetch_add(1, Ordering::Relaxed);
         let least = Duration::from_millis(5) * 2_u32.pow(tries - 1);
         tokio::time::sleep(least + least.mul_f64(fastrand::f64())).await;
@@ -264,7 +264,7 @@ fn is_lost(error: &sqlx::Error) -> bool {
 mod tests {
     use posthaste_sql::mysql::Flavour;
 
-    use super::super::plans::{open, run};
+    use super::super::plan_tests::{open, run};
     use super::*;
 
     /// The server keeps a transaction that a lock has ended half way, and all that it has locked.
@@ -285,7 +285,7 @@ mod tests {
             }
             Ok(())
         };
-        let met = store.connections().engine.together(BEGIN, work).await;
+        let met = store.connections().engine.in_transaction(BEGIN, work).await;
         assert!(met.as_ref().is_err_and(is_contention), "{met:?}");
         run(&mut other, sql, "SELECT 1 FROM `{table}` WHERE event_id = 'a' FOR UPDATE NOWAIT").await;
         run(&mut other, sql, &format!("DROP DATABASE {database}")).await;

@@ -57,8 +57,8 @@ async fn insert_batch(
     rows: &[NewRow],
 ) -> Result<Vec<Option<i64>>, sqlx::Error> {
     let insert: MySqlQuery = ready(statements.insert(flavour, rows.len()));
-    let insert = match statements.home() {
-        Some(home) => insert.bind(home.to_owned()),
+    let insert = match statements.database_id() {
+        Some(database_id) => insert.bind(database_id.to_owned()),
         None => insert,
     };
     let query = rows.iter().fold(insert, bind);

@@ -13,8 +13,8 @@ use sqlx::mysql::MySqlRow;
 use sqlx::{MySql, Row as _};
 
 use super::MySqlStore;
-use super::connection::MOST_TRIES;
-use super::value::{self, MOST_KEYS, MySqlQuery, bind_all, clock, delay, now, places};
+use super::connection::MAX_TRIES;
+use super::value::{self, MAX_KEYS, MySqlQuery, bind_all, clock, delay, now, placeholder_count};
 
 /// The rows that these leases hold.
 macro_rules! held {
@@ -67,25 +67,25 @@ impl MySqlStore {
         let (mut renewed, mut left, mut tries) = (HashSet::new(), renew.leases.to_vec(), 1);
         while !left.is_empty() {
             renewed.extend(self.change_held(RENEW, renew.owner, &left, bind).await?);
-            left.retain(|lease| !renewed.contains(&row_of(lease)));
+            left.retain(|lease| !renewed.contains(&row_id(lease)));
             // A row that stays locked is not renewed, whoever holds it: its lease runs out when it did before.
-            if left.is_empty() || tries == MOST_TRIES {
+            if left.is_empty() || tries == MAX_TRIES {
                 break;
             }
             let held = self.still_held(renew.owner, &left).await?;
-            left.retain(|lease| held.contains(&row_of(lease)));
+            left.retain(|lease| held.contains(&row_id(lease)));
             if !left.is_empty() {
-                tries = self.connections().pause(tries).await;
+                tries = self.connections().wait_before_retry(tries).await;
             }
         }
-        Ok(renew.leases.iter().filter(|lease| renewed.contains(&row_of(lease))).cloned().collect())
+        Ok(renew.leases.iter().filter(|lease| renewed.contains(&row_id(lease))).cloned().collect())
     }
 
     /// Which of these leases hold a row, locked or not.
-    async fn still_held(&self, owner: &Owner, leases: &[Lease]) -> Result<HashSet<Row>, StoreError> {
+    async fn still_held(&self, owner: &Owner, leases: &[Lease]) -> Result<HashSet<RowId>, StoreError> {
         let held = self.connections().engine(async |connection| {
             let query = self.sql().query::<MySql>(HELD).bind(value::leases(leases)).bind(owner.as_str());
-            query.fetch_all(connection).await?.iter().map(read_row).collect()
+            query.fetch_all(connection).await?.iter().map(read_row_id).collect()
         });
         held.await
     }
@@ -107,14 +107,14 @@ impl MySqlStore {
         owner: &Owner,
         leases: &[Lease],
         bind: impl Fn(MySqlQuery) -> MySqlQuery,
-    ) -> Result<Vec<Row>, StoreError> {
-        let changed = self.connections().engine_together(async |connection| {
+    ) -> Result<Vec<RowId>, StoreError> {
+        let changed = self.connections().engine_in_transaction(async |connection| {
             let query = self.sql().query::<MySql>(LOCK).bind(value::leases(leases)).bind(owner.as_str());
             let rows = query.fetch_all(&mut *connection).await?;
-            let rows = rows.iter().map(read_row).collect::<Result<Vec<Row>, _>>()?;
+            let rows = rows.iter().map(read_row_id).collect::<Result<Vec<RowId>, _>>()?;
             let seqs: Vec<i64> = rows.iter().map(|(seq, _)| *seq).collect();
-            for seqs in seqs.chunks(MOST_KEYS) {
-                let query = bind(self.sql().listed(change, places(seqs.len())));
+            for seqs in seqs.chunks(MAX_KEYS) {
+                let query = bind(self.sql().listed(change, placeholder_count(seqs.len())));
                 bind_all(query, seqs).execute(&mut *connection).await?;
             }
             Ok(rows)
@@ -123,12 +123,12 @@ impl MySqlStore {
     }
 
     pub(super) async fn unpark_rows(&self, unpark: &Unpark<'_>) -> Result<u64, StoreError> {
-        let unparked = self.connections().engine_together(async |connection| {
+        let unparked = self.connections().engine_in_transaction(async |connection| {
             let query = self.sql().query::<MySql>(PARKED).bind(unpark.route).bind(value::limit(unpark.limit));
             let rows = query.fetch_all(&mut *connection).await?;
             let seqs = rows.iter().map(|row| row.try_get(0)).collect::<Result<Vec<i64>, _>>()?;
-            for seqs in seqs.chunks(MOST_KEYS) {
-                let query = self.sql().listed(UNPARK, places(seqs.len())).bind(now(unpark.now));
+            for seqs in seqs.chunks(MAX_KEYS) {
+                let query = self.sql().listed(UNPARK, placeholder_count(seqs.len())).bind(now(unpark.now));
                 bind_all(query, seqs).execute(&mut *connection).await?;
             }
             Ok(seqs.len() as u64)
@@ -142,12 +142,12 @@ impl MySqlStore {
 }
 
 /// What a lease names its row by.
-type Row = (i64, String);
+type RowId = (i64, String);
 
-fn row_of(lease: &Lease) -> Row {
+fn row_id(lease: &Lease) -> RowId {
     (lease.seq, lease.id.to_string())
 }
 
-fn read_row(row: &MySqlRow) -> Result<Row, sqlx::Error> {
+fn read_row_id(row: &MySqlRow) -> Result<RowId, sqlx::Error> {
     Ok((row.try_get(0)?, row.try_get(1)?))
 }

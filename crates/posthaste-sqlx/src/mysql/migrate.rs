@@ -4,13 +4,13 @@
 //! Statements that create or alter a table cannot be rolled back here, so each of them may be run twice:
 //! whoever was interrupted begins again.
 
-use posthaste_sql::Home;
-use posthaste_sql::mysql::{Flavour, HOME};
+use posthaste_sql::DatabaseId;
+use posthaste_sql::mysql::{DATABASE_ID, Flavour};
 use sqlx::mysql::MySqlRow;
 use sqlx::{ConnectOptions as _, Connection as _, MySql, MySqlConnection, Row as _};
 
 use super::connection::{Login, explain, server};
-use crate::schema::Noted;
+use crate::schema::RecordedVersions;
 use crate::sql::Sql;
 use crate::{Migration, OpenError, SchemaState};
 
@@ -127,20 +127,20 @@ impl MySqlMigrations {
 
     /// Refuses everything but a schema that this program can work with, on a server that can serve
     /// it. Returns the server, and which database of it this is.
-    pub(super) async fn expect_current(&self) -> Result<(Server, Home), OpenError> {
+    pub(super) async fn expect_current(&self) -> Result<(ServerInfo, DatabaseId), OpenError> {
         self.alone(async |connection| {
             let state = self.read_state(connection).await?;
             match state.schema {
-                SchemaState::Current { .. } => Ok((state.server, self.read_home(connection).await?)),
+                SchemaState::Current { .. } => Ok((state.server, self.read_database_id(connection).await?)),
                 other => Err(other.refuse(&self.sql, LATEST)),
             }
         })
         .await
     }
 
-    async fn read_home(&self, connection: &mut MySqlConnection) -> Result<Home, sqlx::Error> {
-        let id = self.sql.scalar::<MySql, String>(HOME).fetch_one(connection).await?;
-        Ok(Home::new(id, server(&self.options)))
+    async fn read_database_id(&self, connection: &mut MySqlConnection) -> Result<DatabaseId, sqlx::Error> {
+        let id = self.sql.scalar::<MySql, String>(DATABASE_ID).fetch_one(connection).await?;
+        Ok(DatabaseId::new(id, server(&self.options)))
     }
 
     async fn lock_and_read(&self, connection: &mut MySqlConnection) -> Result<SchemaState, OpenError> {
@@ -213,18 +213,18 @@ impl MySqlMigrations {
         if self.columns_of(connection, "{table}_schema").await?.is_empty() {
             return Ok(SchemaState::foreign(columns));
         }
-        let noted = "SELECT MAX(version), MAX(works_with) FROM `{table}_schema`";
-        let noted = self.sql.query::<MySql>(noted).fetch_one(connection).await?;
+        let recorded = "SELECT MAX(version), MAX(works_with) FROM `{table}_schema`";
+        let recorded = self.sql.query::<MySql>(recorded).fetch_one(connection).await?;
         let number =
-            |column: usize| noted.try_get::<Option<i32>, _>(column).map(|n| n.map(i32::cast_unsigned));
-        let noted = Noted { version: number(0)?, works_with: number(1)? };
-        match noted.version {
+            |column: usize| recorded.try_get::<Option<i32>, _>(column).map(|n| n.map(i32::cast_unsigned));
+        let recorded = RecordedVersions { version: number(0)?, works_with: number(1)? };
+        match recorded.version {
             // Somebody was interrupted.
             None if !has(LAST_ADOPTED) && has(FIRST_ADOPTED) => {
                 Ok(SchemaState::Foreign { why: "its adoption was interrupted".to_owned(), adoptable: true })
             }
             None if !has(LAST_ADOPTED) => Ok(SchemaState::foreign(columns)),
-            _ => Ok(SchemaState::of_version(noted, LATEST)),
+            _ => Ok(SchemaState::of_version(recorded, LATEST)),
         }
     }
 
@@ -270,22 +270,22 @@ impl MySqlMigrations {
 }
 
 struct State {
-    server: Server,
+    server: ServerInfo,
     schema: SchemaState,
 }
 
 /// What a server says about itself.
-pub(super) struct Server {
+pub(super) struct ServerInfo {
     pub(super) flavour: Flavour,
     /// A replica, or a server that was told so.
     pub(super) read_only: bool,
 }
 
-async fn read_server(connection: &mut MySqlConnection) -> Result<Server, OpenError> {
+async fn read_server(connection: &mut MySqlConnection) -> Result<ServerInfo, OpenError> {
     let query = sqlx::query("SELECT VERSION(), CAST(@@global.read_only AS CHAR)");
     let row: MySqlRow = query.fetch_one(connection).await?;
     let (version, read_only): (String, String) = (row.try_get(0)?, row.try_get(1)?);
-    Ok(Server { flavour: judge(&version)?, read_only: !matches!(read_only.as_str(), "0" | "OFF") })
+    Ok(ServerInfo { flavour: judge(&version)?, read_only: !matches!(read_only.as_str(), "0" | "OFF") })
 }
 
 /// Which server this is, if it is not too old. A version is three numbers, and whatever its maker adds.

@@ -32,13 +32,13 @@ mod claim;
 mod connection;
 mod diagnose;
 mod filter;
+mod foreign;
 mod insert;
-mod layout;
 mod lease;
 mod migrate;
-mod open;
+mod open_tx;
 #[cfg(test)]
-mod plans;
+mod plan_tests;
 mod purge;
 mod row;
 mod settle;
@@ -54,7 +54,7 @@ use std::sync::{Arc, OnceLock};
 use posthaste::store::Notifier;
 use posthaste::writer::NewRow;
 use posthaste::{Outbox, StoreError};
-use posthaste_sql::Door;
+use posthaste_sql::WriterContext;
 use posthaste_sql::mysql::{Flavour, Statements};
 use sqlx::MySqlConnection;
 use sqlx::mysql::MySqlConnectOptions;
@@ -64,15 +64,15 @@ pub use migrate::MySqlMigrations;
 pub use tx::{MySqlSavepoint, MySqlTx};
 pub use writer::MySqlWriter;
 
-use crate::floor::Floor;
-use crate::glance::Glance;
-use crate::pace::Pace;
-use crate::parked::Parked;
+use crate::claim_floor::ClaimFloor;
+use crate::parked_names::ParkedNames;
+use crate::server_state::ServerStateCache;
+use crate::settle_throttle::SettleThrottle;
 use crate::sql::Sql;
 use crate::{OpenError, TableName};
 use connection::Connections;
 pub(crate) use connection::Login;
-pub(crate) use layout::LayoutTable;
+pub(crate) use foreign::MySqlForeignTable;
 
 /// An outbox in a MySQL or MariaDB database. Cheap to clone.
 ///
@@ -87,10 +87,10 @@ struct Inner {
     sql: Sql,
     statements: Arc<Statements>,
     flavour: Flavour,
-    floor: Floor,
-    glance: Glance,
-    pace: Pace,
-    parked: Parked,
+    claim_floor: ClaimFloor,
+    server_state: ServerStateCache,
+    settle_throttle: SettleThrottle,
+    parked_names: ParkedNames,
     /// The wake-up: notified when there may be something to claim; made when an engine first asks.
     wake: OnceLock<Notifier>,
     /// Cancelled when the store ends, for the task that watches.
@@ -114,14 +114,14 @@ impl MySqlStore {
         }
     }
 
-    /// The writer's door. Made once; cheap to clone.
+    /// The Writer on sqlx. Made once; cheap to clone.
     pub fn writer(&self, outbox: &Outbox) -> MySqlWriter {
-        MySqlWriter { door: self.door(outbox) }
+        MySqlWriter { context: self.writer_context(outbox) }
     }
 
     /// What the Writers of other drivers are made of.
-    pub fn door(&self, outbox: &Outbox) -> Door<posthaste_sql::MySql> {
-        Door::new(outbox.writer_core(), Arc::clone(&self.0.statements))
+    pub fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql::MySql> {
+        WriterContext::new(outbox.writer_core(), Arc::clone(&self.0.statements))
     }
 
     /// How many calls were repeated so far because a deadlock or somebody's lock had ended them. A few are
@@ -156,9 +156,9 @@ impl MySqlStore {
         &self.0.sql
     }
 
-    fn forget_glance(&self) {
-        self.0.glance.forget();
-        self.0.parked.forget();
+    fn forget_cached_state(&self) {
+        self.0.server_state.forget();
+        self.0.parked_names.forget();
     }
 
     /// Starts to watch when somebody asks for the first time.
@@ -230,20 +230,20 @@ impl MySqlStoreBuilder {
         if self.migrate {
             migrations.apply().await?;
         }
-        let (server, home) = migrations.expect_current().await?;
+        let (server, database_id) = migrations.expect_current().await?;
         if server.read_only && !self.read_only {
             return Err(OpenError::ReadOnlyServer { server: connection::server(&self.options) });
         }
         let sql = Sql::new(self.table);
         Ok(MySqlStore(Arc::new(Inner {
             connections: Connections::new(&self.options),
-            statements: Arc::new(Statements::at(sql.place(), home).on(server.flavour)),
+            statements: Arc::new(Statements::bound_to(sql.table_ref(), database_id).on(server.flavour)),
             sql,
             flavour: server.flavour,
-            floor: Floor::new(),
-            glance: Glance::default(),
-            pace: Pace::default(),
-            parked: Parked::default(),
+            claim_floor: ClaimFloor::new(),
+            server_state: ServerStateCache::default(),
+            settle_throttle: SettleThrottle::default(),
+            parked_names: ParkedNames::default(),
             wake: OnceLock::new(),
             stop: CancellationToken::new(),
         })))

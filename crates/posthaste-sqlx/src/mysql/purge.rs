@@ -5,7 +5,7 @@ use posthaste::{StoreError, Timestamp};
 use sqlx::{MySql, MySqlConnection, Row as _};
 
 use super::MySqlStore;
-use super::value::{self, MOST_KEYS, MySqlQuery, bind_all, clock, delay, now, places};
+use super::value::{self, MAX_KEYS, MySqlQuery, bind_all, clock, delay, now, placeholder_count};
 use crate::sql::Sql;
 
 macro_rules! cutoff {
@@ -49,7 +49,7 @@ const LOCK: &str = " FOR UPDATE SKIP LOCKED";
 
 const DELETE_KEYS: &str = "DELETE FROM `{table}` WHERE seq IN ({keys})";
 
-macro_rules! kept {
+macro_rules! archive_columns {
     () => {
         "event_id, event_type, aggregate_type, aggregate_id, tenant_id, topic, content_type, schema_version, \
          payload, payload_bytes, headers, attempts, deferrals, lost_leases, replays, parked, progress, \
@@ -59,11 +59,11 @@ macro_rules! kept {
 
 const ARCHIVE_KEYS: &str = concat!(
     "INSERT INTO `{table}_archive` (archived_at, seq, status, ",
-    kept!(),
+    archive_columns!(),
     ") SELECT ",
     clock!(),
     ", seq, 4, ",
-    kept!(),
+    archive_columns!(),
     " FROM `{table}` WHERE seq IN ({keys})"
 );
 
@@ -71,7 +71,7 @@ impl MySqlStore {
     pub(super) async fn purge_rows(&self, purge: &Purge) -> Result<u64, StoreError> {
         let work = async |connection: &mut MySqlConnection| purge_in(self.sql(), connection, purge).await;
         match purge.archive {
-            true => self.connections().engine_together(work).await,
+            true => self.connections().engine_in_transaction(work).await,
             false => self.connections().engine(work).await,
         }
     }
@@ -110,8 +110,10 @@ pub(super) async fn delete(
     connection: &mut MySqlConnection,
     seqs: &[i64],
 ) -> Result<(), sqlx::Error> {
-    for seqs in seqs.chunks(MOST_KEYS) {
-        bind_all(sql.listed(DELETE_KEYS, places(seqs.len())), seqs).execute(&mut *connection).await?;
+    for seqs in seqs.chunks(MAX_KEYS) {
+        bind_all(sql.listed(DELETE_KEYS, placeholder_count(seqs.len())), seqs)
+            .execute(&mut *connection)
+            .await?;
     }
     Ok(())
 }
@@ -123,8 +125,8 @@ pub(super) async fn archive(
     seqs: &[i64],
     at: Option<Timestamp>,
 ) -> Result<(), sqlx::Error> {
-    for seqs in seqs.chunks(MOST_KEYS) {
-        let query = sql.listed(ARCHIVE_KEYS, places(seqs.len())).bind(now(at));
+    for seqs in seqs.chunks(MAX_KEYS) {
+        let query = sql.listed(ARCHIVE_KEYS, placeholder_count(seqs.len())).bind(now(at));
         bind_all(query, seqs).execute(&mut *connection).await?;
     }
     delete(sql, connection, seqs).await

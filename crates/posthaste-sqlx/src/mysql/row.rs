@@ -6,7 +6,7 @@ use posthaste::Timestamp;
 use sqlx::Row as _;
 use sqlx::mysql::MySqlRow;
 
-use crate::row::Columns;
+use crate::row::ReadColumns;
 
 /// What an event is made of.
 macro_rules! event_columns {
@@ -54,7 +54,7 @@ macro_rules! row_columns {
 
 pub(super) use {content_columns, event_columns, row_columns};
 
-impl Columns for MySqlRow {
+impl ReadColumns for MySqlRow {
     fn text(&self, column: &str) -> Result<Option<&str>, &'static str> {
         self.try_get(column).map_err(|_| "text")
     }

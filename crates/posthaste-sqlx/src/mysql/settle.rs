@@ -14,7 +14,7 @@ use posthaste::{Status, StoreError};
 use posthaste_sql::mysql::Flavour;
 use sqlx::{MySql, MySqlConnection, Row as _};
 
-use super::value::{MOST_KEYS, bind_all, clock, delay, json, now, places};
+use super::value::{MAX_KEYS, bind_all, clock, delay, json, now, placeholder_count};
 use super::{MySqlStore, purge};
 
 /// `IS TRUE`, so that nobody looks for the ids in their own index. Whatever row has one of these numbers and one
@@ -102,8 +102,8 @@ impl MySqlStore {
         if settle.settlements.is_empty() {
             return Ok(Vec::new());
         }
-        self.0.pace.wait(settle.settlements.len()).await;
-        let batch = Batch::new(settle.settlements);
+        self.0.settle_throttle.wait(settle.settlements.len()).await;
+        let batch = SettleBatch::new(settle.settlements);
         let lean = settle.settlements.iter().all(is_lean);
         let changed = match (lean, settle.on_done, self.0.flavour) {
             (true, OnDone::Keep, _) => {
@@ -115,10 +115,10 @@ impl MySqlStore {
             (true, OnDone::Delete, Flavour::MariaDb) => {
                 let work =
                     async |connection: &mut MySqlConnection| self.delete_lean(connection, &batch).await;
-                match batch.seqs.len() <= MOST_KEYS {
+                match batch.seqs.len() <= MAX_KEYS {
                     true => self.connections().engine(work).await?,
                     // A try that failed half way would know nothing of the rows that it had deleted.
-                    false => self.connections().engine_together(work).await?,
+                    false => self.connections().engine_in_transaction(work).await?,
                 }
             }
             (false, OnDone::Keep, _) => {
@@ -131,10 +131,10 @@ impl MySqlStore {
                 let work = async |connection: &mut MySqlConnection| {
                     self.settle_and_move(connection, settle, &batch).await
                 };
-                self.connections().engine_together(work).await?
+                self.connections().engine_in_transaction(work).await?
             }
         };
-        self.0.pace.over();
+        self.0.settle_throttle.over();
         Ok(answers(settle, &changed))
     }
 
@@ -143,14 +143,15 @@ impl MySqlStore {
         &self,
         connection: &mut MySqlConnection,
         settle: &Settle<'_>,
-        batch: &Batch<'_>,
-    ) -> Result<Changed, sqlx::Error> {
-        let mut changed = Changed::new();
+        batch: &SettleBatch<'_>,
+    ) -> Result<SettledRows, sqlx::Error> {
+        let mut changed = SettledRows::new();
         for (seqs, ids) in batch.chunks() {
-            let query = self.sql().listed(DONE, places(seqs.len())).bind(now(settle.now)).bind(batch.mark);
+            let query =
+                self.sql().listed(DONE, placeholder_count(seqs.len())).bind(now(settle.now)).bind(batch.mark);
             let done = bind_all(bind_all(query, seqs), ids).execute(&mut *connection).await?;
             match done.rows_affected() == seqs.len() as u64 {
-                true => changed.extend(seqs.iter().map(|seq| (*seq, Row::DONE))),
+                true => changed.extend(seqs.iter().map(|seq| (*seq, SettledRow::DONE))),
                 false => changed.extend(self.read_settled(connection, seqs, batch.mark, false).await?),
             }
         }
@@ -161,13 +162,13 @@ impl MySqlStore {
     async fn delete_lean(
         &self,
         connection: &mut MySqlConnection,
-        batch: &Batch<'_>,
-    ) -> Result<Changed, sqlx::Error> {
-        let mut changed = Changed::new();
+        batch: &SettleBatch<'_>,
+    ) -> Result<SettledRows, sqlx::Error> {
+        let mut changed = SettledRows::new();
         for (seqs, ids) in batch.chunks() {
-            let query = self.sql().listed(DELETE, places(seqs.len()));
+            let query = self.sql().listed(DELETE, placeholder_count(seqs.len()));
             for row in &bind_all(bind_all(query, seqs), ids).fetch_all(&mut *connection).await? {
-                changed.insert(row.try_get(0)?, Row::DONE);
+                changed.insert(row.try_get(0)?, SettledRow::DONE);
             }
         }
         Ok(changed)
@@ -177,13 +178,13 @@ impl MySqlStore {
         &self,
         connection: &mut MySqlConnection,
         settle: &Settle<'_>,
-        batch: &Batch<'_>,
-    ) -> Result<Changed, sqlx::Error> {
+        batch: &SettleBatch<'_>,
+    ) -> Result<SettledRows, sqlx::Error> {
         let query = self.sql().query::<MySql>(GENERAL).bind(now(settle.now)).bind(batch.mark);
         let query = query.bind(batch.json()).bind(settle.owner.as_str());
         let found = query.execute(&mut *connection).await?.rows_affected();
         let all = found == batch.seqs.len() as u64;
-        let mut changed = Changed::new();
+        let mut changed = SettledRows::new();
         for (seqs, _) in batch.chunks() {
             changed.extend(self.read_settled(connection, seqs, batch.mark, all).await?);
         }
@@ -195,10 +196,10 @@ impl MySqlStore {
         &self,
         connection: &mut MySqlConnection,
         settle: &Settle<'_>,
-        batch: &Batch<'_>,
-    ) -> Result<Changed, sqlx::Error> {
+        batch: &SettleBatch<'_>,
+    ) -> Result<SettledRows, sqlx::Error> {
         let changed = self.settle_general(connection, settle, batch).await?;
-        let is_done = |(seq, row): (&i64, &Row)| (row.status == Status::Done).then_some(*seq);
+        let is_done = |(seq, row): (&i64, &SettledRow)| (row.status == Status::Done).then_some(*seq);
         let mut done: Vec<i64> = changed.iter().filter_map(is_done).collect();
         done.sort_unstable();
         match settle.on_done {
@@ -216,8 +217,8 @@ impl MySqlStore {
         seqs: &[i64],
         mark: i64,
         all: bool,
-    ) -> Result<Vec<(i64, Row)>, sqlx::Error> {
-        let query = bind_all(self.sql().listed(SETTLED, places(seqs.len())).bind(mark), seqs);
+    ) -> Result<Vec<(i64, SettledRow)>, sqlx::Error> {
+        let query = bind_all(self.sql().listed(SETTLED, placeholder_count(seqs.len())).bind(mark), seqs);
         let mut settled = Vec::with_capacity(seqs.len());
         for row in &query.fetch_all(connection).await? {
             let (status, attempts, mine): (i8, i32, i64) =
@@ -228,8 +229,10 @@ impl MySqlStore {
                 _ => Status::from_code(status.into()).unwrap_or(Status::New),
             };
             if all || mine != 0 {
-                settled
-                    .push((row.try_get(0)?, Row { status, attempts: u32::try_from(attempts).unwrap_or(0) }));
+                settled.push((
+                    row.try_get(0)?,
+                    SettledRow { status, attempts: u32::try_from(attempts).unwrap_or(0) },
+                ));
             }
         }
         Ok(settled)
@@ -242,19 +245,19 @@ fn is_lean(settlement: &Settlement) -> bool {
 }
 
 /// The rows that a call changed, by `seq`.
-type Changed = HashMap<i64, Row>;
+type SettledRows = HashMap<i64, SettledRow>;
 
 #[derive(Clone, Copy)]
-struct Row {
+struct SettledRow {
     status: Status,
     attempts: u32,
 }
 
-impl Row {
+impl SettledRow {
     const DONE: Self = Self { status: Status::Done, attempts: 0 };
 }
 
-fn answers(settle: &Settle<'_>, changed: &Changed) -> Vec<Settled> {
+fn answers(settle: &Settle<'_>, changed: &SettledRows) -> Vec<Settled> {
     let answer = |settlement: &Settlement| match changed.get(&settlement.lease.seq) {
         None => Settled::Stale,
         Some(row) => answer(settlement, row),
@@ -262,7 +265,7 @@ fn answers(settle: &Settle<'_>, changed: &Changed) -> Vec<Settled> {
     settle.settlements.iter().map(answer).collect()
 }
 
-fn answer(settlement: &Settlement, row: &Row) -> Settled {
+fn answer(settlement: &Settlement, row: &SettledRow) -> Settled {
     match (&settlement.verdict, row.status) {
         (_, Status::Done) => Settled::Done,
         (_, Status::Dead) => Settled::Dead { attempts: row.attempts },
@@ -280,7 +283,7 @@ fn answer(settlement: &Settlement, row: &Row) -> Settled {
 
 /// Settlements as the statements read them, in the order of `seq`: those who change the same rows meet
 /// them in the same order, and so never wait for each other in a circle.
-struct Batch<'a> {
+struct SettleBatch<'a> {
     /// What the rows of this call are known by, also when it is repeated.
     mark: i64,
     seqs: Vec<i64>,
@@ -288,7 +291,7 @@ struct Batch<'a> {
     settlements: Vec<&'a Settlement>,
 }
 
-impl<'a> Batch<'a> {
+impl<'a> SettleBatch<'a> {
     fn new(settlements: &'a [Settlement]) -> Self {
         let mut sorted: Vec<&Settlement> = settlements.iter().collect();
         sorted.sort_unstable_by_key(|settlement| settlement.lease.seq);
@@ -305,7 +308,7 @@ impl<'a> Batch<'a> {
     }
 
     fn chunks(&self) -> impl Iterator<Item = (&[i64], &[&'a str])> {
-        self.seqs.chunks(MOST_KEYS).zip(self.ids.chunks(MOST_KEYS))
+        self.seqs.chunks(MAX_KEYS).zip(self.ids.chunks(MAX_KEYS))
     }
 }
 

@@ -4,7 +4,7 @@ use posthaste::admin::Stats;
 use sqlx::{MySql, MySqlConnection, Row as _};
 
 use super::store::read_oldest_pending;
-use crate::probe::{self, Estimate, Kind, Span, at_least_counted, count, is_too_many, span};
+use crate::row_estimate::{self, Estimate, SampledRows, Span, at_least_counted, count, is_too_many, span};
 use crate::sql::Sql;
 
 macro_rules! bounded {
@@ -48,7 +48,7 @@ const PENDING: &str = concat!(
     " FROM (SELECT UTC_TIMESTAMP(6) AS now) AS c STRAIGHT_JOIN `{table}` WHERE phase = 0"
 );
 
-macro_rules! look {
+macro_rules! sample {
     ($states:expr, $columns:literal, $from:literal) => {
         concat!(
             "SELECT {place}, COUNT(*), COALESCE(MAX(seq), 0)",
@@ -62,24 +62,28 @@ macro_rules! look {
     };
 }
 
-pub(super) const LOOK_AT_PENDING: &str = look!(
+pub(super) const SAMPLE_OF_PENDING: &str = sample!(
     concat!(", ", states!()),
     "seq, status, available_at, locked_by, parked, UTC_TIMESTAMP(6) AS now",
     "`{table}` FORCE INDEX (`{table}_phase`) WHERE phase = 0 AND"
 );
-pub(super) const LOOK_AT_DONE: &str =
-    look!("", "seq", "`{table}` FORCE INDEX (`{table}_phase`) WHERE phase = 1 AND");
+pub(super) const SAMPLE_OF_DONE: &str =
+    sample!("", "seq", "`{table}` FORCE INDEX (`{table}_phase`) WHERE phase = 1 AND");
 
-const PENDING_ROWS: Kind =
-    Kind { span: span!("`{table}` FORCE INDEX (`{table}_phase`) WHERE phase = 0"), look: LOOK_AT_PENDING };
-const DONE_ROWS: Kind =
-    Kind { span: span!("`{table}` FORCE INDEX (`{table}_phase`) WHERE phase = 1"), look: LOOK_AT_DONE };
-const DEAD_ROWS: Kind = Kind {
-    span: span!("`{table}` FORCE INDEX (`{table}_phase`) WHERE phase = 3"),
-    look: look!("", "seq", "`{table}` FORCE INDEX (`{table}_phase`) WHERE phase = 3 AND"),
+const PENDING_ROWS: SampledRows = SampledRows {
+    span: span!("`{table}` FORCE INDEX (`{table}_phase`) WHERE phase = 0"),
+    sample: SAMPLE_OF_PENDING,
 };
-const ARCHIVED_ROWS: Kind =
-    Kind { span: span!("`{table}_archive`"), look: look!("", "seq", "`{table}_archive` WHERE") };
+const DONE_ROWS: SampledRows = SampledRows {
+    span: span!("`{table}` FORCE INDEX (`{table}_phase`) WHERE phase = 1"),
+    sample: SAMPLE_OF_DONE,
+};
+const DEAD_ROWS: SampledRows = SampledRows {
+    span: span!("`{table}` FORCE INDEX (`{table}_phase`) WHERE phase = 3"),
+    sample: sample!("", "seq", "`{table}` FORCE INDEX (`{table}_phase`) WHERE phase = 3 AND"),
+};
+const ARCHIVED_ROWS: SampledRows =
+    SampledRows { span: span!("`{table}_archive`"), sample: sample!("", "seq", "`{table}_archive` WHERE") };
 
 pub(super) async fn read(sql: &Sql, connection: &mut MySqlConnection) -> Result<Stats, sqlx::Error> {
     let bounded = sql.query::<MySql>(BOUNDED).fetch_one(&mut *connection).await?;
@@ -89,7 +93,7 @@ pub(super) async fn read(sql: &Sql, connection: &mut MySqlConnection) -> Result<
     for (n, kind) in ended.iter().enumerate() {
         let counted = count(&bounded, n + 1)?;
         counts[n] = match is_too_many(counted) {
-            true => (at_least_counted(look(sql, connection, kind).await?.rows), true),
+            true => (at_least_counted(estimate(sql, connection, kind).await?.rows), true),
             false => (counted, false),
         };
     }
@@ -111,16 +115,20 @@ async fn read_pending(
 ) -> Result<Stats, sqlx::Error> {
     if !is_too_many(counted) {
         let row = sql.query::<MySql>(PENDING).fetch_one(connection).await?;
-        return probe::read_pending(&row);
+        return row_estimate::read_pending(&row);
     }
-    Ok(look(sql, connection, &PENDING_ROWS).await?.pending())
+    Ok(estimate(sql, connection, &PENDING_ROWS).await?.pending())
 }
 
 /// How many rows of a kind there seem to be, and in which states.
-async fn look(sql: &Sql, connection: &mut MySqlConnection, kind: &Kind) -> Result<Estimate, sqlx::Error> {
+async fn estimate(
+    sql: &Sql,
+    connection: &mut MySqlConnection,
+    kind: &SampledRows,
+) -> Result<Estimate, sqlx::Error> {
     let row = sql.query::<MySql>(kind.span).fetch_one(&mut *connection).await?;
     let Some(span) = Span::read(&row)? else { return Ok(Estimate::default()) };
-    let rows = sql.at_places::<MySql>(kind.look, &span.places()).fetch_all(connection).await?;
+    let rows = sql.at_positions::<MySql>(kind.sample, &span.sample_positions()).fetch_all(connection).await?;
     span.read_estimate(&rows)
 }
 
@@ -128,7 +136,7 @@ async fn look(sql: &Sql, connection: &mut MySqlConnection, kind: &Kind) -> Resul
 mod tests {
     use posthaste::admin::{Admin as _, BacklogBy, Estimated};
 
-    use super::super::plans::{open, run};
+    use super::super::plan_tests::{open, run};
 
     /// One in ten is a retry, and one in five waits for tomorrow.
     const ROWS: &str = "INSERT INTO `{table}` (event_id, event_type, payload, status, available_at)

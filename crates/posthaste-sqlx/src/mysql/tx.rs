@@ -9,11 +9,11 @@ use posthaste_sql::mysql::{Statements, proves_rollback};
 use sqlx::{Connection as _, MySql, MySqlConnection, Row as _, Transaction};
 
 use super::connection::number;
-use super::open::OpenTx;
-use super::value::{MOST_KEYS, bind_all};
+use super::open_tx::OpenTx;
+use super::value::{MAX_KEYS, bind_all};
 use super::writer::{MySqlWriter, failed, is_in_transaction};
-use crate::begin::depth;
 use crate::sql::ready;
+use crate::transaction_depth::transaction_depth;
 
 /// A transaction on the service's own pool whose [`commit`](Self::commit) proves, commits and
 /// dispatches. Derefs to the [`MySqlConnection`], so `&mut *tx` is what sqlx takes. Dropped unfinished, it
@@ -137,7 +137,7 @@ impl MySqlTx {
             return Ok(written.into_iter().collect());
         }
         let present =
-            present(self.writer.door.statements(), &mut self.tx, &written).await.map_err(rolled_back)?;
+            present(self.writer.context.statements(), &mut self.tx, &written).await.map_err(rolled_back)?;
         let in_doubt = present.is_empty() && self.touched;
         if in_doubt && !is_in_transaction(&mut self.tx).await.map_err(rolled_back)? {
             return Err(match written.is_empty() {
@@ -172,7 +172,7 @@ fn expect_usable(
     interrupted: bool,
     expected_depth: usize,
 ) -> Result<(), StoreError> {
-    match !interrupted && depth::<MySql>(connection) >= expected_depth {
+    match !interrupted && transaction_depth::<MySql>(connection) >= expected_depth {
         true => Ok(()),
         false => Err(StoreError::NoTransaction),
     }
@@ -184,7 +184,7 @@ async fn present(
     written: &[i64],
 ) -> Result<HashSet<i64>, sqlx::Error> {
     let mut present = HashSet::with_capacity(written.len());
-    for seqs in written.chunks(MOST_KEYS) {
+    for seqs in written.chunks(MAX_KEYS) {
         let query = bind_all(ready(&statements.present(seqs.len()).into()), seqs);
         for row in &query.fetch_all(&mut *connection).await? {
             present.insert(row.try_get(0)?);
@@ -222,7 +222,14 @@ impl<'a> MySqlSavepoint<'a> {
         writer: &'a MySqlWriter,
     ) -> Result<Self, StoreError> {
         let tx = connection.begin().await.map_err(failed)?;
-        Ok(Self { depth: depth::<MySql>(&tx), tx, interrupted, parent, ledger: Ledger::new(), writer })
+        Ok(Self {
+            depth: transaction_depth::<MySql>(&tx),
+            tx,
+            interrupted,
+            parent,
+            ledger: Ledger::new(),
+            writer,
+        })
     }
 
     /// Writes one event, as [`MySqlTx::write`] does.

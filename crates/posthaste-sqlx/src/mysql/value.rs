@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use posthaste::Timestamp;
 use posthaste::store::Lease;
-pub(super) use posthaste_sql::mysql::{MOST_KEYS, places};
+pub(super) use posthaste_sql::mysql::{MAX_KEYS, placeholder_count};
 use sqlx::MySql;
 use sqlx::mysql::MySqlArguments;
 use sqlx::query::Query;
@@ -38,12 +38,12 @@ pub(super) use {at, clock, micros};
 pub(super) type MySqlQuery = Query<'static, MySql, MySqlArguments>;
 
 /// The calendar of a DATETIME: the years 1000 to 9999.
-const FIRST: i64 = -30_610_224_000_000_000;
-const LAST: i64 = 253_402_300_799_999_999;
+const MIN_DATETIME_MICROS: i64 = -30_610_224_000_000_000;
+const MAX_DATETIME_MICROS: i64 = 253_402_300_799_999_999;
 
 /// A time, as far as its column can keep it.
 pub(super) fn time(time: Timestamp) -> i64 {
-    time.as_micros().clamp(FIRST, LAST)
+    time.as_micros().clamp(MIN_DATETIME_MICROS, MAX_DATETIME_MICROS)
 }
 
 /// The time that replaces the store's clock, if there is one.
@@ -53,8 +53,8 @@ pub(super) fn now(now: Option<Timestamp>) -> Option<i64> {
 
 /// A delay, cut to a thousand years so that its end can be written.
 pub(super) fn delay(delay: Duration) -> i64 {
-    const LONGEST: i64 = 1000 * 365 * 24 * 3600 * 1_000_000;
-    i64::try_from(delay.as_micros()).unwrap_or(LONGEST).min(LONGEST)
+    const MAX_DELAY_MICROS: i64 = 1000 * 365 * 24 * 3600 * 1_000_000;
+    i64::try_from(delay.as_micros()).unwrap_or(MAX_DELAY_MICROS).min(MAX_DELAY_MICROS)
 }
 
 /// A limit that SQL can count to.
@@ -62,12 +62,12 @@ pub(super) fn limit(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-/// Binds a list, the last key as often as it takes to fill all places.
+/// Binds a list, the last key as often as it takes to fill all placeholders.
 pub(super) fn bind_all<'q, T>(query: MySqlQuery, keys: &[T]) -> MySqlQuery
 where
     T: sqlx::Encode<'q, MySql> + sqlx::Type<MySql> + Clone + 'q,
 {
-    let fill = keys.last().into_iter().cycle().take(places(keys.len()) - keys.len());
+    let fill = keys.last().into_iter().cycle().take(placeholder_count(keys.len()) - keys.len());
     keys.iter().chain(fill).cloned().fold(query, Query::bind)
 }
 

@@ -11,19 +11,19 @@ use tokio_util::sync::CancellationToken;
 use super::{Inner, MySqlStore};
 
 /// How often to look while events flow, and how often when none do.
-const BUSY: Duration = Duration::from_millis(20);
-const QUIET: Duration = Duration::from_millis(250);
+const BUSY_INTERVAL: Duration = Duration::from_millis(20);
+const QUIET_INTERVAL: Duration = Duration::from_millis(250);
 
 pub(super) const ANYTHING_DUE: &str = "SELECT 1 FROM `{table}` FORCE INDEX (`{table}_due`)
 WHERE phase = 0 AND phase_at <= UTC_TIMESTAMP(6) LIMIT 1";
 
 /// Notifies when a row is due that nobody holds; ends with the store.
 pub(super) async fn watch(store: Weak<Inner>, stop: CancellationToken, wake: Notifier) {
-    let mut pause = BUSY;
+    let mut interval = BUSY_INTERVAL;
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
-            () = tokio::time::sleep(pause) => {}
+            () = tokio::time::sleep(interval) => {}
         }
         let Some(inner) = store.upgrade() else { return };
         let store = MySqlStore(inner);
@@ -31,7 +31,7 @@ pub(super) async fn watch(store: Weak<Inner>, stop: CancellationToken, wake: Not
             return;
         }
         let due = is_anything_due(&store).await;
-        pause = if due { BUSY } else { (pause * 2).min(QUIET) };
+        interval = if due { BUSY_INTERVAL } else { (interval * 2).min(QUIET_INTERVAL) };
         if due {
             wake.notify();
         }

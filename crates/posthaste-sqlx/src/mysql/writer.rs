@@ -1,23 +1,23 @@
-//! The writer's door, on the service's own pool.
+//! The Writer on the service's own pool.
 
 use posthaste::writer::Scope;
 use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
-use posthaste_sql::Door;
+use posthaste_sql::WriterContext;
 use posthaste_sql::mysql::{Flavour, NO_SAVEPOINT, NULL_IN_COLUMN};
 use sqlx::{Executor as _, MySql, MySqlConnection, MySqlPool, Row as _};
 
 use super::connection::number;
 use super::insert;
-use super::open::OpenTx;
+use super::open_tx::OpenTx;
 use super::tx::MySqlTx;
-use crate::begin::{acquire, depth};
 use crate::sql::ready;
+use crate::transaction_depth::{acquire, transaction_depth};
 
 /// Writes events in transactions of the service's own pool; made by
 /// [`MySqlStore::writer`](super::MySqlStore::writer), cheap to clone.
 #[derive(Clone, Debug)]
 pub struct MySqlWriter {
-    pub(super) door: Door<posthaste_sql::MySql>,
+    pub(super) context: WriterContext<posthaste_sql::MySql>,
 }
 
 impl MySqlWriter {
@@ -70,7 +70,7 @@ impl MySqlWriter {
     ) -> Result<Receipt, WriteError> {
         // The driver counts only what it began itself, and goes on counting when the server has ended it.
         self.expect_transaction(connection).await?;
-        let scope = match depth::<MySql>(connection) {
+        let scope = match transaction_depth::<MySql>(connection) {
             0 | 1 => Scope::Transaction,
             _ => Scope::ForeignSavepoint,
         };
@@ -85,9 +85,9 @@ impl MySqlWriter {
         events: Vec<Event>,
         scope: Scope,
     ) -> Result<(Vec<EventId>, Receipt), WriteError> {
-        let prepared = self.door.core().prepare(events, scope)?;
+        let prepared = self.context.core().prepare(events, scope)?;
         let ids = prepared.rows().iter().map(|row| row.event.id().clone()).collect();
-        match insert::insert(self.door.statements(), connection, prepared.rows()).await {
+        match insert::insert(self.context.statements(), connection, prepared.rows()).await {
             Ok(seqs) => Ok((ids, prepared.written(&seqs))),
             Err(error) => Err(self.refused(connection, error).await.into()),
         }
@@ -98,9 +98,9 @@ impl MySqlWriter {
         if number(&error) != Some(NULL_IN_COLUMN) || !error.to_string().contains("event_id") {
             return failed(error);
         }
-        let statements = self.door.statements();
-        let Some(whereabouts) = statements.whereabouts() else { return StoreError::NoTransaction };
-        let found = ready::<MySql>(whereabouts).fetch_one(connection).await;
+        let statements = self.context.statements();
+        let Some(identify) = statements.identify() else { return StoreError::NoTransaction };
+        let found = ready::<MySql>(identify).fetch_one(connection).await;
         match found.and_then(|row| row.try_get::<String, _>(0)) {
             Ok(found) => statements.refused(&found),
             Err(error) => failed(error),
@@ -112,7 +112,7 @@ impl MySqlWriter {
         &self,
         connection: &mut MySqlConnection,
     ) -> Result<(), StoreError> {
-        match insert::flavour(self.door.statements(), connection).await.map_err(failed)? {
+        match insert::flavour(self.context.statements(), connection).await.map_err(failed)? {
             Flavour::MariaDb => Ok(()),
             Flavour::MySql if is_in_transaction(connection).await.map_err(failed)? => Ok(()),
             Flavour::MySql => Err(StoreError::NoTransaction),

@@ -19,8 +19,8 @@ use super::row::{event_columns, row_columns};
 use super::stats;
 use super::value::{self, Time};
 use crate::page::cut_page;
-use crate::probe::count;
 use crate::row::{detail, view};
+use crate::row_estimate::count;
 
 const GET: &str =
     concat!("SELECT ", row_columns!(), ", ", event_columns!(), r#" FROM "{table}" AS o WHERE event_id = $1"#);
@@ -149,7 +149,7 @@ impl Admin for PgStore {
             Ok(query.bind(value::text(actor)).execute(connection).await?.rows_affected())
         });
         let paused = paused.await?;
-        self.forget_glance();
+        self.forget_cached_state();
         Ok(paused == 1)
     }
 
@@ -160,7 +160,7 @@ impl Admin for PgStore {
             Ok(query.execute(connection).await?.rows_affected())
         });
         let resumed = resumed.await?;
-        self.forget_glance();
+        self.forget_cached_state();
         Ok(resumed == 1)
     }
 
@@ -192,7 +192,7 @@ impl PgStore {
         &self,
         work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
     ) -> Result<T, StoreError> {
-        self.connections().question(work).await
+        self.connections().viewer(work).await
     }
 
     /// Changes rows and notes who did it, in one transaction; a change of nothing is not noted.
@@ -202,7 +202,7 @@ impl PgStore {
         work: impl AsyncFnOnce(&mut PgConnection) -> Result<u64, sqlx::Error>,
     ) -> Result<u64, StoreError> {
         self.connections()
-            .change(async |connection| {
+            .operator(async |connection| {
                 let rows = work(&mut *connection).await?;
                 if rows > 0 {
                     let query = self.sql().query::<Postgres>(NOTE).bind(value::text(action.actor));

@@ -7,7 +7,7 @@ use sqlx::{PgConnection, Postgres, Row as _};
 
 use super::stats::read_in_order;
 use super::value::Time;
-use crate::probe::count;
+use crate::row_estimate::count;
 use crate::sql::Sql;
 
 /// $1 stands for no aggregate type.

@@ -13,12 +13,12 @@ use sqlx::{PgConnection, Postgres, Row as _};
 use super::PgStore;
 use super::row::event_columns;
 use super::value::{self, Time, interval};
-use crate::floor::{LATE, Place, Stretch};
-use crate::glance::Seen;
-use crate::row::Reader;
+use crate::claim_floor::{ClaimRange, IndexPosition, MAX_COMMIT_LAG};
+use crate::row::RowReader;
+use crate::server_state::ServerState;
 
 /// The clock, and the routes that are paused.
-const GLANCE: &str = r#"SELECT statement_timestamp(), ARRAY(SELECT route FROM "{table}_control")"#;
+const SERVER_STATE: &str = r#"SELECT statement_timestamp(), ARRAY(SELECT route FROM "{table}_control")"#;
 
 /// What rows are parked for. From one name the index leads to the next, however many rows are parked for it.
 pub(super) const PARKED_NAMES: &str = r#"WITH RECURSIVE names AS (
@@ -111,15 +111,15 @@ const IN_TURN: &str = "SELECT pg_advisory_xact_lock(hashtextextended('posthaste 
 
 impl PgStore {
     pub(super) async fn claim_rows(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
-        let seen = self.glance().await?;
-        let parked = self.0.parked.names(|| self.clone().look_at_parked()).await;
-        let mut claimed = Claimed { paused: seen.paused, parked, ..Claimed::default() };
+        let state = self.server_state().await?;
+        let parked = self.0.parked_names.names(|| self.clone().read_parked_names()).await;
+        let mut claimed = Claimed { paused: state.paused, parked, ..Claimed::default() };
         if claim.limit == 0 {
             return Ok(claimed);
         }
         let taken = match claim.order {
             ClaimOrder::Seq => self.take_by_seq(claim).await?,
-            ClaimOrder::Due => self.take_by_due(claim, seen.now).await?,
+            ClaimOrder::Due => self.take_by_due(claim, state.now).await?,
         };
         claimed.cut = taken.is_cut();
         for row in taken.rows {
@@ -131,29 +131,29 @@ impl PgStore {
         Ok(claimed)
     }
 
-    async fn glance(&self) -> Result<Seen, StoreError> {
-        if let Some(seen) = self.0.glance.recent() {
-            return Ok(seen);
+    async fn server_state(&self) -> Result<ServerState, StoreError> {
+        if let Some(state) = self.0.server_state.recent() {
+            return Ok(state);
         }
-        let seen = self.connections().engine(async |connection| {
-            let row = self.sql().query::<Postgres>(GLANCE).fetch_one(connection).await?;
+        let state = self.connections().engine(async |connection| {
+            let row = self.sql().query::<Postgres>(SERVER_STATE).fetch_one(connection).await?;
             let (now, paused): (Time, Vec<String>) = (row.try_get(0)?, row.try_get(1)?);
-            Ok(Seen { at: Instant::now(), now: now.0, paused: paused.into_iter().collect() })
+            Ok(ServerState { read_at: Instant::now(), now: now.0, paused: paused.into_iter().collect() })
         });
-        let seen = seen.await?;
-        self.0.glance.set(Some(seen.clone()));
-        Ok(seen)
+        let state = state.await?;
+        self.0.server_state.set(Some(state.clone()));
+        Ok(state)
     }
 
-    async fn look_at_parked(self) -> Result<BTreeSet<String>, StoreError> {
+    async fn read_parked_names(self) -> Result<BTreeSet<String>, StoreError> {
         let names = self.connections().engine(async |connection| {
             self.sql().scalar::<Postgres, Vec<String>>(PARKED_NAMES).fetch_one(connection).await
         });
         Ok(names.await?.into_iter().collect())
     }
 
-    async fn take_by_seq(&self, claim: &Claim<'_>) -> Result<Taken, StoreError> {
-        let taken = self.connections().engine_together(async |connection| {
+    async fn take_by_seq(&self, claim: &Claim<'_>) -> Result<TakenRows, StoreError> {
+        let taken = self.connections().engine_in_transaction(async |connection| {
             self.sql().query::<Postgres>(IN_TURN).execute(&mut *connection).await?;
             let query = self.sql().limited::<Postgres>(&[BY_SEQ], claim.limit).persistent(false);
             read(bind(query, claim), connection, claim).await
@@ -162,28 +162,31 @@ impl PgStore {
     }
 
     /// `seen_at` is a time of the server's clock before this claim.
-    async fn take_by_due(&self, claim: &Claim<'_>, seen_at: Timestamp) -> Result<Taken, StoreError> {
+    async fn take_by_due(&self, claim: &Claim<'_>, seen_at: Timestamp) -> Result<TakenRows, StoreError> {
         // A clock of the caller's own, or rows that are left for later, tell nothing about the next claim.
         let plain = claim.now.is_none() && claim.skip_recent.is_zero();
-        let stretch = if plain { self.0.floor.begin(seen_at) } else { Stretch::WHOLE };
+        let range = if plain { self.0.claim_floor.begin(seen_at) } else { ClaimRange::WHOLE };
         let started = Instant::now();
         let taken = self.connections().engine(async |connection| {
             let query = self.sql().limited::<Postgres>(&[BY_DUE], claim.limit);
-            let query = bind(query, claim).bind(Time(stretch.from.due)).bind(stretch.from.seq);
-            let until = stretch.until.unwrap_or(Timestamp::from_micros(i64::MAX));
+            let query = bind(query, claim).bind(Time(range.from.due)).bind(range.from.seq);
+            let until = range.until.unwrap_or(Timestamp::from_micros(i64::MAX));
             read(query.bind(Time(until)), connection, claim).await
         });
         let taken = taken.await;
         if plain && taken.is_err() {
-            self.0.floor.fail(&stretch, seen_at, started.elapsed());
+            self.0.claim_floor.fail(&range, seen_at, started.elapsed());
         }
         let taken = taken?;
         if plain {
             let full = taken.due == claim.limit || taken.is_cut();
             // A batch that is not full has seen all that is due.
-            let seen = taken.last.filter(|_| full).unwrap_or(Place { due: seen_at - LATE, seq: 0 });
-            self.0.floor.end(&stretch, seen, full, started.elapsed());
-            if stretch.is_partial() && !full {
+            let seen = taken
+                .last
+                .filter(|_| full)
+                .unwrap_or(IndexPosition { due: seen_at - MAX_COMMIT_LAG, seq: 0 });
+            self.0.claim_floor.end(&range, seen, full, started.elapsed());
+            if range.is_partial() && !full {
                 self.ring_for_sweep();
             }
         }
@@ -192,7 +195,7 @@ impl PgStore {
 
     /// A commit notifies once. If its row lies below the floor, the claim that follows does not see it.
     fn ring_for_sweep(&self) {
-        let (Some(wake), Some(at)) = (self.0.wake.get().cloned(), self.0.floor.plan_wake_up()) else {
+        let (Some(wake), Some(at)) = (self.0.wake.get().cloned(), self.0.claim_floor.plan_wake_up()) else {
             return;
         };
         tokio::spawn(async move {
@@ -215,18 +218,18 @@ fn bind(query: PgQuery, claim: &Claim<'_>) -> PgQuery {
 }
 
 /// A row that was just leased, or why it cannot be read.
-type Row = Result<Leased, Malformed>;
+type ClaimedRow = Result<Leased, Malformed>;
 
 /// Rows that were just leased, in the claim's order.
-struct Taken {
-    rows: Vec<Row>,
+struct TakenRows {
+    rows: Vec<ClaimedRow>,
     /// How many rows were looked at: those that did not fit are due as before.
     due: usize,
     /// Where the last one that was leased had stood.
-    last: Option<Place>,
+    last: Option<IndexPosition>,
 }
 
-impl Taken {
+impl TakenRows {
     /// Whether the bytes and not the rows have ended it.
     fn is_cut(&self) -> bool {
         self.rows.len() < self.due
@@ -238,7 +241,7 @@ async fn read(
     query: PgQuery,
     connection: &mut PgConnection,
     claim: &Claim<'_>,
-) -> Result<Taken, sqlx::Error> {
+) -> Result<TakenRows, sqlx::Error> {
     let (mut rows, mut order, mut last_due) = (Vec::new(), Vec::new(), None);
     let mut answer = query.fetch(connection);
     while let Some(row) = answer.try_next().await? {
@@ -248,17 +251,17 @@ async fn read(
     }
     let places: HashMap<i64, usize> = order.iter().enumerate().map(|(at, seq)| (*seq, at)).collect();
     rows.sort_by_cached_key(|row| places.get(&seq(row)).copied());
-    let last = rows.last().zip(last_due).map(|(row, due)| Place { due, seq: seq(row) });
-    Ok(Taken { rows, due: order.len(), last })
+    let last = rows.last().zip(last_due).map(|(row, due)| IndexPosition { due, seq: seq(row) });
+    Ok(TakenRows { rows, due: order.len(), last })
 }
 
-fn leased(row: &PgRow, claim: &Claim<'_>) -> Row {
-    let mut reader = Reader::new(row);
+fn leased(row: &PgRow, claim: &Claim<'_>) -> ClaimedRow {
+    let mut reader = RowReader::new(row);
     let now = reader.time("locked_at").unwrap_or_default();
     reader.leased(claim, now)
 }
 
-fn seq(row: &Row) -> i64 {
+fn seq(row: &ClaimedRow) -> i64 {
     match row {
         Ok(leased) => leased.lease.seq,
         Err(malformed) => malformed.lease.seq,

@@ -10,8 +10,8 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection, Postgres};
 
 use crate::OpenError;
-use crate::few::Few;
 use crate::sql::Sql;
+use crate::store_pool::StorePool;
 
 /// Settings of the connections that claim and settle. A settlement that a crash of the server takes back
 /// means one more delivery, so nobody waits for its disk. A plan that was made while the table was empty
@@ -37,18 +37,18 @@ const RIGHTS: &str = r#"SELECT has_any_column_privilege('"{table}"', 'INSERT')
 pub(super) const BEGIN: &str = "BEGIN";
 
 /// A question of an operator's that nobody waits for any more comes to an end: the API waits for ten seconds.
-const QUESTION_BEGIN: &str = "BEGIN; SET LOCAL statement_timeout = '15s'";
+const VIEWER_BEGIN: &str = "BEGIN; SET LOCAL statement_timeout = '15s'";
 
-const CHANGE_BEGIN: &str = "BEGIN; SET LOCAL statement_timeout = '30s'";
+const OPERATOR_BEGIN: &str = "BEGIN; SET LOCAL statement_timeout = '30s'";
 
 /// Lets the server end a statement whose caller has gone away: a claim that goes on would lease rows to nobody.
 /// PostgreSQL 13 has no such setting.
-const NOBODY_WAITS: &str = "SELECT set_config('client_connection_check_interval', '1s', false)
+const CLIENT_CHECK_INTERVAL: &str = "SELECT set_config('client_connection_check_interval', '1s', false)
   WHERE current_setting('server_version_num')::int4 >= 140000";
 
 /// What stands between the store and its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Path {
+pub(super) enum ConnectionPath {
     Direct,
     /// A PgBouncer that may give every transaction another connection to the server.
     PgBouncer,
@@ -75,26 +75,28 @@ impl fmt::Debug for Login {
 /// a pause must not wait for questions about a large table.
 #[derive(Debug)]
 pub(super) struct Connections {
-    engine: Few<Postgres>,
-    questions: Few<Postgres>,
-    changes: Few<Postgres>,
-    path: Path,
+    engine: StorePool<Postgres>,
+    viewer: StorePool<Postgres>,
+    operator: StorePool<Postgres>,
+    path: ConnectionPath,
     server: Arc<str>,
 }
 
 impl Connections {
-    pub(super) fn new(options: &PgConnectOptions, path: Path) -> Self {
+    pub(super) fn new(options: &PgConnectOptions, path: ConnectionPath) -> Self {
         let engine = named(options, path, "posthaste engine");
         // One to claim, one to settle, one to renew, one for the rest.
         let engine = match path {
-            Path::Direct => Few::new(engine.options(ENGINE_SETTINGS), 4).with_settings(NOBODY_WAITS),
-            Path::PgBouncer => Few::new(engine, 4),
+            ConnectionPath::Direct => {
+                StorePool::new(engine.options(ENGINE_SETTINGS), 4).with_settings(CLIENT_CHECK_INTERVAL)
+            }
+            ConnectionPath::PgBouncer => StorePool::new(engine, 4),
         };
         let operator = named(options, path, "posthaste");
         Self {
             engine,
-            questions: Few::new(operator.clone(), 2),
-            changes: Few::new(operator, 2),
+            viewer: StorePool::new(operator.clone(), 2),
+            operator: StorePool::new(operator, 2),
             path,
             server: server(options).into(),
         }
@@ -106,7 +108,7 @@ impl Connections {
         let rights = async |connection: &mut PgConnection| {
             sql.scalar::<Postgres, bool>(RIGHTS).fetch_one(connection).await
         };
-        match self.engine.together(BEGIN, rights).await {
+        match self.engine.in_transaction(BEGIN, rights).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(OpenError::OnlyReads { server: self.server.to_string() }),
             Err(error) => Err(self.explain(error)),
@@ -119,37 +121,37 @@ impl Connections {
         work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
     ) -> Result<T, StoreError> {
         match self.path {
-            Path::Direct => self.engine.with(work).await.map_err(|error| self.failed(error)),
-            Path::PgBouncer => self.engine_together(work).await,
+            ConnectionPath::Direct => self.engine.with(work).await.map_err(|error| self.failed(error)),
+            ConnectionPath::PgBouncer => self.engine_in_transaction(work).await,
         }
     }
 
     /// Runs several statements for the engine, all of them or none.
-    pub(super) async fn engine_together<T>(
+    pub(super) async fn engine_in_transaction<T>(
         &self,
         work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
     ) -> Result<T, StoreError> {
         let begin = match self.path {
-            Path::Direct => BEGIN,
-            Path::PgBouncer => ENGINE_BEGIN,
+            ConnectionPath::Direct => BEGIN,
+            ConnectionPath::PgBouncer => ENGINE_BEGIN,
         };
-        self.engine.together(begin, work).await.map_err(|error| self.failed(error))
+        self.engine.in_transaction(begin, work).await.map_err(|error| self.failed(error))
     }
 
     /// Runs an operator's questions.
-    pub(super) async fn question<T>(
+    pub(super) async fn viewer<T>(
         &self,
         work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
     ) -> Result<T, StoreError> {
-        self.questions.together(QUESTION_BEGIN, work).await.map_err(|error| self.failed(error))
+        self.viewer.in_transaction(VIEWER_BEGIN, work).await.map_err(|error| self.failed(error))
     }
 
     /// Runs an operator's changes, all of them or none, and waits for the server's disk.
-    pub(super) async fn change<T>(
+    pub(super) async fn operator<T>(
         &self,
         work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
     ) -> Result<T, StoreError> {
-        self.changes.together(CHANGE_BEGIN, work).await.map_err(|error| self.failed(error))
+        self.operator.in_transaction(OPERATOR_BEGIN, work).await.map_err(|error| self.failed(error))
     }
 
     /// Runs work on two connections at once that are both open. One of them is for this alone: nobody waits
@@ -158,14 +160,14 @@ impl Connections {
         &self,
         work: impl AsyncFnOnce(&mut PgConnection, &mut PgConnection) -> Result<T, sqlx::Error>,
     ) -> Result<T, sqlx::Error> {
-        let mut another = self.questions.open_another().await?;
-        let answer = self.questions.with(async |connection| work(connection, &mut another).await).await;
+        let mut another = self.viewer.open_another().await?;
+        let answer = self.viewer.with(async |connection| work(connection, &mut another).await).await;
         // It was of use; whether it ends well does not matter.
         let _ = another.close().await;
         answer
     }
 
-    pub(super) fn path(&self) -> Path {
+    pub(super) fn path(&self) -> ConnectionPath {
         self.path
     }
 
@@ -183,8 +185,8 @@ impl Connections {
 
     pub(super) async fn close(&self) {
         self.engine.close().await;
-        self.questions.close().await;
-        self.changes.close().await;
+        self.viewer.close().await;
+        self.operator.close().await;
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -193,16 +195,16 @@ impl Connections {
 }
 
 /// The user's options under a name that an administrator recognises, and without a log of statements.
-pub(super) fn named(options: &PgConnectOptions, path: Path, name: &str) -> PgConnectOptions {
+pub(super) fn named(options: &PgConnectOptions, path: ConnectionPath, name: &str) -> PgConnectOptions {
     let name = match options.get_application_name() {
         Some(service) => format!("{service}: {name}"),
         None => name.to_owned(),
     };
     let options = options.clone().application_name(&name).disable_statement_logging();
     match path {
-        Path::Direct => options,
+        ConnectionPath::Direct => options,
         // A setting at the start of a session that PgBouncer does not know ends the session.
-        Path::PgBouncer => options.extra_float_digits(None),
+        ConnectionPath::PgBouncer => options.extra_float_digits(None),
     }
 }
 

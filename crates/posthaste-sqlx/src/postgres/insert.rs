@@ -1,7 +1,7 @@
 //! The INSERT: one statement, whether for one event or for a thousand.
 
 use posthaste::writer::NewRow;
-use posthaste_sql::postgres::{Columns, Statements, values};
+use posthaste_sql::postgres::{InsertColumns, Statements, values};
 use posthaste_sql::seqs_by_id;
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
@@ -32,7 +32,7 @@ async fn insert_one(
 ) -> Result<Vec<Option<i64>>, sqlx::Error> {
     let row = values(row);
     let insert = ready::<Postgres>(&statements.insert_one)
-        .persistent(statements.kept)
+        .persistent(statements.cacheable)
         .bind(row.event_id)
         .bind(row.event_type)
         .bind(row.aggregate_type)
@@ -48,7 +48,7 @@ async fn insert_one(
         .bind(row.due_in)
         .bind(row.owner)
         .bind(row.token);
-    let inserted = at_home(insert, statements).fetch_optional(connection).await?;
+    let inserted = bind_database_id(insert, statements).fetch_optional(connection).await?;
     Ok(vec![inserted.map(|row| row.try_get(0)).transpose()?])
 }
 
@@ -57,9 +57,9 @@ async fn insert_many(
     connection: &mut PgConnection,
     rows: &[NewRow],
 ) -> Result<Vec<Option<i64>>, sqlx::Error> {
-    let columns = Columns::of(rows);
+    let columns = InsertColumns::of(rows);
     let insert = ready::<Postgres>(&statements.insert_many)
-        .persistent(statements.kept)
+        .persistent(statements.cacheable)
         .bind(columns.event_id)
         .bind(columns.event_type)
         .bind(columns.aggregate_type)
@@ -75,15 +75,15 @@ async fn insert_many(
         .bind(columns.due_in)
         .bind(columns.owner)
         .bind(columns.token);
-    let inserted = at_home(insert, statements).fetch_all(connection).await?;
+    let inserted = bind_database_id(insert, statements).fetch_all(connection).await?;
     let pairs = inserted.iter().map(|row| Ok((row.try_get(1)?, row.try_get(0)?)));
     Ok(seqs_by_id(rows, pairs.collect::<Result<_, sqlx::Error>>()?))
 }
 
 /// The last value: which database the rows belong to.
-fn at_home<'q>(insert: PgQuery<'q>, statements: &Statements) -> PgQuery<'q> {
-    match statements.home() {
-        Some(home) => insert.bind(home.to_owned()),
+fn bind_database_id<'q>(insert: PgQuery<'q>, statements: &Statements) -> PgQuery<'q> {
+    match statements.database_id() {
+        Some(database_id) => insert.bind(database_id.to_owned()),
         None => insert,
     }
 }

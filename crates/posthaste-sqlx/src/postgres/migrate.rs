@@ -1,12 +1,12 @@
 //! Numbered migrations of one outbox table. They are counted in a table of their own, named after
 //! the outbox, and never touch the migrations of the service.
 
-use posthaste_sql::Home;
-use posthaste_sql::postgres::HOME;
+use posthaste_sql::DatabaseId;
+use posthaste_sql::postgres::DATABASE_ID;
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection, Postgres, Row as _};
 
-use super::connection::{Login, Path, explain, named, server};
-use crate::schema::Noted;
+use super::connection::{ConnectionPath, Login, explain, named, server};
+use crate::schema::RecordedVersions;
 use crate::sql::Sql;
 use crate::{Migration, OpenError, SchemaState};
 
@@ -64,12 +64,12 @@ WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped ORDER BY at
 #[derive(Clone, Debug)]
 pub struct PgMigrations {
     options: Login,
-    path: Path,
+    path: ConnectionPath,
     sql: Sql,
 }
 
 impl PgMigrations {
-    pub(super) fn new(options: Login, path: Path, sql: Sql) -> Self {
+    pub(super) fn new(options: Login, path: ConnectionPath, sql: Sql) -> Self {
         Self { options, path, sql }
     }
 
@@ -87,13 +87,13 @@ impl PgMigrations {
 
     /// What state the schema is in. Changes nothing.
     pub async fn check(&self) -> Result<SchemaState, OpenError> {
-        self.together(async |connection| Ok(self.read_state(connection).await?.schema)).await
+        self.in_transaction(async |connection| Ok(self.read_state(connection).await?.schema)).await
     }
 
     /// Applies what is missing, in one transaction, and answers what was applied. Creates the schema
     /// too. Safe when several processes start at once: they wait for each other.
     pub async fn apply(&self) -> Result<Vec<Migration>, OpenError> {
-        self.together(async |connection| {
+        self.in_transaction(async |connection| {
             let state = self.lock_and_read(connection).await?;
             self.bring_up_to_date(connection, state).await
         })
@@ -103,7 +103,7 @@ impl PgMigrations {
     /// As [`apply`](Self::apply); a table of document 003's shape becomes an outbox first, with all
     /// its rows. Answers what was applied.
     pub async fn adopt(&self) -> Result<Vec<Migration>, OpenError> {
-        self.together(async |connection| match self.lock_and_read(connection).await? {
+        self.in_transaction(async |connection| match self.lock_and_read(connection).await? {
             SchemaState::Foreign { adoptable: true, .. } => {
                 self.apply_after(connection, 0, Step::adopted_table).await
             }
@@ -114,20 +114,20 @@ impl PgMigrations {
 
     /// Refuses everything but a schema that this program can work with, on a server that can serve
     /// it. Returns the server, and which database of it this is.
-    pub(super) async fn expect_current(&self) -> Result<(Server, Home), OpenError> {
-        self.together(async |connection| {
+    pub(super) async fn expect_current(&self) -> Result<(ServerInfo, DatabaseId), OpenError> {
+        self.in_transaction(async |connection| {
             let state = self.read_state(connection).await?;
             match state.schema {
-                SchemaState::Current { .. } => Ok((state.server, self.read_home(connection).await?)),
+                SchemaState::Current { .. } => Ok((state.server, self.read_database_id(connection).await?)),
                 other => Err(other.refuse(&self.sql, LATEST)),
             }
         })
         .await
     }
 
-    async fn read_home(&self, connection: &mut PgConnection) -> Result<Home, sqlx::Error> {
-        let id = self.sql.scalar::<Postgres, String>(HOME).fetch_one(connection).await?;
-        Ok(Home::new(id, server(&self.options)))
+    async fn read_database_id(&self, connection: &mut PgConnection) -> Result<DatabaseId, sqlx::Error> {
+        let id = self.sql.scalar::<Postgres, String>(DATABASE_ID).fetch_one(connection).await?;
+        Ok(DatabaseId::new(id, server(&self.options)))
     }
 
     async fn lock_and_read(&self, connection: &mut PgConnection) -> Result<SchemaState, OpenError> {
@@ -189,15 +189,15 @@ impl PgMigrations {
         if self.columns_of(connection, "\"{table}_schema\"").await?.is_empty() {
             return Ok(State { server, schema: SchemaState::foreign(&columns) });
         }
-        let noted = r#"SELECT max(version), max(works_with) FROM "{table}_schema""#;
-        let noted = self.sql.query::<Postgres>(noted).fetch_one(connection).await?;
+        let recorded = r#"SELECT max(version), max(works_with) FROM "{table}_schema""#;
+        let recorded = self.sql.query::<Postgres>(recorded).fetch_one(connection).await?;
         let number =
-            |column: usize| noted.try_get::<Option<i32>, _>(column).map(|n| n.map(i32::cast_unsigned));
-        let noted = Noted { version: number(0)?, works_with: number(1)? };
-        Ok(State { server, schema: SchemaState::of_version(noted, LATEST) })
+            |column: usize| recorded.try_get::<Option<i32>, _>(column).map(|n| n.map(i32::cast_unsigned));
+        let recorded = RecordedVersions { version: number(0)?, works_with: number(1)? };
+        Ok(State { server, schema: SchemaState::of_version(recorded, LATEST) })
     }
 
-    async fn read_server(&self, connection: &mut PgConnection) -> Result<Server, OpenError> {
+    async fn read_server(&self, connection: &mut PgConnection) -> Result<ServerInfo, OpenError> {
         let query = self.sql.query::<Postgres>(
             "SELECT current_setting('server_version_num')::int4, current_setting('server_version'),
                current_setting('server_encoding'), current_setting('transaction_read_only')::bool",
@@ -210,7 +210,7 @@ impl PgMigrations {
         if encoding != "UTF8" {
             return Err(OpenError::Encoding(encoding));
         }
-        Ok(Server { read_only: row.try_get(3)? })
+        Ok(ServerInfo { read_only: row.try_get(3)? })
     }
 
     async fn columns_of(
@@ -224,7 +224,7 @@ impl PgMigrations {
     }
 
     /// Runs work in a transaction on a connection of its own.
-    async fn together<T>(
+    async fn in_transaction<T>(
         &self,
         work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, OpenError>,
     ) -> Result<T, OpenError> {
@@ -259,12 +259,12 @@ impl PgMigrations {
 }
 
 struct State {
-    server: Server,
+    server: ServerInfo,
     schema: SchemaState,
 }
 
 /// What a server says about itself.
-pub(super) struct Server {
+pub(super) struct ServerInfo {
     /// A replica, or a database that was told so.
     pub(super) read_only: bool,
 }

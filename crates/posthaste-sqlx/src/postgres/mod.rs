@@ -31,12 +31,12 @@ mod claim;
 mod connection;
 mod diagnose;
 mod filter;
+mod foreign;
 mod insert;
-mod layout;
 mod lease;
 mod migrate;
 #[cfg(test)]
-mod plans;
+mod plan_tests;
 mod purge;
 mod row;
 mod settle;
@@ -53,7 +53,7 @@ use std::time::Instant;
 use posthaste::store::Notifier;
 use posthaste::writer::NewRow;
 use posthaste::{Outbox, StoreError};
-use posthaste_sql::Door;
+use posthaste_sql::WriterContext;
 use posthaste_sql::postgres::Statements;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{PgConnection, Postgres};
@@ -64,15 +64,15 @@ pub use migrate::PgMigrations;
 pub use tx::{PgSavepoint, PgTx};
 pub use writer::PgWriter;
 
-use crate::floor::Floor;
-use crate::glance::Glance;
-use crate::pace::Pace;
-use crate::parked::Parked;
+use crate::claim_floor::ClaimFloor;
+use crate::parked_names::ParkedNames;
+use crate::server_state::ServerStateCache;
+use crate::settle_throttle::SettleThrottle;
 use crate::sql::Sql;
 use crate::{OpenError, SchemaName, TableName};
 pub(crate) use connection::Login;
-use connection::{Connections, Path, named};
-pub(crate) use layout::LayoutTable;
+use connection::{ConnectionPath, Connections, named};
+pub(crate) use foreign::PgForeignTable;
 
 /// An outbox in a PostgreSQL database. Cheap to clone.
 ///
@@ -86,14 +86,14 @@ struct Inner {
     connections: Connections,
     sql: Sql,
     statements: Arc<Statements>,
-    floor: Floor,
-    glance: Glance,
-    pace: Pace,
-    parked: Parked,
+    claim_floor: ClaimFloor,
+    server_state: ServerStateCache,
+    settle_throttle: SettleThrottle,
+    parked_names: ParkedNames,
     /// Set when the archive's partition of the day was seen for the first time.
-    has_today: OnceCell<()>,
+    todays_partition: OnceCell<()>,
     /// When to see again that the archive has partitions for the days to come.
-    next_look_at_days: Mutex<Option<Instant>>,
+    next_partition_check: Mutex<Option<Instant>>,
     /// The wake-up: notified when there may be something to claim; made when an engine first asks.
     wake: OnceLock<Notifier>,
     /// Where to listen for other processes; none behind PgBouncer.
@@ -136,25 +136,25 @@ impl PgStore {
             schema: SchemaName::default(),
             migrate: false,
             read_only: false,
-            path: Path::Direct,
+            path: ConnectionPath::Direct,
             listen: None,
             notify: Notify::default(),
         }
     }
 
-    /// The writer's door, on sqlx. Made once; cheap to clone.
+    /// The Writer on sqlx. Made once; cheap to clone.
     pub fn writer(&self, outbox: &Outbox) -> PgWriter {
-        PgWriter { door: self.door(outbox) }
+        PgWriter { context: self.writer_context(outbox) }
     }
 
     /// What Writers of other drivers are made of.
-    pub fn door(&self, outbox: &Outbox) -> Door<posthaste_sql::Postgres> {
+    pub fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql::Postgres> {
         let core = outbox.writer_core();
         let core = match self.0.notify {
             Notify::AfterCommit => core.with_notifier(self.remote_notifier()),
             Notify::InTransaction | Notify::Off => core,
         };
-        Door::new(core, Arc::clone(&self.0.statements)).keeping(self.clone())
+        WriterContext::new(core, Arc::clone(&self.0.statements)).keeping(self.clone())
     }
 
     /// The INSERT alone, for the conformance suite: no hooks, no limits, no receipt. Services use a
@@ -188,13 +188,13 @@ impl PgStore {
         &self.0.sql
     }
 
-    fn forget_glance(&self) {
-        self.0.glance.forget();
-        self.0.parked.forget();
+    fn forget_cached_state(&self) {
+        self.0.server_state.forget();
+        self.0.parked_names.forget();
     }
 
-    fn next_look_at_days(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.0.next_look_at_days.lock().unwrap_or_else(PoisonError::into_inner)
+    fn next_partition_check(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.0.next_partition_check.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Starts to listen when somebody asks for the first time.
@@ -266,7 +266,7 @@ pub struct PgStoreBuilder {
     schema: SchemaName,
     migrate: bool,
     read_only: bool,
-    path: Path,
+    path: ConnectionPath,
     listen: Option<Login>,
     notify: Notify,
 }
@@ -304,7 +304,7 @@ impl PgStoreBuilder {
     /// poll unless [`listen_on`](Self::listen_on) shows them another way. Costs two more round trips
     /// per call. Default: off, for a server or a pooler in session mode.
     pub fn pgbouncer(mut self) -> Self {
-        self.path = Path::PgBouncer;
+        self.path = ConnectionPath::PgBouncer;
         self
     }
 
@@ -332,7 +332,7 @@ impl PgStoreBuilder {
         if self.migrate {
             migrations.apply().await?;
         }
-        let (server, home) = migrations.expect_current().await?;
+        let (server, database_id) = migrations.expect_current().await?;
         let connections = Connections::new(&self.options, self.path);
         let sql = self.sql();
         if !self.read_only {
@@ -341,23 +341,23 @@ impl PgStoreBuilder {
             }
             connections.check_rights(&sql).await?;
         }
-        let statements = Arc::new(self.statements(&sql).at(sql.place(), home));
+        let statements = Arc::new(self.statements(&sql).bound_to(sql.table_ref(), database_id));
         let listen = match self.path {
-            Path::Direct => Some(self.listen.unwrap_or_else(|| self.options.clone())),
-            Path::PgBouncer => self.listen,
+            ConnectionPath::Direct => Some(self.listen.unwrap_or_else(|| self.options.clone())),
+            ConnectionPath::PgBouncer => self.listen,
         };
         Ok(PgStore(Arc::new(Inner {
             connections,
             sql,
             statements,
-            floor: Floor::new(),
-            glance: Glance::default(),
-            pace: Pace::default(),
-            parked: Parked::default(),
-            has_today: OnceCell::new(),
-            next_look_at_days: Mutex::new(None),
+            claim_floor: ClaimFloor::new(),
+            server_state: ServerStateCache::default(),
+            settle_throttle: SettleThrottle::default(),
+            parked_names: ParkedNames::default(),
+            todays_partition: OnceCell::new(),
+            next_partition_check: Mutex::new(None),
             wake: OnceLock::new(),
-            listen: listen.map(|options| Login(named(&options, Path::Direct, "posthaste listen"))),
+            listen: listen.map(|options| Login(named(&options, ConnectionPath::Direct, "posthaste listen"))),
             remote_notifier: OnceLock::new(),
             stop: CancellationToken::new(),
             notify: self.notify,
@@ -367,20 +367,20 @@ impl PgStoreBuilder {
     fn sql(&self) -> Sql {
         let sql = Sql::new(self.table.clone()).in_schema(self.schema.clone());
         match self.path {
-            Path::Direct => sql,
-            Path::PgBouncer => sql.forgetful(),
+            ConnectionPath::Direct => sql,
+            ConnectionPath::PgBouncer => sql.uncacheable(),
         }
     }
 
     /// What writers say.
     fn statements(&self, sql: &Sql) -> Statements {
         let statements = match self.notify {
-            Notify::InTransaction => Statements::notifying(sql.place()),
-            Notify::AfterCommit | Notify::Off => Statements::new(sql.place()),
+            Notify::InTransaction => Statements::notifying(sql.table_ref()),
+            Notify::AfterCommit | Notify::Off => Statements::new(sql.table_ref()),
         };
         match self.path {
-            Path::Direct => statements,
-            Path::PgBouncer => statements.forgotten(),
+            ConnectionPath::Direct => statements,
+            ConnectionPath::PgBouncer => statements.uncacheable(),
         }
     }
 }

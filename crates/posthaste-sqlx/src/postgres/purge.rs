@@ -28,7 +28,7 @@ WHERE inserted_at <= coalesce($1, statement_timestamp()) - $2)"#;
 const DELETE: &str = r#"DELETE FROM "{table}" WHERE seq = ANY ("#;
 const END: &str = ")";
 
-macro_rules! kept {
+macro_rules! archive_columns {
     () => {
         "event_id, event_type, aggregate_type, aggregate_id, tenant_id, topic, content_type, schema_version, \
          payload, payload_bytes, headers, attempts, deferrals, lost_leases, replays, parked, progress, \
@@ -39,9 +39,9 @@ macro_rules! kept {
 const ARCHIVE: &str = r#"WITH gone AS (DELETE FROM "{table}" WHERE seq = ANY ("#;
 const ARCHIVE_END: &str = concat!(
     r#") RETURNING *) INSERT INTO "{table}_archive" (seq, status, archived_at, "#,
-    kept!(),
+    archive_columns!(),
     ") SELECT seq, 4, coalesce($1, statement_timestamp()), ",
-    kept!(),
+    archive_columns!(),
     " FROM gone"
 );
 
@@ -49,14 +49,14 @@ const ARCHIVE_END: &str = concat!(
 const DAY: &str = r#"SELECT "{table}_archive_day"((statement_timestamp() AT TIME ZONE 'UTC')::date + $1)"#;
 
 /// Partitions are made for so many days ahead: whatever is in the way of one has that long to go away.
-const DAYS_AHEAD: i32 = 7;
+const PARTITION_DAYS_AHEAD: i32 = 7;
 
 const DROP_DAYS: &str = r#"SELECT "{table}_archive_drop"(coalesce($1, statement_timestamp()) - $2, $3)"#;
 
 /// How soon to see again that there are partitions for the days ahead: after they were seen, and after one could not
 /// be made.
-const SEEN: Duration = Duration::from_secs(3600);
-const FAILED: Duration = Duration::from_secs(300);
+const PARTITION_CHECK_INTERVAL: Duration = Duration::from_secs(3600);
+const PARTITION_RETRY_INTERVAL: Duration = Duration::from_secs(300);
 
 impl PgStore {
     pub(super) async fn purge_rows(&self, purge: &Purge) -> Result<u64, StoreError> {
@@ -72,17 +72,17 @@ impl PgStore {
     /// Only the first of all waits, for today's partition: a day of which something lies in the last one stays there,
     /// and no partition is made any more while the last one is large.
     pub(super) async fn prepare_archive(&self) {
-        self.0.has_today.get_or_init(|| self.make_days(0..=0)).await;
-        let mut next_look = self.next_look_at_days();
-        if next_look.is_some_and(|at| Instant::now() < at) {
+        self.0.todays_partition.get_or_init(|| self.create_partitions(0..=0)).await;
+        let mut next_check = self.next_partition_check();
+        if next_check.is_some_and(|at| Instant::now() < at) {
             return;
         }
-        *next_look = Some(Instant::now() + SEEN);
+        *next_check = Some(Instant::now() + PARTITION_CHECK_INTERVAL);
         let store = self.clone();
-        tokio::spawn(async move { store.make_days(1..=DAYS_AHEAD).await });
+        tokio::spawn(async move { store.create_partitions(1..=PARTITION_DAYS_AHEAD).await });
     }
 
-    async fn make_days(&self, days: RangeInclusive<i32>) {
+    async fn create_partitions(&self, days: RangeInclusive<i32>) {
         for day in days {
             let work = async |connection: &mut PgConnection| {
                 self.sql().query::<Postgres>(DAY).bind(day).execute(connection).await
@@ -97,7 +97,7 @@ impl PgStore {
                  minutes: what is archived on a day without a partition goes into the default one; may this user \
                  EXECUTE the function {}_archive_day?", self.sql().table()
             );
-            *self.next_look_at_days() = Some(Instant::now() + FAILED);
+            *self.next_partition_check() = Some(Instant::now() + PARTITION_RETRY_INTERVAL);
             return;
         }
     }
@@ -110,7 +110,7 @@ pub(super) async fn purge_in(
     purge: &Purge,
 ) -> Result<u64, sqlx::Error> {
     let old = match purge.what {
-        Purgeable::Archived => return drop_days(sql, connection, purge).await,
+        Purgeable::Archived => return drop_partitions(sql, connection, purge).await,
         Purgeable::Done => OLD_DONE,
         Purgeable::Dead => OLD_DEAD,
         Purgeable::Any => OLD,
@@ -123,7 +123,11 @@ pub(super) async fn purge_in(
     Ok(query.bind(interval(purge.older_than)).execute(connection).await?.rows_affected())
 }
 
-async fn drop_days(sql: &Sql, connection: &mut PgConnection, purge: &Purge) -> Result<u64, sqlx::Error> {
+async fn drop_partitions(
+    sql: &Sql,
+    connection: &mut PgConnection,
+    purge: &Purge,
+) -> Result<u64, sqlx::Error> {
     let query = sql.scalar::<Postgres, i64>(DROP_DAYS).bind(now(purge.now));
     let query = query.bind(interval(purge.older_than)).bind(limit(purge.limit));
     let gone = query.fetch_one(connection).await?;

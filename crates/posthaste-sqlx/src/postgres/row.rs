@@ -7,7 +7,7 @@ use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 
 use super::value::Time;
-use crate::row::Columns;
+use crate::row::ReadColumns;
 
 /// What an event is made of.
 macro_rules! event_columns {
@@ -30,7 +30,7 @@ macro_rules! row_columns {
 
 pub(super) use {event_columns, row_columns};
 
-impl Columns for PgRow {
+impl ReadColumns for PgRow {
     fn text(&self, column: &str) -> Result<Option<&str>, &'static str> {
         self.try_get(column).map_err(|_| "text")
     }

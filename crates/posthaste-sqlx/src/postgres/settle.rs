@@ -90,7 +90,7 @@ impl PgStore {
         if settle.settlements.is_empty() {
             return Ok(Vec::new());
         }
-        self.0.pace.wait(settle.settlements.len()).await;
+        self.0.settle_throttle.wait(settle.settlements.len()).await;
         let lean = settle.settlements.iter().all(is_lean);
         let changed = match (lean, settle.on_done) {
             (true, OnDone::Keep | OnDone::Delete) => {
@@ -109,10 +109,10 @@ impl PgStore {
                 }
                 let work =
                     async |connection: &mut PgConnection| self.settle_and_move(connection, settle).await;
-                self.connections().engine_together(work).await?
+                self.connections().engine_in_transaction(work).await?
             }
         };
-        self.0.pace.over();
+        self.0.settle_throttle.over();
         Ok(answers(settle, &changed))
     }
 
@@ -121,7 +121,7 @@ impl PgStore {
         &self,
         connection: &mut PgConnection,
         settle: &Settle<'_>,
-    ) -> Result<Changed, sqlx::Error> {
+    ) -> Result<SettledRows, sqlx::Error> {
         let (seqs, ids, _) = value::leases(settle.settlements.iter().map(|settlement| &settlement.lease));
         let query = |text| self.sql().query::<Postgres>(text).bind(seqs).bind(ids);
         let query = match settle.on_done {
@@ -129,15 +129,15 @@ impl PgStore {
             OnDone::Keep | OnDone::Archive => query(DONE).bind(value::now(settle.now)),
         };
         let rows = query.fetch_all(connection).await?;
-        rows.iter().map(|row| Ok((id(row)?, Row::done(row.try_get(1)?)))).collect()
+        rows.iter().map(|row| Ok((id(row)?, SettledRow::done(row.try_get(1)?)))).collect()
     }
 
     async fn settle_general(
         &self,
         connection: &mut PgConnection,
         settle: &Settle<'_>,
-    ) -> Result<Changed, sqlx::Error> {
-        let columns = Columns::new(settle.settlements);
+    ) -> Result<SettledRows, sqlx::Error> {
+        let columns = SettlementColumns::new(settle.settlements);
         let rows = self
             .sql()
             .fresh::<Postgres>(GENERAL)
@@ -160,7 +160,7 @@ impl PgStore {
             .bind(columns.last_name)
             .fetch_all(connection)
             .await?;
-        rows.iter().map(|row| Ok((id(row)?, Row::read(row)?))).collect()
+        rows.iter().map(|row| Ok((id(row)?, SettledRow::read(row)?))).collect()
     }
 
     /// Marks, and then deletes or archives what is DONE.
@@ -168,10 +168,10 @@ impl PgStore {
         &self,
         connection: &mut PgConnection,
         settle: &Settle<'_>,
-    ) -> Result<Changed, sqlx::Error> {
+    ) -> Result<SettledRows, sqlx::Error> {
         let changed = self.settle_general(connection, settle).await?;
         // This transaction holds them, so that nothing else can have their numbers.
-        let is_done = |row: &Row| (row.status == Status::Done).then_some(row.seq);
+        let is_done = |row: &SettledRow| (row.status == Status::Done).then_some(row.seq);
         let done: Vec<i64> = changed.values().filter_map(is_done).collect();
         match settle.on_done {
             OnDone::Keep => {}
@@ -188,10 +188,10 @@ fn is_lean(settlement: &Settlement) -> bool {
 }
 
 /// The rows that a statement changed.
-type Changed = HashMap<EventId, Row>;
+type SettledRows = HashMap<EventId, SettledRow>;
 
 #[derive(Clone, Copy)]
-struct Row {
+struct SettledRow {
     seq: i64,
     status: Status,
     attempts: u32,
@@ -199,7 +199,7 @@ struct Row {
     now: Timestamp,
 }
 
-impl Row {
+impl SettledRow {
     fn done(seq: i64) -> Self {
         let (status, time) = (Status::Done, Timestamp::from_micros(0));
         Self { seq, status, attempts: 0, available_at: time, now: time }
@@ -223,7 +223,7 @@ fn id(row: &PgRow) -> Result<EventId, sqlx::Error> {
     row.try_get::<&str, _>(0).map(EventId::from)
 }
 
-fn answers(settle: &Settle<'_>, changed: &Changed) -> Vec<Settled> {
+fn answers(settle: &Settle<'_>, changed: &SettledRows) -> Vec<Settled> {
     let answer = |settlement: &Settlement| {
         let row = changed.get(&settlement.lease.id).filter(|row| row.seq == settlement.lease.seq);
         row.map_or(Settled::Stale, |row| answer(settlement, row))
@@ -231,7 +231,7 @@ fn answers(settle: &Settle<'_>, changed: &Changed) -> Vec<Settled> {
     settle.settlements.iter().map(answer).collect()
 }
 
-fn answer(settlement: &Settlement, row: &Row) -> Settled {
+fn answer(settlement: &Settlement, row: &SettledRow) -> Settled {
     match (&settlement.verdict, row.status) {
         (_, Status::Done) => Settled::Done,
         (_, Status::Dead) => Settled::Dead { attempts: row.attempts },
@@ -245,7 +245,7 @@ fn answer(settlement: &Settlement, row: &Row) -> Settled {
 /// Settlements as the general statement reads them: one list per column. Delays and names that are a
 /// list of their own stand one behind the other in `delays` and `names`; positions count from one.
 #[derive(Default)]
-struct Columns<'a> {
+struct SettlementColumns<'a> {
     seq: Vec<i64>,
     id: Vec<&'a str>,
     token: Vec<i64>,
@@ -263,7 +263,7 @@ struct Columns<'a> {
     names: Vec<&'a str>,
 }
 
-impl<'a> Columns<'a> {
+impl<'a> SettlementColumns<'a> {
     fn new(settlements: &'a [Settlement]) -> Self {
         let mut columns = Self::default();
         let mut sorted: Vec<&Settlement> = settlements.iter().collect();

@@ -6,7 +6,7 @@ use posthaste::admin::Stats;
 use sqlx::{PgConnection, Postgres, Row as _};
 
 use super::store::read_oldest_pending;
-use crate::probe::{self, Estimate, Kind, Span, at_least_counted, count, is_too_many, span};
+use crate::row_estimate::{self, Estimate, SampledRows, Span, at_least_counted, count, is_too_many, span};
 use crate::sql::Sql;
 
 /// Whatever the planner believes about the table, rows are read in the order of an index, so that a
@@ -36,7 +36,7 @@ macro_rules! states {
 
 const PENDING: &str = concat!("SELECT ", states!(), r#" FROM "{table}" WHERE status IN (0, 2)"#);
 
-macro_rules! look {
+macro_rules! sample {
     ($states:expr, $condition:literal) => {
         concat!(
             "SELECT {place}::int8, count(*), coalesce(max(seq), 0)",
@@ -48,11 +48,13 @@ macro_rules! look {
     };
 }
 
-pub(super) const LOOK_AT_PENDING: &str = look!(concat!(", ", states!()), "status IN (0, 2)");
+pub(super) const SAMPLE_OF_PENDING: &str = sample!(concat!(", ", states!()), "status IN (0, 2)");
 
-const PENDING_ROWS: Kind = Kind { span: span!(r#""{table}" WHERE status IN (0, 2)"#), look: LOOK_AT_PENDING };
-const DEAD_ROWS: Kind = Kind { span: span!(r#""{table}" WHERE status = 3"#), look: look!("", "status = 3") };
-const ALL_ROWS: Kind = Kind { span: span!(r#""{table}""#), look: look!("", "true") };
+const PENDING_ROWS: SampledRows =
+    SampledRows { span: span!(r#""{table}" WHERE status IN (0, 2)"#), sample: SAMPLE_OF_PENDING };
+const DEAD_ROWS: SampledRows =
+    SampledRows { span: span!(r#""{table}" WHERE status = 3"#), sample: sample!("", "status = 3") };
+const ALL_ROWS: SampledRows = SampledRows { span: span!(r#""{table}""#), sample: sample!("", "true") };
 
 /// The archive may have a partition for every day of years, and a look at a place would ask all of them. They
 /// are written once, so what the server wrote down about them holds; of the pages that came since then it is
@@ -84,9 +86,9 @@ pub(super) async fn read(sql: &Sql, connection: &mut PgConnection) -> Result<Sta
 async fn read_pending(sql: &Sql, connection: &mut PgConnection, counted: u64) -> Result<Stats, sqlx::Error> {
     if !is_too_many(counted) {
         let row = sql.fresh::<Postgres>(PENDING).fetch_one(connection).await?;
-        return probe::read_pending(&row);
+        return row_estimate::read_pending(&row);
     }
-    Ok(look(sql, connection, &PENDING_ROWS).await?.pending())
+    Ok(estimate(sql, connection, &PENDING_ROWS).await?.pending())
 }
 
 /// Replaces what was too much to count. What is DONE has no index by `seq`: it is all but the others.
@@ -96,11 +98,11 @@ async fn estimate_ended(
     stats: &mut Stats,
 ) -> Result<(), sqlx::Error> {
     if is_too_many(stats.dead) {
-        stats.dead = at_least_counted(look(sql, connection, &DEAD_ROWS).await?.rows);
+        stats.dead = at_least_counted(estimate(sql, connection, &DEAD_ROWS).await?.rows);
         stats.estimated.dead = true;
     }
     if is_too_many(stats.done) {
-        let all = look(sql, connection, &ALL_ROWS).await?.rows;
+        let all = estimate(sql, connection, &ALL_ROWS).await?.rows;
         stats.done = at_least_counted(all.saturating_sub(stats.new + stats.retry + stats.dead));
         stats.estimated.done = true;
     }
@@ -113,10 +115,15 @@ async fn estimate_ended(
 }
 
 /// How many rows of a kind there seem to be, and in which states.
-async fn look(sql: &Sql, connection: &mut PgConnection, kind: &Kind) -> Result<Estimate, sqlx::Error> {
+async fn estimate(
+    sql: &Sql,
+    connection: &mut PgConnection,
+    kind: &SampledRows,
+) -> Result<Estimate, sqlx::Error> {
     let row = sql.fresh::<Postgres>(kind.span).fetch_one(&mut *connection).await?;
     let Some(span) = Span::read(&row)? else { return Ok(Estimate::default()) };
-    let rows = sql.at_places::<Postgres>(kind.look, &span.places()).fetch_all(connection).await?;
+    let rows =
+        sql.at_positions::<Postgres>(kind.sample, &span.sample_positions()).fetch_all(connection).await?;
     span.read_estimate(&rows)
 }
 
@@ -124,7 +131,7 @@ async fn look(sql: &Sql, connection: &mut PgConnection, kind: &Kind) -> Result<E
 mod tests {
     use posthaste::admin::{Admin as _, BacklogBy, Estimated};
 
-    use super::super::plans::{run, store};
+    use super::super::plan_tests::{run, store};
 
     /// One in ten is a retry, and one in five waits for tomorrow.
     const ROWS: &str = r#"INSERT INTO "{table}" (event_id, event_type, payload, status, available_at)

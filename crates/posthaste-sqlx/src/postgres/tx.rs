@@ -9,8 +9,8 @@ use posthaste_sql::postgres::{Statements, proves_rollback};
 use sqlx::{Connection as _, PgConnection, Postgres, Row as _, Transaction};
 
 use super::writer::{PgWriter, failed};
-use crate::begin::depth;
 use crate::sql::ready;
+use crate::transaction_depth::transaction_depth;
 
 /// A transaction on the service's own pool whose [`commit`](Self::commit) proves, commits and
 /// dispatches. Derefs to the [`PgConnection`], so `&mut *tx` is what sqlx takes. Dropped unfinished, it
@@ -73,7 +73,7 @@ impl PgTx {
         let written = self.ledger.seqs();
         let present = match self.proven {
             true => Ok(written.into_iter().collect()),
-            false => prove(self.writer.door.statements(), &mut self.tx, written).await,
+            false => prove(self.writer.context.statements(), &mut self.tx, written).await,
         };
         let present = match present {
             Ok(present) => present,
@@ -120,7 +120,7 @@ impl DerefMut for PgTx {
 /// Refuses to go on where the driver has rolled back behind our back: it answers a SAVEPOINT whose caller
 /// went away with a ROLLBACK of everything around it, and whatever came next would be committed by itself.
 fn expect_depth(connection: &PgConnection, expected: usize) -> Result<(), StoreError> {
-    match depth::<Postgres>(connection) >= expected {
+    match transaction_depth::<Postgres>(connection) >= expected {
         true => Ok(()),
         false => Err(StoreError::NoTransaction),
     }
@@ -134,7 +134,7 @@ async fn prove(
     connection: &mut PgConnection,
     written: Vec<i64>,
 ) -> Result<HashSet<i64>, sqlx::Error> {
-    let query = ready::<Postgres>(&statements.present).persistent(statements.kept);
+    let query = ready::<Postgres>(&statements.present).persistent(statements.cacheable);
     let rows = query.bind(written).fetch_all(connection).await?;
     rows.iter().map(|row| row.try_get(0)).collect()
 }
@@ -166,7 +166,7 @@ impl<'a> PgSavepoint<'a> {
         writer: &'a PgWriter,
     ) -> Result<Self, StoreError> {
         let tx = connection.begin().await.map_err(failed)?;
-        Ok(Self { depth: depth::<Postgres>(&tx), tx, parent, ledger: Ledger::new(), writer })
+        Ok(Self { depth: transaction_depth::<Postgres>(&tx), tx, parent, ledger: Ledger::new(), writer })
     }
 
     /// Writes one event, as [`PgTx::write`] does.

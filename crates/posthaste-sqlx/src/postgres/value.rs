@@ -18,10 +18,10 @@ pub(super) struct Time(pub(super) Timestamp);
 
 impl Time {
     /// 2000-01-01 in microseconds since 1970.
-    const EPOCH: i64 = 946_684_800_000_000;
+    const EPOCH_MICROS: i64 = 946_684_800_000_000;
     /// PostgreSQL's calendar: from 4714 BC to 294276 AD.
-    const FIRST: i64 = -211_813_488_000_000_000;
-    const LAST: i64 = 9_223_371_331_199_999_999;
+    const MIN_MICROS: i64 = -211_813_488_000_000_000;
+    const MAX_MICROS: i64 = 9_223_371_331_199_999_999;
 
     /// Before every other time.
     const MINUS_INFINITY: i64 = i64::MIN;
@@ -43,7 +43,7 @@ impl Encode<'_, Postgres> for Time {
     fn encode_by_ref(&self, buffer: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
         let micros = match self.0.as_micros() {
             Self::MINUS_INFINITY => Self::MINUS_INFINITY,
-            micros => micros.saturating_sub(Self::EPOCH).clamp(Self::FIRST, Self::LAST),
+            micros => micros.saturating_sub(Self::EPOCH_MICROS).clamp(Self::MIN_MICROS, Self::MAX_MICROS),
         };
         buffer.extend_from_slice(&micros.to_be_bytes());
         Ok(IsNull::No)
@@ -57,7 +57,7 @@ impl Decode<'_, Postgres> for Time {
                 let micros = match i64::from_be_bytes(value.as_bytes()?.try_into()?) {
                     // It has to find its way back: claims go on behind the last row that they saw.
                     Self::MINUS_INFINITY => Self::MINUS_INFINITY,
-                    micros => micros.saturating_add(Self::EPOCH),
+                    micros => micros.saturating_add(Self::EPOCH_MICROS),
                 };
                 Ok(Self(Timestamp::from_micros(micros)))
             }
@@ -73,8 +73,8 @@ pub(super) fn now(now: Option<Timestamp>) -> Option<Time> {
 
 /// A delay, cut to a thousand years so that its end can be written.
 pub(super) fn interval(delay: Duration) -> PgInterval {
-    const LONGEST: i64 = 1000 * 365 * 24 * 3600 * 1_000_000;
-    let microseconds = i64::try_from(delay.as_micros()).unwrap_or(LONGEST).min(LONGEST);
+    const MAX_DELAY_MICROS: i64 = 1000 * 365 * 24 * 3600 * 1_000_000;
+    let microseconds = i64::try_from(delay.as_micros()).unwrap_or(MAX_DELAY_MICROS).min(MAX_DELAY_MICROS);
     PgInterval { months: 0, days: 0, microseconds }
 }
 

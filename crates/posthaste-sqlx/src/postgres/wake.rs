@@ -17,18 +17,18 @@ use tokio_util::sync::CancellationToken;
 use super::{Inner, PgStore};
 
 /// All commits within this time notify once.
-const WINDOW: Duration = Duration::from_millis(10);
+const NOTIFY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// How long the last NOTIFY of a store that is being closed may take.
 pub(super) const LAST_NOTIFY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How often to ask whether a silent connection is still there, and how long to wait for the answer.
-const PROBE_EVERY: Duration = Duration::from_secs(15);
+const PROBE_INTERVAL: Duration = Duration::from_secs(15);
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long to wait before connecting again: at first, and at most.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LAST_PAUSE: Duration = Duration::from_secs(5);
+const MIN_RECONNECT_DELAY: Duration = Duration::from_millis(100);
+const MAX_RECONNECT_DELAY: Duration = Duration::from_secs(5);
 
 /// Wakes other processes whenever `notifier` was notified in this one; ends with the store.
 pub(super) async fn wake_others(store: Weak<Inner>, notifier: Notifier) {
@@ -45,7 +45,7 @@ pub(super) async fn wake_others(store: Weak<Inner>, notifier: Notifier) {
             tracing::debug!(%error, "other processes could not be woken");
         }
         drop(store);
-        sleep(WINDOW).await;
+        sleep(NOTIFY_INTERVAL).await;
     }
 }
 
@@ -64,11 +64,11 @@ pub(super) async fn listen_until(
 }
 
 async fn listen_for_ever(options: &PgConnectOptions, channel: &str, wake: &Notifier) {
-    let mut pause = FIRST_PAUSE;
+    let mut delay = MIN_RECONNECT_DELAY;
     loop {
         match connect(options, channel).await {
             Ok(mut listener) => {
-                pause = FIRST_PAUSE;
+                delay = MIN_RECONNECT_DELAY;
                 // A notification may have come before we listened.
                 wake.notify();
                 let error = listen(&mut listener, wake).await;
@@ -76,8 +76,8 @@ async fn listen_for_ever(options: &PgConnectOptions, channel: &str, wake: &Notif
             }
             Err(error) => tracing::debug!(%error, "no connection to listen on; polling goes on"),
         }
-        sleep(pause).await;
-        pause = (pause * 2).min(LAST_PAUSE);
+        sleep(delay).await;
+        delay = (delay * 2).min(MAX_RECONNECT_DELAY);
     }
 }
 
@@ -97,7 +97,7 @@ async fn connect(options: &PgConnectOptions, channel: &str) -> Result<PgListener
 /// Listens until the connection is lost.
 async fn listen(listener: &mut PgListener, wake: &Notifier) -> sqlx::Error {
     loop {
-        match timeout(PROBE_EVERY, listener.try_recv()).await {
+        match timeout(PROBE_INTERVAL, listener.try_recv()).await {
             Ok(Ok(Some(_))) => wake.notify(),
             Ok(Ok(None)) => return sqlx::Error::PoolClosed,
             Ok(Err(error)) => return error,

@@ -1,21 +1,21 @@
-//! The writer's door, on the service's own pool.
+//! The Writer on the service's own pool.
 
 use posthaste::writer::Scope;
 use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
-use posthaste_sql::{Door, Postgres};
+use posthaste_sql::{Postgres, WriterContext};
 use sqlx::{Executor as _, PgConnection, PgPool, SqlSafeStr as _, Transaction};
 
 use super::connection::BEGIN;
 use super::insert;
 use super::tx::PgTx;
-use crate::begin::{acquire, depth};
-use crate::to_the_end::to_the_end;
+use crate::cancel_safety::run_to_completion;
+use crate::transaction_depth::{acquire, transaction_depth};
 
 /// Writes events in transactions of the service's own pool; made by
 /// [`PgStore::writer`](super::PgStore::writer), cheap to clone.
 #[derive(Clone, Debug)]
 pub struct PgWriter {
-    pub(super) door: Door<Postgres>,
+    pub(super) context: WriterContext<Postgres>,
 }
 
 impl PgWriter {
@@ -23,7 +23,7 @@ impl PgWriter {
     /// pool, as `pool.begin()` of sqlx 0.9.0 does.
     pub async fn begin(&self, pool: &PgPool) -> Result<PgTx, StoreError> {
         let connection = acquire(pool).await.map_err(failed)?;
-        let tx = to_the_end(Transaction::begin(connection, Some(BEGIN.into_sql_str())));
+        let tx = run_to_completion(Transaction::begin(connection, Some(BEGIN.into_sql_str())));
         let tx = tx.await.map_err(failed)?;
         Ok(PgTx::new(tx, self.clone()))
     }
@@ -59,7 +59,7 @@ impl PgWriter {
         connection: &mut PgConnection,
         events: Vec<Event>,
     ) -> Result<Receipt, WriteError> {
-        let scope = match depth::<sqlx::Postgres>(connection) {
+        let scope = match transaction_depth::<sqlx::Postgres>(connection) {
             // The driver counts only what it began itself.
             0 if !is_in_transaction(connection).await.map_err(failed)? => {
                 return Err(StoreError::NoTransaction.into());
@@ -78,16 +78,16 @@ impl PgWriter {
         events: Vec<Event>,
         scope: Scope,
     ) -> Result<(Vec<EventId>, Receipt), WriteError> {
-        let prepared = self.door.core().prepare(events, scope)?;
+        let prepared = self.context.core().prepare(events, scope)?;
         let ids = prepared.rows().iter().map(|row| row.event.id().clone()).collect();
-        let seqs = insert::insert(self.door.statements(), connection, prepared.rows()).await;
+        let seqs = insert::insert(self.context.statements(), connection, prepared.rows()).await;
         Ok((ids, prepared.written(&seqs.map_err(|error| self.refused(error))?)))
     }
 
     /// Another database than that of the outbox refuses by itself.
     fn refused(&self, error: sqlx::Error) -> StoreError {
         let said = error.as_database_error().map(sqlx::error::DatabaseError::message);
-        said.and_then(|said| self.door.statements().elsewhere(said)).unwrap_or_else(|| failed(error))
+        said.and_then(|said| self.context.statements().other_database(said)).unwrap_or_else(|| failed(error))
     }
 }
 

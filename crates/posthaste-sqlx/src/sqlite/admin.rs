@@ -148,7 +148,7 @@ impl Admin for SqliteStore {
             Ok(query.execute(connection).await?.rows_affected())
         });
         let paused = paused.await?;
-        self.forget_glance();
+        self.forget_cached_state();
         Ok(paused == 1)
     }
 
@@ -159,7 +159,7 @@ impl Admin for SqliteStore {
             Ok(query.execute(connection).await?.rows_affected())
         });
         let resumed = resumed.await?;
-        self.forget_glance();
+        self.forget_cached_state();
         Ok(resumed == 1)
     }
 

@@ -6,7 +6,7 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, SqliteConnection};
 
 use super::value;
-use crate::probe::count;
+use crate::row_estimate::count;
 use crate::sql::Sql;
 
 macro_rules! groups {

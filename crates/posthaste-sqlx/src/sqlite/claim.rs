@@ -14,9 +14,9 @@ use sqlx::{Row as _, SqliteConnection};
 use super::row::event_columns;
 use super::value::lossy;
 use super::{SqliteStore, value};
-use crate::fit;
-use crate::glance::Seen;
-use crate::row::Reader;
+use crate::byte_limit::rows_within_limit;
+use crate::row::RowReader;
+use crate::server_state::ServerState;
 
 const PAUSED: &str = r#"SELECT json_group_array(route) FROM "{table}_control""#;
 
@@ -73,16 +73,16 @@ pub(super) const ROWS: &str = concat!(
 );
 
 /// The driver's thread reads ahead of us, so it is given no more than so many bytes to read at once.
-const SLICE: usize = 4 << 20;
+const READ_AHEAD_BYTES: usize = 4 << 20;
 
 /// A row that is found: its number and its size.
-type Found = (i64, i64);
+type DueRow = (i64, i64);
 
 impl SqliteStore {
     pub(super) async fn claim_rows(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
         let now = claim.now.unwrap_or_else(Timestamp::now);
-        let Seen { paused, .. } = self.glance().await?;
-        let parked = self.0.parked.names(|| self.clone().look_at_parked()).await;
+        let ServerState { paused, .. } = self.server_state().await?;
+        let parked = self.0.parked_names.names(|| self.clone().read_parked_names()).await;
         let mut claimed = Claimed { paused, parked, ..Claimed::default() };
         if claim.limit == 0 || !self.is_anything_due(now).await? {
             return Ok(claimed);
@@ -93,18 +93,18 @@ impl SqliteStore {
         Ok(claimed)
     }
 
-    async fn glance(&self) -> Result<Seen, StoreError> {
-        if let Some(seen) = self.0.glance.recent() {
-            return Ok(seen);
+    async fn server_state(&self) -> Result<ServerState, StoreError> {
+        if let Some(state) = self.0.server_state.recent() {
+            return Ok(state);
         }
         let row = self.sql().query(PAUSED).fetch_one(&self.connections().write).await;
         let paused = row.and_then(|row| names(&row)).map_err(|error| self.failed(error))?;
-        let seen = Seen { at: Instant::now(), now: Timestamp::now(), paused };
-        self.0.glance.set(Some(seen.clone()));
-        Ok(seen)
+        let state = ServerState { read_at: Instant::now(), now: Timestamp::now(), paused };
+        self.0.server_state.set(Some(state.clone()));
+        Ok(state)
     }
 
-    async fn look_at_parked(self) -> Result<BTreeSet<String>, StoreError> {
+    async fn read_parked_names(self) -> Result<BTreeSet<String>, StoreError> {
         let read = async || {
             let query = self.sql().query(PARKED_NAMES).bind(value::limit(Claimed::MAX_PARKED_NAMES));
             names(&query.fetch_one(&mut *self.connections().reader().await?).await?)
@@ -125,7 +125,7 @@ impl SqliteStore {
         claimed: &mut Claimed,
     ) -> Result<(), sqlx::Error> {
         let mut found = self.find(connection, claim, now).await?;
-        let fitting = fit::fitting(sizes(&found), claim.max_bytes);
+        let fitting = rows_within_limit(sizes(&found), claim.max_bytes);
         claimed.cut = fitting < found.len();
         found.truncate(fitting);
         let seqs: Vec<i64> = found.iter().map(|(seq, _)| *seq).collect();
@@ -144,7 +144,7 @@ impl SqliteStore {
             .await?;
         let mut rest = &found[..];
         while !rest.is_empty() {
-            let (slice, others) = rest.split_at(fit::fitting(sizes(rest), SLICE));
+            let (slice, others) = rest.split_at(rows_within_limit(sizes(rest), READ_AHEAD_BYTES));
             self.read_leased(connection, claim, now, slice, claimed).await?;
             rest = others;
         }
@@ -159,7 +159,7 @@ impl SqliteStore {
         connection: &mut SqliteConnection,
         claim: &Claim<'_>,
         now: Timestamp,
-    ) -> Result<Vec<Found>, sqlx::Error> {
+    ) -> Result<Vec<DueRow>, sqlx::Error> {
         let select = match claim.order {
             ClaimOrder::Due => BY_DUE,
             ClaimOrder::Seq => BY_SEQ,
@@ -176,13 +176,13 @@ impl SqliteStore {
         connection: &mut SqliteConnection,
         claim: &Claim<'_>,
         now: Timestamp,
-        slice: &[Found],
+        slice: &[DueRow],
         claimed: &mut Claimed,
     ) -> Result<(), sqlx::Error> {
         let seqs: Vec<i64> = slice.iter().map(|(seq, _)| *seq).collect();
         let mut rows = self.sql().query(ROWS).bind(value::seqs(&seqs)).fetch(connection);
         while let Some(row) = rows.try_next().await? {
-            match Reader::new(&row).leased(claim, now) {
+            match RowReader::new(&row).leased(claim, now) {
                 Ok(leased) => claimed.events.push(leased),
                 Err(malformed) => claimed.malformed.push(malformed),
             }
@@ -196,6 +196,6 @@ fn names(row: &SqliteRow) -> Result<BTreeSet<String>, sqlx::Error> {
     Ok(serde_json::from_str(&lossy(row, 0)?).unwrap_or_default())
 }
 
-fn sizes(found: &[Found]) -> impl Iterator<Item = i64> + '_ {
+fn sizes(found: &[DueRow]) -> impl Iterator<Item = i64> + '_ {
     found.iter().map(|(_, size)| *size)
 }

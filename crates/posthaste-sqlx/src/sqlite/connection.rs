@@ -9,16 +9,16 @@ use sqlx::pool::PoolConnection;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions as _, SqlSafeStr as _, Sqlite, SqliteConnection, SqlitePool, Transaction};
 
-use super::turn::{Turn, Turns};
+use super::write_queue::{WritePermit, WriteQueue};
 use crate::OpenError;
-use crate::begin::acquire;
 use crate::sql::Sql;
+use crate::transaction_depth::acquire;
 
 /// How long a connection waits for a lock that another one holds.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long anybody may read. Whoever asked has given up by then, and the next one wants the connection.
-const LONGEST_READ: Duration = Duration::from_secs(15);
+const READ_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// One connection that writes and a few that read. SQLite lets one connection write at a time: a
 /// second writer of ours would only wait in SQLite's lottery instead of in a fair queue.
@@ -26,7 +26,7 @@ const LONGEST_READ: Duration = Duration::from_secs(15);
 pub(super) struct Connections {
     pub(super) write: SqlitePool,
     read: SqlitePool,
-    pub(super) turns: Turns,
+    pub(super) write_queue: WriteQueue,
     path: PathBuf,
 }
 
@@ -38,11 +38,11 @@ impl Connections {
             || SqlitePoolOptions::new().idle_timeout(None).max_lifetime(None).test_before_acquire(false);
         let write = pool().max_connections(1).connect_lazy_with(options.clone());
         let read = pool().max_connections(2).connect_lazy_with(options);
-        let connections = Self { write, read, turns: Turns::default(), path };
+        let connections = Self { write, read, write_queue: WriteQueue::default(), path };
         // The first connection of all turns the file to WAL, and says whether it is one.
         let started = Instant::now();
         while let Err(error) = connections.write.acquire().await {
-            be_patient(error, started).await.map_err(|error| connections.explain(error))?;
+            wait_before_retry(error, started).await.map_err(|error| connections.explain(error))?;
         }
         Ok(connections)
     }
@@ -60,29 +60,32 @@ impl Connections {
 
     /// A transaction that holds the write lock from its start, so that it never fails half way.
     pub(super) async fn begin(&self) -> Result<Writing<Transaction<'static, Sqlite>>, StoreError> {
-        let turn = self.turns.take_politely().await;
+        let permit = self.write_queue.acquire_for_engine().await;
         let connection = acquire(&self.write).await.map_err(|error| self.failed(error))?;
         let tx = begin_immediate(connection).await.map_err(|error| self.failed(error))?;
-        Ok(Writing { with: tx, turn })
+        Ok(Writing { with: tx, permit })
     }
 
     /// The writing connection, for one statement.
     pub(super) async fn writer(&self) -> Result<Writing<PoolConnection<Sqlite>>, StoreError> {
-        let turn = self.turns.take_politely().await;
+        let permit = self.write_queue.acquire_for_engine().await;
         let connection = self.write.acquire().await.map_err(|error| self.failed(error))?;
-        Ok(Writing { with: connection, turn })
+        Ok(Writing { with: connection, permit })
     }
 
     /// A connection to read, for some time and no longer.
     pub(super) async fn reader(&self) -> Result<PoolConnection<Sqlite>, sqlx::Error> {
-        self.reader_for(LONGEST_READ).await
+        self.reader_for(READ_TIMEOUT).await
     }
 
     async fn reader_for(&self, time: Duration) -> Result<PoolConnection<Sqlite>, sqlx::Error> {
-        const STEPS: i32 = 10_000;
+        const PROGRESS_STEPS: i32 = 10_000;
         let mut connection = self.read.acquire().await?;
         let started = Instant::now();
-        connection.lock_handle().await?.set_progress_handler(STEPS, move || started.elapsed() < time);
+        connection
+            .lock_handle()
+            .await?
+            .set_progress_handler(PROGRESS_STEPS, move || started.elapsed() < time);
         Ok(connection)
     }
 
@@ -112,19 +115,19 @@ pub(super) async fn begin_immediate(
     Transaction::begin(connection, Some("BEGIN IMMEDIATE".into_sql_str())).await
 }
 
-/// A connection or transaction whose turn it is to write.
+/// A connection or transaction with the permit to write.
 #[derive(Debug)]
 pub(super) struct Writing<C> {
     with: C,
     // Dropped last: the next one finds the lock free.
-    turn: Turn,
+    permit: WritePermit,
 }
 
 impl Writing<Transaction<'static, Sqlite>> {
     pub(super) async fn commit(self) -> Result<(), sqlx::Error> {
-        let Self { with, turn } = self;
+        let Self { with, permit } = self;
         let answer = with.commit().await;
-        drop(turn);
+        drop(permit);
         answer
     }
 }
@@ -160,12 +163,12 @@ pub(super) fn reader_options(options: &SqliteConnectOptions) -> SqliteConnectOpt
 /// Waits a little before the next try to connect; gives the error back when it is no use. The first
 /// connections to a new file all want to turn it to WAL, and SQLite does not wait for that lock as it
 /// does for others.
-pub(super) async fn be_patient(error: sqlx::Error, since: Instant) -> Result<(), sqlx::Error> {
-    const PAUSE: Duration = Duration::from_millis(20);
+pub(super) async fn wait_before_retry(error: sqlx::Error, since: Instant) -> Result<(), sqlx::Error> {
+    const RETRY_DELAY: Duration = Duration::from_millis(20);
     if !is_busy(&error) || since.elapsed() >= BUSY_TIMEOUT {
         return Err(error);
     }
-    tokio::time::sleep(PAUSE).await;
+    tokio::time::sleep(RETRY_DELAY).await;
     Ok(())
 }
 

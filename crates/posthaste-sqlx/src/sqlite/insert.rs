@@ -3,7 +3,7 @@
 use posthaste::Timestamp;
 use posthaste::writer::NewRow;
 use posthaste_sql::seqs_by_id;
-use posthaste_sql::sqlite::{Batch, Statements, ids, values};
+use posthaste_sql::sqlite::{InsertBatch, Statements, ids, values};
 use sqlx::{Row as _, Sqlite, SqliteConnection};
 
 use crate::sql::ready;
@@ -65,7 +65,7 @@ async fn insert_many(
         .execute(&mut *connection)
         .await?;
     let inserted = answer.rows_affected();
-    if let Some(seqs) = Batch::seqs(rows, inserted, answer.last_insert_rowid()) {
+    if let Some(seqs) = InsertBatch::seqs(rows, inserted, answer.last_insert_rowid()) {
         return Ok(seqs);
     }
     let last_of = ready::<Sqlite>(&statements.last_of).bind(ids(rows)).bind(inserted.cast_signed());

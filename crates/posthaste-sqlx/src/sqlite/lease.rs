@@ -7,7 +7,7 @@ use posthaste::{EventId, StoreError, Timestamp};
 use sqlx::sqlite::SqliteRow;
 
 use super::{SqliteStore, value};
-use crate::row::Reader;
+use crate::row::RowReader;
 
 /// The rows that these leases hold. `+`, so that nobody looks for the ids in their own index.
 macro_rules! held {
@@ -90,6 +90,6 @@ impl SqliteStore {
 
 /// What a lease calls its row.
 fn named(row: &SqliteRow) -> (i64, EventId) {
-    let mut reader = Reader::new(row);
+    let mut reader = RowReader::new(row);
     (reader.seq(), reader.id())
 }

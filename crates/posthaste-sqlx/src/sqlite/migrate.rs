@@ -7,8 +7,8 @@ use posthaste::Timestamp;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _, Row as _, SqliteConnection};
 
-use super::connection::{be_patient, engine_options, explain, reader_options};
-use crate::schema::Noted;
+use super::connection::{engine_options, explain, reader_options, wait_before_retry};
+use crate::schema::RecordedVersions;
 use crate::sql::Sql;
 use crate::{Migration, OpenError, SchemaState};
 
@@ -183,7 +183,7 @@ impl SqliteMigrations {
         loop {
             match options.connect().await {
                 Ok(connection) => return Ok(connection),
-                Err(error) => be_patient(error, started).await.map_err(|error| self.explain(error))?,
+                Err(error) => wait_before_retry(error, started).await.map_err(|error| self.explain(error))?,
             }
         }
     }
@@ -213,10 +213,10 @@ async fn read_state(connection: &mut SqliteConnection, sql: &Sql) -> Result<Sche
     if columns_of(connection, &versions).await?.is_empty() {
         return Ok(SchemaState::foreign(&columns));
     }
-    let noted = r#"SELECT max(version), max(works_with) FROM "{table}_schema""#;
-    let noted = sql.query(noted).fetch_one(&mut *connection).await?;
-    let noted = Noted { version: noted.try_get(0)?, works_with: noted.try_get(1)? };
-    Ok(SchemaState::of_version(noted, LATEST))
+    let recorded = r#"SELECT max(version), max(works_with) FROM "{table}_schema""#;
+    let recorded = sql.query(recorded).fetch_one(&mut *connection).await?;
+    let recorded = RecordedVersions { version: recorded.try_get(0)?, works_with: recorded.try_get(1)? };
+    Ok(SchemaState::of_version(recorded, LATEST))
 }
 
 async fn columns_of(connection: &mut SqliteConnection, table: &str) -> Result<Vec<String>, sqlx::Error> {

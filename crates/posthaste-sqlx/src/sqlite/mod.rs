@@ -39,16 +39,16 @@ mod insert;
 mod lease;
 mod migrate;
 #[cfg(test)]
-mod plans;
+mod plan_tests;
 mod purge;
 mod row;
 mod settle;
 mod stats;
 mod store;
-mod turn;
 mod tx;
 mod value;
 mod wake;
+mod write_queue;
 mod writer;
 
 use std::sync::{Arc, OnceLock};
@@ -56,8 +56,8 @@ use std::sync::{Arc, OnceLock};
 use posthaste::store::Notifier;
 use posthaste::writer::NewRow;
 use posthaste::{Outbox, StoreError};
-use posthaste_sql::Door;
-use posthaste_sql::sqlite::{Home, Statements};
+use posthaste_sql::WriterContext;
+use posthaste_sql::sqlite::{DatabaseFile, Statements};
 use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteConnectOptions;
 
@@ -65,8 +65,8 @@ pub use migrate::SqliteMigrations;
 pub use tx::{SqliteSavepoint, SqliteTx};
 pub use writer::SqliteWriter;
 
-use crate::glance::Glance;
-use crate::parked::Parked;
+use crate::parked_names::ParkedNames;
+use crate::server_state::ServerStateCache;
 use crate::sql::Sql;
 use crate::{OpenError, TableName};
 use connection::{Connections, engine_options, reader_options};
@@ -83,8 +83,8 @@ struct Inner {
     connections: Connections,
     sql: Sql,
     statements: Arc<Statements>,
-    glance: Glance,
-    parked: Parked,
+    server_state: ServerStateCache,
+    parked_names: ParkedNames,
     wake: OnceLock<Notifier>,
 }
 
@@ -106,14 +106,14 @@ impl SqliteStore {
         }
     }
 
-    /// The writer's door, on sqlx. Made once; cheap to clone.
+    /// The Writer on sqlx. Made once; cheap to clone.
     pub fn writer(&self, outbox: &Outbox) -> SqliteWriter {
-        SqliteWriter::new(self.door(outbox), self.connections().turns.clone())
+        SqliteWriter::new(self.writer_context(outbox), self.connections().write_queue.clone())
     }
 
     /// What Writers of other drivers are made of.
-    pub fn door(&self, outbox: &Outbox) -> Door<posthaste_sql::Sqlite> {
-        Door::new(outbox.writer_core(), Arc::clone(&self.0.statements))
+    pub fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql::Sqlite> {
+        WriterContext::new(outbox.writer_core(), Arc::clone(&self.0.statements))
     }
 
     /// The INSERT alone, for the conformance suite: no hooks, no limits, no receipt. Services use a
@@ -133,18 +133,18 @@ impl SqliteStore {
     }
 
     async fn new(connections: Connections, sql: Sql) -> Result<Self, OpenError> {
-        let statements = Statements::new(sql.place());
+        let statements = Statements::new(sql.table_ref());
         let found = match connections.reader().await {
-            Ok(mut connection) => writer::whereabouts(&statements, &mut connection).await,
+            Ok(mut connection) => writer::identify(&statements, &mut connection).await,
             Err(error) => Err(error),
         };
-        let home = Home::new(found.map_err(|error| connections.explain(error))?);
+        let database = DatabaseFile::new(found.map_err(|error| connections.explain(error))?);
         Ok(Self(Arc::new(Inner {
             connections,
             sql,
-            statements: Arc::new(statements.at(home)),
-            glance: Glance::default(),
-            parked: Parked::default(),
+            statements: Arc::new(statements.bound_to(database)),
+            server_state: ServerStateCache::default(),
+            parked_names: ParkedNames::default(),
             wake: OnceLock::new(),
         })))
     }
@@ -157,9 +157,9 @@ impl SqliteStore {
         &self.0.sql
     }
 
-    fn forget_glance(&self) {
-        self.0.glance.forget();
-        self.0.parked.forget();
+    fn forget_cached_state(&self) {
+        self.0.server_state.forget();
+        self.0.parked_names.forget();
     }
 
     fn failed(&self, error: sqlx::Error) -> StoreError {

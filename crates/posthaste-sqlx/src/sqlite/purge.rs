@@ -22,7 +22,7 @@ ORDER BY seq LIMIT ?2"#;
 
 pub(super) const DELETE: &str = r#"DELETE FROM "{table}" WHERE seq IN (SELECT value FROM jsonb_each(?1))"#;
 
-macro_rules! kept {
+macro_rules! archive_columns {
     () => {
         "event_id, event_type, aggregate_type, aggregate_id, tenant_id, topic, content_type, schema_version, \
          payload, headers, attempts, deferrals, lost_leases, replays, parked, progress, available_at, \
@@ -32,9 +32,9 @@ macro_rules! kept {
 
 pub(super) const ARCHIVE: &str = concat!(
     r#"INSERT OR REPLACE INTO "{table}_archive" (seq, status, "#,
-    kept!(),
+    archive_columns!(),
     ") SELECT seq, 4, ",
-    kept!(),
+    archive_columns!(),
     r#" FROM "{table}" WHERE seq IN (SELECT value FROM jsonb_each(?1))"#
 );
 

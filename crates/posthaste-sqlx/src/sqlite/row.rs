@@ -7,7 +7,7 @@ use posthaste::Timestamp;
 use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
 
-use crate::row::Columns;
+use crate::row::ReadColumns;
 
 /// What an event is made of.
 macro_rules! event_columns {
@@ -28,7 +28,7 @@ macro_rules! row_columns {
 
 pub(super) use {event_columns, row_columns};
 
-impl Columns for SqliteRow {
+impl ReadColumns for SqliteRow {
     fn text(&self, column: &str) -> Result<Option<&str>, &'static str> {
         self.try_get(column).map_err(|_| "text")
     }

@@ -125,15 +125,15 @@ impl SqliteStore {
         lean: &[&Settlement],
         general: &[&Settlement],
         now: Timestamp,
-    ) -> Result<Changed, sqlx::Error> {
-        let mut changed = Changed::new();
+    ) -> Result<SettledRows, sqlx::Error> {
+        let mut changed = SettledRows::new();
         if !lean.is_empty() {
             changed = self.settle_lean(connection, settle, lean, now).await?;
         }
         if !general.is_empty() {
             changed.extend(self.settle_general(connection, settle, general, now).await?);
         }
-        let is_done = |(seq, row): (&i64, &Row)| (row.status == Status::Done).then_some(*seq);
+        let is_done = |(seq, row): (&i64, &SettledRow)| (row.status == Status::Done).then_some(*seq);
         let done: Vec<i64> = changed.iter().filter_map(is_done).collect();
         match settle.on_done {
             OnDone::Keep => {}
@@ -149,10 +149,10 @@ impl SqliteStore {
         settle: &Settle<'_>,
         lean: &[&Settlement],
         now: Timestamp,
-    ) -> Result<Changed, sqlx::Error> {
+    ) -> Result<SettledRows, sqlx::Error> {
         let seqs: Vec<i64> = lean.iter().map(|settlement| settlement.lease.seq).collect();
         let ids: Vec<&str> = lean.iter().map(|settlement| settlement.lease.id.as_str()).collect();
-        let done = Row { status: Status::Done, attempts: 0, available_at: now };
+        let done = SettledRow { status: Status::Done, attempts: 0, available_at: now };
         let rows = match settle.on_done {
             OnDone::Delete => {
                 let query = self.sql().query(DELETE).bind(value::seqs(&seqs)).bind(value::ids(&ids));
@@ -179,12 +179,12 @@ impl SqliteStore {
         settle: &Settle<'_>,
         general: &[&Settlement],
         now: Timestamp,
-    ) -> Result<Changed, sqlx::Error> {
+    ) -> Result<SettledRows, sqlx::Error> {
         let entries: Vec<Entry<'_>> = general.iter().map(|settlement| Entry::new(settlement, now)).collect();
         let entries = serde_json::to_string(&entries).map_err(|error| sqlx::Error::Encode(error.into()))?;
         let query = self.sql().query(GENERAL).bind(entries).bind(settle.owner.as_str().to_owned());
         let rows = query.bind(now.as_micros()).fetch_all(connection).await?;
-        rows.iter().map(Row::read).collect()
+        rows.iter().map(SettledRow::read).collect()
     }
 }
 
@@ -194,16 +194,16 @@ fn is_lean(settlement: &Settlement) -> bool {
 }
 
 /// The rows that a statement changed, by `seq`.
-type Changed = HashMap<i64, Row>;
+type SettledRows = HashMap<i64, SettledRow>;
 
 #[derive(Clone, Copy)]
-struct Row {
+struct SettledRow {
     status: Status,
     attempts: u32,
     available_at: Timestamp,
 }
 
-impl Row {
+impl SettledRow {
     fn read(row: &SqliteRow) -> Result<(i64, Self), sqlx::Error> {
         let status: i64 = row.try_get(1)?;
         // Whatever a foreign program left there, a row that is given up keeps it.
@@ -217,7 +217,7 @@ impl Row {
     }
 }
 
-fn answers(settle: &Settle<'_>, changed: &Changed, now: Timestamp) -> Vec<Settled> {
+fn answers(settle: &Settle<'_>, changed: &SettledRows, now: Timestamp) -> Vec<Settled> {
     let answer = |settlement: &Settlement| match changed.get(&settlement.lease.seq) {
         None => Settled::Stale,
         Some(row) => answer(settlement, row, now),
@@ -225,7 +225,7 @@ fn answers(settle: &Settle<'_>, changed: &Changed, now: Timestamp) -> Vec<Settle
     settle.settlements.iter().map(answer).collect()
 }
 
-fn answer(settlement: &Settlement, row: &Row, now: Timestamp) -> Settled {
+fn answer(settlement: &Settlement, row: &SettledRow, now: Timestamp) -> Settled {
     match (&settlement.verdict, row.status) {
         (_, Status::Done) => Settled::Done,
         (_, Status::Dead) => Settled::Dead { attempts: row.attempts },

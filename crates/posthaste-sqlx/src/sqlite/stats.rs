@@ -4,7 +4,7 @@ use posthaste::Timestamp;
 use posthaste::admin::Stats;
 use sqlx::{Row as _, SqliteConnection};
 
-use crate::probe::{self, Estimate, Kind, Span, at_least_counted, count, is_too_many, span};
+use crate::row_estimate::{self, Estimate, SampledRows, Span, at_least_counted, count, is_too_many, span};
 use crate::sql::Sql;
 
 /// Up to one row more than [`Stats::MAX_EXACT_COUNT`] of each kind.
@@ -28,7 +28,7 @@ macro_rules! states {
 const PENDING: &str =
     concat!("SELECT ", states!(), r#" FROM "{table}" INDEXED BY "{table}_due" WHERE status IN (0, 2)"#);
 
-macro_rules! look {
+macro_rules! sample {
     ($states:expr, $columns:literal, $from:literal) => {
         concat!(
             "SELECT {place}, count(*), coalesce(max(seq), 0)",
@@ -42,24 +42,26 @@ macro_rules! look {
     };
 }
 
-pub(super) const LOOK_AT_PENDING: &str = look!(
+pub(super) const SAMPLE_OF_PENDING: &str = sample!(
     concat!(", ", states!()),
     "seq, status, available_at, locked_by, parked",
     r#""{table}" INDEXED BY "{table}_pending" WHERE status IN (0, 2) AND"#
 );
-pub(super) const LOOK_AT_ALL: &str = look!("", "seq", r#""{table}" WHERE"#);
+pub(super) const SAMPLE_OF_ALL: &str = sample!("", "seq", r#""{table}" WHERE"#);
 
-const PENDING_ROWS: Kind = Kind {
+const PENDING_ROWS: SampledRows = SampledRows {
     span: span!(r#""{table}" INDEXED BY "{table}_pending" WHERE status IN (0, 2)"#),
-    look: LOOK_AT_PENDING,
+    sample: SAMPLE_OF_PENDING,
 };
-const DEAD_ROWS: Kind = Kind {
+const DEAD_ROWS: SampledRows = SampledRows {
     span: span!(r#""{table}" INDEXED BY "{table}_dead" WHERE status = 3"#),
-    look: look!("", "seq", r#""{table}" INDEXED BY "{table}_dead" WHERE status = 3 AND"#),
+    sample: sample!("", "seq", r#""{table}" INDEXED BY "{table}_dead" WHERE status = 3 AND"#),
 };
-const ALL_ROWS: Kind = Kind { span: span!(r#""{table}""#), look: LOOK_AT_ALL };
-const ARCHIVED_ROWS: Kind =
-    Kind { span: span!(r#""{table}_archive""#), look: look!("", "seq", r#""{table}_archive" WHERE"#) };
+const ALL_ROWS: SampledRows = SampledRows { span: span!(r#""{table}""#), sample: SAMPLE_OF_ALL };
+const ARCHIVED_ROWS: SampledRows = SampledRows {
+    span: span!(r#""{table}_archive""#),
+    sample: sample!("", "seq", r#""{table}_archive" WHERE"#),
+};
 
 /// All but the age of the oldest, which is the caller's to read.
 pub(super) async fn read(
@@ -84,9 +86,9 @@ async fn read_pending(
 ) -> Result<Stats, sqlx::Error> {
     if !is_too_many(counted) {
         let row = sql.query(PENDING).bind(now.as_micros()).fetch_one(connection).await?;
-        return probe::read_pending(&row);
+        return row_estimate::read_pending(&row);
     }
-    Ok(look(sql, connection, now, &PENDING_ROWS).await?.pending())
+    Ok(estimate(sql, connection, now, &PENDING_ROWS).await?.pending())
 }
 
 /// Replaces what was too much to count. What is DONE has no index by `seq`: it is all but the others.
@@ -97,31 +99,31 @@ async fn estimate_ended(
     stats: &mut Stats,
 ) -> Result<(), sqlx::Error> {
     if is_too_many(stats.dead) {
-        stats.dead = at_least_counted(look(sql, connection, now, &DEAD_ROWS).await?.rows);
+        stats.dead = at_least_counted(estimate(sql, connection, now, &DEAD_ROWS).await?.rows);
         stats.estimated.dead = true;
     }
     if is_too_many(stats.done) {
-        let all = look(sql, connection, now, &ALL_ROWS).await?.rows;
+        let all = estimate(sql, connection, now, &ALL_ROWS).await?.rows;
         stats.done = at_least_counted(all.saturating_sub(stats.new + stats.retry + stats.dead));
         stats.estimated.done = true;
     }
     if is_too_many(stats.archived) {
-        stats.archived = at_least_counted(look(sql, connection, now, &ARCHIVED_ROWS).await?.rows);
+        stats.archived = at_least_counted(estimate(sql, connection, now, &ARCHIVED_ROWS).await?.rows);
         stats.estimated.archived = true;
     }
     Ok(())
 }
 
 /// How many rows of a kind there seem to be, and in which states.
-async fn look(
+async fn estimate(
     sql: &Sql,
     connection: &mut SqliteConnection,
     now: Timestamp,
-    kind: &Kind,
+    kind: &SampledRows,
 ) -> Result<Estimate, sqlx::Error> {
     let row = sql.query(kind.span).fetch_one(&mut *connection).await?;
     let Some(span) = Span::read(&row)? else { return Ok(Estimate::default()) };
-    let query = sql.at_places(kind.look, &span.places()).bind(now.as_micros());
+    let query = sql.at_positions(kind.sample, &span.sample_positions()).bind(now.as_micros());
     let rows = query.fetch_all(connection).await?;
     span.read_estimate(&rows)
 }

@@ -5,11 +5,11 @@ use std::ops::{Deref, DerefMut};
 
 use posthaste::writer::{Ledger, Scope};
 use posthaste::{CommitError, Event, EventId, StoreError, WriteError};
-use posthaste_sql::Door;
-use posthaste_sql::sqlite::{Statements, Written};
+use posthaste_sql::WriterContext;
+use posthaste_sql::sqlite::{Statements, WrittenRows};
 use sqlx::{Connection as _, Row as _, Sqlite, SqliteConnection, Transaction};
 
-use super::turn::Turn;
+use super::write_queue::WritePermit;
 use super::writer::{failed, write};
 use crate::sql::ready;
 
@@ -21,18 +21,18 @@ use crate::sql::ready;
 pub struct SqliteTx {
     // Dropped before the ledger: the hooks run after the rollback, not before it.
     tx: Transaction<'static, Sqlite>,
-    turn: Turn,
+    permit: WritePermit,
     ledger: Ledger,
-    door: Door<posthaste_sql::Sqlite>,
+    context: WriterContext<posthaste_sql::Sqlite>,
 }
 
 impl SqliteTx {
     pub(super) fn new(
         tx: Transaction<'static, Sqlite>,
-        turn: Turn,
-        door: Door<posthaste_sql::Sqlite>,
+        permit: WritePermit,
+        context: WriterContext<posthaste_sql::Sqlite>,
     ) -> Self {
-        Self { tx, turn, ledger: Ledger::new(), door }
+        Self { tx, permit, ledger: Ledger::new(), context }
     }
 
     /// Writes one event and answers its id; none if a hook suppressed it. An id that exists already is
@@ -45,14 +45,14 @@ impl SqliteTx {
     pub async fn write_all(&mut self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
         // Also inside a raw savepoint the rows may be born leased: the proof before COMMIT shows
         // which of them are still there.
-        let (ids, receipt) = write(&self.door, &mut self.tx, events, Scope::Transaction).await?;
+        let (ids, receipt) = write(&self.context, &mut self.tx, events, Scope::Transaction).await?;
         self.ledger.record(receipt);
         Ok(ids)
     }
 
     /// Opens a savepoint that hands its events up when it is released, and forgets them when not.
     pub async fn savepoint(&mut self) -> Result<SqliteSavepoint<'_>, StoreError> {
-        SqliteSavepoint::open(&mut self.tx, &mut self.ledger, &self.door).await
+        SqliteSavepoint::open(&mut self.tx, &mut self.ledger, &self.context).await
     }
 
     /// Commits, and hands the events to the engine.
@@ -60,8 +60,8 @@ impl SqliteTx {
     /// What a savepoint took back is not dispatched. When COMMIT fails the transaction is rolled back
     /// and nothing of it will be delivered.
     pub async fn commit(mut self) -> Result<(), CommitError> {
-        let written = Written::new(self.ledger.ids_by_seq());
-        let present = match prove(self.door.statements(), &mut self.tx, &written).await {
+        let written = WrittenRows::new(self.ledger.ids_by_seq());
+        let present = match prove(self.context.statements(), &mut self.tx, &written).await {
             Ok(present) => present,
             Err(error) => {
                 // The hooks hear of it when the ledger is dropped, after the rollback.
@@ -71,7 +71,7 @@ impl SqliteTx {
         };
         let committing = std::mem::take(&mut self.ledger).committing();
         let answer = self.tx.commit().await.map_err(|error| explain(error, &present));
-        self.turn.over();
+        self.permit.written();
         match answer {
             Ok(()) => {
                 committing.committed(&present);
@@ -108,7 +108,7 @@ impl DerefMut for SqliteTx {
 async fn prove(
     statements: &Statements,
     connection: &mut SqliteConnection,
-    written: &Written,
+    written: &WrittenRows,
 ) -> Result<HashSet<i64>, sqlx::Error> {
     if written.is_empty() {
         return Ok(HashSet::new());
@@ -137,17 +137,17 @@ pub struct SqliteSavepoint<'a> {
     tx: Transaction<'a, Sqlite>,
     parent: &'a mut Ledger,
     ledger: Ledger,
-    door: &'a Door<posthaste_sql::Sqlite>,
+    context: &'a WriterContext<posthaste_sql::Sqlite>,
 }
 
 impl<'a> SqliteSavepoint<'a> {
     async fn open(
         connection: &'a mut SqliteConnection,
         parent: &'a mut Ledger,
-        door: &'a Door<posthaste_sql::Sqlite>,
+        context: &'a WriterContext<posthaste_sql::Sqlite>,
     ) -> Result<Self, StoreError> {
         let tx = connection.begin().await.map_err(failed)?;
-        Ok(Self { tx, parent, ledger: Ledger::new(), door })
+        Ok(Self { tx, parent, ledger: Ledger::new(), context })
     }
 
     /// Writes one event, as [`SqliteTx::write`] does.
@@ -157,14 +157,14 @@ impl<'a> SqliteSavepoint<'a> {
 
     /// Writes events, as [`SqliteTx::write_all`] does.
     pub async fn write_all(&mut self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
-        let (ids, receipt) = write(self.door, &mut self.tx, events, Scope::Transaction).await?;
+        let (ids, receipt) = write(self.context, &mut self.tx, events, Scope::Transaction).await?;
         self.ledger.record(receipt);
         Ok(ids)
     }
 
     /// Opens a savepoint inside this one.
     pub async fn savepoint(&mut self) -> Result<SqliteSavepoint<'_>, StoreError> {
-        SqliteSavepoint::open(&mut self.tx, &mut self.ledger, self.door).await
+        SqliteSavepoint::open(&mut self.tx, &mut self.ledger, self.context).await
     }
 
     /// Ends the savepoint; its events belong to what is around it now.

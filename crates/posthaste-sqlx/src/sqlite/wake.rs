@@ -8,8 +8,8 @@ use posthaste::store::Notifier;
 use super::Inner;
 
 /// How often to look while something changes, and how often when nothing does.
-const BUSY: Duration = Duration::from_millis(10);
-const QUIET: Duration = Duration::from_millis(50);
+const BUSY_INTERVAL: Duration = Duration::from_millis(10);
+const QUIET_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Notifies when another connection than the store's writing one has committed; ends with the store.
 ///
@@ -17,9 +17,9 @@ const QUIET: Duration = Duration::from_millis(50);
 /// settlements wake nobody.
 pub(super) async fn watch(store: Weak<Inner>, wake: Notifier) {
     let mut last = None;
-    let mut pause = BUSY;
+    let mut interval = BUSY_INTERVAL;
     loop {
-        tokio::time::sleep(pause).await;
+        tokio::time::sleep(interval).await;
         let Some(store) = store.upgrade() else { return };
         if store.connections.write.is_closed() {
             return;
@@ -30,7 +30,7 @@ pub(super) async fn watch(store: Weak<Inner>, wake: Notifier) {
         let Ok(version) = version else { continue };
         // The first look counts as news: somebody may have committed since the poller's own first look.
         let changed = last.replace(version) != Some(version);
-        pause = if changed { BUSY } else { (pause * 2).min(QUIET) };
+        interval = if changed { BUSY_INTERVAL } else { (interval * 2).min(QUIET_INTERVAL) };
         if changed {
             wake.notify();
         }

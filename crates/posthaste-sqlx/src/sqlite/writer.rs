@@ -1,64 +1,64 @@
-//! The writer's door, on the service's own pool.
+//! The Writer on the service's own pool.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use posthaste::writer::Scope;
 use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
 use posthaste_sql::sqlite::Statements;
-use posthaste_sql::{Door, Sqlite};
+use posthaste_sql::{Sqlite, WriterContext};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{Executor as _, Row as _, SqliteConnection, SqlitePool};
 
 use super::connection::begin_immediate;
 use super::insert;
-use super::turn::Turns;
 use super::tx::SqliteTx;
-use crate::begin::{acquire, depth};
+use super::write_queue::WriteQueue;
 use crate::sql::ready;
+use crate::transaction_depth::{acquire, transaction_depth};
 
 /// Writes events in transactions of the service's own pool; made by
 /// [`SqliteStore::writer`](super::SqliteStore::writer), cheap to clone.
 #[derive(Clone, Debug)]
 pub struct SqliteWriter {
-    door: Door<Sqlite>,
-    turns: Turns,
+    context: WriterContext<Sqlite>,
+    write_queue: WriteQueue,
     /// Pools that are known to lead to the file of the outbox.
     known: Arc<Mutex<Vec<Arc<SqliteConnectOptions>>>>,
 }
 
 impl SqliteWriter {
-    pub(super) fn new(door: Door<Sqlite>, turns: Turns) -> Self {
-        Self { door, turns, known: Arc::default() }
+    pub(super) fn new(context: WriterContext<Sqlite>, write_queue: WriteQueue) -> Self {
+        Self { context, write_queue, known: Arc::default() }
     }
 
     /// Begins a transaction that holds the write lock from its start (`BEGIN IMMEDIATE`), so that
     /// nothing in it fails because somebody else is writing. A pool of another file than that of the outbox
     /// is refused.
     pub async fn begin(&self, pool: &SqlitePool) -> Result<SqliteTx, StoreError> {
-        // The connection first: nobody waits for a pool while it is their turn.
+        // The connection first: nobody waits for a pool while they hold the permit.
         let mut connection = acquire(pool).await.map_err(failed)?;
-        self.expect_home_of(pool, &mut connection).await?;
-        let turn = self.turns.take().await;
+        self.expect_database_of(pool, &mut connection).await?;
+        let permit = self.write_queue.acquire().await;
         let tx = begin_immediate(connection).await.map_err(failed)?;
-        Ok(SqliteTx::new(tx, turn, self.door.clone()))
+        Ok(SqliteTx::new(tx, permit, self.context.clone()))
     }
 
     /// A pool is asked once, and known by its options, which it keeps for as long as it opens connections
     /// with them.
-    async fn expect_home_of(
+    async fn expect_database_of(
         &self,
         pool: &SqlitePool,
         connection: &mut SqliteConnection,
     ) -> Result<(), StoreError> {
-        const MOST: usize = 16;
+        const MAX_KNOWN_POOLS: usize = 16;
         let options = pool.connect_options();
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known().iter().any(|known| Arc::ptr_eq(known, &options)) {
             return Ok(());
         }
-        expect_home(&self.door, connection).await?;
+        expect_database(&self.context, connection).await?;
         let mut known = known();
-        if known.len() == MOST {
+        if known.len() == MAX_KNOWN_POOLS {
             known.clear();
         }
         known.push(options);
@@ -100,29 +100,35 @@ impl SqliteWriter {
         connection: &mut SqliteConnection,
         events: Vec<Event>,
     ) -> Result<Receipt, WriteError> {
-        expect_home(&self.door, connection).await?;
-        let scope =
-            if depth::<sqlx::Sqlite>(connection) > 1 { Scope::ForeignSavepoint } else { Scope::Transaction };
-        let (_, receipt) = write(&self.door, connection, events, scope).await?;
+        expect_database(&self.context, connection).await?;
+        let scope = if transaction_depth::<sqlx::Sqlite>(connection) > 1 {
+            Scope::ForeignSavepoint
+        } else {
+            Scope::Transaction
+        };
+        let (_, receipt) = write(&self.context, connection, events, scope).await?;
         Ok(receipt)
     }
 }
 
 /// Refuses a connection to another file than that of the outbox.
-async fn expect_home(door: &Door<Sqlite>, connection: &mut SqliteConnection) -> Result<(), StoreError> {
-    if !door.statements().must_ask(None) {
+async fn expect_database(
+    context: &WriterContext<Sqlite>,
+    connection: &mut SqliteConnection,
+) -> Result<(), StoreError> {
+    if !context.statements().must_identify(None) {
         return Ok(());
     }
-    let found = whereabouts(door.statements(), connection).await.map_err(failed)?;
-    door.statements().expect_home(&found)
+    let found = identify(context.statements(), connection).await.map_err(failed)?;
+    context.statements().expect_database(&found)
 }
 
-/// Where a connection leads, as [`posthaste_sql::sqlite::Home`] wants to know it.
-pub(super) async fn whereabouts(
+/// Where a connection leads, as [`posthaste_sql::sqlite::DatabaseFile`] wants to know it.
+pub(super) async fn identify(
     statements: &Statements,
     connection: &mut SqliteConnection,
 ) -> Result<Vec<(i64, String)>, sqlx::Error> {
-    let rows = ready::<sqlx::Sqlite>(&statements.whereabouts).fetch_all(connection).await?;
+    let rows = ready::<sqlx::Sqlite>(&statements.identify).fetch_all(connection).await?;
     rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(2)?))).collect()
 }
 
@@ -144,7 +150,7 @@ async fn is_in_transaction(connection: &mut SqliteConnection) -> Result<bool, sq
 
 /// Probe, hooks, limits, INSERT. Answers the ids that stand for the events now, duplicates included.
 pub(super) async fn write(
-    door: &Door<Sqlite>,
+    context: &WriterContext<Sqlite>,
     connection: &mut SqliteConnection,
     events: Vec<Event>,
     scope: Scope,
@@ -152,9 +158,9 @@ pub(super) async fn write(
     if !is_in_transaction(connection).await.map_err(failed)? {
         return Err(StoreError::NoTransaction.into());
     }
-    let prepared = door.core().prepare(events, scope)?;
+    let prepared = context.core().prepare(events, scope)?;
     let ids = prepared.rows().iter().map(|row| row.event.id().clone()).collect();
-    let seqs = insert::insert(door.statements(), connection, prepared.rows()).await.map_err(failed)?;
+    let seqs = insert::insert(context.statements(), connection, prepared.rows()).await.map_err(failed)?;
     Ok((ids, prepared.written(&seqs)))
 }
 

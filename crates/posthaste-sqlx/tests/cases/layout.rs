@@ -15,7 +15,7 @@ use posthaste::{
     Admin as _, Delivery, EventId, Outbox, Outcome, Recorder, RetryPolicy, Route, Routes, Status, StoreError,
 };
 use posthaste_sqlx::OpenError;
-use posthaste_sqlx::layout::{Field, Layout, LayoutStore, State};
+use posthaste_sqlx::foreign::{Field, ForeignTableStore, Layout, State};
 
 use crate::layout::{
     DEBEZIUM, ORDER_SERVICE, OUTBOX_RECORD, builder, end_sessions, odd_table, stamped_table,
@@ -66,7 +66,7 @@ pub(crate) fn described(table: &str, columns: &[(Field, &str)], values: &[(State
     values.iter().fold(layout, |layout, (state, value)| layout.value(*state, value.parse().unwrap()))
 }
 
-pub(crate) async fn open(db: &Db, layout: Layout) -> LayoutStore {
+pub(crate) async fn open(db: &Db, layout: Layout) -> ForeignTableStore {
     builder(db, layout).connect().await.expect("the table opens")
 }
 
@@ -96,14 +96,14 @@ pub(crate) async fn write_records(db: &Db, count: u32) {
     }
 }
 
-pub(crate) async fn orders() -> (Db, LayoutStore) {
+pub(crate) async fn orders() -> (Db, ForeignTableStore) {
     let db = Db::new().await;
     db.execute(ORDER_SERVICE).await;
     let store = open(&db, Layout::order_service()).await;
     (db, store)
 }
 
-pub(crate) async fn records() -> (Db, LayoutStore) {
+pub(crate) async fn records() -> (Db, ForeignTableStore) {
     let db = Db::new().await;
     db.execute(OUTBOX_RECORD).await;
     let store = open(&db, Layout::outbox_record()).await;
@@ -129,7 +129,7 @@ pub(crate) async fn record(db: &Db, n: u32) -> String {
 }
 
 /// An engine with five attempts as document 004 has them.
-pub(crate) fn engine(store: &LayoutStore, destination: impl posthaste::Destination) -> Outbox {
+pub(crate) fn engine(store: &ForeignTableStore, destination: impl posthaste::Destination) -> Outbox {
     let retry = RetryPolicy {
         max_attempts: 5,
         base_delay: Duration::from_millis(100),
@@ -149,12 +149,12 @@ pub(crate) fn request(owner: &Owner) -> Claim<'_> {
     Claim { owner, token, lease: LEASE, limit: 9, max_bytes, order, skip_recent, now: None }
 }
 
-pub(crate) async fn claim(store: &LayoutStore, limit: usize) -> Claimed {
+pub(crate) async fn claim(store: &ForeignTableStore, limit: usize) -> Claimed {
     try_claim(store, limit, ClaimOrder::Due).await.expect("a claim")
 }
 
 pub(crate) async fn try_claim(
-    store: &LayoutStore,
+    store: &ForeignTableStore,
     limit: usize,
     order: ClaimOrder,
 ) -> Result<Claimed, posthaste::StoreError> {
@@ -162,7 +162,7 @@ pub(crate) async fn try_claim(
     store.claim(&Claim { limit, order, ..request(&owner) }).await
 }
 
-pub(crate) async fn settle(store: &LayoutStore, claimed: &Claimed, verdict: Verdict) -> Vec<Settled> {
+pub(crate) async fn settle(store: &ForeignTableStore, claimed: &Claimed, verdict: Verdict) -> Vec<Settled> {
     let settlement = |event: &posthaste::store::Leased| Settlement {
         lease: event.lease.clone(),
         verdict: verdict.clone(),
@@ -294,7 +294,7 @@ pub(crate) async fn outbox_record_is_archived_by_its_status() {
     db.close().await;
 }
 
-pub(crate) async fn debezium() -> (Db, LayoutStore) {
+pub(crate) async fn debezium() -> (Db, ForeignTableStore) {
     let db = Db::new().await;
     db.execute(DEBEZIUM).await;
     for n in 0..3 {

@@ -9,7 +9,7 @@ use posthaste::store::{
     Unpark, Verdict,
 };
 use posthaste::{Admin as _, EventId};
-use posthaste_sqlx::layout::{Field, Layout, State};
+use posthaste_sqlx::foreign::{Field, Layout, State};
 
 use crate::layout::cases::*;
 use crate::layout::{ORDER_SERVICE, builder, builder_at};

@@ -4,7 +4,7 @@
 
 use posthaste::store::{Settled, Verdict};
 use posthaste_sqlx::OpenError;
-use posthaste_sqlx::layout::{Field, Layout, State};
+use posthaste_sqlx::foreign::{Field, Layout, State};
 
 use super::{PARTITIONED, User, as_user};
 use crate::layout::cases::*;

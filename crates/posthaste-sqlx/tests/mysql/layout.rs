@@ -3,7 +3,7 @@
 use posthaste::Admin;
 use posthaste::admin::{Filter, Replay};
 use posthaste::store::{Claim, Owner, Purge, Purgeable, Store as _};
-use posthaste_sqlx::layout::{Field, Layout, LayoutStore, LayoutStoreBuilder, State};
+use posthaste_sqlx::foreign::{Field, ForeignTableStore, ForeignTableStoreBuilder, Layout, State};
 
 use crate::support::*;
 
@@ -22,13 +22,13 @@ pub(crate) const OUTBOX_RECORD: &str = include_str!("../layouts/mysql/outbox-rec
 /// Debezium's outbox event router's.
 pub(crate) const DEBEZIUM: &str = include_str!("../layouts/mysql/debezium.sql");
 
-pub(crate) fn builder(db: &Db, layout: Layout) -> LayoutStoreBuilder {
-    LayoutStore::mysql(&db.options, layout)
+pub(crate) fn builder(db: &Db, layout: Layout) -> ForeignTableStoreBuilder {
+    ForeignTableStore::mysql(&db.options, layout)
 }
 
 /// The same by way of another port of this host.
-pub(crate) fn builder_at(db: &Db, layout: Layout, port: u16) -> LayoutStoreBuilder {
-    LayoutStore::mysql(&db.options.clone().host("127.0.0.1").port(port), layout)
+pub(crate) fn builder_at(db: &Db, layout: Layout, port: u16) -> ForeignTableStoreBuilder {
+    ForeignTableStore::mysql(&db.options.clone().host("127.0.0.1").port(port), layout)
 }
 
 /// Ends the sessions of the stores of this test, and those of its own pool.

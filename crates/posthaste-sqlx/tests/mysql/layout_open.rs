@@ -1,6 +1,6 @@
 //! What must be so before anything is delivered from an outbox table of others, on MySQL and MariaDB.
 
-use posthaste_sqlx::layout::{Layout, LayoutStore, LayoutStoreBuilder};
+use posthaste_sqlx::foreign::{ForeignTableStore, ForeignTableStoreBuilder, Layout};
 
 use crate::support::*;
 
@@ -35,6 +35,6 @@ impl User {
     }
 }
 
-pub(crate) fn as_user(db: &Db, user: &User, layout: Layout) -> LayoutStoreBuilder {
-    LayoutStore::mysql(&db.options.clone().username(&user.name), layout)
+pub(crate) fn as_user(db: &Db, user: &User, layout: Layout) -> ForeignTableStoreBuilder {
+    ForeignTableStore::mysql(&db.options.clone().username(&user.name), layout)
 }

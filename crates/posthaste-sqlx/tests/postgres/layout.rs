@@ -3,7 +3,7 @@
 use posthaste::admin::Filter;
 use posthaste::store::{Claim, Owner, Purge, Purgeable, Settled, Store as _, Verdict};
 use posthaste::{Admin, Status};
-use posthaste_sqlx::layout::{Field, Layout, LayoutStore, LayoutStoreBuilder, State};
+use posthaste_sqlx::foreign::{Field, ForeignTableStore, ForeignTableStoreBuilder, Layout, State};
 
 use crate::support::*;
 
@@ -22,14 +22,14 @@ pub(crate) const OUTBOX_RECORD: &str = include_str!("../layouts/postgres/outbox-
 /// Debezium's outbox event router's.
 pub(crate) const DEBEZIUM: &str = include_str!("../layouts/postgres/debezium.sql");
 
-pub(crate) fn builder(db: &Db, layout: Layout) -> LayoutStoreBuilder {
+pub(crate) fn builder(db: &Db, layout: Layout) -> ForeignTableStoreBuilder {
     let options = server().application_name(db.schema.as_str());
-    LayoutStore::postgres(&options, layout).schema(db.schema.clone())
+    ForeignTableStore::postgres(&options, layout).schema(db.schema.clone())
 }
 
 /// The same by way of another port of this host.
-pub(crate) fn builder_at(db: &Db, layout: Layout, port: u16) -> LayoutStoreBuilder {
-    LayoutStore::postgres(&server().host("127.0.0.1").port(port), layout).schema(db.schema.clone())
+pub(crate) fn builder_at(db: &Db, layout: Layout, port: u16) -> ForeignTableStoreBuilder {
+    ForeignTableStore::postgres(&server().host("127.0.0.1").port(port), layout).schema(db.schema.clone())
 }
 
 /// Ends the sessions of the stores of this test.
@@ -188,7 +188,8 @@ async fn rows_with_a_key_of_fixed_length_are_found_by_its_index() {
 async fn pooler_that_lends_sessions_is_refused() {
     let db = Db::new().await;
     db.execute(ORDER_SERVICE).await;
-    let builder = LayoutStore::postgres(&pgbouncer(), Layout::order_service()).schema(db.schema.clone());
+    let builder =
+        ForeignTableStore::postgres(&pgbouncer(), Layout::order_service()).schema(db.schema.clone());
     let error = builder.connect().await.expect_err("a lock would be lost").to_string();
     assert!(error.contains("pooler"), "{error}");
     db.close().await;

@@ -1,6 +1,6 @@
 //! What must be so before anything is delivered from an outbox table of others, on PostgreSQL.
 
-use posthaste_sqlx::layout::{Layout, LayoutStore, LayoutStoreBuilder};
+use posthaste_sqlx::foreign::{ForeignTableStore, ForeignTableStoreBuilder, Layout};
 
 use crate::layout::{ORDER_SERVICE, builder};
 use crate::support::*;
@@ -36,8 +36,8 @@ impl User {
     }
 }
 
-pub(crate) fn as_user(db: &Db, user: &User, layout: Layout) -> LayoutStoreBuilder {
-    LayoutStore::postgres(&server().username(&user.name), layout).schema(db.schema.clone())
+pub(crate) fn as_user(db: &Db, user: &User, layout: Layout) -> ForeignTableStoreBuilder {
+    ForeignTableStore::postgres(&server().username(&user.name), layout).schema(db.schema.clone())
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 
 mod cancel;
 mod conformance;
-mod flights;
 mod grants;
+mod round_trips;
 mod support;
 mod writer;

@@ -1,4 +1,4 @@
-//! What the Writers' suite leaves to the driver: closures, refused and lost COMMITs, doors without a
+//! What the Writers' suite leaves to the driver: closures, refused and lost COMMITs, writer contexts without a
 //! store, PgBouncer.
 
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,7 @@ use posthaste::conformance::Scene;
 use posthaste::{
     Admin as _, BoxError, CommitError, Event, EventId, Outbox, Recorder, Route, Routes, WriterHook,
 };
-use posthaste_sql::{Door, Postgres};
+use posthaste_sql::{Postgres, WriterContext};
 use posthaste_sqlx::postgres::PgStoreBuilder;
 use posthaste_tokio_postgres::{PgTx, PgWriter};
 
@@ -57,7 +57,7 @@ impl World {
         let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
         let builder = Outbox::single_node(db.store.clone(), routes).hook(ends.clone());
         let outbox = builder.start().expect("a good configuration");
-        let writer = PgWriter::new(db.store.door(&outbox));
+        let writer = PgWriter::new(db.store.writer_context(&outbox));
         Self { db, outbox, writer, recorder, ends }
     }
 
@@ -186,7 +186,7 @@ async fn commit_whose_answer_a_pooler_has_lost_is_unknown_and_delivered_only_if_
     let (recorder, ends) = (Recorder::new(), Ends::default());
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
     let outbox = Outbox::single_node(db.store.clone(), routes).hook(ends.clone()).start().unwrap();
-    let writer = PgWriter::new(db.store.door(&outbox));
+    let writer = PgWriter::new(db.store.writer_context(&outbox));
     let proxy = Proxy::to(&db.config).await;
     let user = proxy.config.get_user().unwrap_or("postgres").to_owned();
     let pooler = OwnPooler::before("127.0.0.1", proxy.config.get_ports()[0], &user).await;
@@ -225,7 +225,7 @@ async fn commit_whose_answer_a_pooler_has_lost_is_unknown_and_delivered_only_if_
 async fn receipt_in_a_raw_savepoint_is_only_a_wake_up() {
     let db = Db::new().await;
     let scene = Scene::start(db.store.clone());
-    let writer = PgWriter::new(db.store.door(scene.outbox()));
+    let writer = PgWriter::new(db.store.writer_context(scene.outbox()));
     let mut client = db.connect().await;
     let tx = client.transaction().await.unwrap();
     let direct = writer.insert(&tx, event("direct")).await.unwrap();
@@ -244,11 +244,12 @@ async fn receipt_in_a_raw_savepoint_is_only_a_wake_up() {
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn door_without_a_store_writes_what_a_relay_finds() {
+async fn writer_context_without_a_store_writes_what_a_relay_finds() {
     let db = Db::new().await;
     let ends = Ends::default();
-    let door = Door::<Postgres>::writer_only().schema(db.schema.clone()).hook(ends.clone()).build();
-    let writer = PgWriter::new(door.clone());
+    let context =
+        WriterContext::<Postgres>::writer_only().schema(db.schema.clone()).hook(ends.clone()).build();
+    let writer = PgWriter::new(context.clone());
     let mut client = db.connect().await;
     let tx = writer.begin(&mut client).await.unwrap();
     tx.write(event("by-tx")).await.unwrap();
@@ -256,7 +257,7 @@ async fn door_without_a_store_writes_what_a_relay_finds() {
     let tx = client.transaction().await.unwrap();
     let receipt = writer.insert(&tx, event("by-receipt")).await.unwrap();
     tx.commit().await.unwrap();
-    door.committed(receipt);
+    context.committed(receipt);
     assert_eq!(ends.take(), ["committed by-tx", "committed by-receipt"]);
 
     let recorder = Recorder::new();

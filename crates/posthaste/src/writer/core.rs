@@ -82,7 +82,7 @@ impl WriterCore {
     }
 
     /// What Writers share in a service that has no outbox because it only writes: a relay elsewhere
-    /// delivers. For crates that open doors without a store.
+    /// delivers. For crates that make writer contexts without a store.
     pub fn writer_only(hooks: Vec<Arc<dyn super::WriterHook>>, limits: Limits) -> Self {
         Self::new(hooks, limits, None)
     }

@@ -30,7 +30,7 @@ macro_rules! blocking_harness {
             async fn new() -> Self {
                 let db = $db::open().await;
                 let scene = Scene::start(db.store.clone());
-                let writer = Writer::new(db.door(scene.outbox()));
+                let writer = Writer::new(db.writer_context(scene.outbox()));
                 Self { db, scene, writer, idle: Arc::default() }
             }
 

@@ -3,9 +3,9 @@
 #![allow(dead_code, unreachable_pub, unused_imports, unused_macros, reason = "every test uses a part of it")]
 
 #[macro_use]
-pub mod blocking;
+pub mod asynchronous;
 #[macro_use]
-pub mod later;
+pub mod blocking;
 pub mod mysql;
 pub mod postgres;
 pub mod sqlite;

@@ -1,7 +1,7 @@
 //! MySQL or MariaDB: the server that `POSTHASTE_TEST_MYSQL_URL` names.
 
 use posthaste::Outbox;
-use posthaste_sql::Door;
+use posthaste_sql::WriterContext;
 use posthaste_sqlx::MySqlStore;
 use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
 use sqlx::{AssertSqlSafe, MySqlPool};
@@ -49,8 +49,8 @@ impl MySql {
         i64::cast_unsigned(count.expect("a count"))
     }
 
-    pub fn door(&self, outbox: &Outbox) -> Door<posthaste_sql::MySql> {
-        self.store.door(outbox)
+    pub fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql::MySql> {
+        self.store.writer_context(outbox)
     }
 
     /// For diesel.

@@ -1,7 +1,7 @@
 //! PostgreSQL: the server that `POSTHASTE_TEST_POSTGRES_URL` names.
 
 use posthaste::Outbox;
-use posthaste_sql::{Door, SchemaName};
+use posthaste_sql::{SchemaName, WriterContext};
 use posthaste_sqlx::PgStore;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, PgPool};
@@ -36,8 +36,8 @@ impl Postgres {
         db
     }
 
-    pub fn door(&self, outbox: &Outbox) -> Door<posthaste_sql::Postgres> {
-        self.store.door(outbox)
+    pub fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql::Postgres> {
+        self.store.writer_context(outbox)
     }
 
     pub fn schema(&self) -> &SchemaName {

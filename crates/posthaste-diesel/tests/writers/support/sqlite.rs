@@ -1,7 +1,7 @@
 //! SQLite: a file of one's own.
 
 use posthaste::Outbox;
-use posthaste_sql::Door;
+use posthaste_sql::WriterContext;
 use posthaste_sqlx::SqliteStore;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{AssertSqlSafe, SqlitePool};
@@ -47,8 +47,8 @@ impl Sqlite {
         Copy(file)
     }
 
-    pub fn door(&self, outbox: &Outbox) -> Door<posthaste_sql::Sqlite> {
-        self.store.door(outbox)
+    pub fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql::Sqlite> {
+        self.store.writer_context(outbox)
     }
 
     /// For diesel.

@@ -36,12 +36,12 @@ pub struct Sea {
 
 /// Where steps are played: a transaction or a savepoint of the Writer's.
 #[derive(Clone, Copy)]
-enum Place<'a> {
+enum TxOrSavepoint<'a> {
     Tx(&'a SeaTx),
     Savepoint(&'a SeaSavepoint<'a>),
 }
 
-impl Place<'_> {
+impl TxOrSavepoint<'_> {
     fn connection(&self) -> &DatabaseTransaction {
         match self {
             Self::Tx(tx) => tx,
@@ -79,20 +79,20 @@ impl Place<'_> {
 impl Sea {
     async fn play(
         &self,
-        place: Place<'_>,
+        open: TxOrSavepoint<'_>,
         steps: Vec<Step>,
         written: &mut Vec<EventId>,
     ) -> Result<(), ScriptError> {
         for step in steps {
             match step {
-                Step::Write(event) => written.extend(place.write(event).await?),
-                Step::WriteAll(events) => written.extend(place.write_all(events).await?),
+                Step::Write(event) => written.extend(open.write(event).await?),
+                Step::WriteAll(events) => written.extend(open.write_all(events).await?),
                 Step::FailedWrite(event) => {
-                    drop(place.write(event).await.expect_err("the database refuses it"));
+                    drop(open.write(event).await.expect_err("the database refuses it"));
                 }
                 Step::Savepoint { steps, end } => {
-                    let inner = place.savepoint().await?;
-                    Box::pin(self.play(Place::Savepoint(&inner), steps, written)).await?;
+                    let inner = open.savepoint().await?;
+                    Box::pin(self.play(TxOrSavepoint::Savepoint(&inner), steps, written)).await?;
                     match end {
                         SavepointEnd::Release => inner.release().await?,
                         SavepointEnd::Rollback => inner.rollback().await?,
@@ -100,14 +100,14 @@ impl Sea {
                     }
                 }
                 Step::Undone(steps) => {
-                    place.say("SAVEPOINT mine").await?;
-                    Box::pin(self.play(place, steps, written)).await?;
-                    place.say("ROLLBACK TO mine").await?;
-                    place.say("RELEASE SAVEPOINT mine").await?;
+                    open.say("SAVEPOINT mine").await?;
+                    Box::pin(self.play(open, steps, written)).await?;
+                    open.say("ROLLBACK TO mine").await?;
+                    open.say("RELEASE SAVEPOINT mine").await?;
                 }
-                Step::Business => place.say(self.statements.business).await?,
-                Step::FailedStatement => drop(place.say(self.statements.fails).await.expect_err("it fails")),
-                Step::Abort => drop(place.say(self.statements.aborts).await.expect_err("it fails")),
+                Step::Business => open.say(self.statements.business).await?,
+                Step::FailedStatement => drop(open.say(self.statements.fails).await.expect_err("it fails")),
+                Step::Abort => drop(open.say(self.statements.aborts).await.expect_err("it fails")),
             }
         }
         Ok(())
@@ -154,7 +154,7 @@ impl WriterHarness for Sea {
     async fn run(&self, script: Script) -> Result<Vec<EventId>, ScriptError> {
         let tx = self.writer.begin(&self.db).await?;
         let mut written = Vec::new();
-        self.play(Place::Tx(&tx), script.steps, &mut written).await?;
+        self.play(TxOrSavepoint::Tx(&tx), script.steps, &mut written).await?;
         match script.end {
             End::Commit => tx.commit().await?,
             End::Rollback => tx.rollback().await?,

@@ -8,7 +8,7 @@ use sqlx::{MySql, MySqlConnection, Row as _};
 
 use super::super::MySqlStore;
 use super::super::migrate::TABLE;
-use crate::signs::{missing_index, unused_index};
+use crate::findings::{missing_index, unused_index};
 
 /// Every index of the table, and whether statements may use it. The two servers have different words for it.
 const ON_MARIADB: &str = "SELECT DISTINCT index_name, ignored = 'NO' FROM information_schema.statistics
@@ -17,11 +17,11 @@ const ON_MYSQL: &str = "SELECT DISTINCT index_name, is_visible = 'YES' FROM info
 WHERE table_schema = DATABASE() AND table_name = '{table}'";
 
 /// A server that shows no index at all does not tell.
-pub(super) async fn look(store: &MySqlStore) -> Vec<Finding> {
+pub(super) async fn findings(store: &MySqlStore) -> Vec<Finding> {
     let seen =
         store.connections().viewer(async |connection: &mut MySqlConnection| read(store, connection).await);
     let found = seen.await.unwrap_or_default();
-    if found.is_empty() { Vec::new() } else { findings(store, &found) }
+    if found.is_empty() { Vec::new() } else { findings_about(store, &found) }
 }
 
 /// The names, and whether they may be used.
@@ -37,7 +37,7 @@ async fn read(
     rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get::<i64, _>(1)? != 0))).collect()
 }
 
-fn findings(store: &MySqlStore, found: &HashMap<String, bool>) -> Vec<Finding> {
+fn findings_about(store: &MySqlStore, found: &HashMap<String, bool>) -> Vec<Finding> {
     let keys = TABLE.lines().map(str::trim).filter(|line| line.contains("KEY `"));
     let finding = |key: &str| {
         let (key, table) = (store.sql().text(key.trim_end_matches(',')), store.sql().table());

@@ -12,16 +12,16 @@ use super::MySqlStore;
 
 pub(super) async fn findings(store: &MySqlStore, tolerance: &Tolerance) -> Result<Vec<Finding>, StoreError> {
     // Statements that name an index which is gone, or not to be used, are refused.
-    let indexes = indexes::look(store).await;
+    let indexes = indexes::findings(store).await;
     let mut findings = match indexes.is_empty() {
-        true => look_at_rows(store, tolerance).await?,
+        true => row_findings(store, tolerance).await?,
         false => indexes,
     };
-    findings.extend(server::look(store, tolerance).await);
+    findings.extend(server::findings(store, tolerance).await);
     Ok(findings)
 }
 
-async fn look_at_rows(store: &MySqlStore, tolerance: &Tolerance) -> Result<Vec<Finding>, StoreError> {
+async fn row_findings(store: &MySqlStore, tolerance: &Tolerance) -> Result<Vec<Finding>, StoreError> {
     let stats = store.stats().await?;
     let seen = store
         .connections()

@@ -6,8 +6,8 @@ use sqlx::mysql::MySqlRow;
 use sqlx::{MySql, MySqlConnection, Row as _};
 
 use super::super::value::micros;
-use crate::probe::count;
-use crate::signs::Routes;
+use crate::findings::ParkedRoutes;
+use crate::row_estimate::count;
 use crate::sql::Sql;
 
 /// The oldest rows only: a sign that something is wrong, not a census.
@@ -83,7 +83,7 @@ fn lost_leases(rows: &[MySqlRow]) -> Result<LostLeases, sqlx::Error> {
 }
 
 async fn read_parked(sql: &Sql, connection: &mut MySqlConnection) -> Result<Vec<ParkedRoute>, sqlx::Error> {
-    let mut routes = Routes::default();
+    let mut routes = ParkedRoutes::default();
     while let Some(last) = routes.last() {
         let row = sql.query::<MySql>(PARKED).bind(last).fetch_one(&mut *connection).await?;
         let (route, waiting) = (row.try_get::<String, _>(0)?, count(&row, 1)?);

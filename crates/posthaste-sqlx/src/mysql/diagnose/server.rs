@@ -9,7 +9,7 @@ use sqlx::{MySqlConnection, Row as _};
 
 use super::super::MySqlStore;
 use super::rows::read_clock;
-use crate::probe::count;
+use crate::row_estimate::count;
 
 /// Transactions of everybody, for those who have PROCESS. They begin in the time zone of the server's machine.
 const SESSIONS: &str =
@@ -33,7 +33,7 @@ const HISTORY_ON_MYSQL: &str =
     "SELECT CAST(count AS SIGNED) FROM information_schema.innodb_metrics WHERE name = 'trx_rseg_history_len'";
 
 /// Each question stands for itself: one that the server does not answer is left out.
-pub(super) async fn look(store: &MySqlStore, tolerance: &Tolerance) -> Vec<Finding> {
+pub(super) async fn findings(store: &MySqlStore, tolerance: &Tolerance) -> Vec<Finding> {
     let answers = [
         ask(store, async |connection: &mut MySqlConnection| clock(connection, tolerance).await).await,
         ask(store, async |connection: &mut MySqlConnection| sessions(connection, tolerance).await).await,

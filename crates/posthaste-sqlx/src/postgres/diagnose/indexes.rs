@@ -7,7 +7,7 @@ use sqlx::{PgConnection, Postgres, Row as _};
 use super::super::PgStore;
 use super::super::migrate::INDEXES;
 use super::super::stats::read_in_order;
-use crate::signs::{missing_index, unused_index};
+use crate::findings::{missing_index, unused_index};
 use crate::sql::Sql;
 
 /// Every index of the table: its name, whether it can be used, and the column that it alone makes unique.
@@ -37,8 +37,8 @@ const KEYS: [(&str, &str, &str); 2] = [
     ),
 ];
 
-pub(super) async fn look(store: &PgStore) -> Vec<Finding> {
-    let seen = store.connections().question(async |connection| read(store.sql(), connection).await);
+pub(super) async fn findings(store: &PgStore) -> Vec<Finding> {
+    let seen = store.connections().viewer(async |connection| read(store.sql(), connection).await);
     seen.await.unwrap_or_default()
 }
 
@@ -88,8 +88,8 @@ fn missing(sql: &Sql, found: &[Index]) -> Vec<Finding> {
 
 /// What a CREATE INDEX CONCURRENTLY that failed leaves behind.
 fn invalid(sql: &Sql, name: &str) -> Finding {
-    let mend = format!("build it anew: REINDEX INDEX CONCURRENTLY {}\"{name}\"", sql.text("\"{schema}\"."));
-    unused_index(name, "it is marked as INVALID", &mend)
+    let fix = format!("build it anew: REINDEX INDEX CONCURRENTLY {}\"{name}\"", sql.text("\"{schema}\"."));
+    unused_index(name, "it is marked as INVALID", &fix)
 }
 
 /// The settings are those of the engine, which leave the planner no choice if the index fits.
@@ -106,9 +106,9 @@ async fn unused(sql: &Sql, connection: &mut PgConnection) -> Result<Option<Findi
     }
     let scan = plan.iter().find(|line| line.contains(" Scan ")).map_or("", |line| line.as_str());
     let scan = scan.trim_start_matches([' ', '-', '>']).split("  (").next().unwrap_or_default();
-    let mend = sql.text(
+    let fix = sql.text(
         "see whether enable_indexscan is off for this user or database; or drop it and create it again as \
          posthaste migrate print shows it, then ANALYZE \"{table}\"",
     );
-    Ok(Some(unused_index(&name, &format!("a claim does not use it ({scan})"), &mend)))
+    Ok(Some(unused_index(&name, &format!("a claim does not use it ({scan})"), &fix)))
 }

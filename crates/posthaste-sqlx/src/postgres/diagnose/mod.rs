@@ -13,10 +13,10 @@ pub(super) use pooler::is_pooled;
 use super::PgStore;
 
 pub(super) async fn findings(store: &PgStore, tolerance: &Tolerance) -> Result<Vec<Finding>, StoreError> {
-    let pooler = pooler::look(store).await;
-    let indexes = indexes::look(store).await;
+    let pooler = pooler::finding(store).await;
+    let indexes = indexes::findings(store).await;
     let rows = match indexes.is_empty() {
-        true => look_at_rows(store, tolerance).await,
+        true => row_findings(store, tolerance).await,
         false => Ok(Vec::new()),
     };
     let mut findings = match rows {
@@ -26,12 +26,12 @@ pub(super) async fn findings(store: &PgStore, tolerance: &Tolerance) -> Result<V
     };
     findings.extend(pooler);
     findings.extend(indexes);
-    findings.extend(server::look(store, tolerance).await);
+    findings.extend(server::findings(store, tolerance).await);
     Ok(findings)
 }
 
-async fn look_at_rows(store: &PgStore, tolerance: &Tolerance) -> Result<Vec<Finding>, StoreError> {
+async fn row_findings(store: &PgStore, tolerance: &Tolerance) -> Result<Vec<Finding>, StoreError> {
     let stats = store.stats().await?;
-    let seen = store.connections().question(async |connection| rows::read(store.sql(), connection).await);
+    let seen = store.connections().viewer(async |connection| rows::read(store.sql(), connection).await);
     Ok(seen.await?.findings(&stats, tolerance))
 }

@@ -5,13 +5,13 @@ use posthaste::admin::Finding;
 use sqlx::{PgConnection, Row as _};
 
 use super::super::PgStore;
-use super::super::connection::Path;
+use super::super::connection::ConnectionPath;
 
-/// Other clients of the pooler may come in between, so that one look is not enough.
-const LOOKS: usize = 5;
+/// Other clients of the pooler may come in between, so that one comparison is not enough.
+const MAX_COMPARISONS: usize = 5;
 
-pub(super) async fn look(store: &PgStore) -> Option<Finding> {
-    if store.connections().path() == Path::PgBouncer {
+pub(super) async fn finding(store: &PgStore) -> Option<Finding> {
+    if store.connections().path() == ConnectionPath::PgBouncer {
         return None;
     }
     let is_pooled = store.connections().with_two(is_pooled).await.unwrap_or(false);
@@ -33,7 +33,7 @@ pub(in crate::postgres) async fn is_pooled(
     other: &mut PgConnection,
 ) -> Result<bool, sqlx::Error> {
     let mut before = None;
-    for _ in 0..LOOKS {
+    for _ in 0..MAX_COMPARISONS {
         let now = (process(one).await?, process(other).await?);
         if now.0 == now.1 || before.is_some_and(|before| before != now) {
             return Ok(true);

@@ -7,8 +7,8 @@ use sqlx::{PgConnection, Postgres, Row as _};
 
 use super::super::stats::read_in_order;
 use super::super::value::{self, Time};
-use crate::probe::count;
-use crate::signs::Routes;
+use crate::findings::ParkedRoutes;
+use crate::row_estimate::count;
 use crate::sql::Sql;
 
 /// The oldest rows only: a sign that something is wrong, not a census.
@@ -72,7 +72,7 @@ fn lost_leases(rows: &[PgRow]) -> Result<LostLeases, sqlx::Error> {
 }
 
 async fn read_parked(sql: &Sql, connection: &mut PgConnection) -> Result<Vec<ParkedRoute>, sqlx::Error> {
-    let mut routes = Routes::default();
+    let mut routes = ParkedRoutes::default();
     while let Some(last) = routes.last() {
         let query = sql.fresh::<Postgres>(PARKED).bind(value::text(&last).into_owned());
         let row = query.fetch_one(&mut *connection).await?;

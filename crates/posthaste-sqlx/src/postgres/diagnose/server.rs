@@ -10,7 +10,7 @@ use sqlx::{PgConnection, Postgres, Row as _};
 use super::super::PgStore;
 use super::super::value::interval;
 use super::rows::read_clock;
-use crate::probe::count;
+use crate::row_estimate::count;
 
 /// Sessions that hold back vacuum in this database. Those of others show nothing to a user without
 /// `pg_read_all_stats`. A VACUUM that runs for long does not count: nothing waits for it.
@@ -49,7 +49,7 @@ FROM pg_stat_activity WHERE datname IS NOT NULL AND coalesce(backend_type, 'clie
 const NOTIFY_QUEUE: &str = "SELECT pg_notification_queue_usage()";
 
 /// Each question stands for itself: one that the server does not answer is left out.
-pub(super) async fn look(store: &PgStore, tolerance: &Tolerance) -> Vec<Finding> {
+pub(super) async fn findings(store: &PgStore, tolerance: &Tolerance) -> Vec<Finding> {
     let answers = [
         ask(store, async |connection| clock(connection, tolerance).await).await,
         ask(store, async |connection| sessions(connection, tolerance).await).await,
@@ -66,7 +66,7 @@ async fn ask(
     store: &PgStore,
     question: impl AsyncFnOnce(&mut PgConnection) -> Result<Vec<Finding>, sqlx::Error>,
 ) -> Result<Vec<Finding>, StoreError> {
-    store.connections().question(question).await
+    store.connections().viewer(question).await
 }
 
 async fn clock(connection: &mut PgConnection, tolerance: &Tolerance) -> Result<Vec<Finding>, sqlx::Error> {
@@ -185,10 +185,10 @@ async fn notify_queue(
     connection: &mut PgConnection,
     tolerance: &Tolerance,
 ) -> Result<Vec<Finding>, sqlx::Error> {
-    const WHOLE: f64 = 1e9;
+    const SCALE: f64 = 1e9;
     let row = sqlx::query(NOTIFY_QUEUE).persistent(false).fetch_one(connection).await?;
     let used: f64 = row.try_get(0)?;
-    if !tolerance.is_used_up((used * WHOLE) as u64, WHOLE as u64) {
+    if !tolerance.is_used_up((used * SCALE) as u64, SCALE as u64) {
         return Ok(Vec::new());
     }
     Ok(vec![Finding::problem(

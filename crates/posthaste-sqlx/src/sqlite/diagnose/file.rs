@@ -10,7 +10,7 @@ use sqlx::{Row as _, SqliteConnection};
 use super::super::SqliteStore;
 
 /// What cannot be asked, of a file that may not be written for example, is left out.
-pub(super) async fn look(store: &SqliteStore, tolerance: &Tolerance) -> Vec<Finding> {
+pub(super) async fn findings(store: &SqliteStore, tolerance: &Tolerance) -> Vec<Finding> {
     let answers = [journal(store).await, log(store, tolerance).await];
     answers.into_iter().filter_map(Result::ok).flatten().collect()
 }

@@ -7,7 +7,7 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, Sqlite, SqliteConnection};
 
 use super::super::migrate::TABLES;
-use crate::signs::{missing_index, unused_index};
+use crate::findings::{missing_index, unused_index};
 use crate::sql::Sql;
 
 const FOUND: &str = "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = '{table}'";
@@ -62,6 +62,6 @@ fn expected(sql: &Sql) -> impl Iterator<Item = (String, String)> {
 
 fn misfit(sql: &Sql, name: &str) -> Finding {
     let statement = expected(sql).find(|(expected, _)| expected == name).map(|(_, statement)| statement);
-    let mend = format!("DROP INDEX \"{name}\"; {}", statement.unwrap_or_default());
-    unused_index(name, "it is not as the migrations make it", &mend)
+    let fix = format!("DROP INDEX \"{name}\"; {}", statement.unwrap_or_default());
+    unused_index(name, "it is not as the migrations make it", &fix)
 }

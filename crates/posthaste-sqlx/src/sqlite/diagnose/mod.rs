@@ -17,6 +17,6 @@ pub(super) async fn findings(store: &SqliteStore, tolerance: &Tolerance) -> Resu
         let observed = store.read(async |connection| rows::read(store.sql(), connection).await).await?;
         findings = observed.findings(&stats, tolerance);
     }
-    findings.extend(file::look(store, tolerance).await);
+    findings.extend(file::findings(store, tolerance).await);
     Ok(findings)
 }

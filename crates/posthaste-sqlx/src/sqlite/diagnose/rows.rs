@@ -6,8 +6,8 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, Sqlite, SqliteConnection};
 
 use super::super::value::lossy;
-use crate::probe::count;
-use crate::signs::Routes;
+use crate::findings::ParkedRoutes;
+use crate::row_estimate::count;
 use crate::sql::Sql;
 
 /// The oldest rows only: a sign that something is wrong, not a census.
@@ -63,7 +63,7 @@ fn time(row: &SqliteRow, index: usize) -> Option<Timestamp> {
 }
 
 async fn read_parked(sql: &Sql, connection: &mut SqliteConnection) -> Result<Vec<ParkedRoute>, sqlx::Error> {
-    let mut routes = Routes::default();
+    let mut routes = ParkedRoutes::default();
     while let Some(last) = routes.last() {
         let row = sql.query::<Sqlite>(PARKED).bind(last).fetch_one(&mut *connection).await?;
         let (route, waiting) = (lossy(&row, 0)?, count(&row, 1)?);

@@ -64,7 +64,7 @@ impl Db {
     /// A Writer without an engine: its rows wait for somebody else.
     pub fn plain_writer(&self) -> PgWriter {
         let outbox = Outbox::writer_only(self.store.clone()).build().expect("a good configuration");
-        PgWriter::new(self.store.door(&outbox))
+        PgWriter::new(self.store.writer_context(&outbox))
     }
 
     pub async fn execute(&self, sql: &str) {

@@ -1,4 +1,4 @@
-//! A way to the server that counts flights, and that can break when a COMMIT is on it.
+//! A way to the server that counts round trips, and that can break when a COMMIT is on it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
@@ -27,7 +27,7 @@ pub struct Proxy {
 #[derive(Default)]
 struct Shared {
     fate: AtomicU8,
-    flights: AtomicUsize,
+    round_trips: AtomicUsize,
 }
 
 impl Proxy {
@@ -56,9 +56,9 @@ impl Proxy {
     }
 
     /// How often somebody had to wait for an answer: requests that follow each other without an answer
-    /// between them are one flight.
-    pub fn flights(&self) -> usize {
-        self.shared.flights.load(Ordering::SeqCst)
+    /// between them are one round trip.
+    pub fn round_trips(&self) -> usize {
+        self.shared.round_trips.load(Ordering::SeqCst)
     }
 }
 
@@ -76,7 +76,7 @@ async fn carry(mut client: TcpStream, mut server: TcpStream, shared: Arc<Shared>
                     return Ok(());
                 }
                 if std::mem::replace(&mut is_answered, false) {
-                    shared.flights.fetch_add(1, Ordering::SeqCst);
+                    shared.round_trips.fetch_add(1, Ordering::SeqCst);
                 }
                 server.write_all(question).await?;
                 if fate == Fate::AnswerLost as u8 {

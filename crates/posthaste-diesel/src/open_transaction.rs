@@ -1,0 +1,229 @@
+//! An open transaction: what was written in it, and the proof of it before COMMIT.
+
+use std::collections::HashSet;
+
+use diesel::result::Error;
+use posthaste::writer::{Ledger, Scope};
+use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
+use posthaste_sql::WriterContext;
+
+use crate::connection::DieselConnection;
+use crate::database::Dialect;
+
+/// A transaction that is open on a connection. Dropped unfinished, the connection is given up: with it the
+/// server rolls back.
+pub(crate) struct OpenTransaction<'c, C: DieselConnection> {
+    connection: &'c mut C,
+    context: WriterContext<C::Database>,
+    /// Of the innermost savepoint, or of the transaction if there is none.
+    ledger: Ledger,
+    /// Of everything around the innermost savepoint, the transaction first.
+    around: Vec<Ledger>,
+    /// Whether nobody used the connection since the first event was written, and the last one was written
+    /// well: then the transaction can be committed, and no savepoint took a row back.
+    is_proven: bool,
+    /// Whether the transaction may have ended since it was last known to be open: somebody used the
+    /// connection, or a write failed.
+    is_doubtful: bool,
+    /// Whether COMMIT or ROLLBACK was answered.
+    is_over: bool,
+}
+
+impl<'c, C: DieselConnection> OpenTransaction<'c, C> {
+    pub(crate) async fn begin(
+        connection: &'c mut C,
+        context: &WriterContext<C::Database>,
+    ) -> Result<Self, StoreError> {
+        if !connection.is_free() {
+            let is_open = connection.depth().is_ok_and(|depth| depth > 0);
+            let error = if is_open { Error::AlreadyInTransaction } else { Error::BrokenTransactionManager };
+            return Err(C::Database::failed(error));
+        }
+        C::Database::expect_database(connection, context.statements()).await?;
+        connection.begin(C::Database::BEGIN).await.map_err(C::Database::failed)?;
+        Ok(Self {
+            connection,
+            context: context.clone(),
+            ledger: Ledger::new(),
+            around: Vec::new(),
+            is_proven: false,
+            is_doubtful: false,
+            is_over: false,
+        })
+    }
+
+    /// The connection. Whatever is done with it has to be proven harmless.
+    pub(crate) fn connection(&mut self) -> &mut C {
+        self.is_proven = false;
+        self.is_doubtful = true;
+        self.connection
+    }
+
+    pub(crate) async fn write(&mut self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
+        self.expect_open()?;
+        // Also inside a raw savepoint the rows may be born leased: the proof before COMMIT shows which of them
+        // are still there.
+        let nothing_between = self.is_proven || self.has_written_nothing();
+        let was_doubtful = std::mem::replace(&mut self.is_doubtful, true);
+        self.is_proven = false;
+        if was_doubtful {
+            expect_transaction(self.connection, &self.context).await?;
+        }
+        let (ids, receipt) = insert(self.connection, &self.context, events, Scope::Transaction).await?;
+        self.is_proven = nothing_between && !ids.is_empty();
+        self.is_doubtful = was_doubtful && ids.is_empty();
+        self.ledger.record(receipt);
+        Ok(ids)
+    }
+
+    pub(crate) async fn open_savepoint(&mut self) -> Result<(), StoreError> {
+        self.expect_open()?;
+        self.connection().savepoint().await.map_err(C::Database::failed)?;
+        self.around.push(std::mem::take(&mut self.ledger));
+        Ok(())
+    }
+
+    /// What was written in the innermost savepoint belongs to what is around it now.
+    pub(crate) async fn release_savepoint(&mut self) -> Result<(), StoreError> {
+        self.expect_open()?;
+        let released = self.connection().commit().await.map_err(C::Database::failed);
+        let inner = self.leave_savepoint();
+        if released.is_ok() {
+            self.ledger.absorb(inner);
+        }
+        released
+    }
+
+    /// What was written in the innermost savepoint never was.
+    pub(crate) async fn roll_back_savepoint(&mut self) -> Result<(), StoreError> {
+        let rolled_back = self.connection().rollback().await.map_err(C::Database::failed);
+        self.leave_savepoint().rolled_back();
+        rolled_back
+    }
+
+    /// Everything that is asked of this transaction from now on is refused: its caller went away while a
+    /// savepoint was open, and nobody knows in what state it is.
+    pub(crate) fn give_up(&mut self) {
+        self.connection.give_up();
+    }
+
+    pub(crate) async fn commit(mut self) -> Result<(), CommitError> {
+        match self.prove().await {
+            Ok(present) => self.commit_with(present).await,
+            Err(error) => {
+                // The hooks hear of it when the ledger is dropped, after the rollback.
+                let _ = self.roll_back().await;
+                Err(error)
+            }
+        }
+    }
+
+    pub(crate) async fn rollback(mut self) -> Result<(), StoreError> {
+        self.roll_back().await.map_err(C::Database::failed)
+    }
+
+    async fn prove(&mut self) -> Result<HashSet<i64>, CommitError> {
+        self.expect_open().map_err(CommitError::RolledBack)?;
+        match self.is_proven {
+            true => Ok(self.ledger.seqs().into_iter().collect()),
+            false => C::Database::prove(self.connection, self.context.statements(), &self.ledger).await,
+        }
+    }
+
+    async fn commit_with(&mut self, present: HashSet<i64>) -> Result<(), CommitError> {
+        let committing = std::mem::take(&mut self.ledger).committing();
+        let Err(error) = self.connection.commit().await else {
+            self.is_over = true;
+            committing.committed(&present);
+            return Ok(());
+        };
+        let error = C::Database::explain(self.connection, error, &present).await;
+        if matches!(error, CommitError::RolledBack(_)) {
+            self.is_over = true;
+            committing.rolled_back();
+        }
+        Err(error)
+    }
+
+    /// A connection that was given up counts no transaction any more, and may still have one.
+    async fn roll_back(&mut self) -> Result<(), Error> {
+        let Ok(depth) = self.connection.depth() else {
+            return self.connection.execute_text("ROLLBACK").await;
+        };
+        for _ in 0..depth {
+            self.connection.rollback().await?;
+        }
+        self.is_over = true;
+        Ok(())
+    }
+
+    fn leave_savepoint(&mut self) -> Ledger {
+        let around = self.around.pop().unwrap_or_default();
+        std::mem::replace(&mut self.ledger, around)
+    }
+
+    fn has_written_nothing(&self) -> bool {
+        self.ledger.is_empty() && self.around.iter().all(Ledger::is_empty)
+    }
+
+    /// Refuses to go on where diesel knows that the transaction has ended, or that nobody can know.
+    fn expect_open(&mut self) -> Result<(), StoreError> {
+        match self.connection.depth() {
+            Ok(depth) if depth as usize > self.around.len() => Ok(()),
+            _ => Err(StoreError::NoTransaction),
+        }
+    }
+}
+
+impl<C: DieselConnection> Drop for OpenTransaction<'_, C> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.connection.give_up();
+        }
+        // From the inside to the outside, as savepoints end.
+        std::mem::take(&mut self.ledger).rolled_back();
+        self.around.drain(..).rev().for_each(Ledger::rolled_back);
+    }
+}
+
+/// Inserts events into a transaction of the service's own.
+pub(crate) async fn insert_into_own<C: DieselConnection>(
+    connection: &mut C,
+    context: &WriterContext<C::Database>,
+    events: Vec<Event>,
+) -> Result<Receipt, WriteError> {
+    C::Database::expect_database(connection, context.statements()).await?;
+    expect_transaction(connection, context).await?;
+    let scope = match connection.depth().map_err(C::Database::failed)? {
+        // Diesel counts only what it began itself.
+        0 | 1 => Scope::Transaction,
+        _ => Scope::ForeignSavepoint,
+    };
+    let (_, receipt) = insert(connection, context, events, scope).await?;
+    Ok(receipt)
+}
+
+async fn expect_transaction<C: DieselConnection>(
+    connection: &mut C,
+    context: &WriterContext<C::Database>,
+) -> Result<(), StoreError> {
+    match C::Database::is_safe(connection, context.statements()).await.map_err(C::Database::failed)? {
+        true => Ok(()),
+        false => Err(StoreError::NoTransaction),
+    }
+}
+
+/// Hooks, limits, INSERT. Answers the ids that stand for the events now, duplicates included.
+async fn insert<C: DieselConnection>(
+    connection: &mut C,
+    context: &WriterContext<C::Database>,
+    events: Vec<Event>,
+    scope: Scope,
+) -> Result<(Vec<EventId>, Receipt), WriteError> {
+    let prepared = context.core().prepare(events, scope)?;
+    let ids = prepared.rows().iter().map(|row| row.event.id().clone()).collect();
+    match C::Database::insert(connection, context.statements(), prepared.rows()).await {
+        Ok(seqs) => Ok((ids, prepared.written(&seqs))),
+        Err(error) => Err(C::Database::refused(connection, context.statements(), error).await.into()),
+    }
+}

@@ -1,0 +1,203 @@
+//! Plays the scripts of the Writers' suite on diesel-async.
+
+/// Defines `Harness`, on this database through a pool of this kind of connections.
+macro_rules! async_harness {
+    ($db:ident, $connection:ty) => {
+        use crate::support::{Stop, script_error, unless_on_purpose, $db};
+        use async_trait::async_trait;
+        use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfig, deadpool::Pool};
+        use diesel_async::{AsyncConnection as _, SimpleAsyncConnection as _};
+        use futures_util::FutureExt as _;
+        use posthaste::conformance::{
+            Elsewhere, End, OwnEnd, SavepointEnd, Scene, Script, ScriptError, Step, Way, WriterCapabilities,
+            WriterHarness,
+        };
+        use posthaste::{Event, EventId, Receipt, WriteError};
+        use posthaste_diesel::{AsyncTx, AsyncWriter};
+
+        struct Harness {
+            db: $db,
+            scene: Scene,
+            writer: AsyncWriter<$connection>,
+            pool: Pool<$connection>,
+        }
+
+        fn pool(db: &$db, connections: usize) -> Pool<$connection> {
+            let mut config = ManagerConfig::default();
+            config.custom_setup = Box::new(|url| {
+                async move {
+                    let mut connection = <$connection>::establish(url).await?;
+                    connection.batch_execute($db::TEXTS.prepare).await.expect("the connection works");
+                    Ok(connection)
+                }
+                .boxed()
+            });
+            let manager = AsyncDieselConnectionManager::new_with_config(db.url(), config);
+            Pool::builder(manager).max_size(connections).build().expect("a pool")
+        }
+
+        impl Harness {
+            async fn new() -> Self {
+                let db = $db::open().await;
+                let scene = Scene::start(db.store.clone());
+                let writer = AsyncWriter::new(db.writer_context(scene.outbox()));
+                let pool = pool(&db, 2);
+                Self { db, scene, writer, pool }
+            }
+
+            async fn run_to_its_end(&self, script: Script) -> Result<Vec<EventId>, Stop> {
+                let mut connection = self.pool.get().await.expect("a connection");
+                if script.end == End::Drop {
+                    let mut tx = self.writer.begin(&mut connection).await.map_err(WriteError::from)?;
+                    return play(&mut tx, script.steps).await;
+                }
+                let mut written = Vec::new();
+                let ended = self.writer.transaction(&mut connection, async |tx| {
+                    written = play(tx, script.steps).await?;
+                    match script.end {
+                        End::Commit => Ok(()),
+                        _ => Err(Stop::OnPurpose),
+                    }
+                });
+                unless_on_purpose(ended.await)?;
+                Ok(written)
+            }
+
+            /// In a transaction that diesel-async itself opens and ends.
+            async fn insert_and_end(&self, events: Vec<Event>, end: OwnEnd) -> Result<Receipt, WriteError> {
+                let mut connection = self.pool.get().await.expect("a connection");
+                let mut receipt = None;
+                let ended = connection
+                    .transaction(async |connection| {
+                        match end {
+                            OwnEnd::SavepointReleased | OwnEnd::SavepointRolledBack => {
+                                let inner = connection.transaction(async |connection| {
+                                    receipt = Some(self.writer.insert_all(connection, events).await);
+                                    match end {
+                                        OwnEnd::SavepointReleased => Ok(()),
+                                        _ => Err(Stop::OnPurpose),
+                                    }
+                                });
+                                unless_on_purpose(inner.await)?;
+                            }
+                            _ => receipt = Some(self.writer.insert_all(connection, events).await),
+                        }
+                        match end {
+                            OwnEnd::Aborted => {
+                                connection.batch_execute($db::TEXTS.aborts).await.expect_err("it fails");
+                                Ok(())
+                            }
+                            OwnEnd::Rollback => Err(Stop::OnPurpose),
+                            _ => Ok(()),
+                        }
+                    })
+                    .await;
+                match end {
+                    // Only some databases say that there is nothing to commit.
+                    OwnEnd::Aborted => drop(ended),
+                    _ => unless_on_purpose(ended).expect("the transaction works"),
+                }
+                receipt.expect("it was asked")
+            }
+        }
+
+        async fn play(tx: &mut AsyncTx<'_, $connection>, steps: Vec<Step>) -> Result<Vec<EventId>, Stop> {
+            let mut written = Vec::new();
+            for step in steps {
+                match step {
+                    Step::Write(event) => written.extend(tx.write(event).await?),
+                    Step::WriteAll(events) => written.extend(tx.write_all(events).await?),
+                    Step::FailedWrite(event) => {
+                        let _ = tx.write(event).await.expect_err("the database refuses it");
+                    }
+                    Step::Savepoint { steps, end } => {
+                        let inner = tx.savepoint(async |tx| {
+                            written.extend(Box::pin(play(tx, steps)).await?);
+                            match end {
+                                SavepointEnd::Release => Ok(()),
+                                // What is left by a panic takes everything along, see the tests of
+                                // cancellation; so an error is the only way to leave it alone.
+                                SavepointEnd::Rollback | SavepointEnd::Drop => Err(Stop::OnPurpose),
+                            }
+                        });
+                        unless_on_purpose(inner.await)?;
+                    }
+                    Step::Undone(steps) => {
+                        tx.conn().batch_execute("SAVEPOINT mine").await?;
+                        written.extend(Box::pin(play(tx, steps)).await?);
+                        tx.conn().batch_execute("ROLLBACK TO mine").await?;
+                        tx.conn().batch_execute("RELEASE SAVEPOINT mine").await?;
+                    }
+                    Step::Business => tx.conn().batch_execute($db::TEXTS.business).await?,
+                    Step::FailedStatement => {
+                        tx.conn().batch_execute($db::TEXTS.fails).await.expect_err("it fails");
+                    }
+                    Step::Abort => {
+                        tx.conn().batch_execute($db::TEXTS.aborts).await.expect_err("it fails");
+                    }
+                }
+            }
+            Ok(written)
+        }
+
+        #[async_trait]
+        impl WriterHarness for Harness {
+            fn scene(&self) -> &Scene {
+                &self.scene
+            }
+
+            async fn run(&self, script: Script) -> Result<Vec<EventId>, ScriptError> {
+                self.run_to_its_end(script).await.map_err(script_error)
+            }
+
+            async fn insert(&self, events: Vec<Event>, end: OwnEnd) -> Result<Receipt, WriteError> {
+                self.insert_and_end(events, end).await
+            }
+
+            async fn insert_outside(&self, event: Event) -> Option<Result<Receipt, WriteError>> {
+                let mut connection = self.pool.get().await.expect("a connection");
+                Some(self.writer.insert(&mut connection, event).await)
+            }
+
+            async fn write_elsewhere(&self, event: Event, way: Way) -> Option<Elsewhere> {
+                let other = self.db.copy().await;
+                let mut connection = <$connection>::establish(&other.url()).await.expect("a connection");
+                let answer = match way {
+                    Way::Transaction => match self.writer.begin(&mut connection).await {
+                        Err(error) => Err(error.into()),
+                        Ok(mut tx) => {
+                            let answer = tx.write(event).await.map(drop);
+                            let _ = tx.commit().await;
+                            answer
+                        }
+                    },
+                    Way::Receipt => {
+                        let mut answer = Ok(());
+                        let _ = connection
+                            .transaction(async |connection| {
+                                answer = self.writer.insert(connection, event).await.map(drop);
+                                Ok::<_, Stop>(())
+                            })
+                            .await;
+                        answer
+                    }
+                };
+                drop(connection);
+                Some(Elsewhere { answer, stored: other.close_copy().await })
+            }
+
+            async fn business_rows(&self) -> Option<u64> {
+                Some(self.db.orders().await)
+            }
+
+            fn capabilities(&self) -> WriterCapabilities {
+                WriterCapabilities { failed_statement_aborts: $db::FAILED_STATEMENT_ABORTS }
+            }
+
+            async fn close(&self) {
+                self.pool.close();
+                self.db.close().await;
+            }
+        }
+    };
+}

@@ -1,0 +1,48 @@
+//! Cancel safety: work that runs to completion when its caller drops it.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// Begins a transaction, or whatever else must not end half way.
+///
+/// A BEGIN whose caller goes away before its answer has come would stay open in the pool, and the next
+/// borrower would write into a transaction that nobody commits: the driver counts a transaction only
+/// when it has begun. So the rest of it is done by somebody else, and then rolled back.
+pub(crate) async fn run_to_completion<F: Future + Send + 'static>(work: F) -> F::Output
+where
+    F::Output: Send,
+{
+    RunToCompletion(Some(Box::pin(work))).await
+}
+
+/// A future that goes on in the background when its caller drops it.
+struct RunToCompletion<F: Future + Send + 'static>(Option<Pin<Box<F>>>)
+where
+    F::Output: Send;
+
+impl<F: Future + Send + 'static> Future for RunToCompletion<F>
+where
+    F::Output: Send,
+{
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let Some(future) = &mut self.0 else { return Poll::Pending };
+        let answer = future.as_mut().poll(context);
+        if answer.is_ready() {
+            self.0 = None;
+        }
+        answer
+    }
+}
+
+impl<F: Future + Send + 'static> Drop for RunToCompletion<F>
+where
+    F::Output: Send,
+{
+    fn drop(&mut self) {
+        if let (Some(future), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
+            runtime.spawn(future);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! A claim: the oldest rows of a foreign table that are due, leased in memory.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use posthaste::store::{Claim, Claimed, Lease};
+use posthaste::{EventId, StoreError};
+use tokio::time::Instant;
+
+use super::ForeignTableStore;
+use super::table::{ByteBudget, ReadRow, RowKey, RowsRead};
+
+/// How often one claim reads the table, at most. A row that ends between the look at its key and the look at itself
+/// leaves a gap, and an engine takes a claim with a gap for the last one.
+const MAX_PASSES: usize = 3;
+
+/// What one read of the table came to.
+enum ClaimPass {
+    /// So many rows were chosen, and these are still there.
+    Read { chosen: usize, read: RowsRead },
+    /// So many rows wait for their time that there is no room for others.
+    Full,
+    /// Another process has the lock.
+    StandingBy,
+}
+
+impl ForeignTableStore {
+    /// The events of one claim; none while another process has the lock.
+    pub(super) async fn claim_rows(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
+        let (mut rows, mut budget, mut cut) = (Vec::new(), ByteBudget::new(claim.max_bytes), false);
+        for _ in 0..MAX_PASSES {
+            match self.claim_pass(claim, claim.limit - rows.len(), budget).await {
+                Ok(ClaimPass::Read { read, chosen }) => {
+                    budget = budget.after(&read);
+                    let is_all = read.rows.len() == chosen;
+                    rows.extend(read.rows);
+                    cut = !read.left.is_empty();
+                    self.leave(claim, read.left);
+                    if is_all || cut {
+                        break;
+                    }
+                }
+                Ok(ClaimPass::Full) => break,
+                Ok(ClaimPass::StandingBy) => {
+                    self.lock_lost();
+                    return Ok(Claimed::default());
+                }
+                Err(error) => {
+                    self.leases().release_all(claim.token, Instant::now());
+                    return Err(error);
+                }
+            }
+        }
+        Ok(Claimed { cut, ..self.take(claim, rows) })
+    }
+
+    /// Leases and reads the oldest rows that are due, at most so many.
+    async fn claim_pass(
+        &self,
+        claim: &Claim<'_>,
+        limit: usize,
+        budget: ByteBudget,
+    ) -> Result<ClaimPass, StoreError> {
+        let now = Instant::now();
+        let waiting = {
+            let mut leases = self.leases();
+            leases.prune(now);
+            leases.waiting(now)
+        };
+        if self.is_full(waiting) || limit == 0 {
+            return Ok(ClaimPass::Full);
+        }
+        let chosen = AtomicUsize::new(0);
+        let choose = |newly: bool, keys: Vec<RowKey>| {
+            let mut leases = self.leases();
+            if newly {
+                leases.forget_leases(now);
+            }
+            // Leased before anybody else can look: two engines of one process may share this store for a while.
+            let free = leases.free(keys, limit, now);
+            free.iter().for_each(|key| leases.lease(key.clone(), claim.token, now + claim.lease));
+            chosen.store(free.len(), Ordering::Relaxed);
+            free
+        };
+        let Some(read) = self.table().claim(claim, limit + waiting, budget, &choose).await? else {
+            return Ok(ClaimPass::StandingBy);
+        };
+        self.log_leadership(true);
+        Ok(ClaimPass::Read { chosen: chosen.into_inner(), read })
+    }
+
+    /// Rows that did not fit are due as before.
+    fn leave(&self, claim: &Claim<'_>, keys: Vec<RowKey>) {
+        let lease = |key: RowKey| Lease { id: key.id, seq: 0, token: claim.token };
+        let leases: Vec<Lease> = keys.into_iter().map(lease).collect();
+        self.leases().release(&leases, Instant::now());
+    }
+
+    /// Rows that were leased and read, with what is remembered of them. Those that are gone from the table are
+    /// forgotten.
+    fn take(&self, claim: &Claim<'_>, rows: Vec<(RowKey, ReadRow)>) -> Claimed {
+        let mut leases = self.leases();
+        let mut claimed = Claimed { parked: leases.parked(), ..Claimed::default() };
+        let found: HashSet<EventId> = rows.iter().map(|(key, _)| key.id.clone()).collect();
+        leases.forget_but(claim.token, &found);
+        for (key, found) in rows {
+            let history = leases.history(&key.id);
+            match found {
+                Ok(mut leased) => {
+                    leased.attempts = leased.attempts.max(history.attempts);
+                    leased.progress = history.progress;
+                    claimed.events.push(leased);
+                }
+                Err(malformed) => claimed.malformed.push(malformed),
+            }
+        }
+        claimed
+    }
+}

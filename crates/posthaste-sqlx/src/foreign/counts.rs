@@ -1,0 +1,65 @@
+//! How much there is in a foreign table: counted as long as that is quick, and then estimated.
+
+use posthaste::admin::{Estimated, Stats};
+
+/// One row more than what is counted exactly.
+pub(crate) const MAX_COUNTED_ROWS: u64 = Stats::MAX_EXACT_COUNT + 1;
+
+/// Rows by state, each counted up to [`MAX_COUNTED_ROWS`], and how many the database believes there are in all.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counts {
+    pub(crate) pending: u64,
+    pub(crate) sent: u64,
+    pub(crate) failed: u64,
+    pub(crate) archived: u64,
+    pub(crate) total: u64,
+}
+
+impl Counts {
+    /// What is waiting is new and due: the rest is in the memory of whoever delivers.
+    pub(crate) fn stats(self) -> Stats {
+        let all = [self.pending, self.sent, self.failed, self.archived];
+        let counted: u64 = all.iter().filter(|count| **count < MAX_COUNTED_ROWS).sum();
+        let large = all.iter().filter(|count| **count >= MAX_COUNTED_ROWS).count() as u64;
+        let estimate = |count: u64| match count < MAX_COUNTED_ROWS {
+            true => count,
+            // What is left is shared by those that are too many to count.
+            false => (self.total.saturating_sub(counted) / large.max(1)).max(MAX_COUNTED_ROWS),
+        };
+        let [pending, done, dead, archived] = all.map(estimate);
+        Stats {
+            new: pending,
+            due: pending,
+            done,
+            dead,
+            archived,
+            estimated: Estimated {
+                pending: self.pending >= MAX_COUNTED_ROWS,
+                done: self.sent >= MAX_COUNTED_ROWS,
+                dead: self.failed >= MAX_COUNTED_ROWS,
+                archived: self.archived >= MAX_COUNTED_ROWS,
+            },
+            ..Stats::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_too_much_to_count_is_estimated() {
+        let counts = Counts { pending: 3, sent: MAX_COUNTED_ROWS, failed: 2, archived: 0, total: 10_000_005 };
+        let stats = counts.stats();
+        assert_eq!((stats.new, stats.due, stats.dead, stats.done), (3, 3, 2, 10_000_000));
+        assert!(stats.estimated.done && !stats.estimated.pending && !stats.estimated.dead);
+    }
+
+    #[test]
+    fn estimate_is_never_less_than_what_was_counted() {
+        let counts =
+            Counts { pending: MAX_COUNTED_ROWS, sent: MAX_COUNTED_ROWS, failed: 0, archived: 0, total: 0 };
+        assert_eq!((counts.stats().new, counts.stats().done), (MAX_COUNTED_ROWS, MAX_COUNTED_ROWS));
+    }
+}

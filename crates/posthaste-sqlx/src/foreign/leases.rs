@@ -1,0 +1,431 @@
+//! The leases on the rows of a foreign table, and what else the table cannot hold: when a row is due again, and how
+//! often it failed.
+//!
+//! It is the memory of the one process that delivers. It may be lost at any time: then everything that is pending
+//! is due, and attempts that the table does not count begin anew.
+
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::time::Duration;
+
+use posthaste::EventId;
+use posthaste::store::{Claimed, Lease, LeaseToken};
+use tokio::time::Instant;
+
+use super::table::RowKey;
+
+/// A row that nobody asked for in so long a time is forgotten: it may be gone from the table.
+const FORGET_AFTER: Duration = Duration::from_secs(600);
+
+#[derive(Debug, Default)]
+pub(super) struct Leases {
+    rows: HashMap<EventId, RowState>,
+    seen: u64,
+    pruned: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct RowState {
+    key: RowKey,
+    /// The order in which rows were first seen, which is that of the table.
+    order: u64,
+    /// The end of its lease, its next attempt, or the end of its park.
+    due: Instant,
+    token: Option<LeaseToken>,
+    /// Leases, lapsed ones too, whose outcome nobody has told yet. What is told of others is not of this row.
+    under_way: VecDeque<LeaseToken>,
+    attempts: u32,
+    progress: BTreeSet<String>,
+    parked: Option<String>,
+    put_off: Option<PutOff>,
+}
+
+/// Since when a row has been put off for a limited time, and the longest limit since then.
+#[derive(Debug)]
+struct PutOff {
+    since: Instant,
+    limit: Duration,
+}
+
+/// What is remembered of a row that is claimed.
+#[derive(Debug, Default)]
+pub(super) struct RowHistory {
+    pub(super) attempts: u32,
+    pub(super) progress: BTreeSet<String>,
+}
+
+impl Leases {
+    /// The most rows that may wait for their time: beyond it nothing is claimed until some are free again.
+    pub(super) const MAX_WAITING_ROWS: usize = 10_000;
+
+    /// How many rows wait for their time: a look at the table may find so many in front of others.
+    pub(super) fn waiting(&self, now: Instant) -> usize {
+        self.rows.values().filter(|row| row.due > now).count()
+    }
+
+    /// The first `limit` of these keys that are due.
+    pub(super) fn free(&self, keys: Vec<RowKey>, limit: usize, now: Instant) -> Vec<RowKey> {
+        let mut ids = BTreeSet::new();
+        // Two rows may have one id where the key has more columns: one after the other, and the second not before it
+        // is known what became of the first, or its outcome could be taken for that of the second.
+        let is_free =
+            |row: &RowState, key: &RowKey| row.due <= now && (row.key == *key || row.under_way.is_empty());
+        let is_due = |key: &RowKey| self.rows.get(&key.id).is_none_or(|row| is_free(row, key));
+        keys.into_iter().filter(|key| is_due(key) && ids.insert(key.id.clone())).take(limit).collect()
+    }
+
+    /// Leases a row.
+    pub(super) fn lease(&mut self, key: RowKey, token: LeaseToken, until: Instant) {
+        self.seen += 1;
+        let row =
+            self.rows.entry(key.id.clone()).or_insert_with(|| RowState::new(key.clone(), self.seen, until));
+        if row.key != key {
+            *row = RowState::new(key, self.seen, until);
+        }
+        (row.token, row.due, row.parked) = (Some(token), until, None);
+        row.begin(token);
+    }
+
+    /// What is remembered of a row that was leased.
+    pub(super) fn history(&self, id: &EventId) -> RowHistory {
+        self.rows.get(id).map_or_else(RowHistory::default, |row| RowHistory {
+            attempts: row.attempts,
+            progress: row.progress.clone(),
+        })
+    }
+
+    /// Forgets rows of a claim that are not among those that were found.
+    pub(super) fn forget_but(&mut self, token: LeaseToken, found: &HashSet<EventId>) {
+        self.rows.retain(|id, row| row.token != Some(token) || found.contains(id));
+    }
+
+    /// Gives back everything that a claim has leased.
+    pub(super) fn release_all(&mut self, token: LeaseToken, now: Instant) {
+        for row in self.rows.values_mut().filter(|row| row.token == Some(token)) {
+            (row.token, row.due) = (None, now);
+            row.end(token);
+        }
+    }
+
+    /// The key of the row that was claimed with this lease, whoever holds it now.
+    pub(super) fn key(&self, lease: &Lease) -> Option<&RowKey> {
+        let row = self.rows.get(&lease.id)?;
+        row.under_way.contains(&lease.token).then_some(&row.key)
+    }
+
+    pub(super) fn holds(&self, lease: &Lease) -> bool {
+        self.rows.get(&lease.id).is_some_and(|row| row.token == Some(lease.token))
+    }
+
+    pub(super) fn attempts(&self, id: &EventId) -> u32 {
+        self.rows.get(id).map_or(0, |row| row.attempts)
+    }
+
+    /// Those of these leases that are held now last until then.
+    pub(super) fn renew(&mut self, leases: &[Lease], until: Instant) -> Vec<Lease> {
+        let mut renewed = Vec::new();
+        for lease in leases {
+            if let Some(row) = self.held(lease) {
+                row.due = until;
+                renewed.push(lease.clone());
+            }
+        }
+        renewed
+    }
+
+    /// Gives rows back, due now; answers how many were held.
+    pub(super) fn release(&mut self, leases: &[Lease], now: Instant) -> u64 {
+        leases.iter().filter(|lease| self.put_off(lease, now, None)).count() as u64
+    }
+
+    /// Gives a row back that is due later; false if it was not held.
+    pub(super) fn put_off(&mut self, lease: &Lease, due: Instant, parked: Option<&str>) -> bool {
+        if let Some(row) = self.rows.get_mut(&lease.id) {
+            row.end(lease.token);
+        }
+        let Some(row) = self.held(lease) else { return false };
+        (row.token, row.due, row.parked) = (None, due, parked.map(str::to_owned));
+        true
+    }
+
+    /// Whether a held row was put off for so long already, or for as long as another limit was since that time began.
+    /// It begins now if it has not begun.
+    pub(super) fn was_put_off_for(&mut self, lease: &Lease, limit: Duration, now: Instant) -> bool {
+        let Some(row) = self.held(lease) else { return false };
+        let put_off = row.put_off.get_or_insert(PutOff { since: now, limit });
+        put_off.limit = put_off.limit.max(limit);
+        now - put_off.since >= put_off.limit
+    }
+
+    /// The outcome is another one than to be put off for a limited time.
+    pub(super) fn end_putting_off(&mut self, lease: &Lease) {
+        if let Some(row) = self.held(lease) {
+            row.put_off = None;
+        }
+    }
+
+    /// What rows are parked for.
+    pub(super) fn parked(&self) -> BTreeSet<String> {
+        let names: BTreeSet<&String> = self.rows.values().filter_map(|row| row.parked.as_ref()).collect();
+        names.into_iter().take(Claimed::MAX_PARKED_NAMES).cloned().collect()
+    }
+
+    /// Makes up to `limit` rows due that were parked for this route, oldest first; answers how many.
+    pub(super) fn unpark(&mut self, route: &str, limit: usize, now: Instant) -> u64 {
+        let waits = |row: &&mut RowState| row.parked.as_deref() == Some(route) && row.token.is_none();
+        let mut rows: Vec<&mut RowState> = self.rows.values_mut().filter(waits).collect();
+        rows.sort_by_key(|row| row.order);
+        rows.truncate(limit);
+        rows.iter_mut().for_each(|row| (row.due, row.parked, row.put_off) = (now, None, None));
+        rows.len() as u64
+    }
+
+    /// Another attempt has failed.
+    pub(super) fn set_attempts(&mut self, id: &EventId, attempts: u32) {
+        if let Some(row) = self.rows.get_mut(id) {
+            row.attempts = attempts;
+        }
+    }
+
+    /// Destinations that have the event already.
+    pub(super) fn add_progress(&mut self, lease: &Lease, names: &[String]) {
+        if let Some(row) = self.rows.get_mut(&lease.id).filter(|row| row.under_way.contains(&lease.token)) {
+            row.progress.extend(names.iter().cloned());
+        }
+    }
+
+    /// The row has ended.
+    pub(super) fn forget(&mut self, id: &EventId) {
+        self.rows.remove(id);
+    }
+
+    /// The row with this key has ended; another one with its id has not.
+    pub(super) fn forget_row(&mut self, key: &RowKey) {
+        if self.rows.get(&key.id).is_some_and(|row| row.key == *key) {
+            self.rows.remove(&key.id);
+        }
+    }
+
+    /// The lock of the table was lost: another process may have had it meanwhile, so no lease counts any more.
+    /// Keys stay, because what was delivered has yet to be written down.
+    pub(super) fn forget_leases(&mut self, now: Instant) {
+        for row in self.rows.values_mut() {
+            // What waits for its time still does: only what was on lease is due.
+            if row.token.take().is_some() {
+                row.due = row.due.min(now);
+            }
+        }
+    }
+
+    /// Forgets rows that nobody has asked for in a long time. Looks at all of them once a minute at most.
+    pub(super) fn prune(&mut self, now: Instant) {
+        const PRUNE_INTERVAL: Duration = Duration::from_secs(60);
+        if self.pruned.is_none_or(|last| now >= last + PRUNE_INTERVAL) {
+            self.rows.retain(|_, row| now < row.due + FORGET_AFTER);
+            self.pruned = Some(now);
+        }
+    }
+
+    fn held(&mut self, lease: &Lease) -> Option<&mut RowState> {
+        self.rows.get_mut(&lease.id).filter(|row| row.token == Some(lease.token))
+    }
+}
+
+impl RowState {
+    fn new(key: RowKey, order: u64, due: Instant) -> Self {
+        let (under_way, progress) = (VecDeque::new(), BTreeSet::new());
+        Self { key, order, due, token: None, under_way, attempts: 0, progress, parked: None, put_off: None }
+    }
+
+    /// Of leases that lapse again and again the last ones are remembered.
+    fn begin(&mut self, token: LeaseToken) {
+        const MAX_UNDER_WAY: usize = 16;
+        self.under_way.truncate(MAX_UNDER_WAY - 1);
+        self.under_way.push_front(token);
+    }
+
+    fn end(&mut self, token: LeaseToken) {
+        self.under_way.retain(|other| *other != token);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn key(id: &str) -> RowKey {
+        RowKey { id: id.into(), parts: vec![id.to_owned()], written: None }
+    }
+
+    fn lease(id: &str, token: i64) -> Lease {
+        Lease { id: id.into(), seq: 0, token: token.into() }
+    }
+
+    fn ids(keys: &[RowKey]) -> Vec<&str> {
+        keys.iter().map(|key| key.id.as_str()).collect()
+    }
+
+    /// Rows a, b and c, leased with token 7 for a second from now.
+    fn three(now: Instant) -> Leases {
+        let mut leases = Leases::default();
+        for id in ["a", "b", "c"] {
+            leases.lease(key(id), 7.into(), now + SECOND);
+        }
+        leases
+    }
+
+    #[test]
+    fn leased_row_is_free_when_its_lease_has_lapsed() {
+        let now = Instant::now();
+        let leases = three(now);
+        assert_eq!(leases.waiting(now), 3);
+        assert_eq!(ids(&leases.free(vec![key("a"), key("d")], 9, now)), ["d"]);
+        assert_eq!(ids(&leases.free(vec![key("a"), key("d")], 9, now + SECOND)), ["a", "d"]);
+        assert_eq!(leases.waiting(now + SECOND), 0);
+    }
+
+    #[test]
+    fn only_the_holder_changes_a_row() {
+        let now = Instant::now();
+        let mut leases = three(now);
+        assert!(leases.renew(&[lease("a", 8)], now + 9 * SECOND).is_empty());
+        assert_eq!(leases.release(&[lease("a", 8), lease("no", 7)], now), 0);
+        assert!(!leases.put_off(&lease("a", 8), now, None));
+        assert_eq!(leases.renew(&[lease("a", 7)], now + 9 * SECOND), [lease("a", 7)]);
+        assert_eq!(leases.release(&[lease("a", 7)], now), 1);
+        assert!(!leases.holds(&lease("a", 7)), "a release consumes the token");
+    }
+
+    #[test]
+    fn claim_that_failed_gives_back_what_it_leased_and_nothing_else() {
+        let now = Instant::now();
+        let mut leases = three(now);
+        leases.lease(key("d"), 8.into(), now + SECOND);
+        leases.release_all(8.into(), now);
+        assert_eq!(ids(&leases.free(vec![key("a"), key("d")], 9, now)), ["d"]);
+        leases.forget_but(7.into(), &["a".into(), "b".into()].into());
+        let knows = |id: &str| leases.rows.contains_key(&EventId::from(id));
+        assert!(!knows("c") && knows("d"));
+    }
+
+    #[test]
+    fn parked_rows_come_back_oldest_first_and_up_to_the_limit() {
+        let now = Instant::now();
+        let mut leases = three(now);
+        for id in ["c", "a", "b"] {
+            assert!(leases.put_off(&lease(id, 7), now + 9 * SECOND, Some("mail")));
+        }
+        assert_eq!(leases.unpark("other", 9, now), 0);
+        assert_eq!(leases.unpark("mail", 2, now), 2);
+        assert_eq!(ids(&leases.free(vec![key("a"), key("b"), key("c")], 9, now)), ["a", "b"]);
+    }
+
+    #[test]
+    fn row_claimed_since_it_was_parked_stays_leased() {
+        let now = Instant::now();
+        let mut leases = three(now);
+        leases.put_off(&lease("a", 7), now, Some("mail"));
+        leases.lease(key("a"), 8.into(), now + SECOND);
+        assert_eq!(leases.unpark("mail", 9, now), 0);
+    }
+
+    /// On a line that breaks often, attempts would be spent one after the other.
+    #[test]
+    fn lost_lock_makes_nothing_due_that_waits_for_its_time() {
+        let now = Instant::now();
+        let mut leases = three(now);
+        assert!(leases.put_off(&lease("a", 7), now + 9 * SECOND, None));
+        leases.forget_leases(now);
+        assert_eq!(ids(&leases.free(vec![key("a"), key("b")], 9, now)), ["b"]);
+    }
+
+    #[test]
+    fn lost_lock_voids_every_lease_and_keeps_what_was_counted() {
+        let now = Instant::now();
+        let mut leases = three(now);
+        leases.set_attempts(&"a".into(), 3);
+        leases.add_progress(&lease("a", 7), &["mail".to_owned()]);
+        leases.forget_leases(now);
+        assert!(!leases.holds(&lease("a", 7)));
+        assert_eq!(leases.waiting(now), 0);
+        assert!(leases.key(&lease("a", 7)).is_some(), "what was delivered can still be written down");
+        leases.lease(key("a"), 9.into(), now + SECOND);
+        let history = leases.history(&"a".into());
+        assert_eq!((history.attempts, history.progress.len()), (3, 1));
+    }
+
+    /// Two rows with one id, where the key has two columns.
+    fn twins() -> Vec<RowKey> {
+        let key = |part: &str| RowKey {
+            id: "a".into(),
+            parts: vec![part.to_owned(), "a".to_owned()],
+            written: None,
+        };
+        ["x", "y"].map(key).to_vec()
+    }
+
+    #[test]
+    fn outcome_of_a_row_is_never_that_of_another_with_its_id() {
+        let now = Instant::now();
+        let mut leases = Leases::default();
+        let [x, y] = [twins()[0].clone(), twins()[1].clone()];
+        leases.lease(x.clone(), 7.into(), now);
+        assert!(leases.free(vec![y.clone()], 9, now).is_empty(), "nobody knows yet what became of the first");
+        assert_eq!(leases.free(twins(), 9, now), twins()[..1], "that one may be tried again");
+        leases.lease(x, 8.into(), now + SECOND);
+        assert!(leases.put_off(&lease("a", 8), now, None));
+        assert!(leases.free(vec![y.clone()], 9, now).is_empty(), "nor of its first lease");
+        leases.forget(&"a".into());
+        leases.lease(y.clone(), 9.into(), now + SECOND);
+        assert!(leases.key(&lease("a", 7)).is_none(), "what is told late is not of the second");
+        leases.add_progress(&lease("a", 7), &["mail".to_owned()]);
+        assert_eq!((leases.key(&lease("a", 9)), leases.history(&"a".into()).progress.len()), (Some(&y), 0));
+    }
+
+    #[test]
+    fn rows_with_one_id_and_two_keys_go_one_after_the_other() {
+        let now = Instant::now();
+        let mut leases = Leases::default();
+        let first = leases.free(twins(), 9, now);
+        assert_eq!(first, twins()[..1]);
+        leases.lease(first[0].clone(), 7.into(), now + SECOND);
+        assert!(leases.free(twins(), 9, now).is_empty());
+        leases.set_attempts(&"a".into(), 3);
+        leases.lease(twins()[1].clone(), 8.into(), now + SECOND);
+        assert_eq!(leases.history(&"a".into()).attempts, 0, "the other row's failures are not its own");
+    }
+
+    /// One node has no route for an event that waits for a busy destination of others, and gives up sooner.
+    #[test]
+    fn longest_limit_since_a_row_is_put_off_counts() {
+        let now = Instant::now();
+        for limits in [[9, 2], [2, 9]].map(|limits| limits.map(|seconds| seconds * SECOND)) {
+            let mut leases = three(now);
+            let mut is_over = |limit, at| leases.was_put_off_for(&lease("a", 7), limit, at);
+            assert!(!is_over(limits[0], now) && !is_over(limits[1], now + SECOND));
+            assert!(!is_over(2 * SECOND, now + 8 * SECOND), "{limits:?}");
+            assert!(is_over(2 * SECOND, now + 9 * SECOND), "{limits:?}");
+        }
+    }
+
+    #[test]
+    fn limit_of_putting_off_ends_with_its_time() {
+        let now = Instant::now();
+        let mut leases = three(now);
+        assert!(!leases.was_put_off_for(&lease("a", 7), 9 * SECOND, now));
+        leases.end_putting_off(&lease("a", 7));
+        assert!(!leases.was_put_off_for(&lease("a", 7), SECOND, now + SECOND));
+        assert!(leases.was_put_off_for(&lease("a", 7), SECOND, now + 2 * SECOND));
+    }
+
+    #[test]
+    fn rows_that_nobody_asks_for_are_forgotten() {
+        let now = Instant::now();
+        let mut leases = three(now);
+        leases.prune(now + SECOND);
+        assert_eq!(leases.rows.len(), 3);
+        leases.prune(now + 2 * FORGET_AFTER);
+        assert_eq!(leases.rows.len(), 0);
+    }
+}

@@ -1,0 +1,496 @@
+//! Outbox tables of others: a [`Layout`] says what their columns are called, and a [`ForeignTableStore`] relays them as
+//! they are, without a migration.
+//!
+//! Such a table has no place for leases, due times and parked events. So one process at a time delivers from it,
+//! under a lock of the whole table, and remembers in memory what the table cannot hold; others stand by. What a
+//! layout cannot do it says: [`Layout::limits`].
+//!
+//! ```no_run
+//! use posthaste_sqlx::foreign::{Field, ForeignTableStore, Layout};
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! // The table of the order service, but for one column.
+//! let layout = Layout::order_service().column(Field::Payload, "body".parse()?);
+//! # #[cfg(feature = "postgres")] {
+//! let options = "postgres://localhost/shop".parse()?;
+//! let store = ForeignTableStore::postgres(&options, layout).connect().await?;
+//! # let _ = store;
+//! # }
+//! # Ok(())
+//! # }
+//! ```
+
+mod admin;
+mod builder;
+pub(crate) mod catalogue;
+mod claim;
+pub(crate) mod counts;
+pub(crate) mod filter;
+mod leases;
+pub(crate) mod lock_session;
+mod name;
+mod queries;
+pub(crate) mod resolved_layout;
+#[cfg(test)]
+#[path = "../../tests/postgres/support/silence.rs"]
+#[allow(dead_code, unreachable_pub, reason = "it is shared with other tests")]
+pub(crate) mod silence;
+mod store;
+pub(crate) mod table;
+
+use std::collections::BTreeMap;
+
+use crate::TableName;
+
+pub use builder::ForeignTableStoreBuilder;
+pub use name::{ColumnName, InvalidName, StatusValue};
+pub use store::ForeignTableStore;
+
+/// The target of the log lines that say what operators changed. They are the only record of it, at the level INFO:
+/// a foreign table has no audit.
+pub const AUDIT: &str = "posthaste::audit";
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Field {
+    /// The event's id. Required.
+    Id,
+    /// The event's type, which routes are chosen by. Required; the column of the topic will do.
+    EventType,
+    /// The aggregate's type.
+    AggregateType,
+    /// The aggregate's id, the key of messages.
+    AggregateId,
+    /// The tenant.
+    Tenant,
+    /// The topic that the event goes to, before any setting of a route.
+    Topic,
+    /// The content type of the payload.
+    ContentType,
+    /// The version of the payload's schema: a number.
+    SchemaVersion,
+    /// Headers: a JSON object of texts.
+    Headers,
+    /// The payload: text, JSON or bytes. Required.
+    Payload,
+    /// When the event was written: the order of delivery, and its age. A time without a zone is in UTC.
+    CreatedAt,
+    /// When it was delivered. Without a status, an empty one means that the event waits.
+    SentAt,
+    /// Its status.
+    Status,
+    /// How many attempts have failed: a whole number.
+    Attempts,
+    /// Why the last one failed.
+    Error,
+}
+
+impl Field {
+    /// Every field, in the order in which people name them.
+    pub const ALL: [Self; 15] = [
+        Self::Id,
+        Self::EventType,
+        Self::AggregateType,
+        Self::AggregateId,
+        Self::Tenant,
+        Self::Topic,
+        Self::ContentType,
+        Self::SchemaVersion,
+        Self::Headers,
+        Self::Payload,
+        Self::CreatedAt,
+        Self::SentAt,
+        Self::Status,
+        Self::Attempts,
+        Self::Error,
+    ];
+
+    /// The word for it in a configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Id => "id",
+            Self::EventType => "event_type",
+            Self::AggregateType => "aggregate_type",
+            Self::AggregateId => "aggregate_id",
+            Self::Tenant => "tenant",
+            Self::Topic => "topic",
+            Self::ContentType => "content_type",
+            Self::SchemaVersion => "schema_version",
+            Self::Headers => "headers",
+            Self::Payload => "payload",
+            Self::CreatedAt => "created_at",
+            Self::SentAt => "sent_at",
+            Self::Status => "status",
+            Self::Attempts => "attempts",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// What a value of the status column means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum State {
+    /// Waiting. Required where there is a status.
+    Pending,
+    /// Delivered. Required where there is a status.
+    Sent,
+    /// Given up. Without it, what cannot be delivered is tried for ever.
+    Failed,
+    /// Put away.
+    Archived,
+}
+
+impl State {
+    /// Every state, in the order in which an event may pass them.
+    pub const ALL: [Self; 4] = [Self::Pending, Self::Sent, Self::Failed, Self::Archived];
+
+    /// The word for it in a configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Sent => "sent",
+            Self::Failed => "failed",
+            Self::Archived => "archived",
+        }
+    }
+}
+
+/// What becomes of a row that was delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Its status says so.
+    Status,
+    /// The time of its delivery says so.
+    Time,
+    /// It is deleted: the table has no place for more.
+    Deleted,
+}
+
+/// How a foreign outbox table is laid out: its columns, and the values of its status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    table: TableName,
+    columns: BTreeMap<Field, ColumnName>,
+    /// What tells a row from all others; the id alone if empty.
+    key: Vec<ColumnName>,
+    values: BTreeMap<State, StatusValue>,
+}
+
+/// Names that stand in this file are good ones.
+fn known<T: std::str::FromStr>(name: &str) -> Option<T> {
+    name.parse().ok()
+}
+
+impl Layout {
+    /// The names of the presets, for [`preset`](Self::preset).
+    pub const PRESETS: [&'static str; 3] = ["order-service", "outbox-record", "debezium"];
+
+    /// A layout to describe column by column, over a table of this name.
+    pub fn new(table: TableName) -> Self {
+        Self { table, columns: BTreeMap::new(), key: Vec::new(), values: BTreeMap::new() }
+    }
+
+    fn of(table: &str, columns: &[(Field, &str)], values: &[(State, &str)]) -> Self {
+        let columns = columns.iter().filter_map(|(field, name)| Some((*field, known(name)?)));
+        let values = values.iter().filter_map(|(state, value)| Some((*state, known(value)?)));
+        Self {
+            table: known(table).unwrap_or_default(),
+            columns: columns.collect(),
+            key: Vec::new(),
+            values: values.collect(),
+        }
+    }
+
+    /// The table `outbox` of a Spring service that polls: status NEW, SENT or FAILED, the error in
+    /// `error_message`, and no place for attempts.
+    pub fn order_service() -> Self {
+        Self::of(
+            "outbox",
+            &[
+                (Field::Id, "id"),
+                (Field::AggregateType, "aggregate_type"),
+                (Field::AggregateId, "aggregate_id"),
+                (Field::EventType, "event_type"),
+                (Field::Payload, "payload"),
+                (Field::Status, "status"),
+                (Field::CreatedAt, "created_at"),
+                (Field::SentAt, "sent_at"),
+                (Field::Error, "error_message"),
+            ],
+            &[(State::Pending, "NEW"), (State::Sent, "SENT"), (State::Failed, "FAILED")],
+        )
+    }
+
+    /// The table `outbox_record` of a store with a relay and a poller: status PENDING, SENT, FAILED or ARCHIVED,
+    /// attempts in `retries`, and a key of `aggregate_id` and `event_id`. The type of an event is its topic.
+    pub fn outbox_record() -> Self {
+        let layout = Self::of(
+            "outbox_record",
+            &[
+                (Field::Id, "event_id"),
+                (Field::AggregateId, "aggregate_id"),
+                (Field::EventType, "topic"),
+                (Field::Topic, "topic"),
+                (Field::Payload, "payload"),
+                (Field::SchemaVersion, "schema_version"),
+                (Field::Status, "status"),
+                (Field::Attempts, "retries"),
+                (Field::CreatedAt, "created_at"),
+                (Field::SentAt, "sent_at"),
+                (Field::Error, "last_error"),
+            ],
+            &[
+                (State::Pending, "PENDING"),
+                (State::Sent, "SENT"),
+                (State::Failed, "FAILED"),
+                (State::Archived, "ARCHIVED"),
+            ],
+        );
+        layout.key(["aggregate_id", "event_id"].iter().filter_map(|name| known(name)))
+    }
+
+    /// The table `outboxevent` that Debezium's outbox event router reads. It has no status: a row that was
+    /// delivered is deleted.
+    pub fn debezium() -> Self {
+        Self::of(
+            "outboxevent",
+            &[
+                (Field::Id, "id"),
+                (Field::AggregateType, "aggregatetype"),
+                (Field::AggregateId, "aggregateid"),
+                (Field::EventType, "type"),
+                (Field::Payload, "payload"),
+            ],
+            &[],
+        )
+    }
+
+    /// The preset of this name; none if there is none.
+    pub fn preset(name: &str) -> Option<Self> {
+        match name {
+            "order-service" => Some(Self::order_service()),
+            "outbox-record" => Some(Self::outbox_record()),
+            "debezium" => Some(Self::debezium()),
+            _ => None,
+        }
+    }
+
+    /// The table. A preset has its own.
+    pub fn table(mut self, table: TableName) -> Self {
+        self.table = table;
+        self
+    }
+
+    /// The column of a field.
+    pub fn column(mut self, field: Field, name: ColumnName) -> Self {
+        self.columns.insert(field, name);
+        self
+    }
+
+    /// The table has no column for this field.
+    pub fn without(mut self, field: Field) -> Self {
+        self.columns.remove(&field);
+        self
+    }
+
+    /// The columns of the primary key, where that is not the id alone. Default: the id.
+    pub fn key(mut self, columns: impl IntoIterator<Item = ColumnName>) -> Self {
+        self.key = columns.into_iter().collect();
+        self
+    }
+
+    /// How a state is written in the status column.
+    pub fn value(mut self, state: State, value: StatusValue) -> Self {
+        self.values.insert(state, value);
+        self
+    }
+
+    /// There is no such state in this table.
+    pub fn without_value(mut self, state: State) -> Self {
+        self.values.remove(&state);
+        self
+    }
+
+    /// The name of the table.
+    pub fn table_name(&self) -> &TableName {
+        &self.table
+    }
+
+    /// The column of a field, if the table has one.
+    pub fn column_of(&self, field: Field) -> Option<&ColumnName> {
+        self.columns.get(&field)
+    }
+
+    /// How a state is written, if the table has it.
+    pub fn value_of(&self, state: State) -> Option<&StatusValue> {
+        self.values.get(&state)
+    }
+
+    /// The columns that tell a row from all others.
+    pub fn key_columns(&self) -> Vec<&ColumnName> {
+        match self.key.is_empty() {
+            true => self.columns.get(&Field::Id).into_iter().collect(),
+            false => self.key.iter().collect(),
+        }
+    }
+
+    /// Everything that is wrong with this layout by itself: what is wrong, by the word of the configuration that
+    /// would mend it. Empty if it can be used.
+    pub fn problems(&self) -> Vec<(&'static str, &'static str)> {
+        let has = |field| self.columns.contains_key(&field);
+        let says = |state| self.values.contains_key(&state);
+        let id_is_key =
+            self.key.is_empty() || self.column_of(Field::Id).is_some_and(|id| self.key.contains(id));
+        let checks = [
+            (!has(Field::Id), "id", "is missing: name the column of the event's id"),
+            (
+                !has(Field::EventType),
+                "event_type",
+                "is missing: name the column of the event's type, or of its topic",
+            ),
+            (!has(Field::Payload), "payload", "is missing: name the column of the payload"),
+            (
+                has(Field::Status) && !says(State::Pending),
+                "pending",
+                "is missing: name the status of an event that waits, such as \"NEW\"",
+            ),
+            (
+                has(Field::Status) && !says(State::Sent),
+                "sent",
+                "is missing: name the status of an event that was delivered, such as \"SENT\"",
+            ),
+            (
+                !has(Field::Status) && !self.values.is_empty(),
+                "status",
+                "is missing: name the column of the status, or leave out its values",
+            ),
+            (
+                has(Field::Attempts) && !says(State::Failed),
+                "failed",
+                "is missing: attempts are counted to end at it; name the status, or leave out attempts",
+            ),
+            (
+                self.key.len() > 4,
+                "key",
+                "has more than four columns: name fewer that tell a row from all others",
+            ),
+            (!id_is_key, "key", "has not the column of the id in it: add it"),
+        ];
+        checks.into_iter().filter(|(wrong, ..)| *wrong).map(|(_, key, what)| (key, what)).collect()
+    }
+
+    /// What cannot be done with a table of this layout, in sentences for its operators.
+    pub fn limits(&self) -> Vec<&'static str> {
+        let has = |field| self.columns.contains_key(&field);
+        let all = [
+            (
+                true,
+                "one relay at a time delivers from this table, and others stand by: it has no columns for leases",
+            ),
+            (
+                true,
+                "routes cannot be paused, and what operators do is logged but not audited: there is no table for it",
+            ),
+            (
+                !has(Field::Attempts),
+                "attempts are counted in the relay's memory, and begin anew when it is restarted: there is no column \
+                 for them",
+            ),
+            (
+                !self.can_fail(),
+                "an event that cannot be delivered is tried for ever, and never dead: there is no status for it",
+            ),
+            (
+                !has(Field::CreatedAt),
+                "events come in the order of their keys, and their age is not known, so the relay is ready however \
+                 late they are: there is no column for the time",
+            ),
+            (
+                self.ending() == Ending::Deleted,
+                "what was delivered is deleted at once: there is no column that could say so",
+            ),
+            (
+                self.ending() != Ending::Deleted && !self.values.contains_key(&State::Archived),
+                "nothing can be archived: there is no status for it",
+            ),
+        ];
+        all.into_iter().filter(|(is, _)| *is).map(|(_, sentence)| sentence).collect()
+    }
+
+    pub(crate) fn ending(&self) -> Ending {
+        let has = |field| self.columns.contains_key(&field);
+        match (has(Field::Status), has(Field::SentAt)) {
+            (true, _) => Ending::Status,
+            (false, true) => Ending::Time,
+            (false, false) => Ending::Deleted,
+        }
+    }
+
+    /// Whether an event can be given up.
+    pub(crate) fn can_fail(&self) -> bool {
+        self.values.contains_key(&State::Failed)
+    }
+
+    /// Whether the table counts attempts.
+    pub(crate) fn counts(&self) -> bool {
+        self.columns.contains_key(&Field::Attempts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_preset_is_complete_and_has_a_name() {
+        for name in Layout::PRESETS {
+            let layout = Layout::preset(name).expect("a preset");
+            assert_eq!(layout.problems(), [], "{name}");
+            assert!(!layout.limits().is_empty(), "{name}");
+        }
+        assert_eq!(Layout::preset("no such"), None);
+    }
+
+    #[test]
+    fn presets_are_the_tables_of_the_documents() {
+        let columns = |layout: &Layout| {
+            let mut names: Vec<String> = layout.columns.values().map(ToString::to_string).collect();
+            names.sort();
+            names.dedup();
+            names.join(" ")
+        };
+        let order_service =
+            "aggregate_id aggregate_type created_at error_message event_type id payload sent_at status";
+        assert_eq!(columns(&Layout::order_service()), order_service);
+        let record =
+            "aggregate_id created_at event_id last_error payload retries schema_version sent_at status topic";
+        assert_eq!(columns(&Layout::outbox_record()), record);
+        assert_eq!(columns(&Layout::debezium()), "aggregateid aggregatetype id payload type");
+        assert_eq!(Layout::outbox_record().key_columns().len(), 2);
+        assert_eq!(Layout::debezium().ending(), Ending::Deleted);
+        assert_eq!(Layout::order_service().value_of(State::Failed).map(StatusValue::as_str), Some("FAILED"));
+    }
+
+    #[test]
+    fn every_problem_is_reported_at_once() {
+        let layout = Layout::new(TableName::default()).column(Field::Status, "s".parse().unwrap());
+        let keys: Vec<&str> = layout.problems().into_iter().map(|(key, _)| key).collect();
+        assert_eq!(keys, ["id", "event_type", "payload", "pending", "sent"]);
+        let layout = Layout::debezium().value(State::Sent, "SENT".parse().unwrap());
+        assert_eq!(layout.problems()[0].0, "status");
+        let layout = Layout::order_service().key(["aggregate_id".parse().unwrap()]);
+        assert_eq!(layout.problems()[0].0, "key");
+    }
+
+    #[test]
+    fn what_a_table_lacks_is_said() {
+        let said = |layout: &Layout| layout.limits().join("; ");
+        assert!(said(&Layout::order_service()).contains("attempts are counted in the relay's memory"));
+        assert!(!said(&Layout::outbox_record()).contains("attempts"));
+        let debezium = said(&Layout::debezium());
+        for word in ["for ever", "age is not known", "deleted at once"] {
+            assert!(debezium.contains(word), "{debezium}");
+        }
+    }
+}

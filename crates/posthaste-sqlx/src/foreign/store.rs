@@ -1,0 +1,370 @@
+//! The engine's door to a foreign table.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use posthaste::store::{
+    Backoff, Claim, ClaimOrder, Claimed, Lease, Notifier, Park, Purge, Release, Renew, Settle, Settled,
+    Settlement, Store, Unpark, Verdict,
+};
+use posthaste::{EventId, StoreError, Timestamp};
+use tokio::time::Instant;
+
+use super::leases::Leases;
+use super::table::{Caller, FailedAttempt, ForeignTable, RowKey};
+use super::{Layout, queries};
+
+/// How long an event that can neither be delivered nor given up waits for the next attempt.
+const UNDELIVERABLE_RETRY_DELAY: Duration = Duration::from_secs(300);
+
+/// A foreign outbox table, relayed as it is. Cheap to clone.
+///
+/// One process at a time delivers from it: whoever has the lock of the table. The others claim nothing, and one of
+/// them takes over when the first one ends or loses its connection. What was under way then is delivered again.
+#[derive(Clone, Debug)]
+pub struct ForeignTableStore(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    table: Box<dyn ForeignTable>,
+    leases: Mutex<Leases>,
+    /// Whether this process delivered when it last looked, to say when that changes.
+    leads: Mutex<Option<bool>>,
+    /// Whether so many rows waited for their time at the last look that nothing was claimed, to say when that begins.
+    is_full: AtomicBool,
+    /// Whether the engine may purge.
+    purges: bool,
+}
+
+impl ForeignTableStore {
+    pub(super) fn new(table: impl ForeignTable + 'static, purges: bool) -> Self {
+        let (leases, leads, is_full) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
+        Self(Arc::new(Inner { table: Box::new(table), leases, leads, is_full, purges }))
+    }
+
+    /// The layout that it was opened with.
+    pub fn layout(&self) -> &Layout {
+        &self.table().resolved().layout
+    }
+
+    /// Closes the store's connections, and leaves the lock to others. Calls after it fail.
+    pub async fn close(&self) {
+        self.0.table.close().await;
+    }
+
+    pub(super) fn table(&self) -> &dyn ForeignTable {
+        &*self.0.table
+    }
+
+    pub(super) fn leases(&self) -> MutexGuard<'_, Leases> {
+        self.0.leases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn unsupported(&self, operation: &'static str) -> StoreError {
+        StoreError::Unsupported { store: self.table().resolved().dialect.store, operation }
+    }
+
+    /// Says when this process begins to deliver, or to stand by.
+    pub(super) fn log_leadership(&self, leads: bool) {
+        let mut before = self.0.leads.lock().unwrap_or_else(PoisonError::into_inner);
+        if before.replace(leads) == Some(leads) {
+            return;
+        }
+        let table = self.layout().table_name();
+        match leads {
+            true => tracing::info!(%table, "this process delivers from the table: it has its lock"),
+            false => tracing::info!(%table, "standing by: this process has not the lock of the table"),
+        }
+    }
+
+    /// Whether no further row can wait in memory. Says when that begins: from outside it looks as if nothing were due.
+    pub(super) fn is_full(&self, waiting: usize) -> bool {
+        let is_full = waiting >= Leases::MAX_WAITING_ROWS;
+        let was_full = self.0.is_full.swap(is_full, Ordering::Relaxed);
+        if is_full && !was_full {
+            let table = self.layout().table_name();
+            tracing::warn!(
+                %table, waiting,
+                "nothing is claimed until some of the events that wait are due: more cannot be kept aside; mend the \
+                 destination that they wait for, or take away what it never takes"
+            );
+        }
+        is_full
+    }
+
+    /// The lock is not ours, so nothing here is held any more: another process may have it, or have had it.
+    pub(super) fn lock_lost(&self) {
+        self.log_leadership(false);
+        self.leases().forget_leases(Instant::now());
+    }
+
+    /// The key of the row that was claimed with a lease. Of one that was claimed before this process lost its memory
+    /// it is the id, where that is the whole key; such a key is of no row whose table says when it was written.
+    fn key_of(&self, lease: &Lease) -> Option<RowKey> {
+        let known = self.leases().key(lease).cloned();
+        let alone = || RowKey { id: lease.id.clone(), parts: vec![lease.id.to_string()], written: None };
+        known.or_else(|| (self.layout().key_columns().len() == 1).then(alone))
+    }
+
+    /// Whether none of this is held here and nothing of it would be written. Whoever settles such a thing wants to
+    /// know whether the store works, and memory always does.
+    fn knows_nothing_of(&self, settle: &Settle<'_>) -> bool {
+        let is_unknown = |settlement: &Settlement| match settlement.verdict {
+            Verdict::Done => self.key_of(&settlement.lease).is_none(),
+            _ => !self.leases().holds(&settlement.lease),
+        };
+        settle.settlements.iter().all(is_unknown)
+    }
+
+    /// Writes down what was delivered; the first to go, because nothing may keep it from being written.
+    async fn settle_delivered(&self, settle: &Settle<'_>, answers: &mut [Settled]) -> Result<(), StoreError> {
+        let is_done = |settlement: &Settlement| settlement.verdict == Verdict::Done;
+        let done = settle.settlements.iter().enumerate().filter(|(_, settlement)| is_done(settlement));
+        let (indexes, keys): (Vec<usize>, Vec<RowKey>) =
+            done.filter_map(|(index, settlement)| Some((index, self.key_of(&settlement.lease)?))).unzip();
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let written = self.table().settle_delivered(&keys, settle.on_done).await?;
+        for (index, key) in indexes.into_iter().zip(keys) {
+            if written.contains(&key.id) {
+                answers[index] = Settled::Done;
+            }
+            self.leases().forget_row(&key);
+        }
+        Ok(())
+    }
+
+    /// The settlements of attempts that failed and whose leases are held, with their indexes.
+    fn failures<'s>(&self, settle: &'s Settle<'_>) -> Vec<(usize, &'s Lease, &'s str, &'s Backoff)> {
+        let leases = self.leases();
+        let failures = settle.settlements.iter().enumerate().filter_map(|(index, settlement)| {
+            let Verdict::Failed { error, backoff } = &settlement.verdict else { return None };
+            leases.holds(&settlement.lease).then_some((index, &settlement.lease, &**error, backoff))
+        });
+        failures.collect()
+    }
+
+    /// Failed attempts that the table counts.
+    async fn settle_counted(&self, settle: &Settle<'_>, answers: &mut [Settled]) -> Result<(), StoreError> {
+        let failures = self.failures(settle);
+        let told: Vec<FailedAttempt> = failures
+            .iter()
+            .filter_map(|(_, lease, error, backoff)| {
+                let (error, max_attempts) = (self.table().resolved().cut_error(error), backoff.max_attempts);
+                Some(FailedAttempt { key: self.key_of(lease)?, error, max_attempts })
+            })
+            .collect();
+        if told.is_empty() {
+            return Ok(());
+        }
+        let Some(counted) = self.table().count_failures(&told).await? else {
+            self.lock_lost();
+            return Ok(());
+        };
+        let now = Instant::now();
+        let mut leases = self.leases();
+        for (index, lease, _, backoff) in failures {
+            let Some(count) = counted.get(&lease.id) else {
+                leases.forget(&lease.id);
+                continue;
+            };
+            let attempts = count.attempts;
+            if count.is_dead {
+                leases.forget(&lease.id);
+                answers[index] = Settled::Dead { attempts };
+                continue;
+            }
+            let delay = backoff.after(attempts).unwrap_or_default();
+            leases.put_off(lease, now + delay, None);
+            answers[index] = Settled::Retry { attempts, delay };
+        }
+        Ok(())
+    }
+
+    /// Failed attempts of a table that counts none. Answers those that are to be given up, with their indexes.
+    fn count_here(&self, settle: &Settle<'_>, answers: &mut [Settled]) -> Vec<(usize, RowKey, String)> {
+        let failures = self.failures(settle);
+        let (now, mut leases, mut spent) = (Instant::now(), self.leases(), Vec::new());
+        for (index, lease, error, backoff) in failures {
+            let attempts = leases.attempts(&lease.id).saturating_add(1);
+            let delay = match backoff.after(attempts) {
+                Some(delay) => delay,
+                None if self.layout().can_fail() => {
+                    answers[index] = Settled::Dead { attempts };
+                    spent.extend(leases.key(lease).map(|key| (index, key.clone(), error.to_owned())));
+                    continue;
+                }
+                None => {
+                    self.cannot_give_up(&lease.id);
+                    backoff.delays.last().copied().unwrap_or_default().max(UNDELIVERABLE_RETRY_DELAY)
+                }
+            };
+            leases.set_attempts(&lease.id, attempts);
+            leases.put_off(lease, now + delay, None);
+            answers[index] = Settled::Retry { attempts, delay };
+        }
+        spent
+    }
+
+    /// Events that can never be delivered, or were put off for too long, where the table can say so; others wait.
+    fn rejected(&self, settle: &Settle<'_>, answers: &mut [Settled]) -> Vec<(usize, RowKey, String)> {
+        let (now, mut leases) = (Instant::now(), self.leases());
+        let mut rejected = Vec::new();
+        for (index, settlement) in settle.settlements.iter().enumerate() {
+            let lease = &settlement.lease;
+            if !leases.holds(lease) {
+                continue;
+            }
+            let reason = match &settlement.verdict {
+                Verdict::Dead { reason } => reason,
+                Verdict::Unreachable { error, give_up_after: Some(limit), .. }
+                    if leases.was_put_off_for(lease, *limit, now) =>
+                {
+                    error
+                }
+                _ => continue,
+            };
+            if self.layout().can_fail() {
+                answers[index] = Settled::Dead { attempts: leases.attempts(&lease.id) };
+                rejected.extend(leases.key(lease).map(|key| (index, key.clone(), reason.clone())));
+            } else {
+                self.cannot_give_up(&lease.id);
+                leases.put_off(lease, now + UNDELIVERABLE_RETRY_DELAY, None);
+                answers[index] = Settled::Waiting { delay: UNDELIVERABLE_RETRY_DELAY };
+            }
+        }
+        rejected
+    }
+
+    /// Without the error's own words, which may quote the payload.
+    fn cannot_give_up(&self, id: &EventId) {
+        let table = self.layout().table_name();
+        tracing::warn!(
+            %table, %id,
+            "cannot be delivered, and the table has no status for that: trying on; mend the destination, or delete \
+             the row"
+        );
+    }
+
+    async fn give_up(
+        &self,
+        rows: Vec<(usize, RowKey, String)>,
+        answers: &mut [Settled],
+    ) -> Result<(), StoreError> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let resolved = self.table().resolved();
+        let told: Vec<(RowKey, String)> =
+            rows.iter().map(|(_, key, error)| (key.clone(), resolved.cut_error(error))).collect();
+        let written = self.table().give_up(&told).await?;
+        if written.is_none() {
+            self.lock_lost();
+        }
+        let written = written.unwrap_or_default();
+        for (index, key, _) in rows {
+            if !written.contains(&key.id) {
+                answers[index] = Settled::Stale;
+            }
+            self.leases().forget(&key.id);
+        }
+        Ok(())
+    }
+
+    /// Every outcome but one ends the time for which an event was put off.
+    fn end_putting_off(&self, settle: &Settle<'_>) {
+        let goes_on =
+            |verdict: &Verdict| matches!(verdict, Verdict::Unreachable { give_up_after: Some(_), .. });
+        let mut leases = self.leases();
+        let ended = settle.settlements.iter().filter(|settlement| !goes_on(&settlement.verdict));
+        ended.for_each(|settlement| leases.end_putting_off(&settlement.lease));
+    }
+
+    /// What only has to be remembered.
+    fn settle_waiting(&self, settle: &Settle<'_>, answers: &mut [Settled]) {
+        let (now, mut leases) = (Instant::now(), self.leases());
+        for (settlement, answer) in settle.settlements.iter().zip(answers) {
+            leases.add_progress(&settlement.lease, &settlement.delivered);
+            let (delay, park) = match &settlement.verdict {
+                Verdict::Deferred { delay } => (*delay, None),
+                Verdict::Unreachable { delay, park, .. } => (*delay, park.as_deref()),
+                _ => continue,
+            };
+            if leases.put_off(&settlement.lease, now + delay, park) {
+                *answer = Settled::Waiting { delay };
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Store for ForeignTableStore {
+    async fn claim(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
+        if claim.order == ClaimOrder::Seq {
+            return Err(self.unsupported("claim in the order of insertion: its table has no number for that"));
+        }
+        self.claim_rows(claim).await
+    }
+
+    async fn settle(&self, settle: &Settle<'_>) -> Result<Vec<Settled>, StoreError> {
+        let mut answers = vec![Settled::Stale; settle.settlements.len()];
+        if self.knows_nothing_of(settle) {
+            self.table().write_nothing().await?;
+        }
+        self.settle_delivered(settle, &mut answers).await?;
+        self.end_putting_off(settle);
+        let mut given_up = self.rejected(settle, &mut answers);
+        match self.layout().counts() {
+            true => self.settle_counted(settle, &mut answers).await?,
+            false => given_up.extend(self.count_here(settle, &mut answers)),
+        }
+        self.give_up(given_up, &mut answers).await?;
+        self.settle_waiting(settle, &mut answers);
+        Ok(answers)
+    }
+
+    /// A start is not counted: what this process knows ends with it.
+    async fn renew(&self, renew: &Renew<'_>) -> Result<Vec<Lease>, StoreError> {
+        if !self.table().leads().await? {
+            self.lock_lost();
+        }
+        Ok(self.leases().renew(renew.leases, Instant::now() + renew.lease))
+    }
+
+    async fn release(&self, release: &Release<'_>) -> Result<u64, StoreError> {
+        Ok(self.leases().release(release.leases, Instant::now()))
+    }
+
+    async fn park(&self, park: &Park<'_>) -> Result<u64, StoreError> {
+        let (due, mut leases) = (Instant::now() + park.duration, self.leases());
+        let mut parks = |lease: &Lease| {
+            leases.end_putting_off(lease);
+            leases.put_off(lease, due, Some(park.route))
+        };
+        Ok(park.leases.iter().filter(|lease| parks(lease)).count() as u64)
+    }
+
+    async fn unpark(&self, unpark: &Unpark<'_>) -> Result<u64, StoreError> {
+        Ok(self.leases().unpark(unpark.route, unpark.limit, Instant::now()))
+    }
+
+    /// Nothing unless it was opened to be purged: every engine has a retention, whether somebody thought of it or not.
+    async fn purge(&self, purge: &Purge) -> Result<u64, StoreError> {
+        if !self.0.purges {
+            return Ok(0);
+        }
+        queries::purge(self.table(), Caller::Engine, purge).await
+    }
+
+    async fn oldest_pending(&self, _now: Option<Timestamp>) -> Result<Option<Duration>, StoreError> {
+        queries::oldest(self.table(), Caller::Engine).await
+    }
+
+    /// There is no wake-up for such a table.
+    fn wake(&self) -> Option<Notifier> {
+        None
+    }
+}

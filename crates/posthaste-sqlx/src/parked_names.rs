@@ -1,0 +1,158 @@
+//! The names that rows are parked for, read beside the claims.
+//!
+//! A row that was parked and has come back leaves a dead entry behind in the index of what is parked, and as long as
+//! any transaction on the server holds an old snapshot, nothing can remove it: a read of the names steps over all of
+//! them. Claims must not depend on it. So a read runs beside them and takes a tenth of the time at most, as sweeps do;
+//! a claim waits for it for a moment, and has the names of the last one that ended well.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use posthaste::StoreError;
+use tokio::time::{Instant, timeout};
+
+/// Between two reads lies at least so many times what the last one took, and never less than a second.
+const REST_FACTOR: u32 = 9;
+const MIN_REST: Duration = Duration::from_secs(1);
+
+/// A read that takes longer is given up.
+pub(crate) const REFRESH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a claim waits for a read that it began.
+const CLAIM_WAIT: Duration = Duration::from_secs(1);
+
+/// The names of one store.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ParkedNames(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    names: BTreeSet<String>,
+    /// None: immediately.
+    next_refresh: Option<Instant>,
+}
+
+impl ParkedNames {
+    /// What rows are parked for. Reads the names again if it is time; a read that fails leaves the names as they are.
+    pub(crate) async fn names<F>(&self, read: impl FnOnce() -> F) -> BTreeSet<String>
+    where
+        F: Future<Output = Result<BTreeSet<String>, StoreError>> + Send + 'static,
+    {
+        if self.begin() {
+            // It goes on when the moment is over.
+            let refreshing = tokio::spawn(self.clone().refresh(read()));
+            let _ = timeout(CLAIM_WAIT, refreshing).await;
+        }
+        self.lock().names.clone()
+    }
+
+    /// An operator changed something.
+    pub(crate) fn forget(&self) {
+        self.lock().next_refresh = None;
+    }
+
+    /// Whether to read now. Nobody else does while one read is under way.
+    fn begin(&self) -> bool {
+        let (mut state, now) = (self.lock(), Instant::now());
+        let is_time = state.next_refresh.is_none_or(|at| at <= now);
+        if is_time {
+            state.next_refresh = Some(now + REFRESH_TIMEOUT * (1 + REST_FACTOR));
+        }
+        is_time
+    }
+
+    async fn refresh(self, read: impl Future<Output = Result<BTreeSet<String>, StoreError>>) {
+        let started = Instant::now();
+        let read = timeout(REFRESH_TIMEOUT, read).await.unwrap_or(Err(StoreError::Timeout(REFRESH_TIMEOUT)));
+        let rest = (started.elapsed() * REST_FACTOR).max(MIN_REST);
+        let mut state = self.lock();
+        state.next_refresh = Some(Instant::now() + rest);
+        match read {
+            Ok(names) => state.names = names,
+            Err(error) => tracing::warn!(
+                %error,
+                "cannot see what events are parked for, so those that another engine has parked stay where they are \
+                 for longer; it is tried again in {rest:?}. If this goes on, end the oldest transaction on the database, \
+                 and see that this user may SELECT the column `parked`"
+            ),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use super::*;
+
+    fn set(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(ToString::to_string).collect()
+    }
+
+    /// What a claim is told if a look finds these names.
+    async fn told(parked: &ParkedNames, found: &[&str]) -> BTreeSet<String> {
+        let found = set(found);
+        parked.names(|| ready(Ok(found))).await
+    }
+
+    async fn after<T>(time: Duration, answer: T) -> T {
+        tokio::time::sleep(time).await;
+        answer
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn names_are_looked_at_once_a_second_and_when_an_operator_changed_something() {
+        let parked = ParkedNames::default();
+        assert_eq!(told(&parked, &["mail"]).await, set(&["mail"]));
+        assert_eq!(told(&parked, &["search"]).await, set(&["mail"]));
+        parked.forget();
+        assert_eq!(told(&parked, &["search"]).await, set(&["search"]));
+        tokio::time::sleep(MIN_REST).await;
+        assert_eq!(told(&parked, &[]).await, set(&[]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn look_that_fails_leaves_the_names_as_they_were() {
+        let parked = ParkedNames::default();
+        told(&parked, &["mail"]).await;
+        tokio::time::sleep(MIN_REST).await;
+        let failed = parked.names(|| ready(Err(StoreError::backend("broken", "no")))).await;
+        assert_eq!(failed, set(&["mail"]));
+        assert_eq!(
+            told(&parked, &["search"]).await,
+            set(&["mail"]),
+            "a failed look is followed by a rest too"
+        );
+        tokio::time::sleep(MIN_REST).await;
+        assert_eq!(told(&parked, &["search"]).await, set(&["search"]));
+    }
+
+    /// A claim waits for a moment, and the names come with a later one.
+    #[tokio::test(start_paused = true)]
+    async fn slow_look_keeps_no_claim_waiting_and_takes_a_tenth_of_the_time() {
+        let parked = ParkedNames::default();
+        let (started, slow) = (Instant::now(), 3 * CLAIM_WAIT);
+        assert_eq!(parked.names(|| after(slow, Ok(set(&["mail"])))).await, set(&[]));
+        assert_eq!(started.elapsed(), CLAIM_WAIT);
+        assert_eq!(told(&parked, &["search"]).await, set(&[]), "one look at a time");
+        tokio::time::sleep_until(started + slow * 2).await;
+        assert_eq!(told(&parked, &["search"]).await, set(&["mail"]));
+        tokio::time::sleep_until(started + slow * (1 + REST_FACTOR) - Duration::from_millis(10)).await;
+        assert_eq!(told(&parked, &["search"]).await, set(&["mail"]), "it rests");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        assert_eq!(told(&parked, &["search"]).await, set(&["search"]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn look_that_never_ends_is_given_up() {
+        let parked = ParkedNames::default();
+        assert_eq!(parked.names(pending).await, set(&[]));
+        tokio::time::sleep(REFRESH_TIMEOUT * (1 + REST_FACTOR) + Duration::from_millis(10)).await;
+        assert_eq!(told(&parked, &["mail"]).await, set(&["mail"]));
+    }
+}

@@ -1,0 +1,25 @@
+//! A pipeline of two requests, in one round trip.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+
+use futures_util::future::{join, maybe_done};
+
+/// Sends both requests, the first one first, and waits for both answers.
+///
+/// The driver sends a request when its future is polled for the first time. Both have to be polled from
+/// then on: the answer to the second one waits behind that to the first.
+pub(crate) async fn pipelined<A, B>(
+    first: impl Future<Output = A>,
+    second: impl Future<Output = B>,
+) -> (A, B) {
+    let mut first = pin!(maybe_done(first));
+    poll_fn(|context| {
+        let _ = first.as_mut().poll(context);
+        Poll::Ready(())
+    })
+    .await;
+    let ((), second) = join(first.as_mut(), second).await;
+    (first.take_output().expect("it is done, and nobody took it"), second)
+}

@@ -1,0 +1,81 @@
+//! A writer context on one connection: its statements, prepared or not.
+
+use std::sync::Arc;
+
+use posthaste::StoreError;
+use posthaste_sql::{Postgres, WriterContext, postgres};
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Error, Row, Statement, Transaction};
+
+use crate::connection::StatementCache;
+
+/// A writer context, and the statement cache of the connection.
+#[derive(Clone, Debug)]
+pub(crate) struct WriterSession {
+    pub(crate) context: WriterContext<Postgres>,
+    cache: StatementCache,
+}
+
+/// A statement that can be sent at once.
+pub(crate) enum ReadyStatement {
+    Prepared(Statement),
+    Unprepared(Arc<str>),
+}
+
+impl WriterSession {
+    pub(crate) fn new(context: &WriterContext<Postgres>, cache: StatementCache) -> Self {
+        let cache = if context.statements().cacheable { cache } else { StatementCache::Disabled };
+        Self { context: context.clone(), cache }
+    }
+
+    pub(crate) fn statements(&self) -> &postgres::Statements {
+        self.context.statements()
+    }
+
+    /// Prepares on a new connection, before a transaction begins, what nearly every one needs.
+    pub(crate) async fn warm_up(&self, client: &Client) -> Result<(), Error> {
+        let types = crate::insert::types_of_one(self.statements());
+        self.ready(client, &self.statements().insert_one_with_savepoint_flag, types).await.map(|_| ())
+    }
+
+    /// What an error of an INSERT means. Another database than that of the outbox refuses by itself.
+    pub(crate) fn refused(&self, error: Error) -> StoreError {
+        let said = error.as_db_error().map(tokio_postgres::error::DbError::message);
+        said.and_then(|said| self.statements().other_database(said)).unwrap_or_else(|| failed(error))
+    }
+
+    /// Makes a statement ready. Costs a round trip only on a connection that has never seen it.
+    pub(crate) async fn ready(
+        &self,
+        client: &Client,
+        text: &Arc<str>,
+        types: &[Type],
+    ) -> Result<ReadyStatement, Error> {
+        let prepared = self.cache.prepare(client, text, types).await?;
+        Ok(prepared.map_or_else(|| ReadyStatement::Unprepared(Arc::clone(text)), ReadyStatement::Prepared))
+    }
+}
+
+impl ReadyStatement {
+    /// Sends the statement when it is polled for the first time. The types go with it, so that nobody has
+    /// to ask the server for them.
+    pub(crate) async fn rows(
+        &self,
+        tx: &Transaction<'_>,
+        values: &[&(dyn ToSql + Sync)],
+        types: &[Type],
+    ) -> Result<Vec<Row>, Error> {
+        match self {
+            Self::Prepared(statement) => tx.query(statement, values).await,
+            Self::Unprepared(text) => {
+                let values: Vec<_> = values.iter().copied().zip(types.iter().cloned()).collect();
+                tx.query_typed(text, &values).await
+            }
+        }
+    }
+}
+
+/// The connection is the service's own, so its errors are passed on as they are.
+pub(crate) fn failed(error: Error) -> StoreError {
+    StoreError::backend("PostgreSQL", error)
+}

@@ -1,0 +1,114 @@
+//! An event costs no round trip of its own: counted on the wire, beside transactions written by hand.
+
+use posthaste::BoxError;
+use posthaste_tokio_postgres::PreparedClient;
+
+use crate::support::proxy::Proxy;
+use crate::support::{Db, connect, event, events, pool};
+
+const ORDER: &str = "INSERT INTO orders DEFAULT VALUES";
+
+/// How many round trips this work takes.
+async fn round_trips(proxy: &Proxy, work: impl Future<Output = Result<(), BoxError>>) -> usize {
+    let before = proxy.round_trips();
+    work.await.expect("it works");
+    proxy.round_trips() - before
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn transaction_with_an_event_takes_as_many_round_trips_as_one_written_by_hand() {
+    let db = Db::new().await;
+    let (proxy, writer) = (Proxy::to(&db.config).await, db.plain_writer());
+
+    let mut client = connect(&proxy.config).await;
+    let order = client.prepare(ORDER).await.unwrap();
+    let by_hand =
+        "INSERT INTO outbox_event (event_id, event_type, payload) VALUES ('by-hand', 'Tested', '{}')";
+    let by_hand = client.prepare(by_hand).await.unwrap();
+    let by_hand = round_trips(&proxy, async {
+        let tx = client.transaction().await?;
+        let answers = tokio::join!(tx.execute(&order, &[]), tx.execute(&by_hand, &[]));
+        answers.0?;
+        answers.1?;
+        Ok(tx.commit().await?)
+    });
+    let by_hand = by_hand.await;
+    assert_eq!(by_hand, 3, "BEGIN, both INSERTs, COMMIT");
+
+    let bare = round_trips(&proxy, async {
+        let tx = writer.begin(&mut client).await?;
+        let answers = tokio::join!(tx.execute(&order, &[]), tx.write(event("bare")));
+        answers.0?;
+        answers.1?;
+        Ok(tx.commit().await?)
+    });
+    assert_eq!(bare.await, by_hand, "a bare client, from its first transaction on");
+
+    let mut prepared = PreparedClient::new(client);
+    writer.begin(&mut prepared).await.unwrap().commit().await.unwrap();
+    let prepared = round_trips(&proxy, async {
+        let tx = writer.begin(&mut prepared).await?;
+        let answers = tokio::join!(tx.execute(&order, &[]), tx.write(event("prepared")));
+        answers.0?;
+        answers.1?;
+        Ok(tx.commit().await?)
+    });
+    assert_eq!(prepared.await, by_hand, "statements that are prepared");
+
+    let pool = pool(&proxy.config, 1);
+    let mut object = pool.get().await.unwrap();
+    writer.begin(&mut object).await.unwrap().commit().await.unwrap();
+    let order = object.prepare_cached(ORDER).await.unwrap();
+    let pooled = round_trips(&proxy, async {
+        let tx = writer.begin(&mut object).await?;
+        let answers = tokio::join!(tx.execute(&order, &[]), tx.write(event("pooled")));
+        answers.0?;
+        answers.1?;
+        Ok(tx.commit().await?)
+    });
+    assert_eq!(pooled.await, by_hand, "a connection of a pool");
+    assert_eq!(db.ids().await, ["by-hand", "bare", "prepared", "pooled"]);
+    db.close().await;
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn many_events_and_the_proof_of_them_take_no_more_round_trips() {
+    let db = Db::new().await;
+    let (proxy, writer) = (Proxy::to(&db.config).await, db.plain_writer());
+    let mut client = connect(&proxy.config).await;
+    let taken = round_trips(&proxy, async {
+        let tx = writer.begin(&mut client).await?;
+        let batch = events(&["a", "b", "c"]);
+        let answers = tokio::join!(tx.write_all(batch), tx.write(event("d")), tx.batch_execute(ORDER));
+        answers.0?;
+        answers.1?;
+        answers.2?;
+        Ok(tx.commit().await?)
+    });
+    assert_eq!(taken.await, 3);
+    assert_eq!(db.ids().await, ["a", "b", "c", "d"]);
+    db.close().await;
+}
+
+/// The server says on the INSERT's own round trip whether a savepoint is open.
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn receipt_takes_no_round_trip_but_its_insert() {
+    let db = Db::new().await;
+    let proxy = Proxy::to(&db.config).await;
+    let scene = posthaste::conformance::Scene::start(db.store.clone());
+    let writer = posthaste_tokio_postgres::PgWriter::new(db.store.writer_context(scene.outbox()));
+    let mut client = connect(&proxy.config).await;
+    let taken = round_trips(&proxy, async {
+        let tx = client.transaction().await?;
+        let receipt = writer.insert(&tx, event("a")).await?;
+        tx.commit().await?;
+        scene.outbox().committed(receipt);
+        Ok(())
+    });
+    assert_eq!(taken.await, 3, "BEGIN, INSERT, COMMIT");
+    scene.outbox().shutdown().await;
+    db.close().await;
+}
