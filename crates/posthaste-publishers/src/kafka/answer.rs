@@ -5,7 +5,7 @@ use std::time::Duration;
 use posthaste::Outcome;
 use rdkafka::types::RDKafkaErrorCode as Code;
 
-use super::line::{ADVICE, Trouble};
+use super::producer::{BROKERS_DOWN_ADVICE, ProducerHealth};
 use crate::check::Unreached;
 use crate::refused::one_line;
 
@@ -14,7 +14,7 @@ pub(super) struct Context<'a> {
     pub(super) topic: &'a str,
     pub(super) bytes: usize,
     pub(super) timeout: Duration,
-    pub(super) trouble: &'a Trouble,
+    pub(super) health: &'a ProducerHealth,
 }
 
 /// The outcome of an event that was not taken. No code means that there was no report.
@@ -50,9 +50,9 @@ pub(super) fn outcome(code: Option<Code>, context: &Context<'_>) -> Outcome {
             "Kafka: an idempotent producer is not allowed: grant WRITE, or IDEMPOTENT_WRITE on the cluster",
         ),
         Code::Authentication | Code::SaslAuthenticationFailed | Code::SSL | Code::Resolve | Code::Fatal => {
-            gone(&context.trouble.no_connection().unwrap_or_else(|| code.to_string()))
+            gone(&context.health.no_connection().unwrap_or_else(|| code.to_string()))
         }
-        _ if is_of_the_moment(code) => match context.trouble.no_connection() {
+        _ if is_of_the_moment(code) => match context.health.no_connection() {
             Some(why) => gone(&why),
             None => Outcome::no_answer(format!("Kafka: topic {topic} cannot be written to now: {code}")),
         },
@@ -68,9 +68,9 @@ pub(super) fn unreached(code: Option<Code>, context: &Context<'_>) -> Unreached 
         Some(Outcome::Retry(error)) => error.to_string(),
         Some(Outcome::Unreachable(why)) => why.error.to_string(),
         Some(Outcome::Busy(busy)) => busy.error.to_string(),
-        _ => match context.trouble.no_connection() {
+        _ => match context.health.no_connection() {
             Some(why) => format!("Kafka: {why}"),
-            None => format!("Kafka: no broker answered within {:?}: {ADVICE}", context.timeout),
+            None => format!("Kafka: no broker answered within {:?}: {BROKERS_DOWN_ADVICE}", context.timeout),
         },
     })
 }
@@ -97,7 +97,7 @@ fn gone(why: &str) -> Outcome {
 }
 
 fn silence(context: &Context<'_>) -> Outcome {
-    match context.trouble.no_connection() {
+    match context.health.no_connection() {
         Some(why) => gone(&why),
         None => Outcome::no_answer(format!(
             "Kafka: topic {} did not acknowledge within {:?}: see whether its partitions have leaders and enough replicas in sync",

@@ -11,9 +11,9 @@ use crate::check::{Publisher, Unreached};
 #[async_trait]
 impl Publisher for KafkaPublisher {
     async fn check(&self) -> Result<(), Unreached> {
-        let line = self.inner.lines.get().map_err(Unreached::new)?;
+        let producer = self.inner.producer.get().map_err(Unreached::new)?;
         let topic = self.inner.topic_to_look_for();
-        let code = line.look(topic, self.inner.timeout).await;
+        let code = producer.probe(topic, self.inner.timeout).await;
         if code == Some(Code::NoError) {
             return Ok(());
         }
@@ -21,7 +21,7 @@ impl Publisher for KafkaPublisher {
             topic: topic.unwrap_or_default(),
             bytes: 0,
             timeout: self.inner.timeout,
-            trouble: &line.trouble(),
+            health: &producer.health(),
         };
         Err(answer::unreached(code, &context))
     }
@@ -37,6 +37,6 @@ impl Publisher for KafkaPublisher {
 impl Inner {
     /// The topic of all events that name none. Where brokers may make it, it need not be there yet.
     fn topic_to_look_for(&self) -> Option<&str> {
-        self.topic.as_text().filter(|_| !self.makes_topics)
+        self.topic.as_text().filter(|_| !self.may_create_topics)
     }
 }

@@ -9,7 +9,7 @@ use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
 use rdkafka::error::KafkaError;
 use rdkafka::producer::{BaseProducer, DeliveryResult, ProducerContext};
 
-use super::line::Lines;
+use super::producer::CurrentProducer;
 use super::{Inner, KafkaPublisher, NAME, check_topic};
 use crate::error::PublisherError;
 use crate::format::Format;
@@ -134,16 +134,17 @@ impl KafkaBuilder {
         let secrets = Secrets::of(&self.settings);
         let topic = self.template()?;
         let config = self.config(&secrets)?;
-        let most = config.get("message.max.bytes").and_then(|most| most.parse().ok()).unwrap_or(usize::MAX);
+        let max_message_bytes =
+            config.get("message.max.bytes").and_then(|bytes| bytes.parse().ok()).unwrap_or(usize::MAX);
         let inner = Inner {
-            makes_topics: config.get("allow.auto.create.topics") != Some("false"),
+            may_create_topics: config.get("allow.auto.create.topics") != Some("false"),
             topic,
             format: self.format,
             timeout: self.timeout,
             batch: self.batch,
-            most,
-            lines: Lines::new(config.clone(), secrets.clone()),
-            alone: Lines::alone(config, secrets),
+            max_message_bytes,
+            producer: CurrentProducer::new(config.clone(), secrets.clone()),
+            single_message_producer: CurrentProducer::single_message(config, secrets),
         };
         Ok(KafkaPublisher { inner: Arc::new(inner) })
     }

@@ -1,4 +1,4 @@
-//! One producer, and how its reports find the events that they are about.
+//! The Kafka producer of a publisher, and the delivery reports that complete the events it sent.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,118 +22,126 @@ use crate::format::Message;
 
 /// How long all brokers may be away before the events on the way count as unreachable. The library connects
 /// anew meanwhile, and a broker that is back by then has lost nobody's time.
-const GRACE: Duration = Duration::from_secs(1);
+const BROKERS_DOWN_GRACE: Duration = Duration::from_secs(1);
 
 /// What to do about brokers that do not answer.
-pub(super) const ADVICE: &str = "check host and port, that they run, and whether they want TLS or a login";
+pub(super) const BROKERS_DOWN_ADVICE: &str =
+    "check host and port, that they run, and whether they want TLS or a login";
 
 const CONTENT_TYPE: &str = "content-type";
 
 /// How long the reports of a purge may take.
-pub(super) const PURGE: Duration = Duration::from_secs(1);
+pub(super) const PURGE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The producer in use. It is made with the first events, and made anew after it lost all brokers or failed
 /// for good: what its predecessor still held is purged, so that nothing leaves late, and no gap in a
 /// sequence matters to the next.
-pub(super) struct Lines {
+pub(super) struct CurrentProducer {
     config: ClientConfig,
     secrets: Secrets,
-    is_alone: bool,
-    current: Mutex<Option<Arc<Line>>>,
+    is_single_message: bool,
+    current: Mutex<Option<Arc<Producer>>>,
 }
 
-impl Lines {
+impl CurrentProducer {
     pub(super) fn new(config: ClientConfig, secrets: Secrets) -> Self {
-        Self { config, secrets, is_alone: false, current: Mutex::default() }
+        Self { config, secrets, is_single_message: false, current: Mutex::default() }
     }
 
     /// With one message per request.
-    pub(super) fn alone(mut config: ClientConfig, secrets: Secrets) -> Self {
+    pub(super) fn single_message(mut config: ClientConfig, secrets: Secrets) -> Self {
         config.set("batch.num.messages", "1");
-        Self { is_alone: true, ..Self::new(config, secrets) }
+        Self { is_single_message: true, ..Self::new(config, secrets) }
     }
 
     pub(super) fn hosts(&self) -> &str {
         self.config.get("bootstrap.servers").unwrap_or_default()
     }
 
-    /// The line in use, or a new one; or why there is none.
-    pub(super) fn get(&self) -> Result<Arc<Line>, String> {
+    /// The producer in use, or a new one; or why there is none.
+    pub(super) fn get(&self) -> Result<Arc<Producer>, String> {
         let mut current = self.current();
-        if let Some(line) = current.as_ref().filter(|line| !line.trouble().is_over(Instant::now())) {
-            return Ok(Arc::clone(line));
+        if let Some(producer) = current.as_ref().filter(|producer| !producer.health().is_down(Instant::now()))
+        {
+            return Ok(Arc::clone(producer));
         }
-        let line = Line::new(&self.config, self.secrets.clone(), self.is_alone);
-        let line = Arc::new(line.map_err(|error| {
+        let producer = Producer::new(&self.config, self.secrets.clone(), self.is_single_message);
+        let producer = Arc::new(producer.map_err(|error| {
             format!("Kafka: no producer can be made: {}", self.secrets.clean(&error.to_string()))
         })?);
-        *current = Some(Arc::clone(&line));
-        Ok(line)
+        *current = Some(Arc::clone(&producer));
+        Ok(producer)
     }
 
-    /// Takes a line out of use, and what it holds out of its queues.
-    pub(super) async fn give_up(&self, line: &Arc<Line>) {
+    /// Takes a producer out of use, and what it holds out of its queues.
+    pub(super) async fn give_up(&self, producer: &Arc<Producer>) {
         {
             let mut current = self.current();
-            if current.as_ref().is_some_and(|other| Arc::ptr_eq(other, line)) {
+            if current.as_ref().is_some_and(|other| Arc::ptr_eq(other, producer)) {
                 *current = None;
             }
         }
-        let line = Arc::clone(line);
+        let producer = Arc::clone(producer);
         // It may wait for a thread that looks up a name.
-        drop(tokio::task::spawn_blocking(move || line.purge()));
+        drop(tokio::task::spawn_blocking(move || producer.purge()));
     }
 
     /// The topic's `min.insync.replicas`; none if the brokers do not tell this user.
     pub(super) async fn min_in_sync(&self, topic: &str, wait: Duration) -> Option<usize> {
-        let state = Arc::new(State::new(self.secrets.clone()));
-        let admin: AdminClient<Reports> = self.config.create_with_context(Reports(state)).ok()?;
+        let state = Arc::new(ProducerState::new(self.secrets.clone()));
+        let admin: AdminClient<ProducerCallbacks> =
+            self.config.create_with_context(ProducerCallbacks(state)).ok()?;
         let options = AdminOptions::new().request_timeout(Some(wait));
         let asked = timeout(wait, admin.describe_configs([&ResourceSpecifier::Topic(topic)], &options)).await;
-        end(admin);
+        drop_on_thread(admin);
         let settings = asked.ok()?.ok()?.pop()?.ok()?;
         settings.get("min.insync.replicas")?.value.as_ref()?.parse().ok()
     }
 
-    fn current(&self) -> MutexGuard<'_, Option<Arc<Line>>> {
+    fn current(&self) -> MutexGuard<'_, Option<Arc<Producer>>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-pub(super) struct Line {
-    /// There until the line is dropped.
-    producer: Option<ThreadedProducer<Reports>>,
-    state: Arc<State>,
-    is_alone: bool,
+/// One producer of librdkafka, with what it has reported about its brokers.
+pub(super) struct Producer {
+    /// librdkafka's own producer, there until this one is dropped.
+    rdkafka: Option<ThreadedProducer<ProducerCallbacks>>,
+    state: Arc<ProducerState>,
+    is_single_message: bool,
 }
 
-struct State {
-    trouble: watch::Sender<Trouble>,
-    /// Whether something stands in `trouble`, to be asked for every report.
-    is_troubled: AtomicBool,
+struct ProducerState {
+    health: watch::Sender<ProducerHealth>,
+    /// Whether `health` is other than its default, to be asked for every report.
+    is_unhealthy: AtomicBool,
     /// A report makes room in the queue.
-    room: Notify,
+    queue_room: Notify,
     secrets: Secrets,
 }
 
-/// What a line suffers from.
+/// What a producer has reported about its brokers and about itself; the default is good health.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Trouble {
+pub(super) struct ProducerHealth {
     /// Since when no broker is connected.
-    down: Option<Instant>,
+    down_since: Option<Instant>,
     /// The producer will never send again.
     fatal: bool,
     /// What the library said last.
     why: Option<String>,
 }
 
-impl Trouble {
-    fn ends(&self) -> Option<Instant> {
-        if self.fatal { Some(Instant::now()) } else { self.down.map(|since| since + GRACE) }
+impl ProducerHealth {
+    fn down_at(&self) -> Option<Instant> {
+        if self.fatal {
+            Some(Instant::now())
+        } else {
+            self.down_since.map(|since| since + BROKERS_DOWN_GRACE)
+        }
     }
 
-    fn is_over(&self, now: Instant) -> bool {
-        self.fatal || self.down.is_some_and(|since| since + GRACE <= now)
+    fn is_down(&self, now: Instant) -> bool {
+        self.fatal || self.down_since.is_some_and(|since| since + BROKERS_DOWN_GRACE <= now)
     }
 
     /// Why nothing can be sent, if it is so.
@@ -143,91 +151,91 @@ impl Trouble {
             return Some(format!("the producer failed, and another takes its place: {why}"));
         }
         // The advice comes first: what the library says is long, and cut.
-        self.down.map(|_| format!("no broker can be reached ({ADVICE}): {why}"))
+        self.down_since.map(|_| format!("no broker can be reached ({BROKERS_DOWN_ADVICE}): {why}"))
     }
 }
 
-impl Line {
-    fn new(config: &ClientConfig, secrets: Secrets, is_alone: bool) -> Result<Self, KafkaError> {
-        let state = Arc::new(State::new(secrets));
-        let producer = config.create_with_context(Reports(Arc::clone(&state)))?;
-        Ok(Self { producer: Some(producer), state, is_alone })
+impl Producer {
+    fn new(config: &ClientConfig, secrets: Secrets, is_single_message: bool) -> Result<Self, KafkaError> {
+        let state = Arc::new(ProducerState::new(secrets));
+        let rdkafka = config.create_with_context(ProducerCallbacks(Arc::clone(&state)))?;
+        Ok(Self { rdkafka: Some(rdkafka), state, is_single_message })
     }
 
-    pub(super) fn is_alone(&self) -> bool {
-        self.is_alone
+    pub(super) fn is_single_message(&self) -> bool {
+        self.is_single_message
     }
 
-    pub(super) fn trouble(&self) -> Trouble {
-        let mut trouble = self.state.trouble.borrow().clone();
+    pub(super) fn health(&self) -> ProducerHealth {
+        let mut health = self.state.health.borrow().clone();
         // It is said to us later than the events are given back.
-        if let Some((_, why)) = self.producer().client().fatal_error() {
-            trouble.fatal = true;
-            trouble.why = Some(self.state.secrets.clean(&why));
+        if let Some((_, why)) = self.rdkafka().client().fatal_error() {
+            health.fatal = true;
+            health.why = Some(self.state.secrets.clean(&why));
         }
-        trouble
+        health
     }
 
-    /// Puts a message into the queue. What is wrong with it lands at once, but for a full queue.
+    /// Puts a message into the queue. What is wrong with it is reported at once, but for a full queue.
     pub(super) fn send(
         &self,
         topic: &str,
         key: Option<&str>,
         message: &Message<'_>,
-        flight: &Arc<Flight>,
+        batch: &Arc<InFlightBatch>,
         at: usize,
     ) -> Result<(), Code> {
-        let ticket = Box::new(Ticket { flight: Arc::clone(flight), at });
-        let mut record = BaseRecord::<str, [u8], Box<Ticket>>::with_opaque_to(topic, ticket)
+        let report = Box::new(DeliveryReport { batch: Arc::clone(batch), at });
+        let mut record = BaseRecord::<str, [u8], Box<DeliveryReport>>::with_opaque_to(topic, report)
             .payload(&*message.body)
             .headers(headers(message));
         record.key = key;
-        let Err((error, record)) = self.producer().send(record) else { return Ok(()) };
+        let Err((error, record)) = self.rdkafka().send(record) else { return Ok(()) };
         let code = error.rdkafka_error_code().unwrap_or(Code::Fail);
         if code != Code::QueueFull {
-            self.state.note(code, None);
-            record.delivery_opaque.land(code);
+            self.state.note_error(code, None);
+            record.delivery_opaque.complete(code);
         }
         Err(code)
     }
 
     /// Waits for room in the queue, for a while; no, and at once, if there is no hope for it any more: each
     /// of the events that are left asks.
-    pub(super) async fn room(&self, deadline: Instant) -> bool {
+    pub(super) async fn wait_for_room(&self, deadline: Instant) -> bool {
         let now = Instant::now();
-        if now >= deadline || self.trouble().is_over(now) {
+        if now >= deadline || self.health().is_down(now) {
             return false;
         }
         // A report between the look at the queue and here is missed, but not for long.
-        let _ = timeout(Duration::from_millis(20), self.state.room.notified()).await;
+        let _ = timeout(Duration::from_millis(20), self.state.queue_room.notified()).await;
         true
     }
 
     /// Waits until every event has its report; no if there is no hope for that any more.
-    pub(super) async fn landed(&self, flight: &Flight, deadline: Instant) -> bool {
-        self.hope_for(flight.landed(), deadline).await.is_some()
+    pub(super) async fn wait_for_reports(&self, batch: &InFlightBatch, deadline: Instant) -> bool {
+        self.wait_unless_down(batch.wait_for_all(), deadline).await.is_some()
     }
 
-    /// Waits for this until the deadline, or until the line's trouble says that it will not come.
-    async fn hope_for<T>(&self, wanted: impl Future<Output = T>, deadline: Instant) -> Option<T> {
-        let mut trouble = self.state.trouble.subscribe();
+    /// Waits for this until the deadline, or until the producer's health says that it will not come.
+    async fn wait_unless_down<T>(&self, wanted: impl Future<Output = T>, deadline: Instant) -> Option<T> {
+        let mut health = self.state.health.subscribe();
         let mut wanted = std::pin::pin!(wanted);
         loop {
-            let ends = trouble.borrow_and_update().ends().map_or(deadline, |ends| ends.min(deadline));
+            let until = health.borrow_and_update().down_at().map_or(deadline, |until| until.min(deadline));
             tokio::select! {
                 biased;
                 wanted = &mut wanted => return Some(wanted),
-                _ = trouble.changed() => {}
-                () = tokio::time::sleep_until(ends) => return None,
+                _ = health.changed() => {}
+                () = tokio::time::sleep_until(until) => return None,
             }
         }
     }
 
     /// Asks the brokers for this topic, or for all there are; none if they do not answer.
-    pub(super) async fn look(self: &Arc<Self>, topic: Option<&str>, wait: Duration) -> Option<Code> {
+    pub(super) async fn probe(self: &Arc<Self>, topic: Option<&str>, wait: Duration) -> Option<Code> {
         let topic = topic.map(str::to_owned);
-        let look = move |line: &Self| line.fetch(topic.as_deref(), wait, |_| Code::NoError);
-        self.ask(look, wait).await.map(|code| code.unwrap_or_else(|code| code))
+        let probe = move |producer: &Self| producer.fetch_metadata(topic.as_deref(), wait, |_| Code::NoError);
+        self.call_blocking(probe, wait).await.map(|code| code.unwrap_or_else(|code| code))
     }
 
     /// How many replicas a topic has, in the partition that has the fewest; none if the brokers do not answer, and
@@ -239,35 +247,35 @@ impl Line {
             let partitions = topic.into_iter().flat_map(MetadataTopic::partitions);
             partitions.map(|partition| partition.replicas().len()).min().unwrap_or_default()
         };
-        self.ask(move |line| line.fetch(None, wait, fewest), wait).await?.ok()
+        self.call_blocking(move |producer| producer.fetch_metadata(None, wait, fewest), wait).await?.ok()
     }
 
     /// The library holds a thread until it knows. It is none of the runtime's, which would wait for it at its own
     /// end.
-    async fn ask<T: Send + 'static>(
+    async fn call_blocking<T: Send + 'static>(
         self: &Arc<Self>,
-        question: impl FnOnce(&Self) -> T + Send + 'static,
+        call: impl FnOnce(&Self) -> T + Send + 'static,
         wait: Duration,
     ) -> Option<T> {
-        let (tell, told) = oneshot::channel();
-        let line = Arc::clone(self);
-        let ask = move || {
-            let _ = tell.send(question(&line));
+        let (sender, receiver) = oneshot::channel();
+        let producer = Arc::clone(self);
+        let call = move || {
+            let _ = sender.send(call(&producer));
         };
-        std::thread::Builder::new().name("kafka check".to_owned()).spawn(ask).ok()?;
-        self.hope_for(told, Instant::now() + wait).await?.ok()
+        std::thread::Builder::new().name("kafka check".to_owned()).spawn(call).ok()?;
+        self.wait_unless_down(receiver, Instant::now() + wait).await?.ok()
     }
 
-    fn fetch<T>(
+    fn fetch_metadata<T>(
         &self,
         topic: Option<&str>,
         wait: Duration,
         read: impl FnOnce(&Metadata) -> T,
     ) -> Result<T, Code> {
-        let metadata = self.producer().client().fetch_metadata(topic, wait);
+        let metadata = self.rdkafka().client().fetch_metadata(topic, wait);
         let metadata = metadata.map_err(|error| error.rdkafka_error_code().unwrap_or(Code::Fail))?;
-        // Who answers is there, whatever the line has been through.
-        self.state.report(Code::NoError);
+        // Who answers is there, whatever the producer has been through.
+        self.state.note_report(Code::NoError);
         let of_topic = metadata.topics().first().filter(|_| topic.is_some());
         match of_topic.and_then(MetadataTopic::error) {
             Some(error) => Err(Code::from(error)),
@@ -276,27 +284,27 @@ impl Line {
     }
 
     /// Waits for the reports of what was purged.
-    pub(super) async fn purged(&self, flight: &Flight, deadline: Instant) {
-        let _ = timeout_at(deadline.min(Instant::now() + PURGE), flight.landed()).await;
+    pub(super) async fn wait_for_purge(&self, batch: &InFlightBatch, deadline: Instant) {
+        let _ = timeout_at(deadline.min(Instant::now() + PURGE_TIMEOUT), batch.wait_for_all()).await;
     }
 
     fn purge(&self) {
-        self.producer().purge(PurgeConfig::default().queue().inflight());
+        self.rdkafka().purge(PurgeConfig::default().queue().inflight());
     }
 
-    fn producer(&self) -> &ThreadedProducer<Reports> {
-        self.producer.as_ref().expect("it is taken when the line is dropped")
+    fn rdkafka(&self) -> &ThreadedProducer<ProducerCallbacks> {
+        self.rdkafka.as_ref().expect("it is taken when the producer is dropped")
     }
 }
 
-impl Drop for Line {
+impl Drop for Producer {
     fn drop(&mut self) {
-        end(self.producer.take());
+        drop_on_thread(self.rdkafka.take());
     }
 }
 
 /// Ending a client takes some tenths of a second.
-fn end(client: impl Send + 'static) {
+fn drop_on_thread(client: impl Send + 'static) {
     let _ = std::thread::Builder::new().name("kafka end".to_owned()).spawn(move || drop(client));
 }
 
@@ -310,30 +318,31 @@ fn headers(message: &Message<'_>) -> OwnedHeaders {
     headers.insert(Header { key: CONTENT_TYPE, value: Some(message.content_type.as_bytes()) })
 }
 
-/// The events of one call, and what was reported about each.
-pub(super) struct Flight {
-    codes: Mutex<Landed>,
-    all: Notify,
+/// The events of one call that are on their way, and what was reported about each.
+pub(super) struct InFlightBatch {
+    codes: Mutex<ReportedCodes>,
+    /// Notified when the last report is there.
+    all_reported: Notify,
 }
 
-struct Landed {
+struct ReportedCodes {
     codes: Vec<Option<Code>>,
     left: usize,
 }
 
-impl Flight {
+impl InFlightBatch {
     /// With places for `places` events, of which `count` are sent.
     pub(super) fn new(places: usize, count: usize) -> Self {
-        let codes = Landed { codes: vec![None; places], left: count };
-        Self { codes: Mutex::new(codes), all: Notify::new() }
+        let codes = ReportedCodes { codes: vec![None; places], left: count };
+        Self { codes: Mutex::new(codes), all_reported: Notify::new() }
     }
 
-    pub(super) fn land(&self, at: usize, code: Code) {
-        let mut landed = self.lock();
-        if landed.codes[at].replace(code).is_none() {
-            landed.left -= 1;
-            if landed.left == 0 {
-                self.all.notify_one();
+    pub(super) fn complete(&self, at: usize, code: Code) {
+        let mut reported = self.lock();
+        if reported.codes[at].replace(code).is_none() {
+            reported.left -= 1;
+            if reported.left == 0 {
+                self.all_reported.notify_one();
             }
         }
     }
@@ -342,49 +351,49 @@ impl Flight {
         self.lock().codes.clone()
     }
 
-    async fn landed(&self) {
+    async fn wait_for_all(&self) {
         while self.lock().left > 0 {
-            self.all.notified().await;
+            self.all_reported.notified().await;
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Landed> {
+    fn lock(&self) -> MutexGuard<'_, ReportedCodes> {
         self.codes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Goes with a message, and comes back with its report.
-struct Ticket {
-    flight: Arc<Flight>,
+/// Goes with a message as its opaque value, and comes back with the report about its delivery.
+struct DeliveryReport {
+    batch: Arc<InFlightBatch>,
     at: usize,
 }
 
-impl Ticket {
-    fn land(&self, code: Code) {
-        self.flight.land(self.at, code);
+impl DeliveryReport {
+    fn complete(&self, code: Code) {
+        self.batch.complete(self.at, code);
     }
 }
 
-/// What the library calls on its own thread.
-struct Reports(Arc<State>);
+/// The callbacks of a producer, which the library calls on a thread of its own.
+struct ProducerCallbacks(Arc<ProducerState>);
 
-impl ProducerContext for Reports {
-    type DeliveryOpaque = Box<Ticket>;
+impl ProducerContext for ProducerCallbacks {
+    type DeliveryOpaque = Box<DeliveryReport>;
 
-    fn delivery(&self, result: &DeliveryResult<'_>, ticket: Box<Ticket>) {
+    fn delivery(&self, result: &DeliveryResult<'_>, report: Box<DeliveryReport>) {
         let code = match result {
             Ok(_) => Code::NoError,
             Err((error, _)) => error.rdkafka_error_code().unwrap_or(Code::Fail),
         };
-        self.0.report(code);
-        ticket.land(code);
+        self.0.note_report(code);
+        report.complete(code);
     }
 }
 
-impl ClientContext for Reports {
+impl ClientContext for ProducerCallbacks {
     fn error(&self, error: KafkaError, reason: &str) {
         let code = error.rdkafka_error_code().unwrap_or(Code::Fail);
-        self.0.note(code, Some(reason));
+        self.0.note_error(code, Some(reason));
     }
 
     fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
@@ -404,43 +413,43 @@ impl ClientContext for Reports {
     }
 }
 
-impl State {
+impl ProducerState {
     fn new(secrets: Secrets) -> Self {
         Self {
-            trouble: watch::Sender::default(),
-            is_troubled: AtomicBool::new(false),
-            room: Notify::new(),
+            health: watch::Sender::default(),
+            is_unhealthy: AtomicBool::new(false),
+            queue_room: Notify::new(),
             secrets,
         }
     }
 
     /// A broker that answers is there.
-    fn report(&self, code: Code) {
-        self.room.notify_waiters();
-        if code == Code::NoError && self.is_troubled.load(Ordering::Acquire) {
-            self.is_troubled.store(false, Ordering::Release);
-            self.trouble.send_if_modified(|trouble| {
-                if !trouble.fatal {
-                    *trouble = Trouble::default();
+    fn note_report(&self, code: Code) {
+        self.queue_room.notify_waiters();
+        if code == Code::NoError && self.is_unhealthy.load(Ordering::Acquire) {
+            self.is_unhealthy.store(false, Ordering::Release);
+            self.health.send_if_modified(|health| {
+                if !health.fatal {
+                    *health = ProducerHealth::default();
                 }
-                !trouble.fatal
+                !health.fatal
             });
         }
     }
 
-    fn note(&self, code: Code, reason: Option<&str>) {
+    fn note_error(&self, code: Code, reason: Option<&str>) {
         let why = reason.map(|reason| self.secrets.clean(reason));
-        self.trouble.send_modify(|trouble| match code {
+        self.health.send_modify(|health| match code {
             Code::AllBrokersDown => {
-                trouble.down.get_or_insert_with(Instant::now);
+                health.down_since.get_or_insert_with(Instant::now);
             }
             Code::Fatal => {
-                trouble.fatal = true;
-                trouble.why = why.or(trouble.why.take());
+                health.fatal = true;
+                health.why = why.or(health.why.take());
             }
-            _ => trouble.why = why.or(trouble.why.take()),
+            _ => health.why = why.or(health.why.take()),
         });
-        self.is_troubled.store(true, Ordering::Release);
+        self.is_unhealthy.store(true, Ordering::Release);
     }
 }
 
