@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use super::{HttpPublisher, Inner, failure};
+use super::{HttpPublisher, Inner, transport_error};
 use crate::check::{NOBODY, Publisher, Unreached};
 
 #[async_trait]
@@ -20,7 +20,7 @@ impl Publisher for HttpPublisher {
         let (shown, limit) = (&self.inner.endpoint.shown, self.inner.connect_timeout);
         match timeout(limit, self.inner.connect()).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(Unreached::new(failure::no_connection(&*error, shown))),
+            Ok(Err(error)) => Err(Unreached::new(transport_error::no_connection(&*error, shown))),
             Err(_) => Err(Unreached::new(format!("no connection to {shown} within {limit:?}: {NOBODY}"))),
         }
     }

@@ -6,19 +6,19 @@
 //! - `guard` says which addresses may be reached.
 //! - `check` connects and sends nothing.
 //! - `headers` and `signature` make a request of an event.
-//! - `answer`, `retry_after` and `failure` make an outcome of what came back.
+//! - `outcome`, `retry_after` and `transport_error` make an outcome of the response, or of the lack of one.
 
-mod answer;
 mod builder;
 mod check;
 mod endpoint;
-mod failure;
 mod guard;
 mod headers;
+mod outcome;
 mod retry_after;
 mod signature;
 #[cfg(test)]
 mod tests;
+mod transport_error;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -219,10 +219,11 @@ impl Inner {
     async fn exchange(&self, request: Request) -> Outcome {
         let response = match self.client.execute(request).await {
             Ok(response) => response,
-            Err(error) => return failure::outcome(error, &self.endpoint.shown),
+            Err(error) => return transport_error::outcome_of(error, &self.endpoint.shown),
         };
         *self.last_answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-        let outcome = answer::outcome(response.status(), response.headers(), &self.endpoint.shown, now());
+        let outcome =
+            outcome::of_response(response.status(), response.headers(), &self.endpoint.shown, now());
         let _ = timeout(BODY_TIME, read(response)).await;
         outcome
     }

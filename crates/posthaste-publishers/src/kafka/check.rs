@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use posthaste::admin::Finding;
 use rdkafka::types::RDKafkaErrorCode as Code;
 
-use super::answer::{self, Context};
+use super::outcome::{self, ReportContext};
 use super::{Inner, KafkaPublisher};
 use crate::check::{Publisher, Unreached};
 
@@ -17,13 +17,13 @@ impl Publisher for KafkaPublisher {
         if code == Some(Code::NoError) {
             return Ok(());
         }
-        let context = Context {
+        let context = ReportContext {
             topic: topic.unwrap_or_default(),
             bytes: 0,
             timeout: self.inner.timeout,
             health: &producer.health(),
         };
-        Err(answer::unreached(code, &context))
+        Err(outcome::unreached(code, &context))
     }
 
     async fn diagnose(&self) -> Vec<Finding> {

@@ -2,12 +2,12 @@
 //!
 //! - `settings` checks what was set, and refuses what would break order or durability.
 //! - `producer` is the producer in use, the events in flight, and the delivery reports that complete them.
-//! - `answer` says what a report means for its event.
+//! - `outcome` says what a report means for its event.
 //! - `check` asks whether the brokers are there, `diagnose` whether they keep what they take.
 
-mod answer;
 mod check;
 mod diagnose;
+mod outcome;
 mod producer;
 mod settings;
 
@@ -26,7 +26,7 @@ use crate::format::{Format, Message};
 use crate::refused::Refused;
 use crate::template::Template;
 
-use answer::Context;
+use outcome::ReportContext;
 use producer::{CurrentProducer, InFlightBatch, PURGE_TIMEOUT, Producer};
 pub use settings::KafkaBuilder;
 
@@ -177,11 +177,13 @@ impl KafkaPublisher {
             match codes[at] {
                 _ if outcomes[at].is_some() => {}
                 Some(Code::NoError) => outcomes[at] = Some(Outcome::Done),
-                Some(code) if !producer.is_single_message() && answer::is_of_the_request(code) => {
+                Some(code)
+                    if !producer.is_single_message() && outcome::may_be_about_another_message(code) =>
+                {
                     again.push(at)
                 }
                 code => {
-                    let context = Context {
+                    let context = ReportContext {
                         topic: &self.inner.topic.target(&batch[at]).unwrap_or_default(),
                         bytes: self.size(
                             &batch[at],
@@ -190,7 +192,7 @@ impl KafkaPublisher {
                         timeout: self.inner.timeout,
                         health: &health,
                     };
-                    outcomes[at] = Some(answer::outcome(code, &context));
+                    outcomes[at] = Some(outcome::of_report(code, &context));
                 }
             }
         }

@@ -6,7 +6,7 @@ use posthaste::admin::Finding;
 use redis::Pipeline;
 use tokio::time::{Instant, timeout_at};
 
-use super::{RedisStreamPublisher, answer, too_slow};
+use super::{RedisStreamPublisher, outcome, timed_out};
 use crate::check::{NOBODY, Publisher, Unreached};
 
 #[async_trait]
@@ -36,13 +36,13 @@ impl Publisher for RedisStreamPublisher {
 impl RedisStreamPublisher {
     async fn ping(&self, deadline: Instant) -> Result<Outcome, Unreached> {
         let connect = timeout_at(deadline, self.link.get(|_| true, self.connect())).await;
-        let connect = connect.unwrap_or_else(|_| Err(answer::no_connection(&too_slow(), &self.settings)));
+        let connect = connect.unwrap_or_else(|_| Err(outcome::no_connection(&timed_out(), &self.settings)));
         let connection = connect.map_err(Unreached::new)?;
         let mut ping = Pipeline::new();
         ping.cmd("PING");
         Ok(match self.ask(&connection, &ping, 1, deadline).await {
-            Ok(answers) => answers.first().map_or(Outcome::Done, |pong| answer::outcome(pong, "")),
-            Err(error) => answer::lost(error.as_ref(), &self.settings),
+            Ok(replies) => replies.first().map_or(Outcome::Done, |pong| outcome::of_reply(pong, "")),
+            Err(error) => outcome::of_lost_reply(error.as_ref(), &self.settings),
         })
     }
 }

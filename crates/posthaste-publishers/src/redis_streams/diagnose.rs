@@ -4,7 +4,7 @@ use posthaste::admin::Finding;
 use redis::{Pipeline, Value};
 use tokio::time::{Instant, timeout_at};
 
-use super::{RedisStreamPublisher, too_slow};
+use super::{RedisStreamPublisher, timed_out};
 
 impl RedisStreamPublisher {
     /// What this user may not ask is no finding.
@@ -12,13 +12,13 @@ impl RedisStreamPublisher {
         let deadline = Instant::now() + self.settings.timeout;
         let connection = timeout_at(deadline, self.link.get(|_| true, self.connect())).await;
         let Ok(Ok(connection)) = connection else { return Vec::new() };
-        let mut questions = Pipeline::new();
-        questions.cmd("INFO").arg("persistence");
-        questions.cmd("INFO").arg("memory");
-        questions.cmd("CONFIG").arg("GET").arg("appendfsync");
-        let answers = self.ask(&connection, &questions, 3, deadline).await;
-        let answers = answers.map_err(|error| error.unwrap_or_else(too_slow)).unwrap_or_default();
-        let text: Vec<String> = answers.iter().map(text).collect();
+        let mut commands = Pipeline::new();
+        commands.cmd("INFO").arg("persistence");
+        commands.cmd("INFO").arg("memory");
+        commands.cmd("CONFIG").arg("GET").arg("appendfsync");
+        let replies = self.ask(&connection, &commands, 3, deadline).await;
+        let replies = replies.map_err(|error| error.unwrap_or_else(timed_out)).unwrap_or_default();
+        let text: Vec<String> = replies.iter().map(text).collect();
         findings(&Told::of(&text.join("\n")))
     }
 }
@@ -49,13 +49,13 @@ impl Told {
 }
 
 /// `INFO` is lines of `name:value`; what `CONFIG` answers is made the same.
-fn text(answer: &Value) -> String {
+fn text(reply: &Value) -> String {
     let word = |value: &Value| match value {
         Value::BulkString(bytes) => String::from_utf8_lossy(bytes).into_owned(),
         Value::SimpleString(text) | Value::VerbatimString { text, .. } => text.clone(),
         _ => String::new(),
     };
-    match answer {
+    match reply {
         Value::Array(words) => words.iter().map(word).collect::<Vec<_>>().join(":"),
         Value::Map(pairs) => {
             let pairs = pairs.iter().map(|(name, value)| format!("{}:{}", word(name), word(value)));

@@ -1,9 +1,9 @@
 //! Redis Streams: each event is an entry, which the server has written before it answers.
 
-mod answer;
 mod check;
 mod diagnose;
 mod entry;
+mod outcome;
 mod settings;
 mod topics;
 
@@ -95,34 +95,34 @@ impl RedisStreamPublisher {
                 self.settings.client.get_multiplexed_async_connection_with_config(&config).await?;
             // Who should have logged in learns of it here. Entries would be refused as too long for strangers.
             match redis::cmd("PING").exec_async(&mut connection).await {
-                Err(error) if answer::is_login(&error) => Err(error),
+                Err(error) if outcome::is_login_error(&error) => Err(error),
                 _ => Ok(connection),
             }
         };
         match timeout(limit, connect).await {
             Ok(Ok(shared)) => Ok(Connection { shared, made_at: Instant::now() }),
-            Ok(Err(error)) => Err(answer::no_connection(&error, &self.settings)),
-            Err(_) => Err(answer::no_connection(&too_slow(), &self.settings)),
+            Ok(Err(error)) => Err(outcome::no_connection(&error, &self.settings)),
+            Err(_) => Err(outcome::no_connection(&timed_out(), &self.settings)),
         }
     }
 
-    /// Adds them in one go, though not as a transaction: each has its own answer.
+    /// Adds them in one go, though not as a transaction: each has its own reply.
     async fn add(&self, run: &Run, deadline: Instant) -> Vec<Outcome> {
         let count = run.streams.len();
         let connection = match timeout_at(deadline, self.link.get(|_| true, self.connect())).await {
             Ok(Ok(connection)) => connection,
             Ok(Err(why)) => return each(count, || Outcome::no_connection(why.clone())),
-            Err(_) => return each(count, || answer::too_late(&self.settings)),
+            Err(_) => return each(count, || outcome::of_expired_deadline(&self.settings)),
         };
         match self.ask(&connection, &run.pipeline, count, deadline).await {
-            Ok(answers) => {
-                if answers.iter().any(answer::is_misled) {
+            Ok(replies) => {
+                if replies.iter().any(outcome::is_not_primary) {
                     self.leave(&connection);
                 }
-                let outcomes = answers.iter().zip(&run.streams);
-                outcomes.map(|(answer, stream)| answer::outcome(answer, stream)).collect()
+                let outcomes = replies.iter().zip(&run.streams);
+                outcomes.map(|(reply, stream)| outcome::of_reply(reply, stream)).collect()
             }
-            Err(error) => each(count, || answer::lost(error.as_ref(), &self.settings)),
+            Err(error) => each(count, || outcome::of_lost_reply(error.as_ref(), &self.settings)),
         }
     }
 
@@ -134,7 +134,7 @@ impl RedisStreamPublisher {
         }
     }
 
-    /// One answer for each command, or else what went wrong, if it is known. The next call connects anew then: a
+    /// One reply for each command, or else what went wrong, if it is known. The next call connects anew then: a
     /// connection that went silent would stay so for minutes.
     async fn ask(
         &self,
@@ -146,10 +146,10 @@ impl RedisStreamPublisher {
         let mut shared = connection.shared.clone();
         let until = deadline.min(Instant::now() + self.settings.timeout);
         let lost = match timeout_at(until, shared.req_packed_commands(pipeline, 0, count)).await {
-            Ok(Ok(answers)) if answers.len() == count => return Ok(answers),
+            Ok(Ok(replies)) if replies.len() == count => return Ok(replies),
             Ok(Ok(_)) => None,
             Ok(Err(error)) => Some(error),
-            Err(_) => Some(too_slow()),
+            Err(_) => Some(timed_out()),
         };
         self.link.give_up(connection);
         Err(lost)
@@ -190,7 +190,7 @@ impl Destination for RedisStreamPublisher {
     }
 }
 
-fn too_slow() -> RedisError {
+fn timed_out() -> RedisError {
     io::Error::from(io::ErrorKind::TimedOut).into()
 }
 

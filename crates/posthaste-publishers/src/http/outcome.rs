@@ -1,4 +1,4 @@
-//! What a receiver's answer means for the event.
+//! The outcome of an event from the receiver's response.
 
 use http::{HeaderMap, StatusCode, header};
 use posthaste::{Busy, Outcome};
@@ -6,7 +6,7 @@ use posthaste::{Busy, Outcome};
 use super::retry_after;
 
 /// By the status, and by `Retry-After` where there is one; `now` is in seconds since 1970.
-pub(super) fn outcome(status: StatusCode, headers: &HeaderMap, endpoint: &str, now: u64) -> Outcome {
+pub(super) fn of_response(status: StatusCode, headers: &HeaderMap, endpoint: &str, now: u64) -> Outcome {
     let wait = retry_after::delay(headers.get(header::RETRY_AFTER), now);
     let answered = |advice: &str| format!("{endpoint} answered {}{advice}", status.as_u16());
     let busy = || Outcome::Busy(Busy { error: answered(": it asks for less").into(), retry_after: wait });
@@ -61,7 +61,7 @@ mod tests {
         };
         for code in 100..=999 {
             let status = StatusCode::from_u16(code).expect("a status");
-            let outcome = outcome(status, &HeaderMap::new(), "https://host", 0);
+            let outcome = of_response(status, &HeaderMap::new(), "https://host", 0);
             assert_eq!(class(&outcome), expected(code), "{code}: {outcome:?}");
         }
     }
@@ -71,7 +71,7 @@ mod tests {
         let headers = HeaderMap::from_iter([(header::RETRY_AFTER, "7".parse().expect("a value"))]);
         for (code, expected) in [(429, "busy"), (503, "busy"), (502, "no answer"), (504, "no answer")] {
             let status = StatusCode::from_u16(code).expect("a status");
-            let outcome = outcome(status, &headers, "https://host", 0);
+            let outcome = of_response(status, &headers, "https://host", 0);
             assert_eq!(class(&outcome), expected, "{code}: {outcome:?}");
             if let Outcome::Busy(busy) = outcome {
                 assert_eq!(busy.retry_after, Some(Duration::from_secs(7)), "{code}");

@@ -1,4 +1,4 @@
-//! What it means when there is no answer at all.
+//! The outcome of a request that got no HTTP response: errors of DNS, TCP, TLS and of the client.
 
 use std::error::Error;
 use std::io;
@@ -11,25 +11,25 @@ use crate::check::NOBODY;
 use crate::refused::one_line;
 
 /// The URL is in no text, as it may hold secrets; `endpoint` is what may be shown of it.
-pub(super) fn outcome(error: reqwest::Error, endpoint: &str) -> Outcome {
+pub(super) fn outcome_of(error: reqwest::Error, endpoint: &str) -> Outcome {
     let error = error.without_url();
     if error.is_connect() {
         return Outcome::no_connection(no_connection(&error, endpoint));
     }
-    let why = known(&error).unwrap_or_else(|| last(&error));
+    let why = known_cause(&error).unwrap_or_else(|| last_cause(&error));
     Outcome::no_answer(format!("{endpoint} gave no answer in HTTP: {why}"))
 }
 
 /// Why there is no connection, and what to do.
 pub(super) fn no_connection(error: &(dyn Error + 'static), endpoint: &str) -> String {
-    let why = known(error).unwrap_or_else(|| format!("{}: {NOBODY}", last(error)));
+    let why = known_cause(error).unwrap_or_else(|| format!("{}: {NOBODY}", last_cause(error)));
     format!("cannot connect to {endpoint}: {why}")
 }
 
-fn known(error: &(dyn Error + 'static)) -> Option<String> {
+fn known_cause(error: &(dyn Error + 'static)) -> Option<String> {
     for cause in causes(error) {
         if let Some(error) = cause.downcast_ref::<rustls::Error>() {
-            return Some(about_tls(error));
+            return Some(tls_reason(error));
         }
         if let Some(error) = cause.downcast_ref::<NotPublic>() {
             return Some(error.to_string());
@@ -40,11 +40,11 @@ fn known(error: &(dyn Error + 'static)) -> Option<String> {
 }
 
 /// The last cause is the one that names the fact, and knows no URL.
-fn last(error: &(dyn Error + 'static)) -> String {
+fn last_cause(error: &(dyn Error + 'static)) -> String {
     one_line(causes(error).last().map(ToString::to_string).unwrap_or_default())
 }
 
-fn about_tls(error: &rustls::Error) -> String {
+fn tls_reason(error: &rustls::Error) -> String {
     let certificate = match error {
         rustls::Error::InvalidCertificate(certificate) => certificate,
         other => return format!("TLS: {}", one_line(other.to_string())),

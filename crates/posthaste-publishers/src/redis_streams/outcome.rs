@@ -1,4 +1,4 @@
-//! What an answer of Redis means for an event.
+//! The outcome of an event from the reply of Redis.
 
 use posthaste::Outcome;
 use redis::{ErrorKind, RedisError, Value};
@@ -7,9 +7,9 @@ use super::settings::Settings;
 use crate::check::NOBODY;
 use crate::refused::one_line;
 
-/// The answer to one `XADD`: the id of the entry, or an error.
-pub(super) fn outcome(answer: &Value, stream: &str) -> Outcome {
-    let error = match answer {
+/// The outcome of the reply to one `XADD`: the id of the entry, or an error.
+pub(super) fn of_reply(reply: &Value, stream: &str) -> Outcome {
+    let error = match reply {
         Value::BulkString(_) | Value::SimpleString(_) | Value::VerbatimString { .. } => return Outcome::Done,
         Value::ServerError(error) => error,
         _ => return Outcome::retry(one_line(format!("Redis answers no entry's id for the stream {stream}"))),
@@ -50,13 +50,13 @@ pub(super) fn outcome(answer: &Value, stream: &str) -> Outcome {
 
 /// Whether the server is not, or not yet, the one that takes writes. An old primary may keep its clients for as long
 /// as it lives, while new connections lead to the new one.
-pub(super) fn is_misled(answer: &Value) -> bool {
-    let Value::ServerError(error) = answer else { return false };
+pub(super) fn is_not_primary(reply: &Value) -> bool {
+    let Value::ServerError(error) = reply else { return false };
     matches!(error.code(), "READONLY" | "MASTERDOWN" | "LOADING" | "UNBLOCKED")
 }
 
-/// A whole pipeline went unanswered.
-pub(super) fn lost(error: Option<&RedisError>, settings: &Settings) -> Outcome {
+/// The outcome of each event of a pipeline that got no reply.
+pub(super) fn of_lost_reply(error: Option<&RedisError>, settings: &Settings) -> Outcome {
     let place = &settings.place;
     match error {
         None => Outcome::no_answer(format!("Redis at {place} gave fewer answers than it should")),
@@ -69,8 +69,8 @@ pub(super) fn lost(error: Option<&RedisError>, settings: &Settings) -> Outcome {
     }
 }
 
-/// The time of the call was over before it was sent.
-pub(super) fn too_late(settings: &Settings) -> Outcome {
+/// The outcome of an event that was not sent before the time of the call was over.
+pub(super) fn of_expired_deadline(settings: &Settings) -> Outcome {
     let (place, limit) = (&settings.place, settings.call());
     Outcome::no_answer(format!("Redis at {place} did not take the events of a call within {limit:?}"))
 }
@@ -78,7 +78,7 @@ pub(super) fn too_late(settings: &Settings) -> Outcome {
 /// Why there is no connection.
 pub(super) fn no_connection(error: &RedisError, settings: &Settings) -> String {
     let place = &settings.place;
-    one_line(if is_login(error) {
+    one_line(if is_login_error(error) {
         format!("Redis at {place} refuses the login: check user and password")
     } else if error.is_timeout() {
         format!("no connection to Redis at {place} within {:?}: {NOBODY}", settings.timeout)
@@ -88,7 +88,7 @@ pub(super) fn no_connection(error: &RedisError, settings: &Settings) -> String {
 }
 
 /// Whether it is about who we are.
-pub(super) fn is_login(error: &RedisError) -> bool {
+pub(super) fn is_login_error(error: &RedisError) -> bool {
     error.kind() == ErrorKind::AuthenticationFailed || matches!(error.code(), Some("NOAUTH" | "WRONGPASS"))
 }
 
@@ -98,7 +98,7 @@ mod tests {
 
     fn answered(error: &str) -> Outcome {
         let value = redis::parse_redis_value(format!("-{error}\r\n").as_bytes()).expect("an answer");
-        outcome(&value, "orders")
+        of_reply(&value, "orders")
     }
 
     #[test]
@@ -124,7 +124,7 @@ mod tests {
         {
             assert!(matches!(answered(error), Outcome::Retry(_)), "{error}");
         }
-        assert!(matches!(outcome(&Value::BulkString(b"1-0".to_vec()), "orders"), Outcome::Done));
-        assert!(matches!(outcome(&Value::Nil, "orders"), Outcome::Retry(_)));
+        assert!(matches!(of_reply(&Value::BulkString(b"1-0".to_vec()), "orders"), Outcome::Done));
+        assert!(matches!(of_reply(&Value::Nil, "orders"), Outcome::Retry(_)));
     }
 }

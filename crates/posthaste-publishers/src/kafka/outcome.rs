@@ -1,4 +1,4 @@
-//! What the report about an event means for it.
+//! The outcome of an event from its delivery report.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use super::producer::{BROKERS_DOWN_ADVICE, ProducerHealth};
 use crate::check::Unreached;
 use crate::refused::one_line;
 
-/// What an answer may have to name.
-pub(super) struct Context<'a> {
+/// What the text of an outcome may have to name.
+pub(super) struct ReportContext<'a> {
     pub(super) topic: &'a str,
     pub(super) bytes: usize,
     pub(super) timeout: Duration,
@@ -18,8 +18,8 @@ pub(super) struct Context<'a> {
 }
 
 /// The outcome of an event that was not taken. No code means that there was no report.
-pub(super) fn outcome(code: Option<Code>, context: &Context<'_>) -> Outcome {
-    let Some(code) = code else { return silence(context) };
+pub(super) fn of_report(code: Option<Code>, context: &ReportContext<'_>) -> Outcome {
+    let Some(code) = code else { return no_acknowledgement(context) };
     let topic = context.topic;
     match code {
         Code::MessageSizeTooLarge | Code::MessageBatchTooLarge => Outcome::Dead(one_line(format!(
@@ -39,21 +39,21 @@ pub(super) fn outcome(code: Option<Code>, context: &Context<'_>) -> Outcome {
         Code::ThrottlingQuotaExceeded => {
             Outcome::busy(format!("Kafka: a quota is used up: wait, or raise it for this user: {code}"))
         }
-        // A quota of bytes makes brokers answer late and never no, so it is seen as silence. So is our own queue
+        // A quota of bytes makes brokers answer late and never no, so it is seen as no acknowledgement. So is our own queue
         // when it stays full: the brokers acknowledge nothing.
         Code::PurgeQueue
         | Code::PurgeInflight
         | Code::MessageTimedOut
         | Code::OperationTimedOut
-        | Code::QueueFull => silence(context),
+        | Code::QueueFull => no_acknowledgement(context),
         Code::ClusterAuthorizationFailed => Outcome::no_connection(
             "Kafka: an idempotent producer is not allowed: grant WRITE, or IDEMPOTENT_WRITE on the cluster",
         ),
         Code::Authentication | Code::SaslAuthenticationFailed | Code::SSL | Code::Resolve | Code::Fatal => {
-            gone(&context.health.no_connection().unwrap_or_else(|| code.to_string()))
+            no_connection(&context.health.no_connection().unwrap_or_else(|| code.to_string()))
         }
-        _ if is_of_the_moment(code) => match context.health.no_connection() {
-            Some(why) => gone(&why),
+        _ if is_transient(code) => match context.health.no_connection() {
+            Some(why) => no_connection(&why),
             None => Outcome::no_answer(format!("Kafka: topic {topic} cannot be written to now: {code}")),
         },
         _ => retry(format!("topic {topic} refuses the message: {code}")),
@@ -61,9 +61,9 @@ pub(super) fn outcome(code: Option<Code>, context: &Context<'_>) -> Outcome {
 }
 
 /// Why the brokers, or the topic, cannot be used. No code means that nobody answered.
-pub(super) fn unreached(code: Option<Code>, context: &Context<'_>) -> Unreached {
+pub(super) fn unreached(code: Option<Code>, context: &ReportContext<'_>) -> Unreached {
     // A negative code is the library's own: no broker has said anything.
-    let said = code.filter(|code| *code as i32 > 0).map(|code| outcome(Some(code), context));
+    let said = code.filter(|code| *code as i32 > 0).map(|code| of_report(Some(code), context));
     Unreached::new(match said {
         Some(Outcome::Retry(error)) => error.to_string(),
         Some(Outcome::Unreachable(why)) => why.error.to_string(),
@@ -76,7 +76,7 @@ pub(super) fn unreached(code: Option<Code>, context: &Context<'_>) -> Unreached 
 }
 
 /// Whether a broker may have meant another message of the same request: it refuses requests as a whole.
-pub(super) fn is_of_the_request(code: Code) -> bool {
+pub(super) fn may_be_about_another_message(code: Code) -> bool {
     matches!(
         code,
         Code::MessageSizeTooLarge
@@ -92,13 +92,13 @@ fn retry(text: String) -> Outcome {
     Outcome::retry(format!("Kafka: {text}"))
 }
 
-fn gone(why: &str) -> Outcome {
+fn no_connection(why: &str) -> Outcome {
     Outcome::no_connection(format!("Kafka: {why}"))
 }
 
-fn silence(context: &Context<'_>) -> Outcome {
+fn no_acknowledgement(context: &ReportContext<'_>) -> Outcome {
     match context.health.no_connection() {
-        Some(why) => gone(&why),
+        Some(why) => no_connection(&why),
         None => Outcome::no_answer(format!(
             "Kafka: topic {} did not acknowledge within {:?}: see whether its partitions have leaders and enough replicas in sync",
             context.topic, context.timeout
@@ -108,7 +108,7 @@ fn silence(context: &Context<'_>) -> Outcome {
 
 /// Whether it is about the state of brokers and connections, and not about the event. All errors of the
 /// library itself are; of the brokers' those that pass.
-fn is_of_the_moment(code: Code) -> bool {
+fn is_transient(code: Code) -> bool {
     (code as i32) < 0
         || matches!(
             code,
