@@ -39,13 +39,13 @@ mod identity;
 pub mod kafka;
 #[cfg(feature = "lines")]
 pub mod lines;
-#[cfg(any(feature = "amqp", feature = "nats", feature = "redis-streams"))]
-mod link;
 #[cfg(feature = "nats")]
 pub mod nats;
 #[cfg(feature = "redis-streams")]
 pub mod redis_streams;
 mod refused;
+#[cfg(any(feature = "amqp", feature = "nats", feature = "redis-streams"))]
+mod shared_connection;
 mod template;
 #[cfg(any(feature = "amqp", feature = "http", feature = "nats", feature = "redis-streams"))]
 mod tls;

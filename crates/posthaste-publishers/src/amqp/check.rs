@@ -13,13 +13,13 @@ use crate::template::Template;
 impl Publisher for AmqpPublisher {
     async fn check(&self) -> Result<(), Unreached> {
         let deadline = Instant::now() + self.settings.timeout;
-        let link = self.links.get(deadline).await.map_err(Unreached::new)?;
-        link.warm_up(deadline).await.map_err(|none| Unreached::new(none.why()))?;
+        let connection = self.connector.get(deadline).await.map_err(Unreached::new)?;
+        connection.warm_up(deadline).await.map_err(|none| Unreached::new(none.why()))?;
         let Some(exchange) = self.settings.exchange.as_ref().and_then(Template::as_text) else {
             return Ok(());
         };
         let exchange = short("exchange", exchange).map_err(|refused| Unreached::new(refused.to_string()))?;
-        link.look_for(&exchange, deadline).await.map_err(|missing| Unreached::new(missing.why()))
+        connection.look_for(&exchange, deadline).await.map_err(|missing| Unreached::new(missing.why()))
     }
 
     async fn diagnose(&self) -> Vec<Finding> {

@@ -12,7 +12,7 @@ use lapin::{Channel, Confirmation, ErrorKind};
 use posthaste::Outcome;
 use tokio::time::{Instant, timeout_at};
 
-use super::link::{Link, NO_ANSWER, lost, said};
+use super::connection::{AmqpConnection, NO_ANSWER_REASON, broker_text, connection_error};
 use super::message::Ready;
 use crate::refused::one_line;
 
@@ -32,7 +32,7 @@ type Sending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// Sends all of them, in order, then waits for all confirmations. Returns those of whose fate nothing is
 /// known because of others on the channel.
 pub(super) async fn publish(
-    link: &Link,
+    connection: &AmqpConnection,
     messages: &[Ready],
     outcomes: &mut [Option<Outcome>],
     deadline: Instant,
@@ -40,7 +40,7 @@ pub(super) async fn publish(
     if messages.is_empty() {
         return Vec::new();
     }
-    let channel = match link.channel(deadline).await {
+    let channel = match connection.channel(deadline).await {
         Ok(channel) => channel,
         Err(none) => {
             for message in messages {
@@ -52,12 +52,12 @@ pub(super) async fn publish(
     let asked = Instant::now();
     let answers = send(&channel, messages, deadline).await;
     if answers.iter().any(Option::is_none) {
-        link.give_up_if_silent(asked);
+        connection.give_up_if_silent(asked);
     }
     if answers.iter().all(|answer| matches!(answer, Some(Ok(_)))) {
-        link.give_back(channel);
+        connection.give_back(channel);
     }
-    judge(link, messages, answers, outcomes)
+    judge(connection, messages, answers, outcomes)
 }
 
 /// One answer per message; none where there was none in time.
@@ -118,7 +118,7 @@ fn sending<'a>(channel: &'a Channel, message: &'a Ready) -> Sending<'a, lapin::R
 /// some other message when several are confirmed at once. So when nothing was handed out, nothing came back of what
 /// is confirmed; and when something was, all of it was only if all confirmations are there.
 fn judge(
-    link: &Link,
+    connection: &AmqpConnection,
     messages: &[Ready],
     answers: Vec<Option<lapin::Result<Confirmation>>>,
     outcomes: &mut [Option<Outcome>],
@@ -134,8 +134,8 @@ fn judge(
                 None => Verdict::Unknown,
                 Some(Ok(true)) => Verdict::Taken,
                 Some(Ok(false)) => Verdict::Refused,
-                Some(Err(error)) if is_of_the_channel(error, link) => Verdict::Cut(said(error)),
-                Some(Err(error)) => Verdict::Lost(lost(error)),
+                Some(Err(error)) if is_of_the_channel(error, connection) => Verdict::Cut(broker_text(error)),
+                Some(Err(error)) => Verdict::Lost(connection_error(error)),
             };
             came_back.extend(answer.and_then(Result::ok).and_then(Confirmation::take_message));
             verdict
@@ -152,7 +152,7 @@ fn judge(
             }
             (Some(alike), _) => Outcome::retry(unroutable(message, &alike.reason)),
             (None, Verdict::Taken) if are_returns_known => Outcome::Done,
-            (None, Verdict::Taken | Verdict::Unknown) => Outcome::no_answer(NO_ANSWER),
+            (None, Verdict::Taken | Verdict::Unknown) => Outcome::no_answer(NO_ANSWER_REASON),
             (None, Verdict::Refused) => Outcome::busy(REFUSED),
             (None, Verdict::Lost(why)) => Outcome::no_connection(why),
             (None, Verdict::Cut(why)) => {
@@ -217,9 +217,9 @@ enum Verdict {
 const REFUSED: &str = "RabbitMQ refused the message (basic.nack): a queue is full, or could not store it";
 
 /// The connection lives, and another channel will do.
-fn is_of_the_channel(error: &lapin::Error, link: &Link) -> bool {
+fn is_of_the_channel(error: &lapin::Error, connection: &AmqpConnection) -> bool {
     let is_state = matches!(error.kind(), ErrorKind::InvalidChannelState(..) | ErrorKind::InvalidChannel(_));
-    error.is_amqp_soft_error() || (is_state && link.is_alive())
+    error.is_amqp_soft_error() || (is_state && connection.is_alive())
 }
 
 fn unroutable(message: &Ready, reason: &str) -> String {

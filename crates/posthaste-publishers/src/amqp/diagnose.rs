@@ -6,7 +6,7 @@ use posthaste::admin::Finding;
 use tokio::time::{Instant, timeout_at};
 
 use super::AmqpPublisher;
-use super::link::{Link, said};
+use super::connection::{AmqpConnection, broker_text};
 use super::message::short;
 use crate::refused::one_line;
 use crate::template::Template;
@@ -50,8 +50,8 @@ impl AmqpPublisher {
     async fn queue_named(&self, name: &str) -> Result<Vec<Queue>, String> {
         let deadline = Instant::now() + self.settings.timeout;
         let queue = short("queue", name).map_err(|refused| refused.to_string())?;
-        let link = self.links.get(deadline).await?;
-        let queue = link.queue(&queue, deadline).await?;
+        let connection = self.connector.get(deadline).await?;
+        let queue = connection.queue(&queue, deadline).await?;
         Ok(queue.into_iter().collect())
     }
 
@@ -68,7 +68,7 @@ impl AmqpPublisher {
     }
 }
 
-impl Link {
+impl AmqpConnection {
     /// The queue of this name, if there is one.
     async fn queue(&self, name: &ShortString, deadline: Instant) -> Result<Option<Queue>, String> {
         let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
@@ -100,8 +100,8 @@ impl Link {
         let channel = self.plain_channel(deadline).await.map_err(|none| none.why())?;
         match timeout_at(deadline, channel.queue_declare(name.clone(), options, arguments)).await {
             Ok(Ok(_)) => Ok(None),
-            Ok(Err(error)) if error.is_amqp_soft_error() => Ok(Some(said(&error))),
-            Ok(Err(error)) => Err(said(&error)),
+            Ok(Err(error)) if error.is_amqp_soft_error() => Ok(Some(broker_text(&error))),
+            Ok(Err(error)) => Err(broker_text(&error)),
             Err(_) => Err("the broker did not answer in time".to_owned()),
         }
     }
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn difference_tells_the_kind_of_a_queue() {
-        let said = |argument: &str, current: &str| {
+        let broker_text = |argument: &str, current: &str| {
             format!(
                 "PRECONDITION_FAILED - inequivalent arg '{argument}' for queue 'q' in vhost '/': received 'x' but current is {current}"
             )
@@ -181,7 +181,7 @@ mod tests {
             ("durable", "'false'", Some((false, "classic"))),
             ("x-message-ttl", "the value '1000' of type 'long'", None),
         ] {
-            assert_eq!(differs(&said(argument, current)), kind, "{argument} {current}");
+            assert_eq!(differs(&broker_text(argument, current)), kind, "{argument} {current}");
         }
         assert_eq!(differs("ACCESS_REFUSED - configure access to queue 'q' refused"), None);
     }

@@ -3,7 +3,7 @@
 //! - `builder` reads and checks the settings.
 //! - `message` makes what RabbitMQ gets of an event, or refuses it.
 //! - `place` finds out which exchanges are there before anything is sent to them.
-//! - `link` is one connection with its channels, and how it is made and given up.
+//! - `connection` is one connection with its channels, and how it is made and given up.
 //! - `confirm` sends a batch and says what became of each message.
 //! - `check` asks whether the broker is there, `diagnose` whether its queues keep what they take.
 //! - `management` asks the management plugin for the queues behind an exchange.
@@ -11,8 +11,8 @@
 mod builder;
 mod check;
 mod confirm;
+mod connection;
 mod diagnose;
-mod link;
 mod management;
 mod message;
 mod place;
@@ -28,7 +28,7 @@ pub use builder::AmqpBuilder;
 
 use builder::Settings;
 use confirm::Cut;
-use link::{Link, Links, NO_ANSWER};
+use connection::{AmqpConnection, Connector, NO_ANSWER_REASON};
 use message::Ready;
 
 use crate::error::PublisherError;
@@ -59,7 +59,7 @@ const BATCH: usize = 500;
 #[derive(Clone)]
 pub struct AmqpPublisher {
     settings: Arc<Settings>,
-    links: Arc<Links>,
+    connector: Arc<Connector>,
 }
 
 impl AmqpPublisher {
@@ -79,13 +79,13 @@ impl AmqpPublisher {
 
     fn new(settings: Settings) -> Self {
         let settings = Arc::new(settings);
-        Self { links: Arc::new(Links::new(Arc::clone(&settings))), settings }
+        Self { connector: Arc::new(Connector::new(Arc::clone(&settings))), settings }
     }
 
     /// Sends what can be sent; answers for the others stand in `outcomes` already.
     async fn send(&self, ready: Vec<Ready>, outcomes: &mut [Option<Outcome>], deadline: Instant) {
-        let link = match self.links.get(deadline).await {
-            Ok(link) => link,
+        let connection = match self.connector.get(deadline).await {
+            Ok(connection) => connection,
             Err(why) => {
                 for message in ready {
                     outcomes[message.at] = Some(Outcome::no_connection(why.clone()));
@@ -93,11 +93,11 @@ impl AmqpPublisher {
                 return;
             }
         };
-        let mut waiting = link.refuse_large_headers(ready, outcomes);
-        link.refuse_missing_exchanges(&mut waiting, outcomes, deadline).await;
-        let cut = confirm::publish(&link, &waiting, outcomes, deadline).await;
+        let mut waiting = connection.refuse_large_headers(ready, outcomes);
+        connection.refuse_missing_exchanges(&mut waiting, outcomes, deadline).await;
+        let cut = confirm::publish(&connection, &waiting, outcomes, deadline).await;
         if !cut.is_empty() {
-            self.send_one_by_one(&link, waiting, cut, outcomes, deadline).await;
+            self.send_one_by_one(&connection, waiting, cut, outcomes, deadline).await;
         }
     }
 
@@ -105,7 +105,7 @@ impl AmqpPublisher {
     /// itself.
     async fn send_one_by_one(
         &self,
-        link: &Link,
+        connection: &AmqpConnection,
         messages: Vec<Ready>,
         cut: Vec<Cut>,
         outcomes: &mut [Option<Outcome>],
@@ -113,11 +113,11 @@ impl AmqpPublisher {
     ) {
         let mut messages: Vec<Option<Ready>> = messages.into_iter().map(Some).collect();
         let mut again: Vec<Ready> = cut.iter().filter_map(|cut| messages[cut.at].take()).collect();
-        link.forget_exchanges();
-        link.refuse_missing_exchanges(&mut again, outcomes, deadline).await;
+        connection.forget_exchanges();
+        connection.refuse_missing_exchanges(&mut again, outcomes, deadline).await;
         for message in &again {
             let alone = std::slice::from_ref(message);
-            for Cut { why, .. } in confirm::publish(link, alone, outcomes, deadline).await {
+            for Cut { why, .. } in confirm::publish(connection, alone, outcomes, deadline).await {
                 outcomes[message.at] = Some(Outcome::retry(format!("RabbitMQ refused the message: {why}")));
             }
         }
@@ -139,7 +139,7 @@ impl Destination for AmqpPublisher {
         if !ready.is_empty() {
             self.send(ready, &mut outcomes, deadline).await;
         }
-        let unknown = || Outcome::no_answer(NO_ANSWER);
+        let unknown = || Outcome::no_answer(NO_ANSWER_REASON);
         outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(unknown)).collect()
     }
 

@@ -7,14 +7,14 @@ use lapin::types::{FieldTable, ShortString};
 use posthaste::Outcome;
 use tokio::time::{Instant, timeout_at};
 
-use super::link::{Link, NoChannel, lock, lost, said};
+use super::connection::{AmqpConnection, NoChannel, broker_text, connection_error, lock};
 use super::message::Ready;
 use crate::refused::Refused;
 
 /// Exchanges that we remember. Where a template makes more of them, it is asked again.
 const REMEMBERED: usize = 1_000;
 
-impl Link {
+impl AmqpConnection {
     /// Takes out messages whose properties do not fit into one frame: the broker would close the connection.
     pub(super) fn refuse_large_headers(
         &self,
@@ -82,8 +82,8 @@ impl Link {
                 self.remember(exchange);
                 Ok(())
             }
-            Ok(Err(error)) if error.is_amqp_soft_error() => Err(Missing::Exchange(said(&error))),
-            Ok(Err(error)) => Err(NoChannel::NoConnection(lost(&error)).into()),
+            Ok(Err(error)) if error.is_amqp_soft_error() => Err(Missing::Exchange(broker_text(&error))),
+            Ok(Err(error)) => Err(NoChannel::NoConnection(connection_error(&error)).into()),
             Err(_) => Err(self.no_answer(asked).into()),
         }
     }

@@ -15,8 +15,8 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::check::{Publisher, Unreached};
 use crate::error::PublisherError;
-use crate::link::Link;
 use crate::refused::Refused;
+use crate::shared_connection::SharedConnection;
 use connection::{Connection, Sent, Takers};
 use message::Message;
 pub use settings::NatsBuilder;
@@ -51,7 +51,7 @@ const BATCH: usize = 500;
 #[derive(Clone)]
 pub struct NatsPublisher {
     settings: Arc<Settings>,
-    link: Arc<Link<Connection>>,
+    shared_connection: Arc<SharedConnection<Connection>>,
 }
 
 impl NatsPublisher {
@@ -67,12 +67,12 @@ impl NatsPublisher {
     }
 
     fn new(settings: Settings) -> Self {
-        Self { settings: Arc::new(settings), link: Arc::default() }
+        Self { settings: Arc::new(settings), shared_connection: Arc::default() }
     }
 
     /// The connection, made if there is none.
     async fn connection(&self, deadline: Instant) -> Result<Arc<Connection>, String> {
-        let connect = self.link.get(Connection::is_good, Connection::open(&self.settings));
+        let connect = self.shared_connection.get(Connection::is_good, Connection::open(&self.settings));
         timeout_at(deadline, connect).await.unwrap_or_else(|_| Err(self.settings.no_connection()))
     }
 
@@ -100,7 +100,7 @@ impl NatsPublisher {
         }
         if outcomes.iter().any(|outcome| matches!(outcome, Outcome::Unreachable(_))) {
             // It may have gone silent; a new one costs little, and what comes twice is stored once.
-            self.link.give_up(&connection);
+            self.shared_connection.give_up(&connection);
         }
         outcomes
     }
@@ -128,7 +128,7 @@ impl Publisher for NatsPublisher {
         let connection = self.connection(deadline).await.map_err(Unreached::new)?;
         let answer = connection.check(deadline).await;
         if answer.is_err() {
-            self.link.give_up(&connection);
+            self.shared_connection.give_up(&connection);
         }
         answer.map_err(Unreached::new)
     }

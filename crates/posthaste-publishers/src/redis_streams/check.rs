@@ -35,7 +35,7 @@ impl Publisher for RedisStreamPublisher {
 
 impl RedisStreamPublisher {
     async fn ping(&self, deadline: Instant) -> Result<Outcome, Unreached> {
-        let connect = timeout_at(deadline, self.link.get(|_| true, self.connect())).await;
+        let connect = timeout_at(deadline, self.shared_connection.get(|_| true, self.connect())).await;
         let connect = connect.unwrap_or_else(|_| Err(outcome::no_connection(&timed_out(), &self.settings)));
         let connection = connect.map_err(Unreached::new)?;
         let mut ping = Pipeline::new();

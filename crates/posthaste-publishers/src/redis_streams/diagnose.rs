@@ -10,7 +10,7 @@ impl RedisStreamPublisher {
     /// What this user may not ask is no finding.
     pub(super) async fn look_at_settings(&self) -> Vec<Finding> {
         let deadline = Instant::now() + self.settings.timeout;
-        let connection = timeout_at(deadline, self.link.get(|_| true, self.connect())).await;
+        let connection = timeout_at(deadline, self.shared_connection.get(|_| true, self.connect())).await;
         let Ok(Ok(connection)) = connection else { return Vec::new() };
         let mut commands = Pipeline::new();
         commands.cmd("INFO").arg("persistence");

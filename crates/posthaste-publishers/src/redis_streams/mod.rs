@@ -19,7 +19,7 @@ use redis::{AsyncConnectionConfig, Pipeline, RedisError, Value};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::error::PublisherError;
-use crate::link::Link;
+use crate::shared_connection::SharedConnection;
 use entry::{Entry, Run};
 pub use settings::RedisStreamBuilder;
 use settings::Settings;
@@ -60,11 +60,11 @@ const REPLACE_AFTER: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub struct RedisStreamPublisher {
     settings: Arc<Settings>,
-    link: Arc<Link<Connection>>,
+    shared_connection: Arc<SharedConnection<Connection>>,
 }
 
 struct Connection {
-    shared: MultiplexedConnection,
+    multiplexed: MultiplexedConnection,
     made_at: Instant,
 }
 
@@ -82,7 +82,7 @@ impl RedisStreamPublisher {
     }
 
     fn new(settings: Settings) -> Self {
-        Self { settings: Arc::new(settings), link: Arc::default() }
+        Self { settings: Arc::new(settings), shared_connection: Arc::default() }
     }
 
     async fn connect(&self) -> Result<Connection, String> {
@@ -100,7 +100,7 @@ impl RedisStreamPublisher {
             }
         };
         match timeout(limit, connect).await {
-            Ok(Ok(shared)) => Ok(Connection { shared, made_at: Instant::now() }),
+            Ok(Ok(multiplexed)) => Ok(Connection { multiplexed, made_at: Instant::now() }),
             Ok(Err(error)) => Err(outcome::no_connection(&error, &self.settings)),
             Err(_) => Err(outcome::no_connection(&timed_out(), &self.settings)),
         }
@@ -109,11 +109,12 @@ impl RedisStreamPublisher {
     /// Adds them in one go, though not as a transaction: each has its own reply.
     async fn add(&self, run: &Run, deadline: Instant) -> Vec<Outcome> {
         let count = run.streams.len();
-        let connection = match timeout_at(deadline, self.link.get(|_| true, self.connect())).await {
-            Ok(Ok(connection)) => connection,
-            Ok(Err(why)) => return each(count, || Outcome::no_connection(why.clone())),
-            Err(_) => return each(count, || outcome::of_expired_deadline(&self.settings)),
-        };
+        let connection =
+            match timeout_at(deadline, self.shared_connection.get(|_| true, self.connect())).await {
+                Ok(Ok(connection)) => connection,
+                Ok(Err(why)) => return each(count, || Outcome::no_connection(why.clone())),
+                Err(_) => return each(count, || outcome::of_expired_deadline(&self.settings)),
+            };
         match self.ask(&connection, &run.pipeline, count, deadline).await {
             Ok(replies) => {
                 if replies.iter().any(outcome::is_not_primary) {
@@ -130,7 +131,7 @@ impl RedisStreamPublisher {
     /// at once again, because a server may refuse to write for hours.
     fn leave(&self, connection: &Arc<Connection>) {
         if connection.made_at.elapsed() >= REPLACE_AFTER {
-            self.link.give_up(connection);
+            self.shared_connection.give_up(connection);
         }
     }
 
@@ -143,15 +144,15 @@ impl RedisStreamPublisher {
         count: usize,
         deadline: Instant,
     ) -> Result<Vec<Value>, Option<RedisError>> {
-        let mut shared = connection.shared.clone();
+        let mut multiplexed = connection.multiplexed.clone();
         let until = deadline.min(Instant::now() + self.settings.timeout);
-        let lost = match timeout_at(until, shared.req_packed_commands(pipeline, 0, count)).await {
+        let lost = match timeout_at(until, multiplexed.req_packed_commands(pipeline, 0, count)).await {
             Ok(Ok(replies)) if replies.len() == count => return Ok(replies),
             Ok(Ok(_)) => None,
             Ok(Err(error)) => Some(error),
             Err(_) => Some(timed_out()),
         };
-        self.link.give_up(connection);
+        self.shared_connection.give_up(connection);
         Err(lost)
     }
 }

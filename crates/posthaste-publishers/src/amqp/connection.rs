@@ -1,4 +1,4 @@
-//! One connection with its channels: made when it is needed, and given up when it does not answer.
+//! One AMQP connection with its channels: made when it is needed, and given up when it does not answer.
 
 use std::collections::HashSet;
 use std::io;
@@ -19,46 +19,46 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::builder::{Host, Settings};
 use crate::check::NOBODY;
-use crate::link;
 use crate::refused::one_line;
+use crate::shared_connection::SharedConnection;
 
 /// How long one host may take to let us in.
-const CONNECT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a goodbye may take.
-const CLOSE: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a connection must have been silent to be ended, if the timeout is not shorter still: a question
 /// that was asked when the time was nearly up says nothing about a connection that others use too.
-const SILENCE: Duration = Duration::from_secs(1);
-/// In seconds. A connection over which nothing came for twice as long is lost.
-const HEARTBEAT: u16 = 10;
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(1);
+/// A connection over which nothing came for twice as long is lost.
+const HEARTBEAT_SECS: u16 = 10;
 
-/// The connection that there is, or the way to one.
-pub(super) struct Links {
+/// Connects to RabbitMQ, and keeps the connection that all deliveries share.
+pub(super) struct Connector {
     settings: Arc<Settings>,
-    link: link::Link<Link>,
+    shared: SharedConnection<AmqpConnection>,
 }
 
-impl Links {
+impl Connector {
     pub(super) fn new(settings: Arc<Settings>) -> Self {
-        Self { settings, link: link::Link::default() }
+        Self { settings, shared: SharedConnection::default() }
     }
 
     /// The connection, made if there is none.
-    pub(super) async fn get(&self, deadline: Instant) -> Result<Arc<Link>, String> {
-        let late = |_| LATE.to_owned();
+    pub(super) async fn get(&self, deadline: Instant) -> Result<Arc<AmqpConnection>, String> {
+        let late = |_| CONNECT_TIMEOUT_REASON.to_owned();
         // Twice: who waits for another's attempt may have less time than that one.
         let connect = async { timeout_at(deadline, self.connect()).await.map_err(late)? };
-        timeout_at(deadline, self.link.get(Link::is_alive, connect)).await.map_err(late)?
+        timeout_at(deadline, self.shared.get(AmqpConnection::is_alive, connect)).await.map_err(late)?
     }
 
     /// Asks one host after the other.
-    async fn connect(&self) -> Result<Link, String> {
+    async fn connect(&self) -> Result<AmqpConnection, String> {
         let mut problems = Vec::new();
         for host in &self.settings.hosts {
-            let why = match timeout(CONNECT, Link::open(&self.settings, host)).await {
-                Ok(Ok(link)) => return Ok(link),
+            let why = match timeout(CONNECT_TIMEOUT, AmqpConnection::open(&self.settings, host)).await {
+                Ok(Ok(connection)) => return Ok(connection),
                 Ok(Err(why)) => why,
-                Err(_) => format!("it did not let us in within {CONNECT:?}: {NOBODY}"),
+                Err(_) => format!("it did not let us in within {CONNECT_TIMEOUT:?}: {NOBODY}"),
             };
             problems.push(format!("{host}: {why}"));
         }
@@ -66,13 +66,14 @@ impl Links {
     }
 }
 
-/// One connection. It has as many channels as there are batches on the way at once: lapin numbers messages and
+/// One connection to RabbitMQ. It has as many channels as there are batches on the way at once: lapin numbers messages and
 /// queues them in two steps, so that two batches on one channel could get each other's confirmations.
-pub(super) struct Link {
-    connection: Option<Connection>,
+pub(super) struct AmqpConnection {
+    /// lapin's own connection, there until this one is dropped.
+    lapin: Option<Connection>,
     socket: Socket,
     /// How long it may leave a question without an answer.
-    silence: Duration,
+    silence_timeout: Duration,
     is_given_up: AtomicBool,
     idle: Mutex<Vec<Channel>>,
     /// Exchanges that were there when we looked.
@@ -90,7 +91,7 @@ impl NoChannel {
     /// For operators who asked whether the broker is there.
     pub(super) fn why(&self) -> String {
         match self {
-            Self::Blocked => BLOCKED.to_owned(),
+            Self::Blocked => BLOCKED_REASON.to_owned(),
             Self::NoAnswer => format!("RabbitMQ let us in, but does not answer: {NOBODY}"),
             Self::NoConnection(why) => format!("{why}: {NOBODY}"),
         }
@@ -99,14 +100,14 @@ impl NoChannel {
     /// What that means for a message.
     pub(super) fn outcome(&self) -> Outcome {
         match self {
-            Self::Blocked => Outcome::no_answer(BLOCKED),
-            Self::NoAnswer => Outcome::no_answer(NO_ANSWER),
+            Self::Blocked => Outcome::no_answer(BLOCKED_REASON),
+            Self::NoAnswer => Outcome::no_answer(NO_ANSWER_REASON),
             Self::NoConnection(why) => Outcome::no_connection(why.clone()),
         }
     }
 }
 
-impl Link {
+impl AmqpConnection {
     async fn open(settings: &Settings, host: &Host) -> Result<Self, String> {
         let runtime = lapin::runtime::default_runtime().map_err(|error| error.to_string())?;
         let addresses = tokio::net::lookup_host((host.name.as_str(), host.port)).await;
@@ -133,44 +134,44 @@ impl Link {
         // lapin would connect by itself, on a thread that nobody can end before it has.
         let stream = Mutex::new(Some(stream));
         let connect = async move |_, _| {
-            silence_this_thread();
+            disable_logging_on_this_thread();
             lock(&stream).take().ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected).into())
         };
         let properties = ConnectionProperties::default().with_connection_name("posthaste".into());
         let connection = Connection::connector(uri(settings, host), runtime, connect, properties).await;
         Ok(Self {
-            connection: Some(connection.map_err(|error| why_not(&error))?),
+            lapin: Some(connection.map_err(|error| login_error(&error))?),
             socket,
-            silence: SILENCE.min(settings.timeout / 2),
+            silence_timeout: SILENCE_TIMEOUT.min(settings.timeout / 2),
             is_given_up: AtomicBool::new(false),
             idle: Mutex::default(),
             exchanges: Mutex::default(),
         })
     }
 
-    fn connection(&self) -> Option<&Connection> {
-        self.connection.as_ref()
+    fn lapin(&self) -> Option<&Connection> {
+        self.lapin.as_ref()
     }
 
     pub(super) fn is_alive(&self) -> bool {
-        let is_connected = self.connection().is_some_and(|connection| connection.status().connected());
+        let is_connected = self.lapin().is_some_and(|connection| connection.status().connected());
         is_connected && !self.is_given_up.load(Ordering::Relaxed)
     }
 
     /// Whether the broker takes nothing at the moment, because it is short of memory or of disk.
     fn is_blocked(&self) -> bool {
-        self.connection().is_some_and(|connection| connection.status().blocked())
+        self.lapin().is_some_and(|connection| connection.status().blocked())
     }
 
     /// The most bytes of one frame.
     pub(super) fn largest_frame(&self) -> usize {
-        let largest = self.connection().map_or(0, |connection| connection.configuration().frame_max());
+        let largest = self.lapin().map_or(0, |connection| connection.configuration().frame_max());
         usize::try_from(largest).unwrap_or(usize::MAX)
     }
 
     /// A channel that confirms, and that nobody else uses.
     pub(super) async fn channel(&self, deadline: Instant) -> Result<Channel, NoChannel> {
-        in_time(deadline)?;
+        check_deadline(deadline)?;
         let idle = || lock(&self.idle).pop();
         while let Some(channel) = idle() {
             if channel.status().connected() && !self.is_blocked() {
@@ -199,12 +200,12 @@ impl Link {
 
     /// A channel for a question.
     pub(super) async fn plain_channel(&self, deadline: Instant) -> Result<Channel, NoChannel> {
-        in_time(deadline)?;
+        check_deadline(deadline)?;
         if self.is_blocked() {
             return Err(NoChannel::Blocked);
         }
-        let gone = || NoChannel::NoConnection(GONE.to_owned());
-        self.ask(self.connection().ok_or_else(gone)?.create_channel(), deadline).await
+        let gone = || NoChannel::NoConnection(CONNECTION_CLOSED_REASON.to_owned());
+        self.ask(self.lapin().ok_or_else(gone)?.create_channel(), deadline).await
     }
 
     /// Takes a channel back on which nothing is on the way.
@@ -222,7 +223,7 @@ impl Link {
         let asked = Instant::now();
         match timeout_at(deadline, question).await {
             Ok(Ok(value)) => Ok(value),
-            Ok(Err(error)) => Err(NoChannel::NoConnection(lost(&error))),
+            Ok(Err(error)) => Err(NoChannel::NoConnection(connection_error(&error))),
             Err(_) => Err(self.no_answer(asked)),
         }
     }
@@ -236,22 +237,22 @@ impl Link {
     /// Ends a connection that does not answer what it was asked then, with all that is queued for it. While the
     /// broker is blocked its silence is no surprise, and another connection would have no better luck.
     pub(super) fn give_up_if_silent(&self, asked: Instant) {
-        if asked.elapsed() >= self.silence && !self.is_blocked() {
+        if asked.elapsed() >= self.silence_timeout && !self.is_blocked() {
             self.is_given_up.store(true, Ordering::Relaxed);
             self.socket.end();
         }
     }
 }
 
-/// What is asked too late gets no answer, and that is not the broker's fault.
-fn in_time(deadline: Instant) -> Result<(), NoChannel> {
+/// An error after the deadline: what is asked too late gets no answer, and that is not the broker's fault.
+fn check_deadline(deadline: Instant) -> Result<(), NoChannel> {
     if Instant::now() < deadline { Ok(()) } else { Err(NoChannel::NoAnswer) }
 }
 
 /// Says goodbye if there is a runtime to do it on, and is gone in any case.
-impl Drop for Link {
+impl Drop for AmqpConnection {
     fn drop(&mut self) {
-        let Some(connection) = self.connection.take() else { return };
+        let Some(connection) = self.lapin.take() else { return };
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         if self.is_given_up.load(Ordering::Relaxed) || !connection.status().connected() {
             return;
@@ -259,7 +260,7 @@ impl Drop for Link {
         let (socket, idle) = (self.socket.take(), std::mem::take(&mut *lock(&self.idle)));
         runtime.spawn(async move {
             drop(idle);
-            let _ = timeout(CLOSE, connection.close(200, "OK".into())).await;
+            let _ = timeout(CLOSE_TIMEOUT, connection.close(200, "OK".into())).await;
             drop(socket);
         });
     }
@@ -287,7 +288,7 @@ impl Drop for Socket {
 }
 
 /// lapin's thread logs each message that comes back, with its payload and headers.
-fn silence_this_thread() {
+fn disable_logging_on_this_thread() {
     let nothing = tracing::dispatcher::set_default(&tracing::Dispatch::none());
     // For as long as the thread lives, which is ours alone.
     std::mem::forget(nothing);
@@ -302,12 +303,12 @@ fn uri(settings: &Settings, host: &Host) -> AMQPUri {
             port: host.port,
         },
         vhost: settings.vhost.clone(),
-        query: AMQPQueryString { heartbeat: Some(HEARTBEAT), ..AMQPQueryString::default() },
+        query: AMQPQueryString { heartbeat: Some(HEARTBEAT_SECS), ..AMQPQueryString::default() },
     }
 }
 
 /// Why a broker that answered did not let us in.
-fn why_not(error: &lapin::Error) -> String {
+fn login_error(error: &lapin::Error) -> String {
     let ErrorKind::ProtocolError(refusal) = error.kind() else { return error.to_string() };
     match refusal.kind() {
         AMQPErrorKind::Soft(AMQPSoftError::ACCESSREFUSED) => {
@@ -320,23 +321,26 @@ fn why_not(error: &lapin::Error) -> String {
     }
 }
 
-pub(super) const NO_ANSWER: &str = "RabbitMQ did not confirm the message in time";
-const BLOCKED: &str = "RabbitMQ takes no messages at the moment: it is short of memory or of disk space";
-const LATE: &str =
+pub(super) const NO_ANSWER_REASON: &str = "RabbitMQ did not confirm the message in time";
+const BLOCKED_REASON: &str =
+    "RabbitMQ takes no messages at the moment: it is short of memory or of disk space";
+const CONNECT_TIMEOUT_REASON: &str =
     "no host of RabbitMQ let us in before the timeout ended: check host, port and TLS, and that it runs";
-const GONE: &str = "the connection to RabbitMQ is closed";
+const CONNECTION_CLOSED_REASON: &str = "the connection to RabbitMQ is closed";
 
-/// The connection is gone.
-pub(super) fn lost(error: &lapin::Error) -> String {
+/// The text for a connection that is gone.
+pub(super) fn connection_error(error: &lapin::Error) -> String {
     match error.kind() {
         ErrorKind::ProtocolError(refusal) => one_line(format!("RabbitMQ closed the connection: {refusal}")),
-        ErrorKind::InvalidConnectionState(_) | ErrorKind::InvalidChannelState(..) => GONE.to_owned(),
+        ErrorKind::InvalidConnectionState(_) | ErrorKind::InvalidChannelState(..) => {
+            CONNECTION_CLOSED_REASON.to_owned()
+        }
         _ => one_line(format!("the connection to RabbitMQ broke: {error}")),
     }
 }
 
-/// What the broker itself said.
-pub(super) fn said(error: &lapin::Error) -> String {
+/// The broker's own words.
+pub(super) fn broker_text(error: &lapin::Error) -> String {
     match error.kind() {
         ErrorKind::ProtocolError(refusal) => one_line(refusal.to_string()),
         _ => one_line(error.to_string()),

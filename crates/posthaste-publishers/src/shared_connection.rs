@@ -6,17 +6,17 @@ use tokio::time::Instant;
 
 /// Made when somebody needs it, given up when it broke. There is one attempt to connect at a time: who waited
 /// for one that failed gets its error and begins no other.
-pub(crate) struct Link<C> {
+pub(crate) struct SharedConnection<C> {
     current: Mutex<Option<Arc<C>>>,
-    connecting: tokio::sync::Mutex<Option<Failed>>,
+    connecting: tokio::sync::Mutex<Option<FailedAttempt>>,
 }
 
-struct Failed {
+struct FailedAttempt {
     at: Instant,
     why: String,
 }
 
-impl<C> Link<C> {
+impl<C> SharedConnection<C> {
     /// The connection there is, if it is good, or else the one that `connect` makes.
     pub(crate) async fn get(
         &self,
@@ -42,7 +42,7 @@ impl<C> Link<C> {
                 Ok(connection)
             }
             Err(why) => {
-                *failed = Some(Failed { at: Instant::now(), why: why.clone() });
+                *failed = Some(FailedAttempt { at: Instant::now(), why: why.clone() });
                 Err(why)
             }
         }
@@ -61,7 +61,7 @@ impl<C> Link<C> {
     }
 }
 
-impl<C> Default for Link<C> {
+impl<C> Default for SharedConnection<C> {
     fn default() -> Self {
         Self { current: Mutex::default(), connecting: tokio::sync::Mutex::default() }
     }
@@ -75,29 +75,29 @@ mod tests {
 
     #[tokio::test]
     async fn those_who_wait_share_one_attempt_and_its_error() {
-        let link = Link::<()>::default();
+        let shared = SharedConnection::<()>::default();
         let attempts = AtomicUsize::new(0);
         let attempt = || async {
             attempts.fetch_add(1, Ordering::SeqCst);
             tokio::task::yield_now().await;
             Err("nobody listens".to_owned())
         };
-        let all = futures_util::future::join_all((0..8).map(|_| link.get(|()| true, attempt()))).await;
+        let all = futures_util::future::join_all((0..8).map(|_| shared.get(|()| true, attempt()))).await;
         assert!(all.into_iter().all(|answer| answer == Err("nobody listens".to_owned())));
         assert_eq!(attempts.load(Ordering::SeqCst), 1);
-        assert!(link.get(|()| true, attempt()).await.is_err());
+        assert!(shared.get(|()| true, attempt()).await.is_err());
         assert_eq!(attempts.load(Ordering::SeqCst), 2, "who comes later tries again");
     }
 
     #[tokio::test]
     async fn connection_is_shared_until_it_is_given_up() {
-        let link = Link::<usize>::default();
-        let one = link.get(|_| true, async { Ok(1) }).await.expect("a connection");
-        assert_eq!(link.get(|_| true, async { Ok(2) }).await.as_deref(), Ok(&1));
-        link.give_up(&one);
-        let two = link.get(|_| true, async { Ok(2) }).await.expect("a connection");
-        link.give_up(&one);
-        assert_eq!(link.get(|_| true, async { Ok(3) }).await.as_deref(), Ok(&2));
-        assert_eq!(link.get(|number| *number != *two, async { Ok(4) }).await.as_deref(), Ok(&4));
+        let shared = SharedConnection::<usize>::default();
+        let one = shared.get(|_| true, async { Ok(1) }).await.expect("a connection");
+        assert_eq!(shared.get(|_| true, async { Ok(2) }).await.as_deref(), Ok(&1));
+        shared.give_up(&one);
+        let two = shared.get(|_| true, async { Ok(2) }).await.expect("a connection");
+        shared.give_up(&one);
+        assert_eq!(shared.get(|_| true, async { Ok(3) }).await.as_deref(), Ok(&2));
+        assert_eq!(shared.get(|number| *number != *two, async { Ok(4) }).await.as_deref(), Ok(&4));
     }
 }
