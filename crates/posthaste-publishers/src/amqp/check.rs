@@ -19,12 +19,12 @@ impl Publisher for AmqpPublisher {
             return Ok(());
         };
         let exchange = short("exchange", exchange).map_err(|refused| Unreached::new(refused.to_string()))?;
-        connection.look_for(&exchange, deadline).await.map_err(|missing| Unreached::new(missing.why()))
+        connection.check_exchange(&exchange, deadline).await.map_err(|error| Unreached::new(error.why()))
     }
 
     async fn diagnose(&self) -> Vec<Finding> {
         match self.check().await {
-            Ok(()) => self.look_at_queues().await,
+            Ok(()) => self.diagnose_queues().await,
             Err(why) => vec![why.into()],
         }
     }

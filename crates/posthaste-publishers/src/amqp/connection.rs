@@ -77,7 +77,7 @@ pub(super) struct AmqpConnection {
     is_given_up: AtomicBool,
     idle: Mutex<Vec<Channel>>,
     /// Exchanges that were there when we looked.
-    pub(super) exchanges: Mutex<HashSet<ShortString>>,
+    pub(super) known_exchanges: Mutex<HashSet<ShortString>>,
 }
 
 /// Why there is no channel.
@@ -145,7 +145,7 @@ impl AmqpConnection {
             silence_timeout: SILENCE_TIMEOUT.min(settings.timeout / 2),
             is_given_up: AtomicBool::new(false),
             idle: Mutex::default(),
-            exchanges: Mutex::default(),
+            known_exchanges: Mutex::default(),
         })
     }
 

@@ -27,7 +27,7 @@ pub(super) struct Queue {
 impl AmqpPublisher {
     /// AMQP tells of queues whose names are known. Which of them are behind an exchange, only the management plugin
     /// knows.
-    pub(super) async fn look_at_queues(&self) -> Vec<Finding> {
+    pub(super) async fn diagnose_queues(&self) -> Vec<Finding> {
         let settings = &*self.settings;
         let asked = match (&settings.exchange, &settings.management) {
             (None, _) => match settings.routing_key.as_text() {

@@ -2,7 +2,7 @@
 //!
 //! - `builder` reads and checks the settings.
 //! - `message` makes what RabbitMQ gets of an event, or refuses it.
-//! - `place` finds out which exchanges are there before anything is sent to them.
+//! - `exchanges` finds out which exchanges exist before anything is sent to them.
 //! - `connection` is one connection with its channels, and how it is made and given up.
 //! - `confirm` sends a batch and says what became of each message.
 //! - `check` asks whether the broker is there, `diagnose` whether its queues keep what they take.
@@ -13,9 +13,9 @@ mod check;
 mod confirm;
 mod connection;
 mod diagnose;
+mod exchanges;
 mod management;
 mod message;
-mod place;
 
 use std::fmt;
 use std::sync::Arc;

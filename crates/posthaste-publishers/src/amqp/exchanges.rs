@@ -1,5 +1,5 @@
-//! Whether the places are there to which messages go. A message for an exchange that is not there closes the
-//! channel, and with it the fate of all others on it is unknown.
+//! Which exchanges exist, asked before a message is sent to one. A message for an exchange that does not exist closes
+//! the channel, and with it the fate of all others on it is unknown.
 
 use lapin::ExchangeKind;
 use lapin::options::ExchangeDeclareOptions;
@@ -12,7 +12,7 @@ use super::message::Ready;
 use crate::refused::Refused;
 
 /// Exchanges that we remember. Where a template makes more of them, it is asked again.
-const REMEMBERED: usize = 1_000;
+const MAX_KNOWN_EXCHANGES: usize = 1_000;
 
 impl AmqpConnection {
     /// Takes out messages whose properties do not fit into one frame: the broker would close the connection.
@@ -44,12 +44,12 @@ impl AmqpConnection {
     ) {
         let mut asked: Vec<ShortString> = Vec::new();
         for message in messages.iter() {
-            if !asked.contains(&message.exchange) && !self.knows(&message.exchange) {
+            if !asked.contains(&message.exchange) && !self.is_known(&message.exchange) {
                 asked.push(message.exchange.clone());
             }
         }
         for exchange in asked {
-            let Err(why) = self.look_for(&exchange, deadline).await else { continue };
+            let Err(why) = self.check_exchange(&exchange, deadline).await else { continue };
             messages.retain(|message| {
                 let goes_there = message.exchange == exchange;
                 if goes_there {
@@ -62,16 +62,20 @@ impl AmqpConnection {
 
     /// After a channel was closed, nothing is sure.
     pub(super) fn forget_exchanges(&self) {
-        lock(&self.exchanges).clear();
+        lock(&self.known_exchanges).clear();
     }
 
-    /// The default exchange is always there.
-    fn knows(&self, exchange: &ShortString) -> bool {
-        exchange.as_str().is_empty() || lock(&self.exchanges).contains(exchange)
+    /// Whether the exchange was there when we looked. The default exchange always is.
+    fn is_known(&self, exchange: &ShortString) -> bool {
+        exchange.as_str().is_empty() || lock(&self.known_exchanges).contains(exchange)
     }
 
-    /// On a channel of its own, because the answer "no" closes it.
-    pub(super) async fn look_for(&self, exchange: &ShortString, deadline: Instant) -> Result<(), Missing> {
+    /// Asks whether the exchange exists, on a channel of its own, because the answer "no" closes it.
+    pub(super) async fn check_exchange(
+        &self,
+        exchange: &ShortString,
+        deadline: Instant,
+    ) -> Result<(), ExchangeError> {
         let channel = self.plain_channel(deadline).await?;
         let asked = Instant::now();
         let passive = ExchangeDeclareOptions { passive: true, ..ExchangeDeclareOptions::default() };
@@ -79,53 +83,54 @@ impl AmqpConnection {
             channel.exchange_declare(exchange.clone(), ExchangeKind::Topic, passive, FieldTable::default());
         match timeout_at(deadline, there).await {
             Ok(Ok(())) => {
-                self.remember(exchange);
+                self.remember_exchange(exchange);
                 Ok(())
             }
-            Ok(Err(error)) if error.is_amqp_soft_error() => Err(Missing::Exchange(broker_text(&error))),
+            Ok(Err(error)) if error.is_amqp_soft_error() => Err(ExchangeError::Refused(broker_text(&error))),
             Ok(Err(error)) => Err(NoChannel::NoConnection(connection_error(&error)).into()),
             Err(_) => Err(self.no_answer(asked).into()),
         }
     }
 
-    fn remember(&self, exchange: &ShortString) {
-        let mut known = lock(&self.exchanges);
-        if known.len() >= REMEMBERED {
+    fn remember_exchange(&self, exchange: &ShortString) {
+        let mut known = lock(&self.known_exchanges);
+        if known.len() >= MAX_KNOWN_EXCHANGES {
             known.clear();
         }
         known.insert(exchange.clone());
     }
 }
 
-pub(super) enum Missing {
+/// Why nothing can be sent to an exchange.
+pub(super) enum ExchangeError {
     /// In the broker's words.
-    Exchange(String),
-    Channel(NoChannel),
+    Refused(String),
+    NoChannel(NoChannel),
 }
 
-impl Missing {
+impl ExchangeError {
     /// For operators who asked whether the broker is there.
     pub(super) fn why(&self) -> String {
         match self {
-            Self::Exchange(why) => {
+            Self::Refused(why) => {
                 format!(
                     "the exchange cannot be used: create it, or check its name and the user's rights: {why}"
                 )
             }
-            Self::Channel(none) => none.why(),
+            Self::NoChannel(none) => none.why(),
         }
     }
 
     fn outcome(&self) -> Outcome {
         match self {
-            Self::Exchange(why) => Outcome::retry(format!("the exchange cannot be used: {why}")),
-            Self::Channel(none) => none.outcome(),
+            Self::Refused(why) => Outcome::retry(format!("the exchange cannot be used: {why}")),
+            Self::NoChannel(none) => none.outcome(),
         }
     }
 }
 
-impl From<NoChannel> for Missing {
+impl From<NoChannel> for ExchangeError {
     fn from(none: NoChannel) -> Self {
-        Self::Channel(none)
+        Self::NoChannel(none)
     }
 }
