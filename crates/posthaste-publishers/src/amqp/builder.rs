@@ -16,11 +16,11 @@ use crate::tls;
 const PLAIN_PORT: u16 = 5672;
 const TLS_PORT: u16 = 5671;
 /// Below the 10 s of the engine, which throws away the outcomes of a call that it ends.
-const TIMEOUT: Duration = Duration::from_secs(9);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(9);
 /// What RabbitMQ 4 takes unless it is told otherwise; RabbitMQ 3 takes 128 MiB.
-const LARGEST: usize = 16 * 1024 * 1024;
+const DEFAULT_MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
 /// Where events go in an exchange when no setting says so.
-const ROUTING_KEY: &str = "{aggregate_type}.{event_type}";
+const DEFAULT_ROUTING_KEY: &str = "{aggregate_type}.{event_type}";
 
 /// Settings of an [`AmqpPublisher`].
 #[derive(Clone)]
@@ -51,8 +51,8 @@ impl AmqpBuilder {
             exchange: String::new(),
             routing_key: None,
             format: Format::default(),
-            timeout: TIMEOUT,
-            max_message_bytes: LARGEST,
+            timeout: DEFAULT_TIMEOUT,
+            max_message_bytes: DEFAULT_MAX_MESSAGE_BYTES,
             management: None,
         }
     }
@@ -174,7 +174,10 @@ impl AmqpBuilder {
         if hosts.is_empty() {
             return Err(wrong("no host is given: write amqp://host:5672/"));
         }
-        if [&self.user, &self.password, &self.vhost].into_iter().any(|text| text.len() > SHORT) {
+        if [&self.user, &self.password, &self.vhost]
+            .into_iter()
+            .any(|text| text.len() > MAX_SHORT_STRING_BYTES)
+        {
             return Err(wrong("user, password and vhost have at most 255 bytes each"));
         }
         if self.timeout.is_zero() || self.max_message_bytes == 0 {
@@ -184,7 +187,7 @@ impl AmqpBuilder {
             (!self.exchange.is_empty()).then(|| template("exchange", &self.exchange)).transpose()?;
         let default_key = || match (&exchange, self.format.default_target()) {
             (_, Some(target)) => Ok(target),
-            (Some(_), None) => Ok(ROUTING_KEY),
+            (Some(_), None) => Ok(DEFAULT_ROUTING_KEY),
             (None, None) => Err(wrong(
                 "neither exchange nor routing key is set: name an exchange, or a queue as the routing key",
             )),
@@ -217,7 +220,7 @@ impl AmqpBuilder {
 }
 
 /// The most bytes of what AMQP calls a short string.
-pub(super) const SHORT: usize = 255;
+pub(super) const MAX_SHORT_STRING_BYTES: usize = 255;
 
 /// Settings that were checked.
 pub(super) struct Settings {

@@ -5,7 +5,7 @@ use posthaste::admin::Finding;
 use tokio::time::Instant;
 
 use super::AmqpPublisher;
-use super::message::short;
+use super::message::short_string;
 use crate::check::{Publisher, Unreached};
 use crate::template::Template;
 
@@ -18,7 +18,8 @@ impl Publisher for AmqpPublisher {
         let Some(exchange) = self.settings.exchange.as_ref().and_then(Template::as_text) else {
             return Ok(());
         };
-        let exchange = short("exchange", exchange).map_err(|refused| Unreached::new(refused.to_string()))?;
+        let exchange =
+            short_string("exchange", exchange).map_err(|refused| Unreached::new(refused.to_string()))?;
         connection.check_exchange(&exchange, deadline).await.map_err(|error| Unreached::new(error.why()))
     }
 

@@ -8,7 +8,7 @@ use posthaste::Outcome;
 use tokio::time::{Instant, timeout_at};
 
 use super::connection::{AmqpConnection, NoChannel, broker_text, connection_error, lock};
-use super::message::Ready;
+use super::message::PreparedMessage;
 use crate::refused::Refused;
 
 /// Exchanges that we remember. Where a template makes more of them, it is asked again.
@@ -18,9 +18,9 @@ impl AmqpConnection {
     /// Takes out messages whose properties do not fit into one frame: the broker would close the connection.
     pub(super) fn refuse_large_headers(
         &self,
-        messages: Vec<Ready>,
+        messages: Vec<PreparedMessage>,
         outcomes: &mut [Option<Outcome>],
-    ) -> Vec<Ready> {
+    ) -> Vec<PreparedMessage> {
         let most = self.largest_frame();
         let mut fitting = Vec::with_capacity(messages.len());
         for message in messages {
@@ -38,7 +38,7 @@ impl AmqpConnection {
     /// Takes out messages for exchanges that are not there.
     pub(super) async fn refuse_missing_exchanges(
         &self,
-        messages: &mut Vec<Ready>,
+        messages: &mut Vec<PreparedMessage>,
         outcomes: &mut [Option<Outcome>],
         deadline: Instant,
     ) {

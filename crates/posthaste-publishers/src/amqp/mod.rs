@@ -27,16 +27,16 @@ use tokio::time::Instant;
 pub use builder::AmqpBuilder;
 
 use builder::Settings;
-use confirm::Cut;
+use confirm::Undecided;
 use connection::{AmqpConnection, Connector, NO_ANSWER_REASON};
-use message::Ready;
+use message::PreparedMessage;
 
 use crate::error::PublisherError;
 
 const NAME: &str = "RabbitMQ";
 
 /// Events per call.
-const BATCH: usize = 500;
+const BATCH_EVENTS: usize = 500;
 
 /// Publishes to an exchange of RabbitMQ: `amqp://user:password@host:5672/vhost?exchange=orders`.
 ///
@@ -83,21 +83,26 @@ impl AmqpPublisher {
     }
 
     /// Sends what can be sent; answers for the others stand in `outcomes` already.
-    async fn send(&self, ready: Vec<Ready>, outcomes: &mut [Option<Outcome>], deadline: Instant) {
+    async fn send(
+        &self,
+        messages: Vec<PreparedMessage>,
+        outcomes: &mut [Option<Outcome>],
+        deadline: Instant,
+    ) {
         let connection = match self.connector.get(deadline).await {
             Ok(connection) => connection,
             Err(why) => {
-                for message in ready {
+                for message in messages {
                     outcomes[message.at] = Some(Outcome::no_connection(why.clone()));
                 }
                 return;
             }
         };
-        let mut waiting = connection.refuse_large_headers(ready, outcomes);
+        let mut waiting = connection.refuse_large_headers(messages, outcomes);
         connection.refuse_missing_exchanges(&mut waiting, outcomes, deadline).await;
-        let cut = confirm::publish(&connection, &waiting, outcomes, deadline).await;
-        if !cut.is_empty() {
-            self.send_one_by_one(&connection, waiting, cut, outcomes, deadline).await;
+        let undecided = confirm::publish(&connection, &waiting, outcomes, deadline).await;
+        if !undecided.is_empty() {
+            self.send_one_by_one(&connection, waiting, undecided, outcomes, deadline).await;
         }
     }
 
@@ -106,18 +111,19 @@ impl AmqpPublisher {
     async fn send_one_by_one(
         &self,
         connection: &AmqpConnection,
-        messages: Vec<Ready>,
-        cut: Vec<Cut>,
+        messages: Vec<PreparedMessage>,
+        undecided: Vec<Undecided>,
         outcomes: &mut [Option<Outcome>],
         deadline: Instant,
     ) {
-        let mut messages: Vec<Option<Ready>> = messages.into_iter().map(Some).collect();
-        let mut again: Vec<Ready> = cut.iter().filter_map(|cut| messages[cut.at].take()).collect();
+        let mut messages: Vec<Option<PreparedMessage>> = messages.into_iter().map(Some).collect();
+        let mut again: Vec<PreparedMessage> =
+            undecided.iter().filter_map(|undecided| messages[undecided.at].take()).collect();
         connection.forget_exchanges();
         connection.refuse_missing_exchanges(&mut again, outcomes, deadline).await;
         for message in &again {
             let alone = std::slice::from_ref(message);
-            for Cut { why, .. } in confirm::publish(connection, alone, outcomes, deadline).await {
+            for Undecided { why, .. } in confirm::publish(connection, alone, outcomes, deadline).await {
                 outcomes[message.at] = Some(Outcome::retry(format!("RabbitMQ refused the message: {why}")));
             }
         }
@@ -129,22 +135,22 @@ impl Destination for AmqpPublisher {
     async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
         let deadline = Instant::now() + self.settings.timeout;
         let mut outcomes: Vec<Option<Outcome>> = batch.iter().map(|_| None).collect();
-        let mut ready = Vec::with_capacity(batch.len());
+        let mut messages = Vec::with_capacity(batch.len());
         for (at, delivery) in batch.iter().enumerate() {
             match self.settings.message(at, delivery) {
-                Ok(message) => ready.push(message),
+                Ok(message) => messages.push(message),
                 Err(refused) => outcomes[at] = Some(refused.into()),
             }
         }
-        if !ready.is_empty() {
-            self.send(ready, &mut outcomes, deadline).await;
+        if !messages.is_empty() {
+            self.send(messages, &mut outcomes, deadline).await;
         }
         let unknown = || Outcome::no_answer(NO_ANSWER_REASON);
         outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(unknown)).collect()
     }
 
     fn profile(&self) -> Profile {
-        Profile::publisher(BATCH)
+        Profile::publisher(BATCH_EVENTS)
     }
 }
 
