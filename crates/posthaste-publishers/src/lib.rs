@@ -24,13 +24,12 @@
     allow(dead_code)
 )]
 
-mod address;
 #[cfg(feature = "amqp")]
 pub mod amqp;
 mod check;
-mod connect;
 mod error;
 mod format;
+mod from_url;
 #[cfg(feature = "http")]
 pub mod http;
 #[cfg(any(feature = "http", feature = "nats"))]
@@ -49,11 +48,12 @@ mod shared_connection;
 mod template;
 #[cfg(any(feature = "amqp", feature = "http", feature = "nats", feature = "redis-streams"))]
 mod tls;
+mod url;
 
 pub use check::{Publisher, Unreached};
-pub use connect::publisher;
 pub use error::PublisherError;
 pub use format::{Format, UnknownFormat};
+pub use from_url::publisher;
 
 /// The pages of this repository about publishers, so that their programs are compiled.
 #[cfg(doctest)]

@@ -10,10 +10,10 @@ use posthaste::admin::Finding;
 use posthaste::{Delivery, Destination, Outcome, Profile};
 use tokio::sync::Mutex;
 
-use crate::address::Address;
 use crate::check::{Publisher, Unreached};
 use crate::error::PublisherError;
 use crate::format::Format;
+use crate::url::PublisherUrl;
 
 const NAME: &str = "lines";
 
@@ -69,23 +69,23 @@ impl LinesPublisher {
     /// and a file with `fsync=true`.
     pub fn from_url(url: &str) -> Result<Self, PublisherError> {
         let url = url.replacen("stdout:", "stdout://", usize::from(!url.starts_with("stdout://")));
-        let mut address = Address::parse(NAME, &url)?;
-        let mut lines = match address.scheme.as_str() {
-            "stdout" if address.path.is_empty() && address.hosts.is_empty() => Self::stdout(),
-            "stdout" => return Err(address.wrong("nothing follows stdout: but ?format=…")),
-            "file" if !address.hosts.is_empty() || address.path.is_empty() => {
-                return Err(address.wrong("write a file as file:///path, with three slashes"));
+        let mut url = PublisherUrl::parse(NAME, &url)?;
+        let mut lines = match url.scheme.as_str() {
+            "stdout" if url.path.is_empty() && url.hosts.is_empty() => Self::stdout(),
+            "stdout" => return Err(url.wrong("nothing follows stdout: but ?format=…")),
+            "file" if !url.hosts.is_empty() || url.path.is_empty() => {
+                return Err(url.wrong("write a file as file:///path, with three slashes"));
             }
-            "file" => Self::file(Path::new("/").join(&address.path)),
-            _ => return Err(address.wrong("write stdout: or file:///path")),
+            "file" => Self::file(Path::new("/").join(&url.path)),
+            _ => return Err(url.wrong("write stdout: or file:///path")),
         };
-        if let Some(format) = address.take_as("format", "envelope or cloudevents-structured")? {
+        if let Some(format) = url.take_as("format", "envelope or cloudevents-structured")? {
             lines = lines.format(format)?;
         }
         if matches!(lines.place, Place::File(_)) {
-            lines.fsync = address.take_as("fsync", "true or false")?.unwrap_or(false);
+            lines.fsync = url.take_as("fsync", "true or false")?.unwrap_or(false);
         }
-        address.finish()?;
+        url.finish()?;
         Ok(lines)
     }
 

@@ -7,11 +7,11 @@ use lapin::tcp::RustlsConnector;
 
 use super::management::Management;
 use super::{AmqpPublisher, NAME};
-use crate::address::Address;
 use crate::error::PublisherError;
 use crate::format::Format;
 use crate::template::Template;
 use crate::tls;
+use crate::url::PublisherUrl;
 
 const PLAIN_PORT: u16 = 5672;
 const TLS_PORT: u16 = 5671;
@@ -58,42 +58,42 @@ impl AmqpBuilder {
     }
 
     pub(super) fn from_url(url: &str) -> Result<Self, PublisherError> {
-        let mut address = Address::parse(NAME, url)?;
-        let mut builder = Self::new(std::mem::take(&mut address.hosts));
-        match address.scheme.as_str() {
+        let mut url = PublisherUrl::parse(NAME, url)?;
+        let mut builder = Self::new(std::mem::take(&mut url.hosts));
+        match url.scheme.as_str() {
             "amqp" => {}
             "amqps" => builder.tls = true,
-            _ => return Err(address.wrong("the URL begins with amqp:// or amqps://")),
+            _ => return Err(url.wrong("the URL begins with amqp:// or amqps://")),
         }
-        if let Some(user) = address.user.take() {
+        if let Some(user) = url.user.take() {
             builder.user = user;
-            builder.password = address.password.take().unwrap_or_default();
+            builder.password = url.password.take().unwrap_or_default();
         }
-        if !address.path.is_empty() {
-            builder.vhost = std::mem::take(&mut address.path);
+        if !url.path.is_empty() {
+            builder.vhost = std::mem::take(&mut url.path);
         }
-        builder.exchange = address.take("exchange").unwrap_or_default();
-        builder.routing_key = address.take("routing_key");
-        if let Some(format) = address.take_format()? {
+        builder.exchange = url.take("exchange").unwrap_or_default();
+        builder.routing_key = url.take("routing_key");
+        if let Some(format) = url.take_format()? {
             builder.format = format;
         }
-        if let Some(seconds) = address.take_as("timeout", "a number of seconds")? {
+        if let Some(seconds) = url.take_as("timeout", "a number of seconds")? {
             builder.timeout = Duration::from_secs(seconds);
         }
-        if let Some(bytes) = address.take_as("max_message_bytes", "a number of bytes")? {
+        if let Some(bytes) = url.take_as("max_message_bytes", "a number of bytes")? {
             builder.max_message_bytes = bytes;
         }
-        builder.management = address.take("management");
-        if let Some(path) = address.take("ca") {
+        builder.management = url.take("management");
+        if let Some(path) = url.take("ca") {
             let unread = |error: std::io::Error| {
-                address.wrong(format!("the file that `ca` of the URL names cannot be read: {}", error.kind()))
+                url.wrong(format!("the file that `ca` of the URL names cannot be read: {}", error.kind()))
             };
             builder.root_certificates = Some(std::fs::read(path).map_err(unread)?);
             if !builder.tls {
-                return Err(address.wrong("`ca` is for TLS: begin the URL with amqps://"));
+                return Err(url.wrong("`ca` is for TLS: begin the URL with amqps://"));
             }
         }
-        address.finish()?;
+        url.finish()?;
         Ok(builder)
     }
 

@@ -20,11 +20,11 @@ use posthaste::{Delivery, Destination, Outcome, Profile};
 use rdkafka::types::RDKafkaErrorCode as Code;
 use tokio::time::Instant;
 
-use crate::address::Address;
 use crate::error::PublisherError;
 use crate::format::{Format, Message};
 use crate::refused::Refused;
 use crate::template::Template;
+use crate::url::PublisherUrl;
 
 use outcome::ReportContext;
 use producer::{CurrentProducer, InFlightBatch, PURGE_TIMEOUT, Producer};
@@ -101,30 +101,30 @@ impl KafkaPublisher {
     /// set otherwise. Parameters are `format`, `timeout` in seconds, `batch`, `ca` (a file of certificates),
     /// and every setting of librdkafka by its name.
     pub fn from_url(url: &str) -> Result<Self, PublisherError> {
-        let mut address = Address::parse(NAME, url)?;
-        if address.scheme != "kafka" {
-            return Err(address.wrong("write kafka://host:port/topic"));
+        let mut url = PublisherUrl::parse(NAME, url)?;
+        if url.scheme != "kafka" {
+            return Err(url.wrong("write kafka://host:port/topic"));
         }
-        let mut builder = KafkaBuilder::from_url(address.hosts.join(","));
-        if !address.path.is_empty() {
-            builder = builder.topic(&address.path);
+        let mut builder = KafkaBuilder::from_url(url.hosts.join(","));
+        if !url.path.is_empty() {
+            builder = builder.topic(&url.path);
         }
-        if let Some(format) = address.take_format()? {
+        if let Some(format) = url.take_format()? {
             builder = builder.format(format);
         }
-        if let Some(seconds) = address.take_as("timeout", "a number of seconds")? {
+        if let Some(seconds) = url.take_as("timeout", "a number of seconds")? {
             builder = builder.timeout(Duration::from_secs(seconds));
         }
-        if let Some(batch) = address.take_as("batch", "a number of events")? {
+        if let Some(batch) = url.take_as("batch", "a number of events")? {
             builder = builder.batch(batch);
         }
-        if let Some(file) = address.take("ca") {
+        if let Some(file) = url.take("ca") {
             builder = builder.set("ssl.ca.location", file);
         }
-        if let Some(user) = address.user.take() {
-            builder = builder.login(user, address.password.take().unwrap_or_default());
+        if let Some(user) = url.user.take() {
+            builder = builder.login(user, url.password.take().unwrap_or_default());
         }
-        for (name, value) in address.take_rest() {
+        for (name, value) in url.take_rest() {
             builder = builder.set(name, value);
         }
         builder.build()

@@ -8,12 +8,12 @@ use async_nats::{ConnectOptions, ServerAddr};
 use rustls::ClientConfig;
 
 use super::{NAME, NatsPublisher};
-use crate::address::Address;
 use crate::check::NOBODY;
 use crate::error::PublisherError;
 use crate::format::Format;
 use crate::template::Template;
 use crate::tls;
+use crate::url::PublisherUrl;
 
 /// Shorter than the engine's: where that ends a call, what the server has answered so far is lost.
 const TIMEOUT: Duration = Duration::from_secs(9);
@@ -73,22 +73,22 @@ impl NatsBuilder {
     }
 
     pub(super) fn from_url(url: &str) -> Result<Self, PublisherError> {
-        let mut address = Address::parse(NAME, url)?;
-        let mut builder = Self::new(std::mem::take(&mut address.hosts));
-        builder.tls = match address.scheme.as_str() {
+        let mut url = PublisherUrl::parse(NAME, url)?;
+        let mut builder = Self::new(std::mem::take(&mut url.hosts));
+        builder.tls = match url.scheme.as_str() {
             "nats" => false,
             "tls" => true,
-            _ => return Err(address.wrong("write nats://host:4222/subject, or tls://… for TLS")),
+            _ => return Err(url.wrong("write nats://host:4222/subject, or tls://… for TLS")),
         };
-        builder.subject = Some(std::mem::take(&mut address.path)).filter(|subject| !subject.is_empty());
-        builder.login = login(&mut address)?;
-        builder.authorities_file = address.take("ca").map(PathBuf::from);
-        builder.stream = address.take("stream");
-        builder.format = address.take_format()?.unwrap_or_default();
-        let seconds = address.take_as("timeout", "a number of seconds")?;
+        builder.subject = Some(std::mem::take(&mut url.path)).filter(|subject| !subject.is_empty());
+        builder.login = login(&mut url)?;
+        builder.authorities_file = url.take("ca").map(PathBuf::from);
+        builder.stream = url.take("stream");
+        builder.format = url.take_format()?.unwrap_or_default();
+        let seconds = url.take_as("timeout", "a number of seconds")?;
         builder.timeout = seconds.map_or(TIMEOUT, Duration::from_secs);
-        builder.core = address.take_as("core", "true or false")?.unwrap_or(false);
-        address.finish()?;
+        builder.core = url.take_as("core", "true or false")?.unwrap_or(false);
+        url.finish()?;
         Ok(builder)
     }
 
@@ -208,16 +208,16 @@ impl NatsBuilder {
     }
 }
 
-fn login(address: &mut Address) -> Result<Login, PublisherError> {
+fn login(url: &mut PublisherUrl) -> Result<Login, PublisherError> {
     let mut logins = Vec::new();
-    if let Some(user) = address.user.take() {
-        logins.push(Login::User(user, address.password.take().unwrap_or_default()));
+    if let Some(user) = url.user.take() {
+        logins.push(Login::User(user, url.password.take().unwrap_or_default()));
     }
-    logins.extend(address.take("token").map(Login::Token));
-    logins.extend(address.take("creds").map(|path| Login::Credentials(path.into())));
-    logins.extend(address.take("nkey").map(|path| Login::Nkey(path.into())));
+    logins.extend(url.take("token").map(Login::Token));
+    logins.extend(url.take("creds").map(|path| Login::Credentials(path.into())));
+    logins.extend(url.take("nkey").map(|path| Login::Nkey(path.into())));
     if logins.len() > 1 {
-        return Err(address.wrong("there is more than one login: leave one of user, token, creds and nkey"));
+        return Err(url.wrong("there is more than one login: leave one of user, token, creds and nkey"));
     }
     Ok(logins.pop().unwrap_or(Login::Nobody))
 }

@@ -8,11 +8,11 @@ use redis::{Client, ConnectionAddr, IntoConnectionInfo as _, RedisConnectionInfo
 
 use super::topics::{Topics, is_outbox_key};
 use super::{NAME, RedisStreamPublisher};
-use crate::address::Address;
 use crate::error::PublisherError;
 use crate::format::Format;
 use crate::template::Template;
 use crate::tls;
+use crate::url::PublisherUrl;
 
 const PORT: u16 = 6379;
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -74,34 +74,34 @@ impl RedisStreamBuilder {
     }
 
     pub(super) fn from_url(url: &str) -> Result<Self, PublisherError> {
-        let mut address = Address::parse(NAME, url)?;
-        let [host] = address.hosts.as_slice() else {
-            return Err(address.wrong("write one server: redis-stream://host:6379/0?stream=…"));
+        let mut url = PublisherUrl::parse(NAME, url)?;
+        let [host] = url.hosts.as_slice() else {
+            return Err(url.wrong("write one server: redis-stream://host:6379/0?stream=…"));
         };
         let mut builder = Self::new(host.clone());
-        builder.tls = match address.scheme.as_str() {
+        builder.tls = match url.scheme.as_str() {
             "redis-stream" => false,
             "rediss-stream" => true,
-            _ => return Err(address.wrong("write redis-stream://host:6379, or rediss-stream://… for TLS")),
+            _ => return Err(url.wrong("write redis-stream://host:6379, or rediss-stream://… for TLS")),
         };
-        if !address.path.is_empty() {
-            let database = address.path.parse();
+        if !url.path.is_empty() {
+            let database = url.path.parse();
             builder.database =
-                database.map_err(|_| address.wrong("behind the host stands the number of a database"))?;
+                database.map_err(|_| url.wrong("behind the host stands the number of a database"))?;
         }
-        builder.user = address.user.take();
-        builder.password = address.password.take();
-        builder.stream = address.take("stream");
-        builder.topics = address.take("topics").map_or(Topics::Any, |text| Topics::read(&text));
-        builder.max_length = address.take_as("maxlen", "a number of entries")?;
-        builder.approximate = address.take_as("approximate", "true or false")?.unwrap_or(true);
-        builder.format = address.take_format()?.unwrap_or_default();
-        let bytes = address.take_as("max_message_bytes", "a number of bytes")?;
+        builder.user = url.user.take();
+        builder.password = url.password.take();
+        builder.stream = url.take("stream");
+        builder.topics = url.take("topics").map_or(Topics::Any, |text| Topics::read(&text));
+        builder.max_length = url.take_as("maxlen", "a number of entries")?;
+        builder.approximate = url.take_as("approximate", "true or false")?.unwrap_or(true);
+        builder.format = url.take_format()?.unwrap_or_default();
+        let bytes = url.take_as("max_message_bytes", "a number of bytes")?;
         builder.max_message_bytes = bytes.unwrap_or(MAX_MESSAGE_BYTES);
-        builder.authorities_file = address.take("ca").map(PathBuf::from);
-        let seconds = address.take_as("timeout", "a number of seconds")?;
+        builder.authorities_file = url.take("ca").map(PathBuf::from);
+        let seconds = url.take_as("timeout", "a number of seconds")?;
         builder.timeout = seconds.map_or(TIMEOUT, Duration::from_secs);
-        address.finish()?;
+        url.finish()?;
         Ok(builder)
     }
 
@@ -226,7 +226,7 @@ impl RedisStreamBuilder {
         let wrong = |problem: &str| PublisherError::new(NAME, problem);
         let (host, port) =
             host_and_port(&self.host).ok_or_else(|| wrong("write the server as host:port or host"))?;
-        let address = if self.tls {
+        let server_address = if self.tls {
             tls::provide();
             ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None }
         } else {
@@ -240,7 +240,7 @@ impl RedisStreamBuilder {
             login = login.set_password(password);
         }
         let refused = |_| wrong("the client library refuses these settings");
-        let connection = address.into_connection_info().map_err(refused)?.set_redis_settings(login);
+        let connection = server_address.into_connection_info().map_err(refused)?.set_redis_settings(login);
         if !self.tls {
             return Client::open(connection).map_err(refused);
         }

@@ -11,7 +11,7 @@ use crate::format::Format;
 ///
 /// Parameters are taken by name, and [`finish`](Self::finish) refuses what nobody took: a misspelt setting is
 /// an error, not a default.
-pub(crate) struct Address {
+pub(crate) struct PublisherUrl {
     publisher: &'static str,
     pub(crate) scheme: String,
     pub(crate) user: Option<String>,
@@ -21,10 +21,11 @@ pub(crate) struct Address {
     /// Without the slash that begins it; decoded.
     pub(crate) path: String,
     parameters: Vec<(String, String)>,
-    asked: Vec<&'static str>,
+    /// The names that were asked for, whether they were there or not.
+    known: Vec<&'static str>,
 }
 
-impl Address {
+impl PublisherUrl {
     /// Reads a URL for the publisher of this name.
     pub(crate) fn parse(publisher: &'static str, url: &str) -> Result<Self, PublisherError> {
         let wrong = |problem: &str| PublisherError::new(publisher, problem);
@@ -61,13 +62,13 @@ impl Address {
                     Ok((decoded(name)?, decoded(value)?))
                 })
                 .collect::<Result<_, PublisherError>>()?,
-            asked: Vec::new(),
+            known: Vec::new(),
         })
     }
 
     /// The value of a parameter, if it is there.
     pub(crate) fn take(&mut self, name: &'static str) -> Option<String> {
-        self.asked.push(name);
+        self.known.push(name);
         let at = self.parameters.iter().position(|(other, _)| other == name)?;
         Some(self.parameters.remove(at).1)
     }
@@ -100,10 +101,10 @@ impl Address {
             return Ok(());
         }
         // Neither name nor value is shown: where a password was cut, one of them is a part of it.
-        let known = if self.asked.is_empty() {
+        let known = if self.known.is_empty() {
             "none is known".to_owned()
         } else {
-            format!("known are {}", self.asked.join(", "))
+            format!("known are {}", self.known.join(", "))
         };
         Err(self.wrong(format!("the URL has a parameter that is not known: {known}")))
     }
@@ -115,7 +116,7 @@ impl Address {
 }
 
 /// Neither user nor password nor parameters: each may be a secret.
-impl fmt::Debug for Address {
+impl fmt::Debug for PublisherUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://{}/{}", self.scheme, self.hosts.join(","), self.path)
     }
@@ -131,17 +132,19 @@ mod tests {
 
     #[test]
     fn url_is_taken_apart_and_decoded() {
-        let mut address =
-            Address::parse("Kafka", "kafka://me:p%40ss@one:9092,two:9092/orders%2F1?format=raw&linger=5")
-                .expect("a URL");
-        assert_eq!(address.scheme, "kafka");
-        assert_eq!((address.user.as_deref(), address.password.as_deref()), (Some("me"), Some("p@ss")));
-        assert_eq!(address.hosts, ["one:9092", "two:9092"]);
-        assert_eq!(address.path, "orders/1");
-        assert_eq!(address.take("format").as_deref(), Some("raw"));
-        assert_eq!(address.take_as::<u32>("linger", "a number").ok(), Some(Some(5)));
-        assert_eq!(address.take("nothing"), None);
-        assert!(address.finish().is_ok());
+        let mut url = PublisherUrl::parse(
+            "Kafka",
+            "kafka://me:p%40ss@one:9092,two:9092/orders%2F1?format=raw&linger=5",
+        )
+        .expect("a URL");
+        assert_eq!(url.scheme, "kafka");
+        assert_eq!((url.user.as_deref(), url.password.as_deref()), (Some("me"), Some("p@ss")));
+        assert_eq!(url.hosts, ["one:9092", "two:9092"]);
+        assert_eq!(url.path, "orders/1");
+        assert_eq!(url.take("format").as_deref(), Some("raw"));
+        assert_eq!(url.take_as::<u32>("linger", "a number").ok(), Some(Some(5)));
+        assert_eq!(url.take("nothing"), None);
+        assert!(url.finish().is_ok());
     }
 
     #[test]
@@ -153,20 +156,20 @@ mod tests {
             "kafka://me:x@host/?s3ntinel=1",
             "kafka://me:s3ntinel%ff@host/",
         ] {
-            let error = Address::parse("Kafka", url).and_then(Address::finish).expect_err(url);
+            let error = PublisherUrl::parse("Kafka", url).and_then(PublisherUrl::finish).expect_err(url);
             assert!(!error.to_string().contains("s3ntinel"), "{error}");
         }
-        let mut address = Address::parse("Kafka", "kafka://u:s3ntinel@host/?batch=s3ntinel").expect("a URL");
-        let error = address.take_as::<u32>("batch", "a number").expect_err("no number");
+        let mut url = PublisherUrl::parse("Kafka", "kafka://u:s3ntinel@host/?batch=s3ntinel").expect("a URL");
+        let error = url.take_as::<u32>("batch", "a number").expect_err("no number");
         assert_eq!(error.to_string(), "Kafka: `batch` of the URL must be a number");
-        assert!(!format!("{address:?}").contains("s3ntinel"));
+        assert!(!format!("{url:?}").contains("s3ntinel"));
     }
 
     #[test]
     fn misspelt_parameter_is_refused_with_those_that_are_known() {
-        let mut address = Address::parse("NATS", "nats://host/orders?fromat=raw").expect("a URL");
-        assert_eq!(address.take("format"), None);
-        let error = address.finish().expect_err("misspelt");
+        let mut url = PublisherUrl::parse("NATS", "nats://host/orders?fromat=raw").expect("a URL");
+        assert_eq!(url.take("format"), None);
+        let error = url.finish().expect_err("misspelt");
         assert_eq!(error.to_string(), "NATS: the URL has a parameter that is not known: known are format");
     }
 }

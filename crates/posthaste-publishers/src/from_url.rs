@@ -1,12 +1,12 @@
-//! From a URL to a publisher. This is the one place that knows which schemes there are.
+//! Builds the publisher that a URL names. This is the one place that knows which schemes there are.
 
 use std::sync::Arc;
 
 use crate::check::Publisher;
 use crate::error::PublisherError;
 
-/// What a URL may begin with.
-const SCHEMES: &[&str] = &[
+/// The schemes of URLs, those whose publisher is not in this build too.
+const KNOWN_SCHEMES: &[&str] = &[
     "kafka",
     "amqp",
     "amqps",
@@ -56,16 +56,17 @@ pub fn publisher(url: &str) -> Result<Arc<dyn Publisher>, PublisherError> {
         "redis-stream" | "rediss-stream" => {
             Ok(Arc::new(crate::redis_streams::RedisStreamPublisher::from_url(url)?))
         }
-        _ => Err(PublisherError::new("publisher", why_none(scheme))),
+        _ => Err(PublisherError::new("publisher", unknown_scheme(scheme))),
     }
 }
 
-fn why_none(scheme: &str) -> String {
-    if SCHEMES.contains(&scheme) {
+/// Why there is no publisher for this scheme.
+fn unknown_scheme(scheme: &str) -> String {
+    if KNOWN_SCHEMES.contains(&scheme) {
         return format!(
             "this build has no publisher for {scheme}: turn on its feature of posthaste-publishers"
         );
     }
     // What was typed is not shown: it may be a password.
-    format!("the URL begins with no scheme that is known: known are {}", SCHEMES.join(", "))
+    format!("the URL begins with no scheme that is known: known are {}", KNOWN_SCHEMES.join(", "))
 }
