@@ -32,12 +32,12 @@ mod format;
 mod from_url;
 #[cfg(feature = "http")]
 pub mod http;
-#[cfg(any(feature = "http", feature = "nats"))]
-mod identity;
 #[cfg(feature = "kafka")]
 pub mod kafka;
 #[cfg(feature = "lines")]
 pub mod lines;
+#[cfg(any(feature = "http", feature = "nats"))]
+mod message_id;
 #[cfg(feature = "nats")]
 pub mod nats;
 #[cfg(feature = "redis-streams")]

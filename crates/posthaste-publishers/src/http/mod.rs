@@ -42,7 +42,7 @@ use signature::SigningKey;
 
 use crate::error::PublisherError;
 use crate::format::Format;
-use crate::identity::{message_id, with_replays};
+use crate::message_id::{message_id, with_replays};
 use crate::refused::Refused;
 
 const NAME: &str = "HTTP";

@@ -7,7 +7,7 @@ use posthaste::Delivery;
 
 use super::settings::Settings;
 use crate::format::Format;
-use crate::identity::{message_id, with_replays};
+use crate::message_id::{message_id, with_replays};
 use crate::refused::Refused;
 
 /// Servers read it with the reply's subject and two numbers in a line of at most 4,096 bytes, and close the

@@ -1,4 +1,4 @@
-//! What a message is known by on the other side, where repeats are dropped.
+//! The id of a message, by which the other side drops repeats: the event's id and a fingerprint.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -24,10 +24,10 @@ pub(crate) fn message_id(delivery: &Delivery, format: Format, target: &str) -> S
         .text(delivery.id().as_str())
         .text(delivery.event_type())
         .text(delivery.aggregate_type())
-        .some(delivery.aggregate_id())
-        .some(delivery.tenant_id())
-        .some(delivery.content_type())
-        .some(delivery.schema_version().map(|version| version.to_string()).as_deref())
+        .optional(delivery.aggregate_id())
+        .optional(delivery.tenant_id())
+        .optional(delivery.content_type())
+        .optional(delivery.schema_version().map(|version| version.to_string()).as_deref())
         .bytes(&delivery.occurred_at().as_micros().to_be_bytes())
         .texts(delivery.headers().iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]))
         .bytes(delivery.payload());
@@ -63,7 +63,7 @@ impl Fingerprint {
     }
 
     /// No value is not the same as an empty one.
-    fn some(self, text: Option<&str>) -> Self {
+    fn optional(self, text: Option<&str>) -> Self {
         self.texts(text.into_iter())
     }
 
