@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::check::Publisher;
 use crate::error::PublisherError;
+use crate::publisher::Publisher;
 
 /// The schemes of URLs, those whose publisher is not in this build too.
 const KNOWN_SCHEMES: &[&str] = &[

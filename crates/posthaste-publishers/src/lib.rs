@@ -7,7 +7,7 @@
 //!
 //! # Layout
 //!
-//! - [`publisher`] builds any of them from its URL.
+//! - [`publisher()`] builds any of them from its URL.
 //! - [`Publisher`] is what they are beside destinations: something that can be asked whether it is there.
 //! - `kafka`, `amqp`, `nats`, `redis_streams`, `http` and `lines` are the publishers, one feature each.
 //! - [`Format`] says what a message looks like.
@@ -26,7 +26,6 @@
 
 #[cfg(feature = "amqp")]
 pub mod amqp;
-mod check;
 mod error;
 mod format;
 mod from_url;
@@ -40,6 +39,7 @@ pub mod lines;
 mod message_id;
 #[cfg(feature = "nats")]
 pub mod nats;
+mod publisher;
 #[cfg(feature = "redis-streams")]
 pub mod redis_streams;
 mod refused;
@@ -48,12 +48,14 @@ mod shared_connection;
 mod template;
 #[cfg(any(feature = "amqp", feature = "http", feature = "nats", feature = "redis-streams"))]
 mod tls;
+mod unreached;
 mod url;
 
-pub use check::{Publisher, Unreached};
 pub use error::PublisherError;
 pub use format::{Format, UnknownFormat};
 pub use from_url::publisher;
+pub use publisher::Publisher;
+pub use unreached::Unreached;
 
 /// The pages of this repository about publishers, so that their programs are compiled.
 #[cfg(doctest)]

@@ -10,9 +10,10 @@ use posthaste::admin::Finding;
 use posthaste::{Delivery, Destination, Outcome, Profile};
 use tokio::sync::Mutex;
 
-use crate::check::{Publisher, Unreached};
 use crate::error::PublisherError;
 use crate::format::Format;
+use crate::publisher::Publisher;
+use crate::unreached::Unreached;
 use crate::url::PublisherUrl;
 
 const NAME: &str = "lines";

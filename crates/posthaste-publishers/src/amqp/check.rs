@@ -6,8 +6,9 @@ use tokio::time::Instant;
 
 use super::AmqpPublisher;
 use super::message::short_string;
-use crate::check::{Publisher, Unreached};
+use crate::publisher::Publisher;
 use crate::template::Template;
+use crate::unreached::Unreached;
 
 #[async_trait]
 impl Publisher for AmqpPublisher {

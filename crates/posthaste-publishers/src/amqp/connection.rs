@@ -18,9 +18,9 @@ use posthaste::Outcome;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::builder::{Host, Settings};
-use crate::check::NOBODY;
 use crate::refused::one_line;
 use crate::shared_connection::SharedConnection;
+use crate::unreached::UNREACHABLE_ADVICE;
 
 /// How long one host may take to let us in.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -58,7 +58,7 @@ impl Connector {
             let why = match timeout(CONNECT_TIMEOUT, AmqpConnection::open(&self.settings, host)).await {
                 Ok(Ok(connection)) => return Ok(connection),
                 Ok(Err(why)) => why,
-                Err(_) => format!("it did not let us in within {CONNECT_TIMEOUT:?}: {NOBODY}"),
+                Err(_) => format!("it did not let us in within {CONNECT_TIMEOUT:?}: {UNREACHABLE_ADVICE}"),
             };
             problems.push(format!("{host}: {why}"));
         }
@@ -92,8 +92,8 @@ impl NoChannel {
     pub(super) fn why(&self) -> String {
         match self {
             Self::Blocked => BLOCKED_REASON.to_owned(),
-            Self::NoAnswer => format!("RabbitMQ let us in, but does not answer: {NOBODY}"),
-            Self::NoConnection(why) => format!("{why}: {NOBODY}"),
+            Self::NoAnswer => format!("RabbitMQ let us in, but does not answer: {UNREACHABLE_ADVICE}"),
+            Self::NoConnection(why) => format!("{why}: {UNREACHABLE_ADVICE}"),
         }
     }
 
@@ -111,10 +111,11 @@ impl AmqpConnection {
     async fn open(settings: &Settings, host: &Host) -> Result<Self, String> {
         let runtime = lapin::runtime::default_runtime().map_err(|error| error.to_string())?;
         let addresses = tokio::net::lookup_host((host.name.as_str(), host.port)).await;
-        let addresses: Vec<_> =
-            addresses.map_err(|error| format!("its name is not known: {error}: {NOBODY}"))?.collect();
+        let addresses: Vec<_> = addresses
+            .map_err(|error| format!("its name is not known: {error}: {UNREACHABLE_ADVICE}"))?
+            .collect();
         let stream = AsyncTcpStream::connect(&runtime, addresses).await;
-        let stream = stream.map_err(|error| format!("{error}: {NOBODY}"))?;
+        let stream = stream.map_err(|error| format!("{error}: {UNREACHABLE_ADVICE}"))?;
         let socket = match &stream {
             AsyncTcpStream::Plain(tcp) => {
                 let _ = tcp.get_ref().set_nodelay(true);
@@ -128,7 +129,7 @@ impl AmqpConnection {
             None => stream,
             Some(tls) => {
                 let secured = stream.into_rustls(tls, &host.name).await;
-                secured.map_err(|error| format!("TLS failed: {error}: {NOBODY}"))?
+                secured.map_err(|error| format!("TLS failed: {error}: {UNREACHABLE_ADVICE}"))?
             }
         };
         // lapin would connect by itself, on a thread that nobody can end before it has.

@@ -12,7 +12,8 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::{HttpPublisher, Inner, transport_error};
-use crate::check::{NOBODY, Publisher, Unreached};
+use crate::publisher::Publisher;
+use crate::unreached::{UNREACHABLE_ADVICE, Unreached};
 
 #[async_trait]
 impl Publisher for HttpPublisher {
@@ -21,7 +22,9 @@ impl Publisher for HttpPublisher {
         match timeout(limit, self.inner.connect()).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(Unreached::new(transport_error::no_connection(&*error, shown))),
-            Err(_) => Err(Unreached::new(format!("no connection to {shown} within {limit:?}: {NOBODY}"))),
+            Err(_) => Err(Unreached::new(format!(
+                "no connection to {shown} within {limit:?}: {UNREACHABLE_ADVICE}"
+            ))),
         }
     }
 

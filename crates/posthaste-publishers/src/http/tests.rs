@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 
 use super::guard::Lookup;
 use super::*;
-use crate::check::Publisher as _;
+use crate::publisher::Publisher as _;
 
 const KEY: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 

@@ -7,8 +7,8 @@ use posthaste::Outcome;
 use rustls::CertificateError;
 
 use super::guard::NotPublic;
-use crate::check::NOBODY;
 use crate::refused::one_line;
+use crate::unreached::UNREACHABLE_ADVICE;
 
 /// The URL is in no text, as it may hold secrets; `endpoint` is what may be shown of it.
 pub(super) fn outcome_of(error: reqwest::Error, endpoint: &str) -> Outcome {
@@ -22,7 +22,7 @@ pub(super) fn outcome_of(error: reqwest::Error, endpoint: &str) -> Outcome {
 
 /// Why there is no connection, and what to do.
 pub(super) fn no_connection(error: &(dyn Error + 'static), endpoint: &str) -> String {
-    let why = known_cause(error).unwrap_or_else(|| format!("{}: {NOBODY}", last_cause(error)));
+    let why = known_cause(error).unwrap_or_else(|| format!("{}: {UNREACHABLE_ADVICE}", last_cause(error)));
     format!("cannot connect to {endpoint}: {why}")
 }
 
@@ -36,7 +36,7 @@ fn known_cause(error: &(dyn Error + 'static)) -> Option<String> {
         }
     }
     let is_late = error.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_timeout);
-    is_late.then(|| format!("it took longer than connect_timeout: {NOBODY}"))
+    is_late.then(|| format!("it took longer than connect_timeout: {UNREACHABLE_ADVICE}"))
 }
 
 /// The last cause is the one that names the fact, and knows no URL.

@@ -6,7 +6,8 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 
 use super::outcome::{self, ReportContext};
 use super::{Inner, KafkaPublisher};
-use crate::check::{Publisher, Unreached};
+use crate::publisher::Publisher;
+use crate::unreached::Unreached;
 
 #[async_trait]
 impl Publisher for KafkaPublisher {

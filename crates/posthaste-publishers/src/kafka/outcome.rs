@@ -6,8 +6,8 @@ use posthaste::Outcome;
 use rdkafka::types::RDKafkaErrorCode as Code;
 
 use super::producer::{BROKERS_DOWN_ADVICE, ProducerHealth};
-use crate::check::Unreached;
 use crate::refused::one_line;
+use crate::unreached::Unreached;
 
 /// What the text of an outcome may have to name.
 pub(super) struct ReportContext<'a> {

@@ -19,8 +19,8 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::message::Message;
 use super::settings::Settings;
-use crate::check::NOBODY;
 use crate::refused::{Refused, one_line};
+use crate::unreached::UNREACHABLE_ADVICE;
 
 /// Per server, of those that are tried one after the other.
 const CONNECT: Duration = Duration::from_secs(3);
@@ -144,7 +144,7 @@ impl Connection {
             biased;
             answer = self.jetstream_answers() => answer,
             trouble = self.trouble_with(INFO, denied_before) => match trouble {
-                Outcome::Unreachable(why) => Err(format!("{}: {NOBODY}", why.error)),
+                Outcome::Unreachable(why) => Err(format!("{}: {UNREACHABLE_ADVICE}", why.error)),
                 _ => Ok(()),
             },
             () = sleep_until(deadline) => Err(self.silent()),
@@ -168,12 +168,12 @@ impl Connection {
                 "NATS at {places} has no JetStream: turn it on there, or give up acknowledgements by core=true"
             ),
             RequestErrorKind::TimedOut => self.silent(),
-            _ => format!("JetStream of NATS at {places} gives no answer: {NOBODY}: {error}"),
+            _ => format!("JetStream of NATS at {places} gives no answer: {UNREACHABLE_ADVICE}: {error}"),
         })
     }
 
     fn silent(&self) -> String {
-        format!("NATS at {} did not answer within {:?}: {NOBODY}", self.places, self.timeout)
+        format!("NATS at {} did not answer within {:?}: {UNREACHABLE_ADVICE}", self.places, self.timeout)
     }
 
     /// Sends a message without waiting for the answer.
@@ -410,8 +410,11 @@ fn why_no_connection(error: &ConnectError, settings: &Settings) -> String {
             format!("NATS at {places} cannot be logged in to: the nkey or credentials sign nothing")
         }
         ConnectErrorKind::TimedOut => {
-            format!("no connection to NATS at {places} within {:?}: {NOBODY}", CONNECT.min(settings.timeout))
+            format!(
+                "no connection to NATS at {places} within {:?}: {UNREACHABLE_ADVICE}",
+                CONNECT.min(settings.timeout)
+            )
         }
-        _ => format!("no connection to NATS at {places}: {error}: {NOBODY}"),
+        _ => format!("no connection to NATS at {places}: {error}: {UNREACHABLE_ADVICE}"),
     })
 }

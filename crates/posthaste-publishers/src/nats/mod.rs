@@ -13,10 +13,11 @@ use posthaste::admin::Finding;
 use posthaste::{Delivery, Destination, Outcome, Profile};
 use tokio::time::{Instant, timeout_at};
 
-use crate::check::{Publisher, Unreached};
 use crate::error::PublisherError;
+use crate::publisher::Publisher;
 use crate::refused::Refused;
 use crate::shared_connection::SharedConnection;
+use crate::unreached::Unreached;
 use connection::{Connection, Sent, Takers};
 use message::Message;
 pub use settings::NatsBuilder;

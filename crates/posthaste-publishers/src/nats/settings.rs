@@ -8,11 +8,11 @@ use async_nats::{ConnectOptions, ServerAddr};
 use rustls::ClientConfig;
 
 use super::{NAME, NatsPublisher};
-use crate::check::NOBODY;
 use crate::error::PublisherError;
 use crate::format::Format;
 use crate::template::Template;
 use crate::tls;
+use crate::unreached::UNREACHABLE_ADVICE;
 use crate::url::PublisherUrl;
 
 /// Shorter than the engine's: where that ends a call, what the server has answered so far is lost.
@@ -287,7 +287,7 @@ impl Login {
 impl Settings {
     /// The text for a server that is out of reach.
     pub(super) fn no_connection(&self) -> String {
-        format!("no connection to NATS at {} within {:?}: {NOBODY}", self.places(), self.timeout)
+        format!("no connection to NATS at {} within {:?}: {UNREACHABLE_ADVICE}", self.places(), self.timeout)
     }
 
     /// The servers as an operator knows them.

@@ -7,7 +7,8 @@ use redis::Pipeline;
 use tokio::time::{Instant, timeout_at};
 
 use super::{RedisStreamPublisher, outcome, timed_out};
-use crate::check::{NOBODY, Publisher, Unreached};
+use crate::publisher::Publisher;
+use crate::unreached::{UNREACHABLE_ADVICE, Unreached};
 
 #[async_trait]
 impl Publisher for RedisStreamPublisher {
@@ -19,7 +20,7 @@ impl Publisher for RedisStreamPublisher {
             outcome = self.ping(deadline).await?;
         }
         match outcome {
-            Outcome::Unreachable(why) => Err(Unreached::new(format!("{}: {NOBODY}", why.error))),
+            Outcome::Unreachable(why) => Err(Unreached::new(format!("{}: {UNREACHABLE_ADVICE}", why.error))),
             // Even a user who may not PING has an answer.
             _ => Ok(()),
         }

@@ -4,8 +4,8 @@ use posthaste::Outcome;
 use redis::{ErrorKind, RedisError, Value};
 
 use super::settings::Settings;
-use crate::check::NOBODY;
 use crate::refused::one_line;
+use crate::unreached::UNREACHABLE_ADVICE;
 
 /// The outcome of the reply to one `XADD`: the id of the entry, or an error.
 pub(super) fn of_reply(reply: &Value, stream: &str) -> Outcome {
@@ -81,9 +81,9 @@ pub(super) fn no_connection(error: &RedisError, settings: &Settings) -> String {
     one_line(if is_login_error(error) {
         format!("Redis at {place} refuses the login: check user and password")
     } else if error.is_timeout() {
-        format!("no connection to Redis at {place} within {:?}: {NOBODY}", settings.timeout)
+        format!("no connection to Redis at {place} within {:?}: {UNREACHABLE_ADVICE}", settings.timeout)
     } else {
-        format!("no connection to Redis at {place}: {error}: {NOBODY}")
+        format!("no connection to Redis at {place}: {error}: {UNREACHABLE_ADVICE}")
     })
 }
 
