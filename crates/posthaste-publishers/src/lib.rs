@@ -39,16 +39,17 @@ pub mod lines;
 mod message_id;
 #[cfg(feature = "nats")]
 pub mod nats;
+mod one_line;
 mod publisher;
 #[cfg(feature = "redis-streams")]
 pub mod redis_streams;
-mod refused;
 #[cfg(any(feature = "amqp", feature = "nats", feature = "redis-streams"))]
 mod shared_connection;
 mod template;
 #[cfg(any(feature = "amqp", feature = "http", feature = "nats", feature = "redis-streams"))]
 mod tls;
 mod unreached;
+mod unsendable;
 mod url;
 
 pub use error::PublisherError;

@@ -2,7 +2,7 @@
 
 use posthaste::admin::Finding;
 
-use crate::refused::one_line;
+use crate::one_line::one_line;
 
 /// What to do about a server that does not answer at all.
 pub(crate) const UNREACHABLE_ADVICE: &str = "check host, port and TLS, and that it runs";

@@ -19,8 +19,8 @@ impl Publisher for AmqpPublisher {
         let Some(exchange) = self.settings.exchange.as_ref().and_then(Template::as_text) else {
             return Ok(());
         };
-        let exchange =
-            short_string("exchange", exchange).map_err(|refused| Unreached::new(refused.to_string()))?;
+        let exchange = short_string("exchange", exchange)
+            .map_err(|unsendable| Unreached::new(unsendable.to_string()))?;
         connection.check_exchange(&exchange, deadline).await.map_err(|error| Unreached::new(error.why()))
     }
 

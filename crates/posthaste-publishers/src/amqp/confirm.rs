@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::connection::{AmqpConnection, NO_ANSWER_REASON, broker_text, connection_error};
 use super::message::PreparedMessage;
-use crate::refused::one_line;
+use crate::one_line::one_line;
 
 /// A message that no queue takes comes back; otherwise it is confirmed, and gone.
 const PUBLISH_OPTIONS: BasicPublishOptions = BasicPublishOptions { mandatory: true, immediate: false };

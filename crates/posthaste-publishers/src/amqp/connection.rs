@@ -18,7 +18,7 @@ use posthaste::Outcome;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::builder::{Host, Settings};
-use crate::refused::one_line;
+use crate::one_line::one_line;
 use crate::shared_connection::SharedConnection;
 use crate::unreached::UNREACHABLE_ADVICE;
 

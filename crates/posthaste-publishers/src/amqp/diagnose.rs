@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout_at};
 use super::AmqpPublisher;
 use super::connection::{AmqpConnection, broker_text};
 use super::message::short_string;
-use crate::refused::one_line;
+use crate::one_line::one_line;
 use crate::template::Template;
 
 /// Names that one finding lists.
@@ -49,7 +49,7 @@ impl AmqpPublisher {
 
     async fn queue_named(&self, name: &str) -> Result<Vec<Queue>, String> {
         let deadline = Instant::now() + self.settings.timeout;
-        let queue = short_string("queue", name).map_err(|refused| refused.to_string())?;
+        let queue = short_string("queue", name).map_err(|unsendable| unsendable.to_string())?;
         let connection = self.connector.get(deadline).await?;
         let queue = connection.queue(&queue, deadline).await?;
         Ok(queue.into_iter().collect())

@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::connection::{AmqpConnection, NoChannel, broker_text, connection_error, lock};
 use super::message::PreparedMessage;
-use crate::refused::Refused;
+use crate::unsendable::Unsendable;
 
 /// Exchanges that we remember. Where a template makes more of them, it is asked again.
 const MAX_KNOWN_EXCHANGES: usize = 1_000;
@@ -30,7 +30,7 @@ impl AmqpConnection {
             }
             let reason =
                 format!("the headers have about {} bytes, and RabbitMQ takes {most}", message.header_bytes);
-            outcomes[message.at] = Some(Refused::new(reason).into());
+            outcomes[message.at] = Some(Unsendable::new(reason).into());
         }
         fitting
     }

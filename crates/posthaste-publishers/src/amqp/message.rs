@@ -6,7 +6,7 @@ use lapin::types::{AMQPValue, FieldTable, ShortString};
 use posthaste::Delivery;
 
 use super::builder::{MAX_SHORT_STRING_BYTES, Settings};
-use crate::refused::Refused;
+use crate::unsendable::Unsendable;
 
 /// Survives a restart of the broker in a durable queue.
 const DELIVERY_MODE_PERSISTENT: u8 = 2;
@@ -30,12 +30,12 @@ pub(super) struct PreparedMessage {
 }
 
 impl Settings {
-    pub(super) fn message(&self, at: usize, delivery: &Delivery) -> Result<PreparedMessage, Refused> {
+    pub(super) fn message(&self, at: usize, delivery: &Delivery) -> Result<PreparedMessage, Unsendable> {
         let exchange = self.exchange.as_ref().map(|template| template.fill(delivery)).transpose()?;
         let routing_key = self.routing_key.target(delivery)?;
         let message = self.format.message(delivery, "cloudEvents_");
         if message.size() > self.max_message_bytes {
-            return Err(Refused::too_large(message.size(), self.max_message_bytes));
+            return Err(Unsendable::too_large(message.size(), self.max_message_bytes));
         }
         let id = short_string("event's id", delivery.id().as_str())?;
         let content_type = short_string("content type", &message.content_type)?;
@@ -43,7 +43,7 @@ impl Settings {
         let mut headers = FieldTable::default();
         for (name, value) in &message.headers {
             if ROUTING_HEADERS.contains(&name.as_ref()) {
-                return Err(Refused::new(format!(
+                return Err(Unsendable::new(format!(
                     "RabbitMQ takes the header {name} for a list of routing keys"
                 )));
             }
@@ -80,9 +80,12 @@ const HEADER_ENTRY_BYTES: usize = 6;
 /// Three short strings, the time, the flags and the frame's own bytes, generously.
 const OTHER_PROPERTIES_BYTES: usize = 3 * MAX_SHORT_STRING_BYTES + 64;
 
-pub(super) fn short_string(what: &str, text: &str) -> Result<ShortString, Refused> {
+pub(super) fn short_string(what: &str, text: &str) -> Result<ShortString, Unsendable> {
     ShortString::try_new(text).map_err(|_| {
-        Refused::new(format!("the {what} has {} bytes, and {MAX_SHORT_STRING_BYTES} is the most", text.len()))
+        Unsendable::new(format!(
+            "the {what} has {} bytes, and {MAX_SHORT_STRING_BYTES} is the most",
+            text.len()
+        ))
     })
 }
 
@@ -94,7 +97,7 @@ mod tests {
     use crate::amqp::AmqpPublisher;
     use crate::format::tests::order;
 
-    fn prepared(url: &str, delivery: &Delivery) -> Result<PreparedMessage, Refused> {
+    fn prepared(url: &str, delivery: &Delivery) -> Result<PreparedMessage, Unsendable> {
         AmqpPublisher::from_url(url).expect(url).settings.message(0, delivery)
     }
 

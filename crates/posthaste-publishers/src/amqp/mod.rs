@@ -139,7 +139,7 @@ impl Destination for AmqpPublisher {
         for (at, delivery) in batch.iter().enumerate() {
             match self.settings.message(at, delivery) {
                 Ok(message) => messages.push(message),
-                Err(refused) => outcomes[at] = Some(refused.into()),
+                Err(unsendable) => outcomes[at] = Some(unsendable.into()),
             }
         }
         if !messages.is_empty() {

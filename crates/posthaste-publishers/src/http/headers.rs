@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use crate::format::Message;
-use crate::refused::Refused;
+use crate::unsendable::Unsendable;
 
 pub(super) const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
 pub(super) const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
@@ -40,18 +40,20 @@ const COMMANDS: &[&str] = &[
 ];
 
 /// The headers of a request. Those in `ours` stand, whatever the event says.
-pub(super) fn of(message: &Message<'_>, ours: &HeaderMap) -> Result<HeaderMap, Refused> {
+pub(super) fn of(message: &Message<'_>, ours: &HeaderMap) -> Result<HeaderMap, Unsendable> {
     let mut headers = ours.clone();
     headers
         .try_reserve(message.headers.len() + OF_A_REQUEST)
-        .map_err(|_| Refused::new("the event has too many headers for HTTP"))?;
+        .map_err(|_| Unsendable::new("the event has too many headers for HTTP"))?;
     headers.insert(header::CONTENT_TYPE, value("content-type", &message.content_type)?);
     for (text, content) in &message.headers {
         let name = HeaderName::from_bytes(text.as_bytes()).map_err(|_| {
-            Refused::new(format!("HTTP can carry no header of the name `{text}`: use letters, digits and -"))
+            Unsendable::new(format!(
+                "HTTP can carry no header of the name `{text}`: use letters, digits and -"
+            ))
         })?;
         if is_command(&name) {
-            return Err(Refused::new(format!(
+            return Err(Unsendable::new(format!(
                 "a header of the event would command the request: `{name}` must not come from an event"
             )));
         }
@@ -61,7 +63,7 @@ pub(super) fn of(message: &Message<'_>, ours: &HeaderMap) -> Result<HeaderMap, R
         let value = value(name.as_str(), content)?;
         headers
             .try_append(name, value)
-            .map_err(|_| Refused::new("the event has too many headers for HTTP"))?;
+            .map_err(|_| Unsendable::new("the event has too many headers for HTTP"))?;
     }
     Ok(headers)
 }
@@ -79,14 +81,14 @@ pub(super) fn is_ours(name: &HeaderName) -> bool {
 }
 
 /// An id, as the receiver gets it letter for letter.
-pub(super) fn id(id: &str) -> Result<HeaderValue, Refused> {
+pub(super) fn id(id: &str) -> Result<HeaderValue, Unsendable> {
     let is_plain = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_graphic());
     let value = is_plain.then(|| HeaderValue::from_str(id).ok()).flatten();
-    value.ok_or_else(|| Refused::new("the id of the event has characters that no header can carry"))
+    value.ok_or_else(|| Unsendable::new("the id of the event has characters that no header can carry"))
 }
 
 /// Values under our own names can be anything and are encoded; those of the event are sent as they are.
-fn value(name: &str, content: &str) -> Result<HeaderValue, Refused> {
+fn value(name: &str, content: &str) -> Result<HeaderValue, Unsendable> {
     if name.starts_with("ce-") || name.starts_with("outbox-") {
         let encoded = Cow::from(utf8_percent_encode(content, ENCODED));
         return HeaderValue::from_str(&encoded).map_err(|_| cannot_carry(name));
@@ -98,8 +100,8 @@ fn value(name: &str, content: &str) -> Result<HeaderValue, Refused> {
     HeaderValue::from_bytes(content.as_bytes()).map_err(|_| cannot_carry(name))
 }
 
-fn cannot_carry(name: &str) -> Refused {
-    Refused::new(format!(
+fn cannot_carry(name: &str) -> Unsendable {
+    Unsendable::new(format!(
         "HTTP cannot carry the value of `{name}`: it has control characters, or spaces at its ends"
     ))
 }
@@ -111,7 +113,7 @@ mod tests {
     use super::*;
     use crate::format::Format;
 
-    fn with(name: &str, value: &str) -> Result<HeaderMap, Refused> {
+    fn with(name: &str, value: &str) -> Result<HeaderMap, Unsendable> {
         let event = Event::builder("Made").json_text("{}").build().expect("a good event");
         let headers = Headers::from([(name.to_owned(), value.to_owned())]);
         let event = Event::from_parts(EventParts { headers, ..event.to_parts() });

@@ -43,7 +43,7 @@ use signature::SigningKey;
 use crate::error::PublisherError;
 use crate::format::Format;
 use crate::message_id::{message_id, with_replays};
-use crate::refused::Refused;
+use crate::unsendable::Unsendable;
 
 const NAME: &str = "HTTP";
 
@@ -142,7 +142,7 @@ impl HttpPublisher {
     async fn send(&self, delivery: &Delivery, call: &Call) -> Outcome {
         let prepared = match self.inner.prepare(delivery) {
             Ok(prepared) => prepared,
-            Err(refused) => return refused.into(),
+            Err(unsendable) => return unsendable.into(),
         };
         let Ok(Ok(_permit)) = timeout_at(call.last_begin, self.inner.requests.acquire()).await else {
             return self.inner.not_begun(call);
@@ -180,10 +180,10 @@ impl Destination for HttpPublisher {
 
 impl Inner {
     /// Everything that can be wrong with an event is found here, before anything is sent.
-    fn prepare(&self, delivery: &Delivery) -> Result<Prepared, Refused> {
+    fn prepare(&self, delivery: &Delivery) -> Result<Prepared, Unsendable> {
         let message = self.format.message(delivery, "ce-");
         if message.body.len() > self.max_body_bytes {
-            return Err(Refused::too_large(message.body.len(), self.max_body_bytes));
+            return Err(Unsendable::too_large(message.body.len(), self.max_body_bytes));
         }
         let mut headers = headers::of(&message, &self.headers)?;
         // Id, time and body are signed with dots between. With a dot in the id, the same signature would be good for

@@ -7,7 +7,7 @@ use posthaste::Outcome;
 use rustls::CertificateError;
 
 use super::guard::NotPublic;
-use crate::refused::one_line;
+use crate::one_line::one_line;
 use crate::unreached::UNREACHABLE_ADVICE;
 
 /// The URL is in no text, as it may hold secrets; `endpoint` is what may be shown of it.

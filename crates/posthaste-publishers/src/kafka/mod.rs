@@ -22,8 +22,8 @@ use tokio::time::Instant;
 
 use crate::error::PublisherError;
 use crate::format::{Format, Message};
-use crate::refused::Refused;
 use crate::template::Template;
+use crate::unsendable::Unsendable;
 use crate::url::PublisherUrl;
 
 use outcome::ReportContext;
@@ -151,8 +151,9 @@ impl KafkaPublisher {
         };
         let in_flight = Arc::new(InFlightBatch::new(batch.len(), which.len()));
         for &at in which {
-            if let Err(refused) = self.send(&producer, &in_flight, at, &batch[at], deadlines.reports).await {
-                outcomes[at] = Some(refused.into());
+            if let Err(unsendable) = self.send(&producer, &in_flight, at, &batch[at], deadlines.reports).await
+            {
+                outcomes[at] = Some(unsendable.into());
                 in_flight.complete(at, Code::NoError);
             }
         }
@@ -207,16 +208,16 @@ impl KafkaPublisher {
         at: usize,
         delivery: &Delivery,
         deadline: Instant,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), Unsendable> {
         let topic = self.inner.topic.target(delivery)?;
         check_topic(&topic)?;
         let message = self.inner.format.message(delivery, CLOUD_EVENTS_HEADER_PREFIX);
         let bytes = self.size(delivery, &message);
         if bytes > self.inner.max_message_bytes {
-            return Err(Refused::too_large(bytes, self.inner.max_message_bytes));
+            return Err(Unsendable::too_large(bytes, self.inner.max_message_bytes));
         }
         if let Some((name, _)) = message.headers.iter().find(|(name, _)| name.contains('\0')) {
-            return Err(Refused::new(format!("the name of a header cannot hold a NUL: `{name}`")));
+            return Err(Unsendable::new(format!("the name of a header cannot hold a NUL: `{name}`")));
         }
         let key = delivery.aggregate_id();
         while producer.send(&topic, key, &message, in_flight, at) == Err(Code::QueueFull) {
@@ -266,7 +267,7 @@ impl fmt::Debug for KafkaPublisher {
 }
 
 /// What brokers take for a name. Those that begin with two underscores are Kafka's own.
-fn check_topic(topic: &str) -> Result<(), Refused> {
+fn check_topic(topic: &str) -> Result<(), Unsendable> {
     const LONGEST: usize = 249;
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let problem = match topic {
@@ -277,7 +278,7 @@ fn check_topic(topic: &str) -> Result<(), Refused> {
         _ if topic.starts_with("__") => "is one of Kafka's own",
         _ => return Ok(()),
     };
-    Err(Refused::new(format!("the name of a topic {problem}: `{topic}`")))
+    Err(Unsendable::new(format!("the name of a topic {problem}: `{topic}`")))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use posthaste::Outcome;
 use rdkafka::types::RDKafkaErrorCode as Code;
 
 use super::producer::{BROKERS_DOWN_ADVICE, ProducerHealth};
-use crate::refused::one_line;
+use crate::one_line::one_line;
 use crate::unreached::Unreached;
 
 /// What the text of an outcome may have to name.

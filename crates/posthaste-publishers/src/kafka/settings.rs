@@ -13,8 +13,8 @@ use super::producer::CurrentProducer;
 use super::{Inner, KafkaPublisher, NAME, check_topic};
 use crate::error::PublisherError;
 use crate::format::Format;
-use crate::refused::Refused;
 use crate::template::Template;
+use crate::unsendable::Unsendable;
 
 /// Unless set otherwise. What an operator need not know stands in the library's own defaults.
 const DEFAULTS: &[(&str, &str)] = &[
@@ -155,7 +155,7 @@ impl KafkaBuilder {
         let template: Template =
             topic.parse().map_err(|error| wrong(format!("the topic cannot be read: {error}")))?;
         match template.as_text().map(check_topic) {
-            Some(Err(refused)) => Err(wrong(refused.to_string())),
+            Some(Err(unsendable)) => Err(wrong(unsendable.to_string())),
             _ => Ok(template),
         }
     }
@@ -307,7 +307,7 @@ impl Secrets {
         for secret in self.0.iter() {
             text = text.replace(secret.as_str(), "…");
         }
-        Refused::new(text).to_string()
+        Unsendable::new(text).to_string()
     }
 }
 

@@ -19,8 +19,9 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::message::Message;
 use super::settings::Settings;
-use crate::refused::{Refused, one_line};
+use crate::one_line::one_line;
 use crate::unreached::UNREACHABLE_ADVICE;
+use crate::unsendable::Unsendable;
 
 /// Per server, of those that are tried one after the other.
 const CONNECT: Duration = Duration::from_secs(3);
@@ -180,7 +181,7 @@ impl Connection {
     pub(super) async fn send(&self, message: Message, deadline: Instant) -> Sent {
         let most = self.client.max_payload();
         if message.size > most {
-            return Sent::Answered(Refused::too_large(message.size, most).into());
+            return Sent::Answered(Unsendable::too_large(message.size, most).into());
         }
         if let Some(why) = &self.trouble.borrow().broken {
             return Sent::Answered(Outcome::no_connection(why.clone()));

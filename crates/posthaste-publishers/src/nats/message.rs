@@ -8,7 +8,7 @@ use posthaste::Delivery;
 use super::settings::Settings;
 use crate::format::Format;
 use crate::message_id::{message_id, with_replays};
-use crate::refused::Refused;
+use crate::unsendable::Unsendable;
 
 /// Servers read it with the reply's subject and two numbers in a line of at most 4,096 bytes, and close the
 /// connection when it is longer.
@@ -30,7 +30,7 @@ pub(super) struct Message {
 }
 
 impl Settings {
-    pub(super) fn message(&self, delivery: &Delivery) -> Result<Message, Refused> {
+    pub(super) fn message(&self, delivery: &Delivery) -> Result<Message, Unsendable> {
         let subject = self.subject.target(delivery)?.into_owned();
         check_subject(&subject)?;
         let message = self.format.message(delivery, "ce-");
@@ -65,8 +65,8 @@ fn is_attribute(name: &str) -> bool {
 }
 
 /// Whether events can be published there, and reach no subject of the server's own.
-pub(super) fn check_subject(subject: &str) -> Result<(), Refused> {
-    let refuse = |why: &str| Err(Refused::new(format!("NATS has no such subject: {why}: {subject}")));
+pub(super) fn check_subject(subject: &str) -> Result<(), Unsendable> {
+    let refuse = |why: &str| Err(Unsendable::new(format!("NATS has no such subject: {why}: {subject}")));
     if subject.len() > LONGEST_SUBJECT {
         return refuse(&format!("it has {} bytes, and {LONGEST_SUBJECT} is the most", subject.len()));
     }
@@ -86,10 +86,10 @@ pub(super) fn check_subject(subject: &str) -> Result<(), Refused> {
 }
 
 /// `Nats-…` tells the server what to do, and `Status` tells consumers that there is no message.
-fn check_name(name: &str) -> Result<(), Refused> {
+fn check_name(name: &str) -> Result<(), Unsendable> {
     let is_command = name.get(..5).is_some_and(|begin| begin.eq_ignore_ascii_case("nats-"));
     if is_command || name.eq_ignore_ascii_case("status") {
-        return Err(Refused::new(format!("the header {name} is a command to NATS: rename it")));
+        return Err(Unsendable::new(format!("the header {name} is a command to NATS: rename it")));
     }
     Ok(())
 }
@@ -101,12 +101,12 @@ struct Headers {
 }
 
 impl Headers {
-    fn add(&mut self, name: &str, value: &str) -> Result<(), Refused> {
-        let wrong_name = || Refused::new(format!("NATS has no header of this name: {name}"));
+    fn add(&mut self, name: &str, value: &str) -> Result<(), Unsendable> {
+        let wrong_name = || Unsendable::new(format!("NATS has no header of this name: {name}"));
         // The library takes an empty one.
         let key: HeaderName =
             if name.is_empty() { Err(wrong_name()) } else { name.parse().map_err(|_| wrong_name()) }?;
-        let wrong_value = |why: &str| Refused::new(format!("NATS cannot carry the header {name}: {why}"));
+        let wrong_value = |why: &str| Unsendable::new(format!("NATS cannot carry the header {name}: {why}"));
         if value.contains(|c: char| c.is_control() && c != '\t') {
             return Err(wrong_value("there is a control character in its value"));
         }
@@ -125,9 +125,9 @@ impl Headers {
         self.bytes + "NATS/1.0\r\n\r\n".len()
     }
 
-    fn finish(self) -> Result<HeaderMap, Refused> {
+    fn finish(self) -> Result<HeaderMap, Unsendable> {
         if self.bytes() > MOST_HEADER_BYTES {
-            return Err(Refused::new(format!(
+            return Err(Unsendable::new(format!(
                 "too large: the headers would have {} bytes, and {MOST_HEADER_BYTES} is the most",
                 self.bytes()
             )));

@@ -15,9 +15,9 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::error::PublisherError;
 use crate::publisher::Publisher;
-use crate::refused::Refused;
 use crate::shared_connection::SharedConnection;
 use crate::unreached::Unreached;
+use crate::unsendable::Unsendable;
 use connection::{Connection, Sent, Takers};
 use message::Message;
 pub use settings::NatsBuilder;
@@ -78,7 +78,7 @@ impl NatsPublisher {
     }
 
     /// One outcome each, for events of which some are refused already.
-    async fn publish(&self, messages: Vec<Result<Message, Refused>>) -> Vec<Outcome> {
+    async fn publish(&self, messages: Vec<Result<Message, Unsendable>>) -> Vec<Outcome> {
         let deadline = Instant::now() + self.settings.timeout;
         let connection = match self.connection(deadline).await {
             Ok(connection) => connection,
@@ -88,7 +88,7 @@ impl NatsPublisher {
         for message in messages {
             sent.push(match message {
                 Ok(message) => connection.send(message, deadline).await,
-                Err(refused) => Sent::Answered(refused.into()),
+                Err(unsendable) => Sent::Answered(unsendable.into()),
             });
         }
         if self.settings.core {
@@ -147,10 +147,10 @@ impl Publisher for NatsPublisher {
 }
 
 /// What is refused stays so while the server is away.
-fn out_of_reach(messages: Vec<Result<Message, Refused>>, why: &str) -> Vec<Outcome> {
-    let outcome = |message: Result<Message, Refused>| match message {
+fn out_of_reach(messages: Vec<Result<Message, Unsendable>>, why: &str) -> Vec<Outcome> {
+    let outcome = |message: Result<Message, Unsendable>| match message {
         Ok(_) => Outcome::no_connection(why),
-        Err(refused) => refused.into(),
+        Err(unsendable) => unsendable.into(),
     };
     messages.into_iter().map(outcome).collect()
 }

@@ -248,7 +248,7 @@ fn subject(subject: Option<&str>, format: Format) -> Result<Template, PublisherE
         .map_err(|error| PublisherError::new(NAME, format!("the subject cannot be read: {error}")))?;
     if let Some(text) = template.as_text() {
         super::message::check_subject(text)
-            .map_err(|refused| PublisherError::new(NAME, refused.to_string()))?;
+            .map_err(|unsendable| PublisherError::new(NAME, unsendable.to_string()))?;
     }
     Ok(template)
 }

@@ -5,7 +5,7 @@ use redis::{Cmd, Pipeline};
 
 use super::settings::Settings;
 use crate::format::Message;
-use crate::refused::Refused;
+use crate::unsendable::Unsendable;
 
 /// What stands before the name of a header, so that none takes the place of our own fields.
 const HEADER: &str = "header:";
@@ -21,13 +21,13 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn new(delivery: &Delivery, settings: &Settings) -> Result<Self, Refused> {
+    pub(super) fn new(delivery: &Delivery, settings: &Settings) -> Result<Self, Unsendable> {
         let stream = settings.stream.target(delivery)?.into_owned();
         settings.topics.check(delivery.topic(), &stream)?;
         let message = settings.format.message(delivery, "ce-");
         let bytes = stream.len() + delivery.aggregate_id().map_or(0, str::len) + message.size();
         if bytes > settings.max_message_bytes {
-            return Err(Refused::too_large(bytes, settings.max_message_bytes));
+            return Err(Unsendable::too_large(bytes, settings.max_message_bytes));
         }
         let command = command(&stream, delivery, &message, settings);
         Ok(Self { stream, command, bytes })

@@ -161,11 +161,11 @@ impl RedisStreamPublisher {
 impl Destination for RedisStreamPublisher {
     async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
         let entries = batch.iter().map(|delivery| Entry::new(delivery, &self.settings));
-        let (mut good, mut refused) = (Vec::with_capacity(batch.len()), Vec::new());
+        let (mut good, mut unsendable) = (Vec::with_capacity(batch.len()), Vec::new());
         for (at, entry) in entries.enumerate() {
             match entry {
                 Ok(entry) => good.push(entry),
-                Err(why) => refused.push((at, why)),
+                Err(why) => unsendable.push((at, why)),
             }
         }
         let mut outcomes = Vec::with_capacity(batch.len());
@@ -180,7 +180,7 @@ impl Destination for RedisStreamPublisher {
             }
         }
         // From the first to the last, so that each place is what it was in the batch.
-        for (at, why) in refused {
+        for (at, why) in unsendable {
             outcomes.insert(at, why.into());
         }
         outcomes

@@ -1,6 +1,6 @@
 //! Which streams an event may go to. A stream is a key like any other, and an event brings its own name for it.
 
-use crate::refused::Refused;
+use crate::unsendable::Unsendable;
 
 /// What events may name as their topics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,18 +19,18 @@ impl Topics {
     }
 
     /// Refuses the stream of an event that names a topic which it may not name, and every key of an outbox.
-    pub(super) fn check(&self, topic: Option<&str>, stream: &str) -> Result<(), Refused> {
+    pub(super) fn check(&self, topic: Option<&str>, stream: &str) -> Result<(), Unsendable> {
         if stream.is_empty() {
-            return Err(Refused::new("the stream has no name: it is empty"));
+            return Err(Unsendable::new("the stream has no name: it is empty"));
         }
         if is_outbox_key(stream) {
-            return Err(Refused::new(format!(
+            return Err(Unsendable::new(format!(
                 "the stream would be {stream}, which is a key of an outbox: give the event another topic"
             )));
         }
         match topic.filter(|topic| !self.has(topic)) {
             None => Ok(()),
-            Some(topic) => Err(Refused::new(format!(
+            Some(topic) => Err(Unsendable::new(format!(
                 "the event names the topic {topic}, which the setting `topics` does not allow: add it there, or \
                  give the event another topic"
             ))),

@@ -1,17 +1,16 @@
-//! Events that can never be sent.
+//! Why an event can never be sent: it is dead before the destination is asked.
 
 use posthaste::Outcome;
+
+use crate::one_line::one_line;
 
 /// Why an event can never be sent. It is dead with this reason, and the destination was not asked, so the
 /// reason says nothing about whether the destination is there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct Refused(String);
+pub(crate) struct Unsendable(String);
 
-/// An operator reads reasons as one line, and values of an event stand in them.
-const LONGEST: usize = 300;
-
-impl Refused {
+impl Unsendable {
     /// `reason` may hold values of the event, but neither its payload nor the value of a header.
     pub(crate) fn new(reason: impl AsRef<str>) -> Self {
         Self(one_line(reason))
@@ -23,42 +22,29 @@ impl Refused {
     }
 }
 
-/// A text of somebody else's as operators read it: one short line without control characters.
-pub(crate) fn one_line(text: impl AsRef<str>) -> String {
-    let text = text.as_ref();
-    let escaped = text.chars().flat_map(|c| {
-        let plain = (!c.is_control()).then_some(c);
-        plain.into_iter().chain(plain.is_none().then(|| c.escape_default()).into_iter().flatten())
-    });
-    let mut line: String = escaped.take(LONGEST).collect();
-    if text.chars().count() > LONGEST {
-        line.push('…');
-    }
-    line
-}
-
-impl From<Refused> for Outcome {
-    fn from(refused: Refused) -> Self {
-        Outcome::Unsendable(refused.0)
+impl From<Unsendable> for Outcome {
+    fn from(unsendable: Unsendable) -> Self {
+        Outcome::Unsendable(unsendable.0)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::one_line::MAX_LINE_CHARS;
 
     /// Nothing was sent, so it must not count as an answer of the destination.
     #[test]
     fn refused_event_is_unsendable() {
-        let outcome = Outcome::from(Refused::new("a blank in its topic"));
+        let outcome = Outcome::from(Unsendable::new("a blank in its topic"));
         assert!(matches!(&outcome, Outcome::Unsendable(why) if why == "a blank in its topic"), "{outcome:?}");
     }
 
     #[test]
     fn reason_is_one_short_line() {
-        let reason = Refused::new(format!("a\r\nb{}", "x".repeat(1_000))).to_string();
+        let reason = Unsendable::new(format!("a\r\nb{}", "x".repeat(1_000))).to_string();
         assert!(reason.starts_with(r"a\r\nbxxx"), "{reason}");
         assert!(reason.ends_with("x…"), "{reason}");
-        assert_eq!(reason.chars().count(), LONGEST + 1);
+        assert_eq!(reason.chars().count(), MAX_LINE_CHARS + 1);
     }
 }
