@@ -50,7 +50,7 @@ impl Inner {
     async fn addresses(&self, host: &str) -> Result<Vec<SocketAddr>, BoxError> {
         let mut addresses = match host.parse::<IpAddr>() {
             Ok(address) => vec![SocketAddr::new(address, 0)],
-            Err(_) => self.guard.clone().addresses(host.to_owned()).await?,
+            Err(_) => self.address_filter.clone().addresses(host.to_owned()).await?,
         };
         let port = self.endpoint.url.port_or_known_default().unwrap_or_default();
         addresses.iter_mut().for_each(|address| address.set_port(port));

@@ -3,15 +3,15 @@
 //! # Layout
 //!
 //! - `builder` has the settings, `endpoint` the URL.
-//! - `guard` says which addresses may be reached.
+//! - `address_filter` says which addresses may be reached.
 //! - `check` connects and sends nothing.
 //! - `headers` and `signature` make a request of an event.
 //! - `outcome`, `retry_after` and `transport_error` make an outcome of the response, or of the lack of one.
 
+mod address_filter;
 mod builder;
 mod check;
 mod endpoint;
-mod guard;
 mod headers;
 mod outcome;
 mod retry_after;
@@ -35,9 +35,9 @@ use reqwest::{Client, Request, Response};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use address_filter::AddressFilter;
 pub use builder::HttpBuilder;
 use endpoint::Endpoint;
-use guard::Guard;
 use signature::SigningKey;
 
 use crate::error::PublisherError;
@@ -80,7 +80,7 @@ pub struct HttpPublisher {
 struct Inner {
     client: Client,
     /// What the client has too, but uses for requests only.
-    guard: Guard,
+    address_filter: AddressFilter,
     tls: Arc<rustls::ClientConfig>,
     connect_timeout: Duration,
     endpoint: Endpoint,

@@ -8,7 +8,7 @@ use posthaste::{Delivery, Destination as _, Event, Outcome};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-use super::guard::Lookup;
+use super::address_filter::DnsLookup;
 use super::*;
 use crate::publisher::Publisher as _;
 
@@ -41,7 +41,7 @@ async fn name_that_leads_elsewhere_the_second_time_is_not_followed() {
     let private = TcpListener::bind(("127.0.0.1", port)).await.expect("the same port");
     let (public, private) = (serve(public), serve(private));
     let lookups = Arc::new(AtomicUsize::new(0));
-    let lookup: Lookup = {
+    let lookup: DnsLookup = {
         let lookups = Arc::clone(&lookups);
         Arc::new(move |_| {
             let last = if lookups.fetch_add(1, Ordering::SeqCst) == 0 { 2 } else { 1 };

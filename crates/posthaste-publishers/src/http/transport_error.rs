@@ -6,7 +6,7 @@ use std::io;
 use posthaste::Outcome;
 use rustls::CertificateError;
 
-use super::guard::NotPublic;
+use super::address_filter::NotPublic;
 use crate::one_line::one_line;
 use crate::unreached::UNREACHABLE_ADVICE;
 

@@ -1,4 +1,4 @@
-//! Where requests may go: to public addresses, and to networks that the settings name.
+//! The filter of addresses that requests may go to: public ones, and networks that the settings name.
 //!
 //! Who may set an endpoint must not reach what only this machine can reach: its own services, its
 //! network, the cloud's metadata. Names are looked up here, and only addresses that were checked are
@@ -17,11 +17,11 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 #[error("{0} is not a public address: name its network in allow_networks if events are meant to go there")]
 pub(super) struct NotPublic(IpAddr);
 
-/// From a name to its addresses.
-pub(super) type Lookup = Arc<dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> + Send + Sync>;
+/// A DNS lookup: from a name to its addresses.
+pub(super) type DnsLookup = Arc<dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> + Send + Sync>;
 
-/// The system's own way.
-pub(super) fn by_the_system() -> Lookup {
+/// The system's own resolver.
+pub(super) fn system_lookup() -> DnsLookup {
     Arc::new(|name| {
         Box::pin(async move {
             let found = tokio::net::lookup_host((name, 0)).await?;
@@ -32,13 +32,13 @@ pub(super) fn by_the_system() -> Lookup {
 
 /// Looks names up, and keeps those addresses that may be connected to.
 #[derive(Clone)]
-pub(super) struct Guard {
+pub(super) struct AddressFilter {
     allowed: Arc<[Network]>,
-    lookup: Lookup,
+    lookup: DnsLookup,
 }
 
-impl Guard {
-    pub(super) fn new(allowed: Vec<Network>, lookup: Lookup) -> Self {
+impl AddressFilter {
+    pub(super) fn new(allowed: Vec<Network>, lookup: DnsLookup) -> Self {
         Self { allowed: allowed.into(), lookup }
     }
 
@@ -59,7 +59,7 @@ impl Guard {
     }
 }
 
-impl Resolve for Guard {
+impl Resolve for AddressFilter {
     fn resolve(&self, name: Name) -> Resolving {
         let found = self.clone().addresses(name.as_str().to_owned());
         Box::pin(async move { Ok(Box::new(found.await?.into_iter()) as Addrs) })
@@ -73,17 +73,20 @@ pub(super) struct Network {
     bits: u32,
 }
 
+/// A text that is not a network.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`allow_networks` has something that is no network: write one as 10.0.0.0/8, fd00::/8 or 127.0.0.1")]
-pub(super) struct NoNetwork;
+pub(super) struct InvalidNetwork;
 
 impl Network {
     fn contains(self, address: IpAddr) -> bool {
         match (self.address, address) {
             (IpAddr::V4(ours), IpAddr::V4(other)) => {
-                same(ours.to_bits().into(), other.to_bits().into(), 32 - self.bits)
+                same_prefix(ours.to_bits().into(), other.to_bits().into(), 32 - self.bits)
             }
-            (IpAddr::V6(ours), IpAddr::V6(other)) => same(ours.to_bits(), other.to_bits(), 128 - self.bits),
+            (IpAddr::V6(ours), IpAddr::V6(other)) => {
+                same_prefix(ours.to_bits(), other.to_bits(), 128 - self.bits)
+            }
             _ => false,
         }
     }
@@ -98,20 +101,20 @@ impl Network {
 }
 
 /// Whether two addresses differ in nothing but their last bits.
-fn same(one: u128, other: u128, last: u32) -> bool {
+fn same_prefix(one: u128, other: u128, last: u32) -> bool {
     (one ^ other).checked_shr(last).unwrap_or(0) == 0
 }
 
 impl FromStr for Network {
-    type Err = NoNetwork;
+    type Err = InvalidNetwork;
 
-    fn from_str(text: &str) -> Result<Self, NoNetwork> {
+    fn from_str(text: &str) -> Result<Self, InvalidNetwork> {
         let (address, bits) = text.split_once('/').map_or((text, None), |(ip, bits)| (ip, Some(bits)));
-        let address: IpAddr = address.parse().map_err(|_| NoNetwork)?;
+        let address: IpAddr = address.parse().map_err(|_| InvalidNetwork)?;
         let most = if address.is_ipv4() { 32 } else { 128 };
-        let bits = bits.map_or(Ok(most), |bits| bits.parse::<u32>().map_err(|_| NoNetwork))?;
+        let bits = bits.map_or(Ok(most), |bits| bits.parse::<u32>().map_err(|_| InvalidNetwork))?;
         if bits > most {
-            return Err(NoNetwork);
+            return Err(InvalidNetwork);
         }
         Ok(Self { address, bits })
     }
@@ -171,9 +174,9 @@ fn is_public(address: IpAddr) -> bool {
 mod tests {
     use super::*;
 
-    fn guard(allowed: &[&str]) -> Guard {
+    fn address_filter(allowed: &[&str]) -> AddressFilter {
         let networks = allowed.iter().map(|text| text.parse().expect("a network")).collect();
-        Guard::new(networks, by_the_system())
+        AddressFilter::new(networks, system_lookup())
     }
 
     // S7
@@ -273,22 +276,22 @@ mod tests {
         ];
         assert!(public.len() + private.len() >= 60);
         for address in public {
-            assert_eq!(guard(&[]).check(address.parse().expect("an address")), Ok(()), "{address}");
+            assert_eq!(address_filter(&[]).check(address.parse().expect("an address")), Ok(()), "{address}");
         }
         for address in private {
             let address = address.parse().expect("an address");
-            assert_eq!(guard(&[]).check(address), Err(NotPublic(address)), "{address}");
+            assert_eq!(address_filter(&[]).check(address), Err(NotPublic(address)), "{address}");
         }
     }
 
     #[test]
     fn networks_that_are_allowed_may_be_reached_and_no_others() {
-        let guard = guard(&["10.1.0.0/16", "127.0.0.1", "fd00::/8", "::/128"]);
+        let address_filter = address_filter(&["10.1.0.0/16", "127.0.0.1", "fd00::/8", "::/128"]);
         for address in ["10.1.2.3", "127.0.0.1", "fd12::1", "::", "8.8.8.8"] {
-            assert_eq!(guard.check(address.parse().expect("an address")), Ok(()), "{address}");
+            assert_eq!(address_filter.check(address.parse().expect("an address")), Ok(()), "{address}");
         }
         for address in ["10.2.0.0", "127.0.0.2", "fe80::1", "::1", "::ffff:127.0.0.1", "::ffff:10.1.2.3"] {
-            assert!(guard.check(address.parse().expect("an address")).is_err(), "{address}");
+            assert!(address_filter.check(address.parse().expect("an address")).is_err(), "{address}");
         }
         assert!(super::Network::from_str("0.0.0.0/0").expect("all").contains(Ipv4Addr::LOCALHOST.into()));
         assert!(super::Network::from_str("::/0").expect("all").contains(Ipv6Addr::LOCALHOST.into()));
@@ -299,20 +302,20 @@ mod tests {
         for text in
             ["", "10", "10.0.0.0/33", "10.0.0.0/-1", "10.0.0.0/", "::/129", "localhost", "10.0.0.0/8/8"]
         {
-            assert_eq!(text.parse::<Network>(), Err(NoNetwork), "{text:?}");
+            assert_eq!(text.parse::<Network>(), Err(InvalidNetwork), "{text:?}");
         }
     }
 
     #[tokio::test]
     async fn private_addresses_of_a_name_are_left_out() {
-        let answer = |addresses: &'static [&'static str]| -> Lookup {
+        let answer = |addresses: &'static [&'static str]| -> DnsLookup {
             Arc::new(move |_| {
                 let found = addresses.iter().map(|text| text.parse().expect("an address")).collect();
                 Box::pin(async move { Ok(found) })
             })
         };
         let ask = async |addresses| {
-            let found = Guard::new(Vec::new(), answer(addresses)).addresses("host".to_owned()).await;
+            let found = AddressFilter::new(Vec::new(), answer(addresses)).addresses("host".to_owned()).await;
             found.map(|found| found.iter().map(|address| address.ip().to_string()).collect::<Vec<_>>())
         };
         assert_eq!(ask(&["127.0.0.1", "8.8.8.8", "::1"]).await.ok(), Some(vec!["8.8.8.8".to_owned()]));
