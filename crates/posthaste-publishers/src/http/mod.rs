@@ -126,10 +126,15 @@ impl HttpPublisher {
         HttpBuilder::new(url.into())
     }
 
-    /// Delivers events of one key one after another.
-    async fn run(&self, lane: Vec<usize>, batch: &[Delivery], call: &Call) -> Vec<(usize, Outcome)> {
-        let mut outcomes: Vec<(usize, Outcome)> = Vec::with_capacity(lane.len());
-        for index in lane {
+    /// Posts the events of one key one after another.
+    async fn send_sequence(
+        &self,
+        sequence: Vec<usize>,
+        batch: &[Delivery],
+        call: &Call,
+    ) -> Vec<(usize, Outcome)> {
+        let mut outcomes: Vec<(usize, Outcome)> = Vec::with_capacity(sequence.len());
+        for index in sequence {
             let outcome = match outcomes.last().and_then(|(_, before)| held_up(before)) {
                 Some(outcome) => outcome,
                 None => self.send(&batch[index], call).await,
@@ -162,11 +167,11 @@ impl HttpPublisher {
 impl Destination for HttpPublisher {
     async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
         let call = Call::begin(self.inner.timeout);
-        let mut lanes: FuturesUnordered<_> =
-            lanes(batch).into_iter().map(|lane| self.run(lane, batch, &call)).collect();
+        let mut sending: FuturesUnordered<_> =
+            sequences(batch).into_iter().map(|sequence| self.send_sequence(sequence, batch, &call)).collect();
         let mut outcomes = Vec::with_capacity(batch.len());
-        while let Some(of_lane) = lanes.next().await {
-            outcomes.extend(of_lane);
+        while let Some(of_sequence) = sending.next().await {
+            outcomes.extend(of_sequence);
         }
         outcomes.sort_unstable_by_key(|(index, _)| *index);
         outcomes.into_iter().map(|(_, outcome)| outcome).collect()
@@ -248,21 +253,22 @@ impl Call {
     }
 }
 
-/// The places of the events of each key; an event without one has a lane to itself.
-fn lanes(batch: &[Delivery]) -> Vec<Vec<usize>> {
-    let mut lanes: Vec<Vec<usize>> = Vec::with_capacity(batch.len());
+/// The events of a batch by key, as their places in the batch: each sequence is posted one event after the other. An
+/// event without a key is a sequence of its own.
+fn sequences(batch: &[Delivery]) -> Vec<Vec<usize>> {
+    let mut sequences: Vec<Vec<usize>> = Vec::with_capacity(batch.len());
     let mut of_key: HashMap<&str, usize> = HashMap::new();
     for (index, delivery) in batch.iter().enumerate() {
-        let lane = match delivery.aggregate_id() {
-            Some(key) => *of_key.entry(key).or_insert(lanes.len()),
-            None => lanes.len(),
+        let sequence = match delivery.aggregate_id() {
+            Some(key) => *of_key.entry(key).or_insert(sequences.len()),
+            None => sequences.len(),
         };
-        match lanes.get_mut(lane) {
-            Some(lane) => lane.push(index),
-            None => lanes.push(vec![index]),
+        match sequences.get_mut(sequence) {
+            Some(sequence) => sequence.push(index),
+            None => sequences.push(vec![index]),
         }
     }
-    lanes
+    sequences
 }
 
 /// An event whose forerunner comes again must not overtake it. One that was answered, even by a no, does not

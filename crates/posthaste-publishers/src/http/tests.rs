@@ -122,7 +122,7 @@ fn nothing_shows_a_secret() {
 }
 
 #[test]
-fn events_of_a_key_share_a_lane() {
+fn events_of_a_key_share_a_sequence() {
     let event = |key: Option<&str>| {
         let event = Event::builder("Made").json_text("{}");
         let event = match key {
@@ -132,7 +132,7 @@ fn events_of_a_key_share_a_lane() {
         Delivery::first(event.build().expect("a good event"))
     };
     let batch = [Some("a"), None, Some("b"), Some("a"), None, Some("b"), Some("a")].map(event);
-    assert_eq!(lanes(&batch), [vec![0, 3, 6], vec![1], vec![2, 5], vec![4]]);
+    assert_eq!(sequences(&batch), [vec![0, 3, 6], vec![1], vec![2, 5], vec![4]]);
 }
 
 #[test]
