@@ -17,7 +17,7 @@ use crate::format::Format;
 use crate::tls;
 
 /// Shorter than what common servers keep a connection open that is not used: a request must not meet its end.
-const IDLE: Duration = Duration::from_secs(4);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The settings of an [`HttpPublisher`]. Nothing is checked before [`build`](Self::build).
 #[derive(Clone)]
@@ -199,7 +199,7 @@ impl HttpBuilder {
             let name = HeaderName::from_bytes(name.as_bytes())
                 .map_err(|_| wrong("`header` was given a name that HTTP cannot carry"))?;
             let is_login = [header::AUTHORIZATION, header::COOKIE].contains(&name);
-            if headers::is_ours(&name) || (headers::is_command(&name) && !is_login) {
+            if headers::is_set_by_publisher(&name) || (headers::is_forbidden(&name) && !is_login) {
                 return Err(wrong(format!("`header` cannot set {name}: it is made for each request")));
             }
             let mut value = HeaderValue::from_str(value).map_err(|_| {
@@ -228,7 +228,7 @@ impl HttpBuilder {
             .dns_resolver(address_filter)
             .tls_backend_preconfigured(tls)
             .connect_timeout(self.connect_timeout)
-            .pool_idle_timeout(IDLE)
+            .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_max_idle_per_host(self.concurrency)
             .build();
         client.map_err(|error| wrong("the client cannot be set up").because(error.without_url()))

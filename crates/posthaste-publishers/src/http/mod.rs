@@ -47,10 +47,10 @@ use crate::unsendable::Unsendable;
 
 const NAME: &str = "HTTP";
 
-/// How much of an answer's body is read, and for how long. It is read to its end so that the connection can be
+/// How much of a response's body is read, and for how long. It is read to its end so that the connection can be
 /// used again, and only the status counts.
-const BODY_BYTES: usize = 4_096;
-const BODY_TIME: Duration = Duration::from_millis(250);
+const MAX_RESPONSE_BODY_BYTES: usize = 4_096;
+const RESPONSE_BODY_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Sends each event as a POST to one URL, and counts it as delivered when the answer is a 2xx.
 ///
@@ -98,20 +98,20 @@ struct Inner {
 }
 
 /// A request that is not signed yet.
-struct Prepared {
+struct UnsignedRequest {
     /// The webhook's, which is signed with the rest.
     id: String,
     headers: HeaderMap,
     body: Bytes,
 }
 
-/// One call of `deliver`. Its end comes before the engine's timeout, which would take the outcomes of events
+/// The deadlines of one call of `deliver`. Its end comes before the engine's timeout, which would take the outcomes of events
 /// with it that were delivered.
-struct Call {
+struct CallDeadlines {
     began: Instant,
     /// No request is begun later, so that each has at least half of the time.
-    last_begin: Instant,
-    ends: Instant,
+    last_start: Instant,
+    end: Instant,
 }
 
 impl HttpPublisher {
@@ -131,29 +131,29 @@ impl HttpPublisher {
         &self,
         sequence: Vec<usize>,
         batch: &[Delivery],
-        call: &Call,
+        deadlines: &CallDeadlines,
     ) -> Vec<(usize, Outcome)> {
         let mut outcomes: Vec<(usize, Outcome)> = Vec::with_capacity(sequence.len());
         for index in sequence {
             let outcome = match outcomes.last().and_then(|(_, before)| held_up(before)) {
                 Some(outcome) => outcome,
-                None => self.send(&batch[index], call).await,
+                None => self.send(&batch[index], deadlines).await,
             };
             outcomes.push((index, outcome));
         }
         outcomes
     }
 
-    async fn send(&self, delivery: &Delivery, call: &Call) -> Outcome {
-        let prepared = match self.inner.prepare(delivery) {
-            Ok(prepared) => prepared,
+    async fn send(&self, delivery: &Delivery, deadlines: &CallDeadlines) -> Outcome {
+        let unsigned = match self.inner.prepare(delivery) {
+            Ok(unsigned) => unsigned,
             Err(unsendable) => return unsendable.into(),
         };
-        let Ok(Ok(_permit)) = timeout_at(call.last_begin, self.inner.requests.acquire()).await else {
-            return self.inner.not_begun(call);
+        let Ok(Ok(_permit)) = timeout_at(deadlines.last_start, self.inner.requests.acquire()).await else {
+            return self.inner.not_sent(deadlines);
         };
-        let request = self.inner.request(prepared);
-        match timeout_at(call.ends, self.inner.exchange(request)).await {
+        let request = self.inner.request(unsigned);
+        match timeout_at(deadlines.end, self.inner.exchange(request)).await {
             Ok(outcome) => outcome,
             Err(_) => Outcome::no_answer(format!(
                 "{} did not answer within {:?}",
@@ -166,9 +166,11 @@ impl HttpPublisher {
 #[async_trait]
 impl Destination for HttpPublisher {
     async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
-        let call = Call::begin(self.inner.timeout);
-        let mut sending: FuturesUnordered<_> =
-            sequences(batch).into_iter().map(|sequence| self.send_sequence(sequence, batch, &call)).collect();
+        let deadlines = CallDeadlines::begin(self.inner.timeout);
+        let mut sending: FuturesUnordered<_> = sequences(batch)
+            .into_iter()
+            .map(|sequence| self.send_sequence(sequence, batch, &deadlines))
+            .collect();
         let mut outcomes = Vec::with_capacity(batch.len());
         while let Some(of_sequence) = sending.next().await {
             outcomes.extend(of_sequence);
@@ -185,26 +187,26 @@ impl Destination for HttpPublisher {
 
 impl Inner {
     /// Everything that can be wrong with an event is found here, before anything is sent.
-    fn prepare(&self, delivery: &Delivery) -> Result<Prepared, Unsendable> {
+    fn prepare(&self, delivery: &Delivery) -> Result<UnsignedRequest, Unsendable> {
         let message = self.format.message(delivery, "ce-");
         if message.body.len() > self.max_body_bytes {
             return Err(Unsendable::too_large(message.body.len(), self.max_body_bytes));
         }
-        let mut headers = headers::of(&message, &self.headers)?;
+        let mut headers = headers::for_request(&message, &self.headers)?;
         // Id, time and body are signed with dots between. With a dot in the id, the same signature would be good for
         // a shorter id, a time that stands in the id, and a body that begins there.
         let id = message_id(delivery, self.format, "").replace('.', "%2E");
         // An operator wants a replay to be taken again: a new key, which no receiver has seen.
-        let key = headers::id(&with_replays(&id, delivery.replays))?;
-        headers.insert(headers::WEBHOOK_ID, headers::id(&id)?);
+        let key = headers::id_value(&with_replays(&id, delivery.replays))?;
+        headers.insert(headers::WEBHOOK_ID, headers::id_value(&id)?);
         headers.insert(headers::IDEMPOTENCY_KEY, key);
-        Ok(Prepared { id, headers, body: message.body })
+        Ok(UnsignedRequest { id, headers, body: message.body })
     }
 
     /// Signed at the last moment: receivers refuse signatures that are minutes old.
-    fn request(&self, prepared: Prepared) -> Request {
-        let Prepared { id, mut headers, body } = prepared;
-        let timestamp = now();
+    fn request(&self, unsigned: UnsignedRequest) -> Request {
+        let UnsignedRequest { id, mut headers, body } = unsigned;
+        let timestamp = unix_seconds();
         headers.insert(headers::WEBHOOK_TIMESTAMP, HeaderValue::from(timestamp));
         let sign = |key: &SigningKey| key.sign(&id, timestamp, &body);
         let signatures: Vec<String> = self.keys.iter().map(sign).collect();
@@ -228,15 +230,15 @@ impl Inner {
         };
         *self.last_answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         let outcome =
-            outcome::of_response(response.status(), response.headers(), &self.endpoint.shown, now());
-        let _ = timeout(BODY_TIME, read(response)).await;
+            outcome::of_response(response.status(), response.headers(), &self.endpoint.shown, unix_seconds());
+        let _ = timeout(RESPONSE_BODY_TIMEOUT, drain_body(response)).await;
         outcome
     }
 
     /// Too many others were before it. An endpoint that answers them is slow; one that does not is not there.
-    fn not_begun(&self, call: &Call) -> Outcome {
+    fn not_sent(&self, deadlines: &CallDeadlines) -> Outcome {
         let last = *self.last_answer.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.is_some_and(|last| last >= call.began) {
+        if last.is_some_and(|last| last >= deadlines.began) {
             return Outcome::Defer(Duration::ZERO);
         }
         Outcome::no_answer(format!(
@@ -246,10 +248,10 @@ impl Inner {
     }
 }
 
-impl Call {
+impl CallDeadlines {
     fn begin(timeout: Duration) -> Self {
         let began = Instant::now();
-        Self { began, last_begin: began + timeout / 2, ends: began + timeout }
+        Self { began, last_start: began + timeout / 2, end: began + timeout }
     }
 }
 
@@ -290,8 +292,8 @@ fn held_up(before: &Outcome) -> Option<Outcome> {
 }
 
 /// Reads a body to its end if it is a short one. Others cost their connection.
-async fn read(mut response: Response) {
-    let mut left = BODY_BYTES;
+async fn drain_body(mut response: Response) {
+    let mut left = MAX_RESPONSE_BODY_BYTES;
     while let Ok(Some(chunk)) = response.chunk().await {
         match left.checked_sub(chunk.len()) {
             Some(less) => left = less,
@@ -301,7 +303,7 @@ async fn read(mut response: Response) {
 }
 
 /// Seconds since 1970.
-fn now() -> u64 {
+fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 

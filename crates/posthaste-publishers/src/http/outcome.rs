@@ -18,7 +18,7 @@ pub(super) fn of_response(status: StatusCode, headers: &HeaderMap, endpoint: &st
         401 | 407 => Outcome::retry(answered(
             ": it does not know us, check the signing key, the Authorization header and the URL's user",
         )),
-        408 | 425 => Outcome::RetryAfter(wait.unwrap_or(retry_after::DEFAULT), answered("").into()),
+        408 | 425 => Outcome::RetryAfter(wait.unwrap_or(retry_after::DEFAULT_DELAY), answered("").into()),
         // A rate limit, or an overload that passes: it is about the receiver and not about the event.
         429 => busy(),
         503 if wait.is_some() => busy(),
