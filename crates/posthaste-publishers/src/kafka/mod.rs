@@ -1,15 +1,15 @@
 //! Apache Kafka, by an idempotent producer of librdkafka.
 //!
-//! - `settings` checks what was set, and refuses what would break order or durability.
+//! - `builder` checks what was set, and refuses what would break order or durability.
 //! - `producer` is the producer in use, the events in flight, and the delivery reports that complete them.
 //! - `outcome` says what a report means for its event.
 //! - `check` asks whether the brokers are there, `diagnose` whether they keep what they take.
 
+mod builder;
 mod check;
 mod diagnose;
 mod outcome;
 mod producer;
-mod settings;
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,9 +26,9 @@ use crate::template::Template;
 use crate::unsendable::Unsendable;
 use crate::url::PublisherUrl;
 
+pub use builder::KafkaBuilder;
 use outcome::ReportContext;
 use producer::{CurrentProducer, InFlightBatch, PURGE_TIMEOUT, Producer};
-pub use settings::KafkaBuilder;
 
 const NAME: &str = "Kafka";
 

@@ -1,9 +1,9 @@
 //! NATS JetStream: each event is stored by a stream, which says so.
 
+mod builder;
 mod connection;
 mod diagnose;
 mod message;
-mod settings;
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::publisher::Publisher;
 use crate::shared_connection::SharedConnection;
 use crate::unreached::Unreached;
 use crate::unsendable::Unsendable;
+pub use builder::NatsBuilder;
+use builder::Settings;
 use connection::{Connection, Sent, Takers};
 use message::Message;
-pub use settings::NatsBuilder;
-use settings::Settings;
 
 const NAME: &str = "NATS";
 

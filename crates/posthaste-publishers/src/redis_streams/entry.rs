@@ -3,7 +3,7 @@
 use posthaste::Delivery;
 use redis::{Cmd, Pipeline};
 
-use super::settings::Settings;
+use super::builder::Settings;
 use crate::format::Message;
 use crate::unsendable::Unsendable;
 

@@ -1,10 +1,10 @@
 //! Redis Streams: each event is an entry, which the server has written before it answers.
 
+mod builder;
 mod check;
 mod diagnose;
 mod entry;
 mod outcome;
-mod settings;
 mod topics;
 
 use std::fmt;
@@ -20,9 +20,9 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::error::PublisherError;
 use crate::shared_connection::SharedConnection;
+pub use builder::RedisStreamBuilder;
+use builder::Settings;
 use entry::{Entry, Run};
-pub use settings::RedisStreamBuilder;
-use settings::Settings;
 
 const NAME: &str = "Redis Streams";
 

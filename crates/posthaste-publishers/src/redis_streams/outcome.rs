@@ -3,7 +3,7 @@
 use posthaste::Outcome;
 use redis::{ErrorKind, RedisError, Value};
 
-use super::settings::Settings;
+use super::builder::Settings;
 use crate::one_line::one_line;
 use crate::unreached::UNREACHABLE_ADVICE;
 

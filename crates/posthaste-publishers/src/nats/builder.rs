@@ -1,4 +1,4 @@
-//! Where NATS is, who we are there, and what goes where.
+//! The settings of a publisher: where NATS is, who we are there, and what goes where.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Where Redis is, who we are there, and what goes where.
+//! The settings of a publisher: where Redis is, who we are there, and what goes where.
 
 use std::fmt;
 use std::path::PathBuf;
