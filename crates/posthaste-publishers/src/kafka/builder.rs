@@ -17,7 +17,7 @@ use crate::template::Template;
 use crate::unsendable::Unsendable;
 
 /// Unless set otherwise. What an operator need not know stands in the library's own defaults.
-const DEFAULTS: &[(&str, &str)] = &[
+const DEFAULT_SETTINGS: &[(&str, &str)] = &[
     ("client.id", "posthaste"),
     // What is there goes out: a batch comes as a whole, and one event waits for nothing.
     ("linger.ms", "0"),
@@ -33,11 +33,11 @@ const DEFAULTS: &[(&str, &str)] = &[
 ];
 
 /// Those that choose by the key. `_random` is about events without one.
-const PARTITIONERS: &[&str] =
+const KEYED_PARTITIONERS: &[&str] =
     &["consistent", "consistent_random", "murmur2", "murmur2_random", "fnv1a", "fnv1a_random"];
 
 /// Settings whose names have such a part hold what nobody may read.
-const SECRET: &[&str] = &[
+const SECRET_NAME_PARTS: &[&str] = &[
     "password",
     "passphrase",
     "secret",
@@ -49,7 +49,7 @@ const SECRET: &[&str] = &[
 ];
 
 /// Never otherwise.
-const FIXED: &[(&str, &str)] = &[("acks", "all"), ("enable.idempotence", "true")];
+const FIXED_SETTINGS: &[(&str, &str)] = &[("acks", "all"), ("enable.idempotence", "true")];
 
 /// Sets up a [`KafkaPublisher`].
 #[derive(Clone)]
@@ -172,7 +172,7 @@ impl KafkaBuilder {
         }
         let mut config = ClientConfig::new();
         config.set_log_level(RDKafkaLogLevel::Info);
-        for (name, value) in DEFAULTS {
+        for (name, value) in DEFAULT_SETTINGS {
             config.set(*name, *value);
         }
         // The library looks for what is late once a second, and has to be done before we give it up.
@@ -182,13 +182,13 @@ impl KafkaBuilder {
             self.check(name, value)?;
             config.set(name, value);
         }
-        for (name, value) in FIXED {
+        for (name, value) in FIXED_SETTINGS {
             config.set(*name, *value);
         }
         self.secure(&mut config);
         // Without brokers it connects nowhere, but it reads every setting and every file.
         config
-            .create_with_context::<_, BaseProducer<_>>(Quiet)
+            .create_with_context::<_, BaseProducer<_>>(SilentContext)
             .map_err(|error| wrong(format!("the settings do not fit: {}", explain(&error, secrets))))?;
         config.set("bootstrap.servers", &self.hosts);
         Ok(config)
@@ -253,7 +253,7 @@ fn explain(error: &KafkaError, secrets: &Secrets) -> String {
         KafkaError::ClientCreation(text) => text.clone(),
         error => error.to_string(),
     };
-    let text = secrets.clean(&text);
+    let text = secrets.redact(&text);
     if cfg!(feature = "kafka-tls") || !text.to_ascii_lowercase().contains("ssl") {
         text
     } else {
@@ -274,7 +274,7 @@ fn why_refused(name: &str, value: &str) -> Option<&'static str> {
         {
             "an idempotent producer has 1 to 5 requests on the way"
         }
-        "partitioner" if !PARTITIONERS.contains(&value) => {
+        "partitioner" if !KEYED_PARTITIONERS.contains(&value) => {
             "a key stays in its partition: take consistent, murmur2 or fnv1a, with or without _random"
         }
         "plugin.library.paths" => "no other library is loaded into this process",
@@ -297,12 +297,12 @@ pub(super) struct Secrets(Arc<[String]>);
 
 impl Secrets {
     fn of(settings: &[(String, String)]) -> Self {
-        let is_secret = |name: &str| SECRET.iter().any(|part| name.contains(part));
+        let is_secret = |name: &str| SECRET_NAME_PARTS.iter().any(|part| name.contains(part));
         let secrets = settings.iter().filter(|(name, value)| is_secret(name) && !value.is_empty());
         Self(secrets.map(|(_, value)| value.clone()).collect())
     }
 
-    pub(super) fn clean(&self, text: &str) -> String {
+    pub(super) fn redact(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for secret in self.0.iter() {
             text = text.replace(secret.as_str(), "…");
@@ -312,14 +312,14 @@ impl Secrets {
 }
 
 /// Says nothing: it is only there for a moment.
-struct Quiet;
+struct SilentContext;
 
-impl ClientContext for Quiet {
+impl ClientContext for SilentContext {
     fn log(&self, _: RDKafkaLogLevel, _: &str, _: &str) {}
     fn error(&self, _: KafkaError, _: &str) {}
 }
 
-impl ProducerContext for Quiet {
+impl ProducerContext for SilentContext {
     type DeliveryOpaque = ();
     fn delivery(&self, _: &DeliveryResult<'_>, (): ()) {}
 }
@@ -373,7 +373,7 @@ mod tests {
             ("linger.ms", "20"),
         ]
         .into_iter()
-        .chain(PARTITIONERS.iter().map(|name| ("partitioner", *name)))
+        .chain(KEYED_PARTITIONERS.iter().map(|name| ("partitioner", *name)))
         .fold(kafka(), |builder, (name, value)| builder.set(name, value));
         assert!(builder.build().is_ok());
     }
@@ -424,7 +424,7 @@ mod tests {
             "sasl.jaas.config",
         ] {
             let secrets = Secrets::of(&[(name.to_owned(), "s3ntinel".to_owned())]);
-            assert_eq!(secrets.clean("it is s3ntinel"), "it is …", "{name}");
+            assert_eq!(secrets.redact("it is s3ntinel"), "it is …", "{name}");
         }
     }
 

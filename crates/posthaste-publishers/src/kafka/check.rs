@@ -13,7 +13,7 @@ use crate::unreached::Unreached;
 impl Publisher for KafkaPublisher {
     async fn check(&self) -> Result<(), Unreached> {
         let producer = self.inner.producer.get().map_err(Unreached::new)?;
-        let topic = self.inner.topic_to_look_for();
+        let topic = self.inner.topic_to_check();
         let code = producer.probe(topic, self.inner.timeout).await;
         if code == Some(Code::NoError) {
             return Ok(());
@@ -29,7 +29,7 @@ impl Publisher for KafkaPublisher {
 
     async fn diagnose(&self) -> Vec<Finding> {
         match self.check().await {
-            Ok(()) => self.inner.look_at_topic().await,
+            Ok(()) => self.inner.diagnose_topic().await,
             Err(why) => vec![why.into()],
         }
     }
@@ -37,7 +37,7 @@ impl Publisher for KafkaPublisher {
 
 impl Inner {
     /// The topic of all events that name none. Where brokers may make it, it need not be there yet.
-    fn topic_to_look_for(&self) -> Option<&str> {
+    fn topic_to_check(&self) -> Option<&str> {
         self.topic.as_text().filter(|_| !self.may_create_topics)
     }
 }

@@ -6,7 +6,7 @@ use super::Inner;
 
 impl Inner {
     /// Nothing is known of topics that each event names.
-    pub(super) async fn look_at_topic(&self) -> Vec<Finding> {
+    pub(super) async fn diagnose_topic(&self) -> Vec<Finding> {
         let (Some(topic), Ok(producer)) = (self.topic.as_text(), self.producer.get()) else {
             return Vec::new();
         };

@@ -268,12 +268,12 @@ impl fmt::Debug for KafkaPublisher {
 
 /// What brokers take for a name. Those that begin with two underscores are Kafka's own.
 fn check_topic(topic: &str) -> Result<(), Unsendable> {
-    const LONGEST: usize = 249;
+    const MAX_TOPIC_BYTES: usize = 249;
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let problem = match topic {
         "" => "is empty",
         "." | ".." => "cannot be only dots",
-        _ if topic.len() > LONGEST => "has more than 249 bytes",
+        _ if topic.len() > MAX_TOPIC_BYTES => "has more than 249 bytes",
         _ if !topic.chars().all(legal) => "may hold letters, digits, dots, underscores and hyphens only",
         _ if topic.starts_with("__") => "is one of Kafka's own",
         _ => return Ok(()),

@@ -67,7 +67,7 @@ impl CurrentProducer {
         }
         let producer = Producer::new(&self.config, self.secrets.clone(), self.is_single_message);
         let producer = Arc::new(producer.map_err(|error| {
-            format!("Kafka: no producer can be made: {}", self.secrets.clean(&error.to_string()))
+            format!("Kafka: no producer can be made: {}", self.secrets.redact(&error.to_string()))
         })?);
         *current = Some(Arc::clone(&producer));
         Ok(producer)
@@ -171,7 +171,7 @@ impl Producer {
         // It is said to us later than the events are given back.
         if let Some((_, why)) = self.rdkafka().client().fatal_error() {
             health.fatal = true;
-            health.why = Some(self.state.secrets.clean(&why));
+            health.why = Some(self.state.secrets.redact(&why));
         }
         health
     }
@@ -397,7 +397,7 @@ impl ClientContext for ProducerCallbacks {
     }
 
     fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
-        let text = self.0.secrets.clean(text);
+        let text = self.0.secrets.redact(text);
         match level {
             RDKafkaLogLevel::Emerg
             | RDKafkaLogLevel::Alert
@@ -438,7 +438,7 @@ impl ProducerState {
     }
 
     fn note_error(&self, code: Code, reason: Option<&str>) {
-        let why = reason.map(|reason| self.secrets.clean(reason));
+        let why = reason.map(|reason| self.secrets.redact(reason));
         self.health.send_modify(|health| match code {
             Code::AllBrokersDown => {
                 health.down_since.get_or_insert_with(Instant::now);
