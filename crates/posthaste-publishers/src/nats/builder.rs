@@ -16,7 +16,7 @@ use crate::unreached::UNREACHABLE_ADVICE;
 use crate::url::PublisherUrl;
 
 /// Shorter than the engine's: where that ends a call, what the server has answered so far is lost.
-const TIMEOUT: Duration = Duration::from_secs(9);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(9);
 
 /// Builds a [`NatsPublisher`].
 #[derive(Clone)]
@@ -36,7 +36,7 @@ pub struct NatsBuilder {
 /// Who we are.
 #[derive(Clone)]
 pub(super) enum Login {
-    Nobody,
+    Anonymous,
     User(String, String),
     Token(String),
     /// Files are read with each connection: somebody may renew them.
@@ -62,12 +62,12 @@ impl NatsBuilder {
             hosts,
             tls: false,
             subject: None,
-            login: Login::Nobody,
+            login: Login::Anonymous,
             authorities: None,
             authorities_file: None,
             stream: None,
             format: Format::default(),
-            timeout: TIMEOUT,
+            timeout: DEFAULT_TIMEOUT,
             core: false,
         }
     }
@@ -86,7 +86,7 @@ impl NatsBuilder {
         builder.stream = url.take("stream");
         builder.format = url.take_format()?.unwrap_or_default();
         let seconds = url.take_as("timeout", "a number of seconds")?;
-        builder.timeout = seconds.map_or(TIMEOUT, Duration::from_secs);
+        builder.timeout = seconds.map_or(DEFAULT_TIMEOUT, Duration::from_secs);
         builder.core = url.take_as("core", "true or false")?.unwrap_or(false);
         url.finish()?;
         Ok(builder)
@@ -219,7 +219,7 @@ fn login(url: &mut PublisherUrl) -> Result<Login, PublisherError> {
     if logins.len() > 1 {
         return Err(url.wrong("there is more than one login: leave one of user, token, creds and nkey"));
     }
-    Ok(logins.pop().unwrap_or(Login::Nobody))
+    Ok(logins.pop().unwrap_or(Login::Anonymous))
 }
 
 fn servers(hosts: &[String], tls: bool) -> Result<Vec<ServerAddr>, PublisherError> {
@@ -262,7 +262,7 @@ impl Login {
     pub(super) fn options(&self) -> Result<ConnectOptions, String> {
         let options = ConnectOptions::new();
         Ok(match self {
-            Self::Nobody => options,
+            Self::Anonymous => options,
             Self::User(user, password) => options.user_and_password(user.clone(), password.clone()),
             Self::Token(token) => options.token(token.clone()),
             Self::Credentials(path) => {
@@ -287,11 +287,15 @@ impl Login {
 impl Settings {
     /// The text for a server that is out of reach.
     pub(super) fn no_connection(&self) -> String {
-        format!("no connection to NATS at {} within {:?}: {UNREACHABLE_ADVICE}", self.places(), self.timeout)
+        format!(
+            "no connection to NATS at {} within {:?}: {UNREACHABLE_ADVICE}",
+            self.server_list(),
+            self.timeout
+        )
     }
 
     /// The servers as an operator knows them.
-    pub(super) fn places(&self) -> String {
+    pub(super) fn server_list(&self) -> String {
         let place = |server: &ServerAddr| format!("{}:{}", server.host(), server.port());
         self.servers.iter().map(place).collect::<Vec<_>>().join(",")
     }
@@ -301,7 +305,7 @@ impl Settings {
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings")
-            .field("servers", &self.places())
+            .field("servers", &self.server_list())
             .field("subject", &self.subject)
             .field("stream", &self.stream)
             .field("format", &self.format)

@@ -12,16 +12,16 @@ use crate::unsendable::Unsendable;
 
 /// Servers read it with the reply's subject and two numbers in a line of at most 4,096 bytes, and close the
 /// connection when it is longer.
-const LONGEST_SUBJECT: usize = 1_024;
+const MAX_SUBJECT_BYTES: usize = 1_024;
 
 /// A stream takes no more.
-const MOST_HEADER_BYTES: usize = 65_535;
+const MAX_HEADER_BYTES: usize = 65_535;
 
 /// What CloudEvents has us write with a percent sign, as on HTTP.
-const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'%');
+const ENCODED_CHARS: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'%');
 
 /// A message that NATS can carry.
-pub(super) struct Message {
+pub(super) struct NatsMessage {
     pub(super) subject: String,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
@@ -30,11 +30,11 @@ pub(super) struct Message {
 }
 
 impl Settings {
-    pub(super) fn message(&self, delivery: &Delivery) -> Result<Message, Unsendable> {
+    pub(super) fn message(&self, delivery: &Delivery) -> Result<NatsMessage, Unsendable> {
         let subject = self.subject.target(delivery)?.into_owned();
         check_subject(&subject)?;
         let message = self.format.message(delivery, "ce-");
-        let mut headers = Headers::default();
+        let mut headers = HeaderBuilder::default();
         if !self.core {
             let id = message_id(delivery, self.format, &subject);
             headers.add("Nats-Msg-Id", &with_replays(&id, delivery.replays))?;
@@ -50,13 +50,13 @@ impl Settings {
                 continue;
             }
             if self.format == Format::CloudEvents && is_attribute(name) {
-                headers.add(name, &utf8_percent_encode(value, ENCODED).to_string())?;
+                headers.add(name, &utf8_percent_encode(value, ENCODED_CHARS).to_string())?;
             } else {
                 headers.add(name, value)?;
             }
         }
         let size = headers.bytes() + message.body.len();
-        Ok(Message { subject, headers: headers.finish()?, body: message.body, size })
+        Ok(NatsMessage { subject, headers: headers.finish()?, body: message.body, size })
     }
 }
 
@@ -67,8 +67,8 @@ fn is_attribute(name: &str) -> bool {
 /// Whether events can be published there, and reach no subject of the server's own.
 pub(super) fn check_subject(subject: &str) -> Result<(), Unsendable> {
     let refuse = |why: &str| Err(Unsendable::new(format!("NATS has no such subject: {why}: {subject}")));
-    if subject.len() > LONGEST_SUBJECT {
-        return refuse(&format!("it has {} bytes, and {LONGEST_SUBJECT} is the most", subject.len()));
+    if subject.len() > MAX_SUBJECT_BYTES {
+        return refuse(&format!("it has {} bytes, and {MAX_SUBJECT_BYTES} is the most", subject.len()));
     }
     if subject.split('.').any(str::is_empty) {
         return refuse("a part of it is empty");
@@ -95,12 +95,12 @@ fn check_name(name: &str) -> Result<(), Unsendable> {
 }
 
 #[derive(Default)]
-struct Headers {
+struct HeaderBuilder {
     map: HeaderMap,
     bytes: usize,
 }
 
-impl Headers {
+impl HeaderBuilder {
     fn add(&mut self, name: &str, value: &str) -> Result<(), Unsendable> {
         let wrong_name = || Unsendable::new(format!("NATS has no header of this name: {name}"));
         // The library takes an empty one.
@@ -126,9 +126,9 @@ impl Headers {
     }
 
     fn finish(self) -> Result<HeaderMap, Unsendable> {
-        if self.bytes() > MOST_HEADER_BYTES {
+        if self.bytes() > MAX_HEADER_BYTES {
             return Err(Unsendable::new(format!(
-                "too large: the headers would have {} bytes, and {MOST_HEADER_BYTES} is the most",
+                "too large: the headers would have {} bytes, and {MAX_HEADER_BYTES} is the most",
                 self.bytes()
             )));
         }

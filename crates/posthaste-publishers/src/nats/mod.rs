@@ -20,13 +20,13 @@ use crate::unreached::Unreached;
 use crate::unsendable::Unsendable;
 pub use builder::NatsBuilder;
 use builder::Settings;
-use connection::{Connection, Sent, Takers};
-use message::Message;
+use connection::{Connection, SentMessage, StreamLookups};
+use message::NatsMessage;
 
 const NAME: &str = "NATS";
 
 /// Events per call.
-const BATCH: usize = 500;
+const BATCH_EVENTS: usize = 500;
 
 /// Publishes to a subject that a JetStream stream takes. An event is delivered when the stream says that it
 /// has stored it.
@@ -78,7 +78,7 @@ impl NatsPublisher {
     }
 
     /// One outcome each, for events of which some are refused already.
-    async fn publish(&self, messages: Vec<Result<Message, Unsendable>>) -> Vec<Outcome> {
+    async fn publish(&self, messages: Vec<Result<NatsMessage, Unsendable>>) -> Vec<Outcome> {
         let deadline = Instant::now() + self.settings.timeout;
         let connection = match self.connection(deadline).await {
             Ok(connection) => connection,
@@ -88,16 +88,16 @@ impl NatsPublisher {
         for message in messages {
             sent.push(match message {
                 Ok(message) => connection.send(message, deadline).await,
-                Err(unsendable) => Sent::Answered(unsendable.into()),
+                Err(unsendable) => SentMessage::Answered(unsendable.into()),
             });
         }
         if self.settings.core {
             connection.flush(&mut sent, deadline).await;
         }
         let mut outcomes = Vec::with_capacity(sent.len());
-        let mut takers = Takers::default();
+        let mut lookups = StreamLookups::default();
         for sent in sent {
-            outcomes.push(connection.outcome(sent, &mut takers, deadline).await);
+            outcomes.push(connection.outcome(sent, &mut lookups, deadline).await);
         }
         if outcomes.iter().any(|outcome| matches!(outcome, Outcome::Unreachable(_))) {
             // It may have gone silent; a new one costs little, and what comes twice is stored once.
@@ -118,7 +118,7 @@ impl Destination for NatsPublisher {
     }
 
     fn profile(&self) -> Profile {
-        Profile::publisher(BATCH)
+        Profile::publisher(BATCH_EVENTS)
     }
 }
 
@@ -147,8 +147,8 @@ impl Publisher for NatsPublisher {
 }
 
 /// What is refused stays so while the server is away.
-fn out_of_reach(messages: Vec<Result<Message, Unsendable>>, why: &str) -> Vec<Outcome> {
-    let outcome = |message: Result<Message, Unsendable>| match message {
+fn out_of_reach(messages: Vec<Result<NatsMessage, Unsendable>>, why: &str) -> Vec<Outcome> {
+    let outcome = |message: Result<NatsMessage, Unsendable>| match message {
         Ok(_) => Outcome::no_connection(why),
         Err(unsendable) => unsendable.into(),
     };
