@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redis::{Client, ConnectionAddr, IntoConnectionInfo as _, RedisConnectionInfo, TlsCertificates};
 
-use super::topics::{Topics, is_outbox_key};
+use super::allowed_topics::{AllowedTopics, is_outbox_key};
 use super::{NAME, RedisStreamPublisher};
 use crate::error::PublisherError;
 use crate::format::Format;
@@ -14,11 +14,11 @@ use crate::template::Template;
 use crate::tls;
 use crate::url::PublisherUrl;
 
-const PORT: u16 = 6379;
-const TIMEOUT: Duration = Duration::from_secs(2);
+const DEFAULT_PORT: u16 = 6379;
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Shorter than the engine's: where that ends a call, what Redis has answered so far is lost.
-const CALL: Duration = Duration::from_secs(9);
-const MAX_MESSAGE_BYTES: usize = 16 << 20;
+const CALL_TIMEOUT: Duration = Duration::from_secs(9);
+const DEFAULT_MAX_MESSAGE_BYTES: usize = 16 << 20;
 
 /// Builds a [`RedisStreamPublisher`].
 #[derive(Clone)]
@@ -31,7 +31,7 @@ pub struct RedisStreamBuilder {
     authorities: Option<Vec<u8>>,
     authorities_file: Option<PathBuf>,
     stream: Option<String>,
-    topics: Topics,
+    topics: AllowedTopics,
     max_length: Option<usize>,
     approximate: bool,
     format: Format,
@@ -43,9 +43,9 @@ pub struct RedisStreamBuilder {
 pub(super) struct Settings {
     pub(super) client: Client,
     /// `host:port`, for operators.
-    pub(super) place: String,
+    pub(super) server: String,
     pub(super) stream: Template,
-    pub(super) topics: Topics,
+    pub(super) topics: AllowedTopics,
     pub(super) max_length: Option<usize>,
     pub(super) approximate: bool,
     pub(super) format: Format,
@@ -64,12 +64,12 @@ impl RedisStreamBuilder {
             authorities: None,
             authorities_file: None,
             stream: None,
-            topics: Topics::Any,
+            topics: AllowedTopics::Any,
             max_length: None,
             approximate: true,
             format: Format::default(),
-            max_message_bytes: MAX_MESSAGE_BYTES,
-            timeout: TIMEOUT,
+            max_message_bytes: DEFAULT_MAX_MESSAGE_BYTES,
+            timeout: DEFAULT_TIMEOUT,
         }
     }
 
@@ -92,15 +92,15 @@ impl RedisStreamBuilder {
         builder.user = url.user.take();
         builder.password = url.password.take();
         builder.stream = url.take("stream");
-        builder.topics = url.take("topics").map_or(Topics::Any, |text| Topics::read(&text));
+        builder.topics = url.take("topics").map_or(AllowedTopics::Any, |text| AllowedTopics::parse(&text));
         builder.max_length = url.take_as("maxlen", "a number of entries")?;
         builder.approximate = url.take_as("approximate", "true or false")?.unwrap_or(true);
         builder.format = url.take_format()?.unwrap_or_default();
         let bytes = url.take_as("max_message_bytes", "a number of bytes")?;
-        builder.max_message_bytes = bytes.unwrap_or(MAX_MESSAGE_BYTES);
+        builder.max_message_bytes = bytes.unwrap_or(DEFAULT_MAX_MESSAGE_BYTES);
         builder.authorities_file = url.take("ca").map(PathBuf::from);
         let seconds = url.take_as("timeout", "a number of seconds")?;
-        builder.timeout = seconds.map_or(TIMEOUT, Duration::from_secs);
+        builder.timeout = seconds.map_or(DEFAULT_TIMEOUT, Duration::from_secs);
         url.finish()?;
         Ok(builder)
     }
@@ -116,7 +116,7 @@ impl RedisStreamBuilder {
     /// as `shop:*`. An event with another topic is dead. Default: any but the keys of an outbox in Redis, which
     /// nothing allows.
     pub fn topics<T: Into<String>>(mut self, names: impl IntoIterator<Item = T>) -> Self {
-        self.topics = Topics::These(names.into_iter().map(Into::into).collect());
+        self.topics = AllowedTopics::These(names.into_iter().map(Into::into).collect());
         self
     }
 
@@ -211,7 +211,7 @@ impl RedisStreamBuilder {
         let client = self.client()?;
         Ok(RedisStreamPublisher::new(Settings {
             client,
-            place: self.host,
+            server: self.host,
             stream,
             topics: self.topics,
             max_length: self.max_length,
@@ -265,7 +265,7 @@ impl RedisStreamBuilder {
 fn host_and_port(text: &str) -> Option<(String, u16)> {
     let (host, port) = match text.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()?),
-        _ => (text, PORT),
+        _ => (text, DEFAULT_PORT),
     };
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     let is_host = !host.is_empty() && !host.contains(['/', '@', '?', '#', '[', ']']);
@@ -274,8 +274,8 @@ fn host_and_port(text: &str) -> Option<(String, u16)> {
 
 impl Settings {
     /// How long a call may take in all.
-    pub(super) fn call(&self) -> Duration {
-        self.timeout.max(CALL)
+    pub(super) fn call_timeout(&self) -> Duration {
+        self.timeout.max(CALL_TIMEOUT)
     }
 }
 
@@ -283,7 +283,7 @@ impl Settings {
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings")
-            .field("server", &self.place)
+            .field("server", &self.server)
             .field("stream", &self.stream)
             .field("topics", &self.topics)
             .field("max_length", &self.max_length)

@@ -28,7 +28,7 @@ impl Publisher for RedisStreamPublisher {
 
     async fn diagnose(&self) -> Vec<Finding> {
         match self.check().await {
-            Ok(()) => self.look_at_settings().await,
+            Ok(()) => self.diagnose_settings().await,
             Err(why) => vec![why.into()],
         }
     }
@@ -41,7 +41,7 @@ impl RedisStreamPublisher {
         let connection = connect.map_err(Unreached::new)?;
         let mut ping = Pipeline::new();
         ping.cmd("PING");
-        Ok(match self.ask(&connection, &ping, 1, deadline).await {
+        Ok(match self.query(&connection, &ping, 1, deadline).await {
             Ok(replies) => replies.first().map_or(Outcome::Done, |pong| outcome::of_reply(pong, "")),
             Err(error) => outcome::of_lost_reply(error.as_ref(), &self.settings),
         })

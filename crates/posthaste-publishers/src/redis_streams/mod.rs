@@ -1,11 +1,11 @@
 //! Redis Streams: each event is an entry, which the server has written before it answers.
 
+mod allowed_topics;
 mod builder;
 mod check;
 mod diagnose;
 mod entry;
 mod outcome;
-mod topics;
 
 use std::fmt;
 use std::io;
@@ -22,18 +22,18 @@ use crate::error::PublisherError;
 use crate::shared_connection::SharedConnection;
 pub use builder::RedisStreamBuilder;
 use builder::Settings;
-use entry::{Entry, Run};
+use entry::{Entry, EntryPipeline};
 
 const NAME: &str = "Redis Streams";
 
 /// Events per call.
-const BATCH: usize = 500;
+const BATCH_EVENTS: usize = 500;
 
 /// What goes out at once: more than this has to be answered within one timeout.
-const PIPELINE_BYTES: usize = 8 << 20;
+const MAX_PIPELINE_BYTES: usize = 8 << 20;
 
 /// How long a connection is kept to a server that refuses to write.
-const REPLACE_AFTER: Duration = Duration::from_secs(1);
+const REPLACEMENT_DELAY: Duration = Duration::from_secs(1);
 
 /// Adds each event to a stream, by `XADD`. An event is delivered when Redis has answered with the id of its
 /// entry; what that is worth when a server dies, `appendfsync` and `min-replicas-to-write` say.
@@ -107,37 +107,37 @@ impl RedisStreamPublisher {
     }
 
     /// Adds them in one go, though not as a transaction: each has its own reply.
-    async fn add(&self, run: &Run, deadline: Instant) -> Vec<Outcome> {
-        let count = run.streams.len();
+    async fn add_entries(&self, entries: &EntryPipeline, deadline: Instant) -> Vec<Outcome> {
+        let count = entries.streams.len();
         let connection =
             match timeout_at(deadline, self.shared_connection.get(|_| true, self.connect())).await {
                 Ok(Ok(connection)) => connection,
-                Ok(Err(why)) => return each(count, || Outcome::no_connection(why.clone())),
-                Err(_) => return each(count, || outcome::of_expired_deadline(&self.settings)),
+                Ok(Err(why)) => return repeated(count, || Outcome::no_connection(why.clone())),
+                Err(_) => return repeated(count, || outcome::of_expired_deadline(&self.settings)),
             };
-        match self.ask(&connection, &run.pipeline, count, deadline).await {
+        match self.query(&connection, &entries.pipeline, count, deadline).await {
             Ok(replies) => {
                 if replies.iter().any(outcome::is_not_primary) {
-                    self.leave(&connection);
+                    self.replace_if_old(&connection);
                 }
-                let outcomes = replies.iter().zip(&run.streams);
+                let outcomes = replies.iter().zip(&entries.streams);
                 outcomes.map(|(reply, stream)| outcome::of_reply(reply, stream)).collect()
             }
-            Err(error) => each(count, || outcome::of_lost_reply(error.as_ref(), &self.settings)),
+            Err(error) => repeated(count, || outcome::of_lost_reply(error.as_ref(), &self.settings)),
         }
     }
 
     /// The next call connects anew: where the host's name or address has moved on, that leads to the primary. Not
     /// at once again, because a server may refuse to write for hours.
-    fn leave(&self, connection: &Arc<Connection>) {
-        if connection.made_at.elapsed() >= REPLACE_AFTER {
+    fn replace_if_old(&self, connection: &Arc<Connection>) {
+        if connection.made_at.elapsed() >= REPLACEMENT_DELAY {
             self.shared_connection.give_up(connection);
         }
     }
 
     /// One reply for each command, or else what went wrong, if it is known. The next call connects anew then: a
     /// connection that went silent would stay so for minutes.
-    async fn ask(
+    async fn query(
         &self,
         connection: &Arc<Connection>,
         pipeline: &Pipeline,
@@ -169,13 +169,13 @@ impl Destination for RedisStreamPublisher {
             }
         }
         let mut outcomes = Vec::with_capacity(batch.len());
-        let (count, deadline) = (good.len(), Instant::now() + self.settings.call());
-        for run in Run::of(good.into_iter(), PIPELINE_BYTES) {
-            outcomes.extend(self.add(&run, deadline).await);
+        let (count, deadline) = (good.len(), Instant::now() + self.settings.call_timeout());
+        for pipeline in EntryPipeline::split(good.into_iter(), MAX_PIPELINE_BYTES) {
+            outcomes.extend(self.add_entries(&pipeline, deadline).await);
             if let Some(Outcome::Unreachable(why)) = outcomes.last() {
                 let why = why.error.to_string();
                 // Whoever was silent once would be so again, and what comes later must not come first.
-                outcomes.extend(each(count - outcomes.len(), || Outcome::no_answer(why.clone())));
+                outcomes.extend(repeated(count - outcomes.len(), || Outcome::no_answer(why.clone())));
                 break;
             }
         }
@@ -187,7 +187,7 @@ impl Destination for RedisStreamPublisher {
     }
 
     fn profile(&self) -> Profile {
-        Profile::publisher(BATCH)
+        Profile::publisher(BATCH_EVENTS)
     }
 }
 
@@ -195,7 +195,7 @@ fn timed_out() -> RedisError {
     io::Error::from(io::ErrorKind::TimedOut).into()
 }
 
-fn each(count: usize, outcome: impl Fn() -> Outcome) -> Vec<Outcome> {
+fn repeated(count: usize, outcome: impl Fn() -> Outcome) -> Vec<Outcome> {
     std::iter::repeat_with(outcome).take(count).collect()
 }
 

@@ -57,33 +57,33 @@ pub(super) fn is_not_primary(reply: &Value) -> bool {
 
 /// The outcome of each event of a pipeline that got no reply.
 pub(super) fn of_lost_reply(error: Option<&RedisError>, settings: &Settings) -> Outcome {
-    let place = &settings.place;
+    let server = &settings.server;
     match error {
-        None => Outcome::no_answer(format!("Redis at {place} gave fewer answers than it should")),
+        None => Outcome::no_answer(format!("Redis at {server} gave fewer answers than it should")),
         Some(error) if error.is_timeout() => {
-            Outcome::no_answer(format!("Redis at {place} did not answer within {:?}", settings.timeout))
+            Outcome::no_answer(format!("Redis at {server} did not answer within {:?}", settings.timeout))
         }
         Some(error) => {
-            Outcome::no_connection(one_line(format!("the connection to Redis at {place} broke: {error}")))
+            Outcome::no_connection(one_line(format!("the connection to Redis at {server} broke: {error}")))
         }
     }
 }
 
 /// The outcome of an event that was not sent before the time of the call was over.
 pub(super) fn of_expired_deadline(settings: &Settings) -> Outcome {
-    let (place, limit) = (&settings.place, settings.call());
-    Outcome::no_answer(format!("Redis at {place} did not take the events of a call within {limit:?}"))
+    let (server, limit) = (&settings.server, settings.call_timeout());
+    Outcome::no_answer(format!("Redis at {server} did not take the events of a call within {limit:?}"))
 }
 
 /// Why there is no connection.
 pub(super) fn no_connection(error: &RedisError, settings: &Settings) -> String {
-    let place = &settings.place;
+    let server = &settings.server;
     one_line(if is_login_error(error) {
-        format!("Redis at {place} refuses the login: check user and password")
+        format!("Redis at {server} refuses the login: check user and password")
     } else if error.is_timeout() {
-        format!("no connection to Redis at {place} within {:?}: {UNREACHABLE_ADVICE}", settings.timeout)
+        format!("no connection to Redis at {server} within {:?}: {UNREACHABLE_ADVICE}", settings.timeout)
     } else {
-        format!("no connection to Redis at {place}: {error}: {UNREACHABLE_ADVICE}")
+        format!("no connection to Redis at {server}: {error}: {UNREACHABLE_ADVICE}")
     })
 }
 

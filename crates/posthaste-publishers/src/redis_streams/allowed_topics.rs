@@ -2,9 +2,9 @@
 
 use crate::unsendable::Unsendable;
 
-/// What events may name as their topics.
+/// The topics that events may name as their streams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum Topics {
+pub(super) enum AllowedTopics {
     /// Any name but those of an outbox.
     #[default]
     Any,
@@ -12,9 +12,9 @@ pub(super) enum Topics {
     These(Vec<String>),
 }
 
-impl Topics {
+impl AllowedTopics {
     /// Names with commas between them, as they stand in a URL.
-    pub(super) fn read(text: &str) -> Self {
+    pub(super) fn parse(text: &str) -> Self {
         Self::These(text.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect())
     }
 
@@ -28,7 +28,7 @@ impl Topics {
                 "the stream would be {stream}, which is a key of an outbox: give the event another topic"
             )));
         }
-        match topic.filter(|topic| !self.has(topic)) {
+        match topic.filter(|topic| !self.allows(topic)) {
             None => Ok(()),
             Some(topic) => Err(Unsendable::new(format!(
                 "the event names the topic {topic}, which the setting `topics` does not allow: add it there, or \
@@ -37,7 +37,7 @@ impl Topics {
         }
     }
 
-    fn has(&self, topic: &str) -> bool {
+    fn allows(&self, topic: &str) -> bool {
         let Self::These(names) = self else { return true };
         names.iter().any(|name| match name.strip_suffix('*') {
             Some(beginning) => topic.starts_with(beginning),
@@ -71,7 +71,8 @@ mod tests {
         {
             assert!(is_outbox_key(key), "{key}");
             assert!(
-                Topics::Any.check(Some(key), key).is_err() && Topics::Any.check(None, key).is_err(),
+                AllowedTopics::Any.check(Some(key), key).is_err()
+                    && AllowedTopics::Any.check(None, key).is_err(),
                 "{key}"
             );
         }
@@ -84,19 +85,19 @@ mod tests {
             "outbox:0:dead",
         ] {
             assert!(!is_outbox_key(key), "{key}");
-            assert_eq!(Topics::Any.check(Some(key), key), Ok(()), "{key}");
+            assert_eq!(AllowedTopics::Any.check(Some(key), key), Ok(()), "{key}");
         }
     }
 
     #[test]
     fn topics_that_are_not_allowed_are_refused_and_the_template_is_not_asked() {
-        let topics = Topics::read("shop:*,audit");
+        let topics = AllowedTopics::parse("shop:*,audit");
         for (topic, is_allowed) in
             [("shop:orders", true), ("shop:", true), ("audit", true), ("audit2", false), ("shop", false)]
         {
             assert_eq!(topics.check(Some(topic), topic).is_ok(), is_allowed, "{topic}");
         }
         assert_eq!(topics.check(None, "other"), Ok(()));
-        assert!(Topics::read("").check(Some("any"), "any").is_err(), "no topic at all");
+        assert!(AllowedTopics::parse("").check(Some("any"), "any").is_err(), "no topic at all");
     }
 }
