@@ -197,7 +197,7 @@ impl AmqpBuilder {
             None => template("routing key", default_key()?)?,
         };
         let management = self.management.as_ref().map(|url| self.management_at(url)).transpose()?;
-        let tls = self.tls.then(|| tls::client(self.root_certificates.as_deref())).transpose();
+        let tls = self.tls.then(|| tls::client_config(self.root_certificates.as_deref())).transpose();
         Ok(AmqpPublisher::new(Settings {
             hosts,
             user: self.user,
@@ -214,7 +214,7 @@ impl AmqpBuilder {
     }
 
     fn management_at(&self, url: &str) -> Result<Management, PublisherError> {
-        let tls = tls::client(self.root_certificates.as_deref()).map_err(wrong)?;
+        let tls = tls::client_config(self.root_certificates.as_deref()).map_err(wrong)?;
         Management::new(url, (&self.user, &self.password), tls, self.timeout).map_err(wrong)
     }
 }

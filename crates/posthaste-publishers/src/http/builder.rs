@@ -142,7 +142,7 @@ impl HttpBuilder {
         let address_filter = AddressFilter::new(self.networks()?, Arc::clone(&self.lookup));
         let endpoint = Endpoint::parse(&self.url, self.allow_http, &address_filter)?;
         let headers = self.all_headers(&endpoint)?;
-        let tls = tls::client(self.authorities.as_deref()).map_err(wrong)?;
+        let tls = tls::client_config(self.authorities.as_deref()).map_err(wrong)?;
         let client = self.client(address_filter.clone(), tls.clone())?;
         Ok(HttpPublisher {
             inner: Arc::new(Inner {

@@ -197,7 +197,7 @@ impl NatsBuilder {
         };
         Ok(NatsPublisher::new(Settings {
             servers: servers(&self.hosts, self.tls)?,
-            tls: tls::client(authorities.as_deref()).map_err(wrong)?,
+            tls: tls::client_config(authorities.as_deref()).map_err(wrong)?,
             login: self.login,
             subject: subject(self.subject.as_deref(), self.format)?,
             stream: self.stream,

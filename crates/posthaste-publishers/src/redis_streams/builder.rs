@@ -227,7 +227,7 @@ impl RedisStreamBuilder {
         let (host, port) =
             host_and_port(&self.host).ok_or_else(|| wrong("write the server as host:port or host"))?;
         let server_address = if self.tls {
-            tls::provide();
+            tls::install_default_provider();
             ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None }
         } else {
             ConnectionAddr::Tcp(host, port)
@@ -256,7 +256,7 @@ impl RedisStreamBuilder {
                 .map_err(|error| wrong(format!("the root certificate cannot be read: {error}")))?,
             (None, None) => return Ok(None),
         };
-        tls::roots(&pem).map_err(wrong)?;
+        tls::root_store(&pem).map_err(wrong)?;
         Ok(Some(pem))
     }
 }
