@@ -249,7 +249,7 @@ impl RedisStore {
         }
         self.note(change.actor, change.what, target, count).await?;
         if count > 0 && change.what == "replay" {
-            self.0.glance.forget();
+            self.0.server_state.forget();
             self.ring();
         }
         Ok(count)
@@ -284,7 +284,7 @@ impl RedisStore {
     async fn control(&self, what: &str, route: &str, actor: &str) -> Result<bool, StoreError> {
         let call = self.scripts().control.on(self.keys().first()).arg("").arg(what).arg(route).arg(actor);
         let changed = call.run::<u8>(self.link()).await? == 1;
-        self.0.glance.forget();
+        self.0.server_state.forget();
         if changed {
             self.ring();
         }

@@ -8,8 +8,8 @@ use redis::Value;
 use crate::RedisStore;
 use crate::ask::in_time;
 use crate::body::{self, Extent};
-use crate::glance::Routes;
 use crate::keys::Shard;
+use crate::server_state::ServerState;
 use crate::state::State;
 use crate::store::{clock, micros, shares};
 use crate::text::{escape, unescape};
@@ -127,7 +127,7 @@ impl RedisStore {
             look: false,
         });
         asked.extend(others);
-        asked.iter_mut().for_each(|ask| ask.look = self.0.glance.is_old(ask.shard.number));
+        asked.iter_mut().for_each(|ask| ask.look = self.0.server_state.is_old(ask.shard.number));
         asked.retain(|ask| ask.rows > 0 || ask.look);
         asked
     }
@@ -172,7 +172,7 @@ impl RedisStore {
         self.take_rows(claim, ask.shard, rows, Timestamp::from_micros(now), taken);
         if ask.look {
             let (paused, parked) = (paused.into_iter().collect(), parked.iter().map(|name| unescape(name)));
-            self.0.glance.set(ask.shard.number, Routes { paused, parked: parked.collect() });
+            self.0.server_state.set(ask.shard.number, ServerState { paused, parked: parked.collect() });
         }
         self.count_orphans_met(orphans);
     }
@@ -234,9 +234,9 @@ impl RedisStore {
             }
             None => {}
         }
-        let routes = self.0.glance.all();
-        claimed.paused = routes.paused;
-        claimed.parked = routes.parked.into_iter().take(Claimed::MAX_PARKED_NAMES).collect();
+        let state = self.0.server_state.all();
+        claimed.paused = state.paused;
+        claimed.parked = state.parked.into_iter().take(Claimed::MAX_PARKED_NAMES).collect();
         match claim.order {
             ClaimOrder::Due => due.sort_by_key(|(due, leased)| (*due, leased.lease.seq)),
             ClaimOrder::Seq => due.sort_by_key(|(_, leased)| leased.lease.seq),

@@ -31,7 +31,7 @@ impl RedisStore {
             keys: inner.keys.clone(),
             scripts: Scripts::failing_at(n),
             metrics: inner.metrics.clone(),
-            glance: Default::default(),
+            server_state: Default::default(),
             rests: crate::rest::Rests::of(inner.keys.count()),
             read_only: false,
             repair_every: Duration::ZERO,

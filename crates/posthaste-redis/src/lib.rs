@@ -40,7 +40,6 @@ mod expiry;
 #[cfg(test)]
 mod faults;
 mod filter;
-mod glance;
 mod keys;
 mod metrics;
 mod open;
@@ -48,6 +47,7 @@ mod page;
 mod repair;
 mod rest;
 mod scripts;
+mod server_state;
 mod state;
 mod stats;
 mod store;
@@ -91,7 +91,7 @@ struct Inner {
     keys: Keys,
     scripts: Scripts,
     metrics: metrics::Metrics,
-    glance: glance::Glance,
+    server_state: server_state::ServerStateCache,
     rests: rest::Rests,
     /// Nothing may be written: a replica, for those who only look.
     read_only: bool,

@@ -11,11 +11,11 @@ use redis::{Client, ConnectionInfo, RedisError, Value};
 
 use crate::connection::Link;
 use crate::error::opening;
-use crate::glance::Glance;
 use crate::keys::{Keys, MAX_SHARDS, OutboxName, Shard};
 use crate::metrics::Metrics;
 use crate::rest::Rests;
 use crate::scripts::Scripts;
+use crate::server_state::ServerStateCache;
 use crate::{Inner, OpenError, RedisStore, repair};
 
 /// The oldest server that has every command we use.
@@ -122,7 +122,7 @@ impl RedisStoreBuilder {
         Ok(RedisStore(Arc::new(Inner {
             link,
             metrics: Metrics::new(self.name.to_string()),
-            glance: Glance::default(),
+            server_state: ServerStateCache::default(),
             rests: Rests::of(keys.count()),
             keys,
             scripts: Scripts::default(),
