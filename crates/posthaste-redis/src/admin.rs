@@ -13,11 +13,11 @@ use posthaste::{EventDetail, EventId, EventRow, Status, StoreError, Timestamp};
 use redis::streams::StreamRangeReply;
 
 use crate::RedisStore;
-use crate::ask::in_time;
 use crate::body::Extent;
 use crate::filter::{is_whole_kind, kinds, matches};
 use crate::keys::Sid;
 use crate::page::{Direction, Look, PAGE, ShownRow, shown};
+use crate::shard_calls::within_bodies_timeout;
 
 /// How many rows one page of a list, or a group of DEAD events, looks at.
 const LOOK: usize = 10_000;
@@ -87,10 +87,10 @@ impl Admin for RedisStore {
         self.promote_all().await?;
         let ask = |shard| async move {
             let call = self.scripts().get.on(shard).arg("").arg(id.as_str());
-            let rows: Vec<ShownRow> = self.ask_for_bodies(shard, &call).await?;
+            let rows: Vec<ShownRow> = self.call_shard_for_bodies(shard, &call).await?;
             Ok::<_, StoreError>(rows.into_iter().next().map(|row| shown(row, shard.number)))
         };
-        let found = in_time(try_join_all(self.keys().shards().iter().map(ask))).await?;
+        let found = within_bodies_timeout(try_join_all(self.keys().shards().iter().map(ask))).await?;
         Ok(found.into_iter().flatten().next().map(|row| row.detail(Extent::Whole)))
     }
 

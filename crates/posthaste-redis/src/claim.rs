@@ -6,10 +6,10 @@ use posthaste::{StoreError, Timestamp};
 use redis::Value;
 
 use crate::RedisStore;
-use crate::ask::in_time;
 use crate::body::{self, Extent};
 use crate::keys::Shard;
 use crate::server_state::ServerState;
+use crate::shard_calls::within_bodies_timeout;
 use crate::state::State;
 use crate::store::{clock, micros, shares};
 use crate::text::{escape, unescape};
@@ -81,7 +81,7 @@ impl RedisStore {
             let operation = "claim in the order of insertion from several shards: open it with one shard";
             return Err(StoreError::Unsupported { store: "Redis", operation });
         }
-        in_time(async {
+        within_bodies_timeout(async {
             let taken = self.claim_rounds(claim).await;
             self.finish_claim(claim, taken)
         })
@@ -95,7 +95,7 @@ impl RedisStore {
     /// row and nobody else had anything, its shard gets all that is left.
     async fn claim_rounds(&self, claim: &Claim<'_>) -> Taken {
         let mut open: Vec<Open<'_>> =
-            self.in_turn().into_iter().map(|shard| Open { shard, next: None }).collect();
+            self.responding_shards_in_turn().into_iter().map(|shard| Open { shard, next: None }).collect();
         let mut taken = Taken::default();
         let mut asked = self.first_round(&open, claim);
         while !asked.is_empty() {
@@ -142,7 +142,7 @@ impl RedisStore {
         let call = call.arg(claim.token.as_i64()).arg(micros(claim.lease)).arg(ask.rows);
         let call = call.arg(micros(claim.skip_recent)).arg(order).arg(SUSPECT_AFTER);
         let call = call.arg(ask.bytes.min(MOST_BYTES)).arg(u8::from(ask.whatever)).arg(u8::from(ask.look));
-        self.ask_for_bodies(ask.shard, &call.arg(Claimed::MAX_PARKED_NAMES)).await
+        self.call_shard_for_bodies(ask.shard, &call.arg(Claimed::MAX_PARKED_NAMES)).await
     }
 
     /// Takes what a shard answered. One that fails does not hide the others: what they leased would wait for its

@@ -32,7 +32,7 @@ impl RedisStore {
             scripts: Scripts::failing_at(n),
             metrics: inner.metrics.clone(),
             server_state: Default::default(),
-            rests: crate::rest::Rests::of(inner.keys.count()),
+            backoffs: crate::shard_backoff::ShardBackoffs::of(inner.keys.count()),
             read_only: false,
             repair_every: Duration::ZERO,
             turn: Default::default(),

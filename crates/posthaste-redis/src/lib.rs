@@ -28,7 +28,6 @@
 //! What lies where, and what each setting of the server really promises, stands in `docs/redis.md`.
 
 mod admin;
-mod ask;
 mod background;
 mod backlog;
 mod body;
@@ -45,9 +44,10 @@ mod metrics;
 mod open;
 mod page;
 mod repair;
-mod rest;
 mod scripts;
 mod server_state;
+mod shard_backoff;
+mod shard_calls;
 mod state;
 mod stats;
 mod store;
@@ -92,7 +92,7 @@ struct Inner {
     scripts: Scripts,
     metrics: metrics::Metrics,
     server_state: server_state::ServerStateCache,
-    rests: rest::Rests,
+    backoffs: shard_backoff::ShardBackoffs,
     /// Nothing may be written: a replica, for those who only look.
     read_only: bool,
     /// How often an engine's process looks for something half done.

@@ -13,9 +13,9 @@ use crate::connection::Link;
 use crate::error::opening;
 use crate::keys::{Keys, MAX_SHARDS, OutboxName, Shard};
 use crate::metrics::Metrics;
-use crate::rest::Rests;
 use crate::scripts::Scripts;
 use crate::server_state::ServerStateCache;
+use crate::shard_backoff::ShardBackoffs;
 use crate::{Inner, OpenError, RedisStore, repair};
 
 /// The oldest server that has every command we use.
@@ -123,7 +123,7 @@ impl RedisStoreBuilder {
             link,
             metrics: Metrics::new(self.name.to_string()),
             server_state: ServerStateCache::default(),
-            rests: Rests::of(keys.count()),
+            backoffs: ShardBackoffs::of(keys.count()),
             keys,
             scripts: Scripts::default(),
             read_only: self.read_only,

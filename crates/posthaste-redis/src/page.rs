@@ -8,10 +8,10 @@ use posthaste::admin::Filter;
 use posthaste::{EventRow, StoreError};
 
 use crate::RedisStore;
-use crate::ask::in_time;
 use crate::body::Extent;
 use crate::filter::kinds;
 use crate::keys::Shard;
+use crate::shard_calls::within_bodies_timeout;
 use crate::state::Shown;
 
 /// What a script shows of a row.
@@ -73,7 +73,7 @@ impl RedisStore {
         direction: Direction,
     ) -> Result<Rows, StoreError> {
         let ask = |shard| self.part(shard, filter, after, limit, direction);
-        let parts = in_time(try_join_all(self.keys().shards().iter().map(ask))).await?;
+        let parts = within_bodies_timeout(try_join_all(self.keys().shards().iter().map(ask))).await?;
         Ok(merge(parts, limit, direction))
     }
 
@@ -89,7 +89,8 @@ impl RedisStore {
         let place = after.map(|seq| self.place(seq, shard, direction)).unwrap_or_default();
         let call = self.scripts().page.on(shard).arg("").arg(place).arg(limit);
         let call = call.arg(u8::from(direction == Direction::NewestFirst)).arg(kinds(filter));
-        let (rows, is_cut, bytes): (Vec<ShownRow>, bool, usize) = self.ask_for_bodies(shard, &call).await?;
+        let (rows, is_cut, bytes): (Vec<ShownRow>, bool, usize) =
+            self.call_shard_for_bodies(shard, &call).await?;
         let row = |row| shown(row, shard.number).detail(Extent::Head).row;
         Ok(Part { rows: rows.into_iter().map(row).collect(), is_cut, bytes })
     }

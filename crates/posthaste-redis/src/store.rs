@@ -11,10 +11,10 @@ use posthaste::store::{
 use posthaste::{StoreError, Timestamp};
 
 use crate::RedisStore;
-use crate::ask::answered;
 use crate::error::{has_found_silence, unexpected};
 use crate::keys::{Shard, Sid};
 use crate::scripts::Call;
+use crate::shard_calls::successful;
 use crate::text::escape;
 
 #[async_trait]
@@ -24,18 +24,18 @@ impl Store for RedisStore {
     }
 
     async fn settle(&self, settle: &Settle<'_>) -> Result<Vec<Settled>, StoreError> {
-        // A shard that rests is not asked, so that no outcome of another waits for it each time.
+        // A shard that backs off is not called, so that no outcome of another waits for it each time.
         let mut settled = vec![Settled::Unknown; settle.settlements.len()];
-        let awake: Vec<u16> = self.awake().iter().map(|shard| shard.number).collect();
+        let responding: Vec<u16> = self.responding_shards().iter().map(|shard| shard.number).collect();
         let shards = self.by_shard(settle.settlements.iter().map(|settlement| settlement.lease.seq));
-        let shards = shards.iter().filter(|(shard, _)| awake.contains(&shard.number));
+        let shards = shards.iter().filter(|(shard, _)| responding.contains(&shard.number));
         let answers = shards.map(|(shard, places)| self.settle_in(shard, settle, places));
         let mut failure = None;
         // Each shard is heard to the end, whatever becomes of another.
         for answer in join_all(answers).await {
             match answer {
                 Ok(answer) => answer.into_iter().for_each(|(place, answer)| settled[place] = answer),
-                Err(error) if has_found_silence(&error) && self.is_any_awake() => {}
+                Err(error) if has_found_silence(&error) && self.is_any_shard_responding() => {}
                 Err(error) => failure = Some(error),
             }
         }
@@ -64,11 +64,11 @@ impl Store for RedisStore {
 
     async fn unpark(&self, unpark: &Unpark<'_>) -> Result<u64, StoreError> {
         let (mut count, mut answers) = (0, Vec::new());
-        for shard in self.awake() {
+        for shard in self.responding_shards() {
             let limit = (unpark.limit as u64).saturating_sub(count);
             let call =
                 self.scripts().unpark.on(shard).arg(clock(unpark.now)).arg(&*escape(unpark.route)).arg(limit);
-            let answer = self.ask::<u64>(shard, &call).await;
+            let answer = self.call_shard::<u64>(shard, &call).await;
             count += answer.as_ref().unwrap_or(&0);
             answers.push(answer);
         }
@@ -76,7 +76,7 @@ impl Store for RedisStore {
             self.ring();
         }
         // What a shard that failed has parked is seen with its routes when it answers again.
-        answered(answers).map(|_| count)
+        successful(answers).map(|_| count)
     }
 
     async fn purge(&self, purge: &Purge) -> Result<u64, StoreError> {
@@ -121,7 +121,7 @@ impl RedisStore {
             call.push(Sid::of_seq(lease.seq).place());
         }
         others.iter().for_each(|&place| self.push_settlement(&mut call, &settle.settlements[place]));
-        let (done, rest): (Vec<bool>, Vec<String>) = self.ask(shard, &call).await?;
+        let (done, rest): (Vec<bool>, Vec<String>) = self.call_shard(shard, &call).await?;
         if done.len() != delivered.len() || rest.len() != others.len() {
             return Err(unexpected("settle"));
         }
@@ -177,7 +177,7 @@ impl RedisStore {
             let leases = places.into_iter().map(|place| &leases[place]).collect();
             self.held_in(shard, request, leases, now)
         }));
-        Ok(answered(answers.await)?.into_iter().flatten().collect())
+        Ok(successful(answers.await)?.into_iter().flatten().collect())
     }
 
     async fn held_in<'l>(
@@ -190,7 +190,7 @@ impl RedisStore {
         let call = self.scripts().lease.on(shard).arg(clock(now)).arg(&*escape(request.owner));
         let mut call = call.arg(request.what).arg(micros(request.wait)).arg(&*escape(request.route));
         leases.iter().for_each(|lease| self.push_lease(&mut call, lease));
-        let numbers: Vec<usize> = self.ask(shard, &call).await?;
+        let numbers: Vec<usize> = self.call_shard(shard, &call).await?;
         // The script counts from one.
         let lease = |number: usize| leases.get(number.checked_sub(1)?).copied();
         let held: Option<Vec<_>> = numbers.into_iter().map(lease).collect();

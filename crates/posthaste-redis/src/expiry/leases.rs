@@ -28,7 +28,7 @@ pub(super) struct Claimed {
 impl RedisExpiry {
     /// Leases tickets whose time has come and that nobody holds, oldest first.
     pub(super) async fn claim(&self, limit: usize, lease: Duration) -> Result<Claimed, StoreError> {
-        let shards = self.store().in_turn();
+        let shards = self.store().responding_shards_in_turn();
         let asked = shares(&shards, limit);
         let answers = join_all(asked.iter().map(|(shard, share)| self.claim_in(shard, *share, lease))).await;
         let (mut claimed, mut scored, mut failure) = (Claimed::default(), Vec::new(), None);
