@@ -13,7 +13,7 @@ use posthaste::{EventDetail, EventId, EventRow, Status, StoreError, Timestamp};
 use redis::streams::StreamRangeReply;
 
 use crate::RedisStore;
-use crate::body::Extent;
+use crate::event_body::Extent;
 use crate::filter::{is_whole_kind, kinds, matches};
 use crate::keys::Sid;
 use crate::page::{Direction, Look, PAGE, ShownRow, shown};

@@ -6,7 +6,7 @@ use posthaste::{StoreError, Timestamp};
 use redis::Value;
 
 use crate::RedisStore;
-use crate::body::{self, Extent};
+use crate::event_body::{self, Extent};
 use crate::keys::Shard;
 use crate::server_state::ServerState;
 use crate::shard_calls::within_bodies_timeout;
@@ -207,7 +207,7 @@ impl RedisStore {
         now: Timestamp,
     ) -> Result<Leased, Malformed> {
         let (id, state) = (String::from_utf8_lossy(id), State::parse(&String::from_utf8_lossy(state)));
-        let decoded = body::decode(&id, Some(body), state.inserted_at(), Extent::Whole);
+        let decoded = event_body::decode(&id, Some(body), state.inserted_at(), Extent::Whole);
         let lease =
             Lease { id: decoded.event.id().clone(), seq: state.sid.seq(shard.number), token: claim.token };
         match state.defect().or(decoded.defect) {

@@ -30,11 +30,11 @@
 mod admin;
 mod background;
 mod backlog;
-mod body;
 mod claim;
 mod connection;
 mod diagnose;
 mod error;
+mod event_body;
 mod expiry;
 #[cfg(test)]
 mod faults;

@@ -8,7 +8,7 @@ use posthaste::admin::Filter;
 use posthaste::{EventRow, StoreError};
 
 use crate::RedisStore;
-use crate::body::Extent;
+use crate::event_body::Extent;
 use crate::filter::kinds;
 use crate::keys::Shard;
 use crate::shard_calls::within_bodies_timeout;

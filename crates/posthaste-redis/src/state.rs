@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use posthaste::{EventDetail, EventRow, Status, Timestamp};
 
-use crate::body::{self, Decoded, Extent};
+use crate::event_body::{self, DecodedEvent, Extent};
 use crate::keys::Sid;
 use crate::text::unescape;
 
@@ -100,8 +100,8 @@ pub(crate) struct Shown {
 impl Shown {
     pub(crate) fn detail(&self, extent: Extent) -> EventDetail {
         let state = State::parse(self.state.as_deref().unwrap_or("0"));
-        let Decoded { event, payload_bytes, defect } =
-            body::decode(&self.id, self.body.as_deref(), state.inserted_at(), extent);
+        let DecodedEvent { event, payload_bytes, defect } =
+            event_body::decode(&self.id, self.body.as_deref(), state.inserted_at(), extent);
         let row = EventRow {
             seq: state.sid.seq(self.shard),
             id: event.id().clone(),

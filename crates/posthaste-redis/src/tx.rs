@@ -13,8 +13,8 @@ use redis::aio::ConnectionLike;
 use redis::{ErrorKind, FromRedisValue, Pipeline, RedisError, Value};
 
 use crate::RedisStore;
-use crate::body;
 use crate::error::{failed, unexpected};
+use crate::event_body;
 use crate::expiry;
 use crate::keys::{Keys, Sid};
 use crate::writer::{Birth, RedisWriter, commit, ids_of};
@@ -213,7 +213,11 @@ const COMMANDS: usize = 2;
 fn enqueue(keys: &Keys, pipeline: &mut Pipeline, row: &NewRow) -> usize {
     let shard = keys.of_event(&row.event);
     let place = pipeline.len();
-    pipeline.cmd("HSETNX").arg(shard.entries()).arg(row.event.id().as_str()).arg(body::encode(&row.event));
+    pipeline
+        .cmd("HSETNX")
+        .arg(shard.entries())
+        .arg(row.event.id().as_str())
+        .arg(event_body::encode(&row.event));
     pipeline.cmd("XADD").arg(shard.arrivals()).arg("*").arg("i").arg(row.event.id().as_str());
     if let Some((name, value)) = Birth::of(row).field() {
         pipeline.arg(name).arg(value);

@@ -3,7 +3,7 @@
 use posthaste::writer::{Ledger, NewRow, Prepared, Scope, WriterCore};
 use posthaste::{Event, EventId, StoreError, WriteError};
 
-use crate::body;
+use crate::event_body;
 use crate::keys::{Shard, Sid};
 use crate::store::micros;
 use crate::text::escape;
@@ -55,7 +55,7 @@ impl RedisWriter {
             for &place in &places {
                 let row = &prepared.rows()[place];
                 call.push(row.event.id().as_str());
-                call.push(body::encode(&row.event));
+                call.push(event_body::encode(&row.event));
                 Birth::of(row).args().into_iter().for_each(|arg| call.push(arg));
             }
             let answers: Vec<Option<String>> = call.run(self.store.link()).await?;
@@ -78,7 +78,8 @@ impl RedisWriter {
         let keys = [shard.entries().to_owned(), shard.arrivals().to_owned()];
         let [wait, owner, token] = Birth::of(row).args();
         let id = row.event.id().to_string().into_bytes();
-        let args = [id, body::encode(&row.event), wait.into_bytes(), owner.into_bytes(), token.into_bytes()];
+        let args =
+            [id, event_body::encode(&row.event), wait.into_bytes(), owner.into_bytes(), token.into_bytes()];
         Ok(Some(ScriptEvent { writer: self.clone(), prepared, keys, args }))
     }
 

@@ -5,8 +5,8 @@ use posthaste::{Event, StoreError, Timestamp, WriteError};
 
 use super::RedisExpiry;
 use super::due::{DueExpiry, epoch_ms};
-use crate::body;
 use crate::error::unexpected;
+use crate::event_body;
 use crate::scripts::Call;
 use crate::store::clock;
 use crate::writer::{Birth, commit};
@@ -174,7 +174,7 @@ impl RedisExpiry {
         match prepared.rows() {
             [row, ..] => {
                 call.push(row.event.id().as_str());
-                call.push(body::encode(&row.event));
+                call.push(event_body::encode(&row.event));
                 Birth::of(row).args().into_iter().for_each(|arg| call.push(arg));
             }
             [] => ["", "", "0", "", ""].into_iter().for_each(|arg| call.push(arg)),

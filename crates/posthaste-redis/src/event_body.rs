@@ -1,4 +1,4 @@
-//! The body of an event as it stands in the hash of entries: JSON, with the payload last.
+//! The JSON body of an event in the hash of entries, with the payload last: encoding and decoding.
 
 use std::borrow::Cow;
 
@@ -9,9 +9,9 @@ use posthaste::{Event, EventId, EventParts, GLOBAL, Headers, Timestamp, decode_h
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// What we write. The payload is last, so that a script can leave it out of a list.
+/// A body as we write it. The payload is last, so that a script can leave it out of a list.
 #[derive(Serialize)]
-struct Written<'e> {
+struct BodyToWrite<'e> {
     event_type: &'e str,
     aggregate_type: &'e str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,15 +35,15 @@ struct Written<'e> {
     payload: Cow<'e, str>,
 }
 
-const BASE64: &str = "base64";
+const BASE64_ENCODING: &str = "base64";
 
 /// The event as JSON.
 pub(crate) fn encode(event: &Event) -> Vec<u8> {
     let (encoding, payload) = match std::str::from_utf8(event.payload()) {
         Ok(text) => (None, Cow::Borrowed(text)),
-        Err(_) => (Some(BASE64), Cow::Owned(BASE64_STANDARD.encode(event.payload()))),
+        Err(_) => (Some(BASE64_ENCODING), Cow::Owned(BASE64_STANDARD.encode(event.payload()))),
     };
-    let body = Written {
+    let body = BodyToWrite {
         event_type: event.event_type(),
         aggregate_type: event.aggregate_type(),
         aggregate_id: event.aggregate_id(),
@@ -61,9 +61,9 @@ pub(crate) fn encode(event: &Event) -> Vec<u8> {
     serde_json::to_vec(&body).unwrap_or_default()
 }
 
-/// What we read, from our own Writers and from programs in any language.
+/// A body as it was read, from our own Writers and from programs in any language.
 #[derive(Default, Deserialize)]
-struct Read<'b> {
+struct ParsedBody<'b> {
     #[serde(borrow, default)]
     event_type: Option<Cow<'b, str>>,
     #[serde(borrow, default)]
@@ -88,7 +88,7 @@ struct Read<'b> {
 }
 
 /// An event as far as it could be read.
-pub(crate) struct Decoded {
+pub(crate) struct DecodedEvent {
     pub(crate) event: Event,
     pub(crate) payload_bytes: u64,
     /// What could not be read, without a word of payload or headers.
@@ -105,50 +105,51 @@ pub(crate) enum Extent {
 
 /// Reads a body. Fields that a foreign program left out have the defaults of an event, its time that of
 /// the insertion.
-pub(crate) fn decode(id: &str, body: Option<&[u8]>, inserted_at: Timestamp, extent: Extent) -> Decoded {
+pub(crate) fn decode(id: &str, body: Option<&[u8]>, inserted_at: Timestamp, extent: Extent) -> DecodedEvent {
     let mut defect = None;
     let mut note = |text: String| _ = defect.get_or_insert(text);
     let body = body.unwrap_or_else(|| {
         note("the event has no body".to_owned());
         b"{}"
     });
-    let read: Read<'_> = serde_json::from_slice(body).unwrap_or_else(|error| {
+    let parsed: ParsedBody<'_> = serde_json::from_slice(body).unwrap_or_else(|error| {
         // The text of the error may quote a value.
         note(format!("the body is not the JSON of an event (column {})", error.column()));
-        Read::default()
+        ParsedBody::default()
     });
-    let headers = decode_headers(read.headers.map(RawValue::get)).unwrap_or_else(|error| {
+    let headers = decode_headers(parsed.headers.map(RawValue::get)).unwrap_or_else(|error| {
         note(error);
         Headers::new()
     });
-    let payload = match (read.payload, extent) {
-        (Some(raw), _) => read_payload(raw, read.encoding.as_deref()).unwrap_or_else(|error| {
+    let payload = match (parsed.payload, extent) {
+        (Some(raw), _) => read_payload(raw, parsed.encoding.as_deref()).unwrap_or_else(|error| {
             note(error.to_owned());
             Bytes::new()
         }),
-        (None, Extent::Head) if read.payload_bytes.is_some() => Bytes::new(),
+        (None, Extent::Head) if parsed.payload_bytes.is_some() => Bytes::new(),
         (None, _) => {
             note("there is no payload".to_owned());
             Bytes::new()
         }
     };
-    let payload_bytes = read.payload_bytes.filter(|_| extent == Extent::Head).unwrap_or(payload.len() as u64);
+    let payload_bytes =
+        parsed.payload_bytes.filter(|_| extent == Extent::Head).unwrap_or(payload.len() as u64);
     let boxed = |text: Option<Cow<'_, str>>| text.map(|text| text.into_owned().into_boxed_str());
     let event = Event::from_parts(EventParts {
         id: EventId::from(id),
-        event_type: boxed(read.event_type).unwrap_or_default(),
-        aggregate_type: boxed(read.aggregate_type).unwrap_or_else(|| GLOBAL.into()),
-        aggregate_id: boxed(read.aggregate_id),
-        tenant_id: boxed(read.tenant_id),
-        topic: boxed(read.topic),
-        content_type: boxed(read.content_type),
-        schema_version: read.schema_version,
+        event_type: boxed(parsed.event_type).unwrap_or_default(),
+        aggregate_type: boxed(parsed.aggregate_type).unwrap_or_else(|| GLOBAL.into()),
+        aggregate_id: boxed(parsed.aggregate_id),
+        tenant_id: boxed(parsed.tenant_id),
+        topic: boxed(parsed.topic),
+        content_type: boxed(parsed.content_type),
+        schema_version: parsed.schema_version,
         headers,
         payload,
-        occurred_at: read.created_at.map_or(inserted_at, Timestamp::from_micros),
+        occurred_at: parsed.created_at.map_or(inserted_at, Timestamp::from_micros),
         available_at: None,
     });
-    Decoded { event, payload_bytes, defect }
+    DecodedEvent { event, payload_bytes, defect }
 }
 
 /// A text is the payload itself; any other value is the payload as it stands.
@@ -163,7 +164,7 @@ fn read_payload(raw: &RawValue, encoding: Option<&str>) -> Result<Bytes, &'stati
     let text: String = serde_json::from_str(json).map_err(|_| "the payload is not a text")?;
     match encoding {
         None => Ok(text.into()),
-        Some(BASE64) => {
+        Some(BASE64_ENCODING) => {
             BASE64_STANDARD.decode(text).map(Bytes::from).map_err(|_| "the payload is not base64")
         }
         Some(_) => Err("the payload has an encoding that nobody knows"),
@@ -174,7 +175,7 @@ fn read_payload(raw: &RawValue, encoding: Option<&str>) -> Result<Bytes, &'stati
 mod tests {
     use super::*;
 
-    fn whole(body: &str) -> Decoded {
+    fn whole(body: &str) -> DecodedEvent {
         decode("id", Some(body.as_bytes()), Timestamp::from_micros(7), Extent::Whole)
     }
 
@@ -189,11 +190,11 @@ mod tests {
 
     #[test]
     fn foreign_body_needs_a_type_and_a_payload_alone() {
-        let read = whole(r#"{ "event_type": "Minted", "payload": { "a" : [1, 2] } }"#);
-        assert_eq!(read.defect, None);
-        assert_eq!(read.event.event_type(), "Minted");
-        assert_eq!(read.event.payload(), br#"{ "a" : [1, 2] }"#.as_slice());
-        assert_eq!(read.event.occurred_at(), Timestamp::from_micros(7));
+        let parsed = whole(r#"{ "event_type": "Minted", "payload": { "a" : [1, 2] } }"#);
+        assert_eq!(parsed.defect, None);
+        assert_eq!(parsed.event.event_type(), "Minted");
+        assert_eq!(parsed.event.payload(), br#"{ "a" : [1, 2] }"#.as_slice());
+        assert_eq!(parsed.event.occurred_at(), Timestamp::from_micros(7));
     }
 
     #[test]
