@@ -6,13 +6,13 @@ use posthaste::{StoreError, Timestamp};
 use redis::Value;
 
 use crate::RedisStore;
+use crate::escape::{escape, unescape};
 use crate::event_body::{self, Extent};
 use crate::keys::Shard;
 use crate::server_state::ServerState;
 use crate::shard_calls::within_bodies_timeout;
 use crate::state::State;
 use crate::store::{clock, micros, shares};
-use crate::text::{escape, unescape};
 
 /// What a claim answers: the clock; id, due time, state and body of each row, one after another; how many
 /// orphans it met; how large the row is for which there was no room; paused routes; those with parked rows.

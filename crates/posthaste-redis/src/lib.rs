@@ -34,6 +34,7 @@ mod claim;
 mod connection;
 mod diagnose;
 mod error;
+mod escape;
 mod event_body;
 mod expiry;
 #[cfg(test)]
@@ -51,7 +52,6 @@ mod shard_calls;
 mod state;
 mod stats;
 mod store;
-mod text;
 mod tx;
 mod wake;
 mod writer;

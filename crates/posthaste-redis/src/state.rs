@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use posthaste::{EventDetail, EventRow, Status, Timestamp};
 
+use crate::escape::unescape;
 use crate::event_body::{self, DecodedEvent, Extent};
 use crate::keys::Sid;
-use crate::text::unescape;
 
 /// A row, whose texts are as they came.
 #[derive(Debug, Default)]

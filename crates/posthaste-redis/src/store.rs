@@ -12,10 +12,10 @@ use posthaste::{StoreError, Timestamp};
 
 use crate::RedisStore;
 use crate::error::{has_found_silence, unexpected};
+use crate::escape::escape;
 use crate::keys::{Shard, Sid};
 use crate::scripts::Call;
 use crate::shard_calls::successful;
-use crate::text::escape;
 
 #[async_trait]
 impl Store for RedisStore {

@@ -3,10 +3,10 @@
 use posthaste::writer::{Ledger, NewRow, Prepared, Scope, WriterCore};
 use posthaste::{Event, EventId, StoreError, WriteError};
 
+use crate::escape::escape;
 use crate::event_body;
 use crate::keys::{Shard, Sid};
 use crate::store::micros;
-use crate::text::escape;
 use crate::tx::RedisTx;
 use crate::{RedisStore, error};
 

@@ -1,12 +1,12 @@
-//! Names inside the text of a state: what separates them there is escaped.
+//! Escaping of names inside the text of a row's state, where some characters separate fields.
 
 use std::borrow::Cow;
 
 /// The characters that mean something in a state, and `%` itself.
-const SPECIAL: [char; 5] = ['%', ',', ' ', '\t', '\n'];
+const ESCAPED_CHARS: [char; 5] = ['%', ',', ' ', '\t', '\n'];
 
 pub(crate) fn escape(name: &str) -> Cow<'_, str> {
-    if !name.contains(SPECIAL) {
+    if !name.contains(ESCAPED_CHARS) {
         return Cow::Borrowed(name);
     }
     let mut escaped = String::with_capacity(name.len() + 8);
