@@ -16,7 +16,7 @@ use crate::RedisStore;
 use crate::event_body::Extent;
 use crate::filter::{is_whole_kind, kinds, matches};
 use crate::keys::Sid;
-use crate::page::{Direction, Look, PAGE, ShownRow, shown};
+use crate::page::{AdminRowReply, Direction, Look, PAGE, admin_row};
 use crate::shard_calls::within_bodies_timeout;
 
 /// How many rows one page of a list, or a group of DEAD events, looks at.
@@ -87,8 +87,8 @@ impl Admin for RedisStore {
         self.promote_all().await?;
         let ask = |shard| async move {
             let call = self.scripts().get.on(shard).arg("").arg(id.as_str());
-            let rows: Vec<ShownRow> = self.call_shard_for_bodies(shard, &call).await?;
-            Ok::<_, StoreError>(rows.into_iter().next().map(|row| shown(row, shard.number)))
+            let rows: Vec<AdminRowReply> = self.call_shard_for_bodies(shard, &call).await?;
+            Ok::<_, StoreError>(rows.into_iter().next().map(|row| admin_row(row, shard.number)))
         };
         let found = within_bodies_timeout(try_join_all(self.keys().shards().iter().map(ask))).await?;
         Ok(found.into_iter().flatten().next().map(|row| row.detail(Extent::Whole)))

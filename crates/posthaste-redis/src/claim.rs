@@ -9,9 +9,9 @@ use crate::RedisStore;
 use crate::escape::{escape, unescape};
 use crate::event_body::{self, Extent};
 use crate::keys::Shard;
+use crate::row_state::RowState;
 use crate::server_state::ServerState;
 use crate::shard_calls::within_bodies_timeout;
-use crate::state::State;
 use crate::store::{clock, micros, shares};
 
 /// What a claim answers: the clock; id, due time, state and body of each row, one after another; how many
@@ -206,7 +206,7 @@ impl RedisStore {
         [id, state, body]: [&[u8]; 3],
         now: Timestamp,
     ) -> Result<Leased, Malformed> {
-        let (id, state) = (String::from_utf8_lossy(id), State::parse(&String::from_utf8_lossy(state)));
+        let (id, state) = (String::from_utf8_lossy(id), RowState::parse(&String::from_utf8_lossy(state)));
         let decoded = event_body::decode(&id, Some(body), state.inserted_at(), Extent::Whole);
         let lease =
             Lease { id: decoded.event.id().clone(), seq: state.sid.seq(shard.number), token: claim.token };

@@ -11,11 +11,11 @@ use crate::RedisStore;
 use crate::event_body::Extent;
 use crate::filter::kinds;
 use crate::keys::Shard;
+use crate::row_state::AdminRow;
 use crate::shard_calls::within_bodies_timeout;
-use crate::state::Shown;
 
-/// What a script shows of a row.
-pub(crate) type ShownRow = (String, Option<String>, Option<f64>, Option<Vec<u8>>);
+/// What a script returns of a row: id, state, due time and body.
+pub(crate) type AdminRowReply = (String, Option<String>, Option<f64>, Option<Vec<u8>>);
 
 /// How many rows a script reads at once: more would keep others waiting.
 pub(crate) const PAGE: usize = 500;
@@ -89,9 +89,9 @@ impl RedisStore {
         let place = after.map(|seq| self.place(seq, shard, direction)).unwrap_or_default();
         let call = self.scripts().page.on(shard).arg("").arg(place).arg(limit);
         let call = call.arg(u8::from(direction == Direction::NewestFirst)).arg(kinds(filter));
-        let (rows, is_cut, bytes): (Vec<ShownRow>, bool, usize) =
+        let (rows, is_cut, bytes): (Vec<AdminRowReply>, bool, usize) =
             self.call_shard_for_bodies(shard, &call).await?;
-        let row = |row| shown(row, shard.number).detail(Extent::Head).row;
+        let row = |row| admin_row(row, shard.number).detail(Extent::Head).row;
         Ok(Part { rows: rows.into_iter().map(row).collect(), is_cut, bytes })
     }
 
@@ -106,8 +106,8 @@ impl RedisStore {
     }
 }
 
-pub(crate) fn shown((id, state, due, body): ShownRow, shard: u16) -> Shown {
-    Shown { id, state, due: due.map(|due| due as i64), body, shard }
+pub(crate) fn admin_row((id, state, due, body): AdminRowReply, shard: u16) -> AdminRow {
+    AdminRow { id, state, due: due.map(|due| due as i64), body, shard }
 }
 
 /// What one shard has for a page.

@@ -8,9 +8,9 @@ use crate::escape::unescape;
 use crate::event_body::{self, DecodedEvent, Extent};
 use crate::keys::Sid;
 
-/// A row, whose texts are as they came.
+/// The state of a row; its texts are as they came.
 #[derive(Debug, Default)]
-pub(crate) struct State {
+pub(crate) struct RowState {
     status: Option<i64>,
     attempts: Option<i64>,
     deferrals: u32,
@@ -25,7 +25,7 @@ pub(crate) struct State {
     error: Option<String>,
 }
 
-impl State {
+impl RowState {
     /// What the text says; a text that somebody edited says little.
     pub(crate) fn parse(text: &str) -> Self {
         let mut fields = text.splitn(12, '\t');
@@ -87,8 +87,8 @@ impl State {
     }
 }
 
-/// A row as a script shows it to a person.
-pub(crate) struct Shown {
+/// A row as a script returns it to an operator.
+pub(crate) struct AdminRow {
     pub(crate) id: String,
     /// None while no script has seen the row.
     pub(crate) state: Option<String>,
@@ -97,9 +97,9 @@ pub(crate) struct Shown {
     pub(crate) shard: u16,
 }
 
-impl Shown {
+impl AdminRow {
     pub(crate) fn detail(&self, extent: Extent) -> EventDetail {
-        let state = State::parse(self.state.as_deref().unwrap_or("0"));
+        let state = RowState::parse(self.state.as_deref().unwrap_or("0"));
         let DecodedEvent { event, payload_bytes, defect } =
             event_body::decode(&self.id, self.body.as_deref(), state.inserted_at(), extent);
         let row = EventRow {
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn state_is_read_field_by_field() {
-        let state = State::parse(
+        let state = RowState::parse(
             "2\t1700000000000-17\t99 me%2C%20you 1700000000000001\t3\t1\t4\t5\t\t1700000000000002\tmail\ta,b%2Cc\tno\tway",
         );
         assert_eq!((state.status(), state.attempts(), state.deferrals), (Status::Retry, 3, 1));
@@ -160,7 +160,7 @@ mod tests {
             ("77", "unknown status code 77"),
             ("0\t\t\t-1", "negative attempts: -1"),
         ] {
-            assert_eq!(State::parse(text).defect().as_deref(), Some(defect), "{text:?}");
+            assert_eq!(RowState::parse(text).defect().as_deref(), Some(defect), "{text:?}");
         }
     }
 }
