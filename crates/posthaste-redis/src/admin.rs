@@ -15,7 +15,7 @@ use redis::streams::StreamRangeReply;
 use crate::RedisStore;
 use crate::event_body::Extent;
 use crate::filter::{is_whole_kind, kinds, matches};
-use crate::keys::Sid;
+use crate::keys::StreamId;
 use crate::page::{AdminRowReply, Direction, Look, PAGE, admin_row};
 use crate::shard_calls::within_bodies_timeout;
 
@@ -146,13 +146,13 @@ impl Admin for RedisStore {
     async fn audit(&self, page: &PageRequest) -> Result<Page<AuditEntry>, StoreError> {
         let keys = self.keys();
         let limit = page.limit.min(PageRequest::MAX_LIMIT);
-        let before = page.after.map(|seq| Sid::of_seq(seq).to_string()).unwrap_or_default();
+        let before = page.after.map(|seq| StreamId::of_seq(seq).to_string()).unwrap_or_default();
         // One more than asked for, to know whether there are more.
         let call = self.scripts().audit.on(keys.first()).arg("").arg(before).arg(limit + 1);
         let entries: StreamRangeReply = call.run(self.link()).await?;
         let mut items = Vec::with_capacity(limit);
         for entry in entries.ids.iter().take(limit) {
-            let sid = Sid::parse(&entry.id).unwrap_or_default();
+            let sid = StreamId::parse(&entry.id).unwrap_or_default();
             let text = |name: &str| entry.get::<String>(name).unwrap_or_default();
             items.push(AuditEntry {
                 seq: sid.seq(0),

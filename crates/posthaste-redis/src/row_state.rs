@@ -6,7 +6,7 @@ use posthaste::{EventDetail, EventRow, Status, Timestamp};
 
 use crate::escape::unescape;
 use crate::event_body::{self, DecodedEvent, Extent};
-use crate::keys::Sid;
+use crate::keys::StreamId;
 
 /// The state of a row; its texts are as they came.
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ pub(crate) struct RowState {
     deferrals: u32,
     pub(crate) lost: u32,
     pub(crate) replays: u32,
-    pub(crate) sid: Sid,
+    pub(crate) sid: StreamId,
     done_at: Option<Timestamp>,
     locked_at: Option<Timestamp>,
     owner: Option<String>,
@@ -33,7 +33,7 @@ impl RowState {
         let count = |text: &str| text.parse::<u64>().map_or(0, |n| u32::try_from(n).unwrap_or(u32::MAX));
         let time = |text: &str| text.parse().ok().map(Timestamp::from_micros);
         let status = next().parse().ok();
-        let sid = Sid::from_place(next()).unwrap_or_default();
+        let sid = StreamId::from_place(next()).unwrap_or_default();
         let mut lease = next().split(' ').skip(1);
         let owner = lease.next().map(unescape);
         let locked_at = lease.next().and_then(time);
@@ -145,7 +145,7 @@ mod tests {
         );
         assert_eq!((state.status(), state.attempts(), state.deferrals), (Status::Retry, 3, 1));
         assert_eq!((state.lost, state.replays), (4, 5));
-        assert_eq!(state.sid, Sid { ms: 1_700_000_000_000, n: 7 });
+        assert_eq!(state.sid, StreamId { ms: 1_700_000_000_000, n: 7 });
         assert_eq!((state.owner.as_deref(), state.parked.as_deref()), (Some("me, you"), Some("mail")));
         assert!(state.progress.iter().eq(["a", "b,c"]));
         assert_eq!((state.done_at, state.error.as_deref()), (None, Some("no\tway")));

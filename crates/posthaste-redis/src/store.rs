@@ -13,7 +13,7 @@ use posthaste::{StoreError, Timestamp};
 use crate::RedisStore;
 use crate::error::{has_found_silence, unexpected};
 use crate::escape::escape;
-use crate::keys::{Shard, Sid};
+use crate::keys::{Shard, StreamId};
 use crate::scripts::Call;
 use crate::shard_calls::successful;
 
@@ -118,7 +118,7 @@ impl RedisStore {
         for &place in &delivered {
             let lease = &settle.settlements[place].lease;
             call.push(lease.id.as_str());
-            call.push(Sid::of_seq(lease.seq).place());
+            call.push(StreamId::of_seq(lease.seq).place());
         }
         others.iter().for_each(|&place| self.push_settlement(&mut call, &settle.settlements[place]));
         let (done, rest): (Vec<bool>, Vec<String>) = self.call_shard(shard, &call).await?;
@@ -160,7 +160,7 @@ impl RedisStore {
 
     fn push_lease(&self, call: &mut Call<'_>, lease: &Lease) {
         call.push(lease.id.as_str());
-        call.push(Sid::of_seq(lease.seq).place());
+        call.push(StreamId::of_seq(lease.seq).place());
         call.push(lease.token.as_i64());
     }
 

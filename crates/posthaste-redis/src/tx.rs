@@ -16,7 +16,7 @@ use crate::RedisStore;
 use crate::error::{failed, unexpected};
 use crate::event_body;
 use crate::expiry;
-use crate::keys::{Keys, Sid};
+use crate::keys::{Keys, StreamId};
 use crate::writer::{Birth, RedisWriter, commit, ids_of};
 
 /// A transaction; made by [`RedisWriter::begin`]. Derefs to the driver's [`Pipeline`], so that its own
@@ -383,7 +383,7 @@ pub(crate) async fn insert_rows(
         let mut answers: Vec<Option<Value>> = values.into_iter().map(Some).collect();
         for (at, place) in places {
             let sid = read_enqueue(&mut answers, place)?;
-            inserted[at] = sid.and_then(|sid| Sid::parse(&sid)).map(|sid| sid.seq(shard.number));
+            inserted[at] = sid.and_then(|sid| StreamId::parse(&sid)).map(|sid| sid.seq(shard.number));
         }
     }
     Ok(inserted)

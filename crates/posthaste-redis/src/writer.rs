@@ -5,7 +5,7 @@ use posthaste::{Event, EventId, StoreError, WriteError};
 
 use crate::escape::escape;
 use crate::event_body;
-use crate::keys::{Shard, Sid};
+use crate::keys::{Shard, StreamId};
 use crate::store::micros;
 use crate::tx::RedisTx;
 use crate::{RedisStore, error};
@@ -98,7 +98,7 @@ impl RedisWriter {
         let number = |(row, sid): (&NewRow, &Option<String>)| match sid {
             None => Ok(None),
             Some(sid) => {
-                let sid = Sid::parse(sid).ok_or_else(|| error::unexpected("XADD"))?;
+                let sid = StreamId::parse(sid).ok_or_else(|| error::unexpected("XADD"))?;
                 Ok(Some(sid.seq(keys.of_event(&row.event).number)))
             }
         };
