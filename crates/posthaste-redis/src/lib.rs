@@ -36,9 +36,6 @@ mod diagnose;
 mod error;
 mod escape;
 mod event_body;
-mod expiry;
-#[cfg(test)]
-mod faults;
 mod filter;
 mod keys;
 mod metrics;
@@ -46,12 +43,15 @@ mod open;
 mod page;
 mod repair;
 mod row_state;
+#[cfg(test)]
+mod script_fault_tests;
 mod scripts;
 mod server_state;
 mod shard_backoff;
 mod shard_calls;
 mod stats;
 mod store;
+mod tickets;
 mod tx;
 mod wake;
 mod writer;
@@ -65,13 +65,13 @@ use posthaste::writer::NewRow;
 use posthaste::{Outbox, StoreError};
 
 pub use error::OpenError;
-pub use expiry::{
-    DueExpiry, ExpiryDecision, ExpiryHandle, ExpiryReport, ExpiryWorker, RedisExpiry, Revocation,
-    expired_event_id,
-};
 pub use keys::{InvalidName, OutboxName};
 pub use open::RedisStoreBuilder;
 pub use repair::{RepairHandle, RepairWorker, Repaired};
+pub use tickets::{
+    DueExpiry, ExpiryDecision, ExpiryHandle, ExpiryReport, ExpiryWorker, RedisExpiry, Revocation,
+    expired_event_id,
+};
 pub use tx::{RedisCommitError, RedisTx, Replies};
 pub use writer::{ENQUEUE_LUA, RedisWriter, ScriptEvent};
 

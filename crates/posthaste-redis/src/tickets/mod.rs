@@ -4,10 +4,10 @@
 //! sorted set, a worker looks for those that have come, and one script decides.
 // S1-34
 
-#[cfg(test)]
-mod crashes;
 mod decision;
-mod due;
+mod due_expiry;
+#[cfg(test)]
+mod fault_tests;
 mod leases;
 mod worker;
 
@@ -18,7 +18,7 @@ use posthaste::{BoxError, Event, Outbox, StoreError, Timestamp};
 use redis::Cmd;
 
 pub use decision::{ExpiryDecision, Revocation};
-pub use due::{DueExpiry, expired_event_id};
+pub use due_expiry::{DueExpiry, expired_event_id};
 pub use worker::{ExpiryHandle, ExpiryReport, ExpiryWorker};
 
 use crate::RedisStore;
@@ -26,13 +26,13 @@ use crate::error::failed;
 use crate::keys::{Keys, Shard};
 use crate::store::clock;
 use crate::writer::RedisWriter;
-use due::epoch_ms;
+use due_expiry::epoch_ms;
 
 /// The most tickets that one call answers: more would keep others waiting.
-const MOST_FOUND: usize = 10_000;
+const MAX_FOUND: usize = 10_000;
 
 /// How long a decision is remembered, unless somebody says otherwise.
-const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
+const DEFAULT_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Tickets that expire, or are revoked before; made by [`RedisStore::expiry`], cheap to clone.
 ///
@@ -71,7 +71,7 @@ pub struct RedisExpiry {
 impl RedisStore {
     /// Tickets that expire. Made once; cheap to clone.
     pub fn expiry(&self, outbox: &Outbox) -> RedisExpiry {
-        RedisExpiry { writer: self.writer(outbox), retention: RETENTION, now: None }
+        RedisExpiry { writer: self.writer(outbox), retention: DEFAULT_RETENTION, now: None }
     }
 }
 
@@ -106,13 +106,13 @@ impl RedisExpiry {
     /// Changes nothing: [`decide_expiry`](Self::decide_expiry) does.
     // S1-35
     pub async fn find_due_expiries(&self, limit: usize) -> Result<Vec<DueExpiry>, StoreError> {
-        let limit = limit.min(MOST_FOUND);
+        let limit = limit.min(MAX_FOUND);
         let find = |shard| async move {
             let call = self.store().scripts().expiry_find.on(shard).arg(clock(self.now)).arg(limit);
-            call.run::<Vec<Scored>>(self.store().link()).await
+            call.run::<Vec<ScoredTicket>>(self.store().link()).await
         };
         let found = try_join_all(self.store().keys().shards().iter().map(find)).await?;
-        let mut due = tickets(found.concat());
+        let mut due = sort_due(found.concat());
         due.truncate(limit);
         Ok(due)
     }
@@ -142,10 +142,10 @@ impl RedisExpiry {
 }
 
 /// A ticket and its time, as a sorted set answers them.
-type Scored = (Vec<u8>, f64);
+type ScoredTicket = (Vec<u8>, f64);
 
 /// Oldest first, from whatever shards.
-fn tickets(scored: Vec<Scored>) -> Vec<DueExpiry> {
+fn sort_due(scored: Vec<ScoredTicket>) -> Vec<DueExpiry> {
     let mut due: Vec<DueExpiry> =
         scored.iter().map(|(ticket, score)| DueExpiry::from_score(ticket, *score)).collect();
     due.sort_by(|a, b| (a.expires_at, &a.ticket_id).cmp(&(b.expires_at, &b.ticket_id)));

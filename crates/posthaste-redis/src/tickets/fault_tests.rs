@@ -8,8 +8,8 @@ use posthaste::{Event, Outbox, Timestamp, WriteError};
 
 use super::{DueExpiry, ExpiryDecision, RedisExpiry, Revocation};
 use crate::RedisStore;
-use crate::faults::{fresh, remove};
 use crate::keys::Shard;
+use crate::script_fault_tests::{fresh, remove};
 
 const TICKET: &str = "17";
 
@@ -31,7 +31,7 @@ async fn decide(expiry: &RedisExpiry) -> Result<ExpiryDecision, WriteError> {
 
 /// What is known about the ticket.
 #[derive(Debug)]
-struct Found {
+struct TicketContents {
     /// The types of its events.
     events: Vec<String>,
     is_pending: bool,
@@ -43,7 +43,7 @@ struct Found {
     will_be_forgotten: bool,
 }
 
-impl Found {
+impl TicketContents {
     async fn in_store(store: &RedisStore) -> Self {
         let shard = store.keys().first();
         let bodies: BTreeMap<String, String> = ask(store, shard, "HGETALL", "entries", None).await;
@@ -118,11 +118,11 @@ async fn fail_everywhere(first: Step, next: &[Step]) {
         let expiry = expiry(&store);
         expiry.record_expiry_due(TICKET, due().expires_at).await.expect("the ticket is recorded");
         expiry.claim(1, Duration::from_secs(30)).await.expect("the ticket is claimed");
-        let has_failed = first.run(&super::crashes::expiry(&store.failing_at(n))).await.is_err();
+        let has_failed = first.run(&super::fault_tests::expiry(&store.failing_at(n))).await.is_err();
         for step in next {
             step.run(&expiry).await.expect("nothing fails any more");
         }
-        Found::in_store(&store).await.check(&format!("{first:?} failed at {n}, then {next:?}"));
+        TicketContents::in_store(&store).await.check(&format!("{first:?} failed at {n}, then {next:?}"));
         remove(&store).await;
         if !has_failed {
             break;

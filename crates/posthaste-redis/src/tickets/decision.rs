@@ -4,7 +4,7 @@ use posthaste::writer::{Ledger, NewRow, Prepared};
 use posthaste::{Event, StoreError, Timestamp, WriteError};
 
 use super::RedisExpiry;
-use super::due::{DueExpiry, epoch_ms};
+use super::due_expiry::{DueExpiry, epoch_ms};
 use crate::error::unexpected;
 use crate::event_body;
 use crate::scripts::Call;
@@ -76,7 +76,7 @@ impl Revocation {
 }
 
 /// What became of the event that came with a decision.
-enum Fate {
+enum EventFate {
     /// Stored, or there already.
     Stored(Option<String>),
     Refused,
@@ -109,10 +109,10 @@ impl RedisExpiry {
         let (answer, sid) = self.run(call, &prepared).await?;
         let decision = ExpiryDecision::read(&answer).ok_or_else(|| unexpected("expiry_decide"))?;
         let fate = match decision {
-            ExpiryDecision::Enqueued | ExpiryDecision::AlreadyEnqueued => Fate::Stored(sid),
-            _ => Fate::Refused,
+            ExpiryDecision::Enqueued | ExpiryDecision::AlreadyEnqueued => EventFate::Stored(sid),
+            _ => EventFate::Refused,
         };
-        self.end(prepared, fate)?;
+        self.finish(prepared, fate)?;
         self.store().count_expiry(decision);
         Ok(decision)
     }
@@ -142,10 +142,10 @@ impl RedisExpiry {
         let (answer, sid) = self.run(call.arg(clock(self.now)).arg(ticket_id), &prepared).await?;
         let revocation = Revocation::read(&answer).ok_or_else(|| unexpected("expiry_revoke"))?;
         let fate = match revocation {
-            Revocation::Revoked => Fate::Stored(sid),
-            _ => Fate::Refused,
+            Revocation::Revoked => EventFate::Stored(sid),
+            _ => EventFate::Refused,
         };
-        self.end(prepared, fate)?;
+        self.finish(prepared, fate)?;
         Ok(revocation)
     }
 
@@ -183,15 +183,15 @@ impl RedisExpiry {
     }
 
     /// Tells hooks and engine what became of the event.
-    fn end(&self, prepared: Prepared, fate: Fate) -> Result<(), StoreError> {
+    fn finish(&self, prepared: Prepared, fate: EventFate) -> Result<(), StoreError> {
         let mut ledger = Ledger::new();
         match fate {
-            Fate::Stored(sid) => {
+            EventFate::Stored(sid) => {
                 let sids: Vec<_> = prepared.rows().iter().map(|_| sid.clone()).collect();
                 self.writer.written(prepared, &sids, &mut ledger)?;
                 commit(ledger);
             }
-            Fate::Refused => {
+            EventFate::Refused => {
                 self.writer.undone(prepared, &mut ledger);
                 ledger.rolled_back();
             }

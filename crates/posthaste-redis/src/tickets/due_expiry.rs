@@ -50,8 +50,8 @@ fn name_uuid(name: &[u8]) -> EventId {
 
 /// Milliseconds since 1970, rounded down as Java does, and cut to what a score can hold exactly.
 pub(crate) fn epoch_ms(time: Timestamp) -> i64 {
-    const LARGEST: i64 = 1 << 53;
-    time.as_micros().div_euclid(1000).clamp(-LARGEST, LARGEST)
+    const MAX_SCORE: i64 = 1 << 53;
+    time.as_micros().div_euclid(1000).clamp(-MAX_SCORE, MAX_SCORE)
 }
 
 #[cfg(test)]

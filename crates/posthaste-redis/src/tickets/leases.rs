@@ -5,19 +5,19 @@ use std::time::Duration;
 use futures_util::future::{join_all, try_join_all};
 use posthaste::StoreError;
 
-use super::{DueExpiry, RedisExpiry, Scored, tickets};
+use super::{DueExpiry, RedisExpiry, ScoredTicket, sort_due};
 use crate::keys::Shard;
 use crate::store::{clock, shares};
 
 /// How many decisions of each kind one call forgets in a shard: more would keep others waiting.
-const PRUNED: usize = 500;
+const MAX_PRUNED: usize = 500;
 
 /// What a shard answers: tickets, and in how many milliseconds the next one is due.
-type Answer = (Vec<Scored>, Option<u64>);
+type ClaimReply = (Vec<ScoredTicket>, Option<u64>);
 
 /// Tickets that a worker holds.
 #[derive(Debug, Default)]
-pub(super) struct Claimed {
+pub(super) struct ClaimedTickets {
     pub(super) due: Vec<DueExpiry>,
     /// Whether there may be more.
     pub(super) is_full: bool,
@@ -27,11 +27,11 @@ pub(super) struct Claimed {
 
 impl RedisExpiry {
     /// Leases tickets whose time has come and that nobody holds, oldest first.
-    pub(super) async fn claim(&self, limit: usize, lease: Duration) -> Result<Claimed, StoreError> {
+    pub(super) async fn claim(&self, limit: usize, lease: Duration) -> Result<ClaimedTickets, StoreError> {
         let shards = self.store().responding_shards_in_turn();
         let asked = shares(&shards, limit);
         let answers = join_all(asked.iter().map(|(shard, share)| self.claim_in(shard, *share, lease))).await;
-        let (mut claimed, mut scored, mut failure) = (Claimed::default(), Vec::new(), None);
+        let (mut claimed, mut scored, mut failure) = (ClaimedTickets::default(), Vec::new(), None);
         for ((_, share), answer) in asked.iter().zip(answers) {
             match answer {
                 Ok((found, next_due)) => {
@@ -49,11 +49,11 @@ impl RedisExpiry {
             Some(error) => tracing::warn!(%error, "a shard has not answered; expiring the others' tickets"),
             None => {}
         }
-        claimed.due = tickets(scored);
+        claimed.due = sort_due(scored);
         Ok(claimed)
     }
 
-    async fn claim_in(&self, shard: &Shard, limit: usize, lease: Duration) -> Result<Answer, StoreError> {
+    async fn claim_in(&self, shard: &Shard, limit: usize, lease: Duration) -> Result<ClaimReply, StoreError> {
         let call = self.store().scripts().expiry_claim.on(shard).arg(clock(self.now));
         call.arg(limit).arg(millis(lease)).run(self.store().link()).await
     }
@@ -63,10 +63,10 @@ impl RedisExpiry {
     pub(super) async fn prune(&self) -> Result<(u64, bool), StoreError> {
         let prune = |shard| async move {
             let call = self.store().scripts().expiry_prune.on(shard).arg(clock(self.now));
-            call.arg(millis(self.retention)).arg(PRUNED).run::<u64>(self.store().link()).await
+            call.arg(millis(self.retention)).arg(MAX_PRUNED).run::<u64>(self.store().link()).await
         };
         let pruned = try_join_all(self.store().keys().shards().iter().map(prune)).await?;
-        Ok((pruned.iter().sum(), pruned.iter().any(|&count| count >= PRUNED as u64)))
+        Ok((pruned.iter().sum(), pruned.iter().any(|&count| count >= MAX_PRUNED as u64)))
     }
 }
 

@@ -15,16 +15,16 @@ use super::{DueExpiry, ExpiryDecision, RedisExpiry};
 use crate::background::Background;
 
 /// How many tickets are decided at the same time.
-const AT_ONCE: usize = 16;
+const MAX_CONCURRENT_DECISIONS: usize = 16;
 
 /// The most tickets of one batch: more would keep others waiting.
-const LARGEST_BATCH: usize = 1000;
+const MAX_BATCH_TICKETS: usize = 1000;
 
 /// Tickets that become due within this time are decided together.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
+const MIN_PAUSE: Duration = Duration::from_millis(10);
 
 /// How often old decisions are forgotten.
-const PRUNE_EVERY: Duration = Duration::from_secs(60);
+const PRUNE_INTERVAL: Duration = Duration::from_secs(60);
 
 type EventFuture = Pin<Box<dyn Future<Output = Result<Event, BoxError>> + Send>>;
 
@@ -71,14 +71,14 @@ impl ExpiryWorker {
 
     /// How many tickets to take at once, at most 1000. Default: 100.
     pub fn batch(mut self, tickets: usize) -> Self {
-        self.batch = tickets.clamp(1, LARGEST_BATCH);
+        self.batch = tickets.clamp(1, MAX_BATCH_TICKETS);
         self
     }
 
     /// How long to wait at most before looking again. Default: a second; less if a ticket is known to be due
     /// sooner, and not at all after a full batch.
     pub fn interval(mut self, interval: Duration) -> Self {
-        self.interval = interval.max(SHORTEST_PAUSE);
+        self.interval = interval.max(MIN_PAUSE);
         self
     }
 
@@ -106,7 +106,7 @@ impl ExpiryWorker {
         let claimed = self.expiry.claim(self.batch, self.lease).await?;
         let mut report = ExpiryReport::default();
         let decisions = claimed.due.into_iter().map(|due| self.decide(due, deadline));
-        let mut decisions = stream::iter(decisions).buffer_unordered(AT_ONCE);
+        let mut decisions = stream::iter(decisions).buffer_unordered(MAX_CONCURRENT_DECISIONS);
         while let Some(decision) = decisions.next().await {
             report.count(decision);
         }
@@ -147,7 +147,7 @@ impl ExpiryWorker {
         if round.is_full && is_clean {
             return Duration::ZERO;
         }
-        round.next_due.unwrap_or(self.interval).clamp(SHORTEST_PAUSE, self.interval)
+        round.next_due.unwrap_or(self.interval).clamp(MIN_PAUSE, self.interval)
     }
 }
 
@@ -198,10 +198,10 @@ async fn work_until(stop: Wake, worker: ExpiryWorker) {
 async fn prune(expiry: &RedisExpiry) -> Instant {
     match expiry.prune().await {
         Ok((_, true)) => Instant::now(),
-        Ok((_, false)) => Instant::now() + PRUNE_EVERY,
+        Ok((_, false)) => Instant::now() + PRUNE_INTERVAL,
         Err(error) => {
             tracing::warn!(%error, "old decisions about tickets could not be forgotten; trying again");
-            Instant::now() + PRUNE_EVERY
+            Instant::now() + PRUNE_INTERVAL
         }
     }
 }

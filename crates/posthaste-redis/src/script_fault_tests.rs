@@ -305,7 +305,7 @@ impl Contents {
 
 /// What may become of the rows that a case works on.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum RowFate {
     /// They are there, whatever happened.
     Kept,
     /// They may be deleted.
@@ -315,12 +315,12 @@ enum Fate {
 /// Runs `work` on a fresh scene with a fault at each command in turn, and looks at what is left.
 async fn at_every_command(
     name: &str,
-    fate: Fate,
+    fate: RowFate,
     work: impl AsyncFn(&Scene, &RedisStore) -> Result<(), StoreError>,
 ) {
-    const MOST: usize = 200;
+    const MAX_COMMANDS: usize = 200;
     let mut reached_the_end = false;
-    for n in 1..MOST {
+    for n in 1..MAX_COMMANDS {
         let scene = Scene::new().await;
         let failing = scene.store.failing_at(n);
         let outcome = work(&scene, &failing).await;
@@ -328,7 +328,7 @@ async fn at_every_command(
         let repaired = scene.store.repair_worker().page(7).run_once().await.expect("the repair works");
         let contents = Contents::of(&scene.store).await;
         contents.assert_whole(&format!("{when}, after {repaired:?}"));
-        if fate == Fate::Kept {
+        if fate == RowFate::Kept {
             let missing: Vec<_> = scene.ids.difference(&contents.entries).collect();
             assert!(missing.is_empty(), "{when}: lost {missing:?}");
         }
@@ -349,7 +349,7 @@ async fn at_every_command(
             break;
         }
     }
-    assert!(reached_the_end, "{name}: the script has more than {MOST} commands");
+    assert!(reached_the_end, "{name}: the script has more than {MAX_COMMANDS} commands");
 }
 
 // S1-08, S1-09, F17
@@ -359,7 +359,7 @@ macro_rules! fault_cases {
             #[tokio::test]
             #[ignore = "needs Redis: cargo xtask test"]
             async fn $name() {
-                at_every_command(stringify!($name), Fate::$fate, $work).await;
+                at_every_command(stringify!($name), RowFate::$fate, $work).await;
             }
         )*
     };
