@@ -28,7 +28,6 @@
 //! What lies where, and what each setting of the server really promises, stands in `docs/redis.md`.
 
 mod admin;
-mod background;
 mod backlog;
 mod claim;
 mod connection;
@@ -54,6 +53,7 @@ mod store;
 mod tickets;
 mod tx;
 mod wake;
+mod worker_task;
 mod writer;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

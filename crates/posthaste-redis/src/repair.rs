@@ -12,8 +12,8 @@ use posthaste::StoreError;
 use posthaste::store::Wake;
 use tokio::time::sleep;
 
-use crate::background::Background;
 use crate::keys::Shard;
+use crate::worker_task::WorkerTask;
 use crate::{Inner, RedisStore};
 
 /// Looks for orphans, page by page; made by [`RedisStore::repair_worker`].
@@ -93,7 +93,7 @@ impl RepairWorker {
 
     /// Looks at a page from time to time, in the background, until the handle is dropped or shut down.
     pub fn start(self) -> RepairHandle {
-        RepairHandle(Background::start(|stop| repair_until(stop, self)))
+        RepairHandle(WorkerTask::start(|stop| repair_until(stop, self)))
     }
 }
 
@@ -126,7 +126,7 @@ pub(crate) async fn repair_while_used(store: Weak<Inner>, interval: Duration) {
 /// A repair worker at work. Dropped, it stops.
 #[derive(Debug)]
 #[must_use = "dropped, the worker stops"]
-pub struct RepairHandle(Background);
+pub struct RepairHandle(WorkerTask);
 
 impl RepairHandle {
     /// Stops, and waits until it has. Twice is harmless.

@@ -12,7 +12,7 @@ use posthaste::{BoxError, Event, StoreError};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{DueExpiry, ExpiryDecision, RedisExpiry};
-use crate::background::Background;
+use crate::worker_task::WorkerTask;
 
 /// How many tickets are decided at the same time.
 const MAX_CONCURRENT_DECISIONS: usize = 16;
@@ -98,7 +98,7 @@ impl ExpiryWorker {
 
     /// Works in the background until the handle is dropped or shut down.
     pub fn start(self) -> ExpiryHandle {
-        ExpiryHandle(Background::start(|stop| work_until(stop, self)))
+        ExpiryHandle(WorkerTask::start(|stop| work_until(stop, self)))
     }
 
     async fn round(&self) -> Result<Round, StoreError> {
@@ -216,7 +216,7 @@ impl fmt::Debug for ExpiryWorker {
 /// An expiry worker at work. Dropped, it stops.
 #[derive(Debug)]
 #[must_use = "dropped, the worker stops"]
-pub struct ExpiryHandle(Background);
+pub struct ExpiryHandle(WorkerTask);
 
 impl ExpiryHandle {
     /// Stops after the batch under way, and waits until it has, at most about a lease. Twice is harmless.

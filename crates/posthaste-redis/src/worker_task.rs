@@ -1,16 +1,16 @@
-//! A task that ends when it is told to, or when nobody has its handle any more.
+//! The task of a worker, which ends when it is told to or when its handle is dropped.
 
 use posthaste::store::Wake;
 use tokio::task::JoinHandle;
 
 /// The handle of a worker's task. Dropped, the task is told to end.
 #[derive(Debug)]
-pub(crate) struct Background {
+pub(crate) struct WorkerTask {
     stop: Wake,
     task: Option<JoinHandle<()>>,
 }
 
-impl Background {
+impl WorkerTask {
     /// Starts what `work` makes; it has to end soon after the bell it is given was rung.
     pub(crate) fn start<F>(work: impl FnOnce(Wake) -> F) -> Self
     where
@@ -31,7 +31,7 @@ impl Background {
     }
 }
 
-impl Drop for Background {
+impl Drop for WorkerTask {
     fn drop(&mut self) {
         self.stop.ring();
     }
