@@ -140,7 +140,7 @@ impl Keys {
         format!("{}:", sid.place())
     }
 
-    /// The settings of the outbox, which nobody but `open` reads or writes.
+    /// The settings of the outbox, which nobody but the builder reads or writes.
     pub(crate) fn settings(&self) -> String {
         self.first().key("settings")
     }

@@ -29,6 +29,7 @@
 
 mod admin;
 mod backlog;
+mod builder;
 mod claim;
 mod connection;
 mod diagnose;
@@ -38,7 +39,6 @@ mod event_body;
 mod filter;
 mod keys;
 mod metrics;
-mod open;
 mod page;
 mod repair;
 mod row_state;
@@ -64,9 +64,9 @@ use posthaste::store::Wake;
 use posthaste::writer::NewRow;
 use posthaste::{Outbox, StoreError};
 
+pub use builder::RedisStoreBuilder;
 pub use error::OpenError;
 pub use keys::{InvalidName, OutboxName};
-pub use open::RedisStoreBuilder;
 pub use repair::{RepairHandle, RepairWorker, Repaired};
 pub use tickets::{
     DueExpiry, ExpiryDecision, ExpiryHandle, ExpiryReport, ExpiryWorker, RedisExpiry, Revocation,

@@ -1,4 +1,4 @@
-//! Opening a store: is that a server we can use, and are these keys ours?
+//! The builder of a store, and the checks when it opens: is that a server we can use, and are these keys ours?
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -19,10 +19,10 @@ use crate::shard_backoff::ShardBackoffs;
 use crate::{Inner, OpenError, RedisStore, repair};
 
 /// The oldest server that has every command we use.
-const OLDEST: &str = "6.2";
+const MIN_SERVER_VERSION: &str = "6.2";
 
 /// The layout of the keys and of the texts in them: no state says it of itself.
-const LAYOUT: u32 = 1;
+const LAYOUT_VERSION: u32 = 1;
 
 /// Opens a [`RedisStore`].
 #[derive(Clone)]
@@ -184,8 +184,8 @@ impl RedisStoreBuilder {
             link.query::<Value>(&redis::cmd("INFO")).await.map_err(|error| opening(server, error))?;
         let info = read_info(&answer);
         let version = info.get("redis_version").map(String::as_str).unwrap_or_default();
-        if is_older(version, OLDEST) {
-            return Err(OpenError::OldServer { found: version.to_owned(), needed: OLDEST });
+        if is_older(version, MIN_SERVER_VERSION) {
+            return Err(OpenError::OldServer { found: version.to_owned(), needed: MIN_SERVER_VERSION });
         }
         if !self.is_cluster && info.get("redis_mode").is_some_and(|mode| mode == "cluster") {
             return Err(OpenError::ClusterNode { server: server.to_owned() });
@@ -205,8 +205,8 @@ impl RedisStoreBuilder {
         get.arg(&key).arg("shards").arg("layout");
         let (shards, layout): (Option<u16>, Option<u32>) = link.query(&get).await?;
         let outbox = self.name.to_string();
-        if let Some(found) = layout.filter(|layout| *layout > LAYOUT) {
-            return Err(OpenError::NewerLayout { outbox, found, known: LAYOUT });
+        if let Some(found) = layout.filter(|layout| *layout > LAYOUT_VERSION) {
+            return Err(OpenError::NewerLayout { outbox, found, known: LAYOUT_VERSION });
         }
         match (self.shards, shards) {
             (Some(asked), Some(found)) if asked != found => Err(OpenError::Shards { outbox, found, asked }),
@@ -216,7 +216,7 @@ impl RedisStoreBuilder {
 
     /// Writes the number down, unless somebody else was faster: then that one counts.
     async fn settle_shards(&self, link: &Link, keys: &Keys) -> Result<(), OpenError> {
-        for (field, value) in [("shards", u32::from(keys.count())), ("layout", LAYOUT)] {
+        for (field, value) in [("shards", u32::from(keys.count())), ("layout", LAYOUT_VERSION)] {
             let mut set = redis::cmd("HSETNX");
             set.arg(keys.settings()).arg(field).arg(value);
             link.query::<i64>(&set).await?;
@@ -287,7 +287,7 @@ mod tests {
             ("10.1", false),
             ("", false),
         ] {
-            assert_eq!(is_older(version, OLDEST), is_old, "{version}");
+            assert_eq!(is_older(version, MIN_SERVER_VERSION), is_old, "{version}");
         }
     }
 
