@@ -149,7 +149,7 @@ impl Admin for RedisStore {
         let before = page.after.map(|seq| StreamId::of_seq(seq).to_string()).unwrap_or_default();
         // One more than asked for, to know whether there are more.
         let call = self.scripts().audit.on(keys.first()).arg("").arg(before).arg(limit + 1);
-        let entries: StreamRangeReply = call.run(self.link()).await?;
+        let entries: StreamRangeReply = call.run(self.connections()).await?;
         let mut items = Vec::with_capacity(limit);
         for entry in entries.ids.iter().take(limit) {
             let sid = StreamId::parse(&entry.id).unwrap_or_default();
@@ -188,7 +188,7 @@ impl RedisStore {
         for shard in self.keys().shards() {
             let call = self.scripts().promote.on(shard).arg("").arg(AT_ONCE);
             for _ in 0..rows.div_ceil(AT_ONCE) {
-                match call.run::<u8>(self.link()).await {
+                match call.run::<u8>(self.connections()).await {
                     Ok(1) => {}
                     Ok(_) => break,
                     // A server that is gone fails the next call too.
@@ -203,7 +203,7 @@ impl RedisStore {
     /// The server's clock, in whole milliseconds as the scripts read it.
     pub(crate) async fn clock(&self) -> Result<Timestamp, StoreError> {
         let (secs, micros): (i64, i64) =
-            self.link().query(&redis::cmd("TIME")).await.map_err(crate::error::failed)?;
+            self.connections().query(&redis::cmd("TIME")).await.map_err(crate::error::failed)?;
         Ok(Timestamp::from_micros(secs * 1_000_000 + micros / 1000 * 1000))
     }
 
@@ -218,7 +218,7 @@ impl RedisStore {
     pub(crate) async fn paused(&self) -> Result<BTreeSet<String>, StoreError> {
         let mut members = redis::cmd("SMEMBERS");
         members.arg(self.keys().first().key("control"));
-        self.link().query(&members).await.map_err(crate::error::failed)
+        self.connections().query(&members).await.map_err(crate::error::failed)
     }
 
     /// Changes DEAD rows, shard by shard; answers how many.
@@ -244,7 +244,7 @@ impl RedisStore {
                 .arg(self.audited_inside(change.actor))
                 .arg(target)
                 .arg(ids)
-                .run::<u64>(self.link())
+                .run::<u64>(self.connections())
                 .await?;
         }
         self.note(change.actor, change.what, target, count).await?;
@@ -283,7 +283,7 @@ impl RedisStore {
 
     async fn control(&self, what: &str, route: &str, actor: &str) -> Result<bool, StoreError> {
         let call = self.scripts().control.on(self.keys().first()).arg("").arg(what).arg(route).arg(actor);
-        let changed = call.run::<u8>(self.link()).await? == 1;
+        let changed = call.run::<u8>(self.connections()).await? == 1;
         self.0.server_state.forget();
         if changed {
             self.ring();
@@ -310,7 +310,7 @@ impl RedisStore {
         }
         let call =
             self.scripts().note.on(self.keys().first()).arg("").arg(actor).arg(action).arg(target).arg(rows);
-        call.run::<u8>(self.link()).await.map(|_| ())
+        call.run::<u8>(self.connections()).await.map(|_| ())
     }
 }
 

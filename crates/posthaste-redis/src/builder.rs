@@ -9,7 +9,7 @@ use futures_util::future::try_join_all;
 use posthaste::store::Wake;
 use redis::{Client, ConnectionInfo, RedisError, Value};
 
-use crate::connection::Link;
+use crate::connection::RedisConnections;
 use crate::error::opening;
 use crate::keys::{Keys, MAX_SHARDS, OutboxName, Shard};
 use crate::metrics::Metrics;
@@ -112,15 +112,15 @@ impl RedisStoreBuilder {
 
     async fn open(self) -> Result<RedisStore, OpenError> {
         let server = self.describe();
-        let link = self.link().await.map_err(|error| opening(&server, error))?;
-        self.check_server(&link, &server).await?;
-        let keys = Keys::new(self.name.clone(), self.find_shards(&link).await?);
-        check_types(&link, &keys).await?;
+        let connections = self.connections().await.map_err(|error| opening(&server, error))?;
+        self.check_server(&connections, &server).await?;
+        let keys = Keys::new(self.name.clone(), self.find_shards(&connections).await?);
+        check_types(&connections, &keys).await?;
         if !self.read_only {
-            self.settle_shards(&link, &keys).await?;
+            self.settle_shards(&connections, &keys).await?;
         }
         Ok(RedisStore(Arc::new(Inner {
-            link,
+            connections,
             metrics: Metrics::new(self.name.to_string()),
             server_state: ServerStateCache::default(),
             backoffs: ShardBackoffs::of(keys.count()),
@@ -153,7 +153,7 @@ impl RedisStoreBuilder {
         Ok(self)
     }
 
-    async fn link(&self) -> Result<Link, RedisError> {
+    async fn connections(&self) -> Result<RedisConnections, RedisError> {
         #[cfg(feature = "cluster")]
         if self.is_cluster {
             let client = || {
@@ -165,12 +165,12 @@ impl RedisStoreBuilder {
                 };
                 client
             };
-            return Link::to_cluster(client).await;
+            return RedisConnections::to_cluster(client).await;
         }
         let server = self.servers.first().cloned();
         let server =
             server.ok_or_else(|| RedisError::from((redis::ErrorKind::InvalidClientConfig, "no server")))?;
-        Link::to_server(Client::open(server)?).await
+        RedisConnections::to_server(Client::open(server)?).await
     }
 
     /// The servers, without user and password.
@@ -179,9 +179,9 @@ impl RedisStoreBuilder {
         addresses.join(", ")
     }
 
-    async fn check_server(&self, link: &Link, server: &str) -> Result<(), OpenError> {
+    async fn check_server(&self, connections: &RedisConnections, server: &str) -> Result<(), OpenError> {
         let answer =
-            link.query::<Value>(&redis::cmd("INFO")).await.map_err(|error| opening(server, error))?;
+            connections.query::<Value>(&redis::cmd("INFO")).await.map_err(|error| opening(server, error))?;
         let info = read_info(&answer);
         let version = info.get("redis_version").map(String::as_str).unwrap_or_default();
         if is_older(version, MIN_SERVER_VERSION) {
@@ -198,12 +198,12 @@ impl RedisStoreBuilder {
     }
 
     /// The number of shards that the outbox has, or will have.
-    async fn find_shards(&self, link: &Link) -> Result<u16, OpenError> {
+    async fn find_shards(&self, connections: &RedisConnections) -> Result<u16, OpenError> {
         let key = Keys::new(self.name.clone(), 1).settings();
-        check_type(link, &key, "hash").await?;
+        check_type(connections, &key, "hash").await?;
         let mut get = redis::cmd("HMGET");
         get.arg(&key).arg("shards").arg("layout");
-        let (shards, layout): (Option<u16>, Option<u32>) = link.query(&get).await?;
+        let (shards, layout): (Option<u16>, Option<u32>) = connections.query(&get).await?;
         let outbox = self.name.to_string();
         if let Some(found) = layout.filter(|layout| *layout > LAYOUT_VERSION) {
             return Err(OpenError::NewerLayout { outbox, found, known: LAYOUT_VERSION });
@@ -215,13 +215,13 @@ impl RedisStoreBuilder {
     }
 
     /// Writes the number down, unless somebody else was faster: then that one counts.
-    async fn settle_shards(&self, link: &Link, keys: &Keys) -> Result<(), OpenError> {
+    async fn settle_shards(&self, connections: &RedisConnections, keys: &Keys) -> Result<(), OpenError> {
         for (field, value) in [("shards", u32::from(keys.count())), ("layout", LAYOUT_VERSION)] {
             let mut set = redis::cmd("HSETNX");
             set.arg(keys.settings()).arg(field).arg(value);
-            link.query::<i64>(&set).await?;
+            connections.query::<i64>(&set).await?;
         }
-        let (found, asked) = (self.find_shards(link).await?, keys.count());
+        let (found, asked) = (self.find_shards(connections).await?, keys.count());
         match found == asked {
             true => Ok(()),
             false => Err(OpenError::Shards { outbox: self.name.to_string(), found, asked }),
@@ -237,15 +237,19 @@ impl std::fmt::Debug for RedisStoreBuilder {
 
 /// A key under one of our names that is not ours is named before anything is written.
 // S1-07
-async fn check_types(link: &Link, keys: &Keys) -> Result<(), OpenError> {
+async fn check_types(connections: &RedisConnections, keys: &Keys) -> Result<(), OpenError> {
     let named = keys.shards().iter().flat_map(Shard::types);
-    try_join_all(named.map(|(key, needed)| check_type(link, key, needed))).await.map(|_| ())
+    try_join_all(named.map(|(key, needed)| check_type(connections, key, needed))).await.map(|_| ())
 }
 
-async fn check_type(link: &Link, key: &str, needed: &'static str) -> Result<(), OpenError> {
+async fn check_type(
+    connections: &RedisConnections,
+    key: &str,
+    needed: &'static str,
+) -> Result<(), OpenError> {
     let mut cmd = redis::cmd("TYPE");
     cmd.arg(key);
-    let found: String = link.query(&cmd).await?;
+    let found: String = connections.query(&cmd).await?;
     match found == "none" || found == needed {
         true => Ok(()),
         false => Err(OpenError::ForeignKey { key: key.to_owned(), found, needed }),

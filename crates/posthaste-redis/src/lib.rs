@@ -75,7 +75,7 @@ pub use tickets::{
 pub use tx::{RedisCommitError, RedisTx, Replies};
 pub use writer::{ENQUEUE_LUA, RedisWriter, ScriptEvent};
 
-use connection::Link;
+use connection::RedisConnections;
 use keys::Keys;
 use scripts::Scripts;
 
@@ -87,7 +87,7 @@ pub struct RedisStore(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    link: Link,
+    connections: RedisConnections,
     keys: Keys,
     scripts: Scripts,
     metrics: metrics::Metrics,
@@ -173,8 +173,8 @@ impl RedisStore {
         &self.0.keys
     }
 
-    fn link(&self) -> &Link {
-        &self.0.link
+    fn connections(&self) -> &RedisConnections {
+        &self.0.connections
     }
 
     fn scripts(&self) -> &Scripts {
@@ -193,7 +193,7 @@ impl RedisStore {
                 let listener = wake::Listener {
                     servers: self.0.listen.clone(),
                     channel: self.keys().channel(),
-                    link: self.link().clone(),
+                    connections: self.connections().clone(),
                     wake: wake.clone(),
                 };
                 runtime.spawn(listener.listen_until(self.0.gone.clone()));

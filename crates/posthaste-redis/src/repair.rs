@@ -184,7 +184,7 @@ impl Scan {
             let call =
                 store.scripts().repair.on(shard).arg("").arg(SCANS[self.what]).arg(&self.cursor).arg(page);
             let (is_ready, cursor, bodies, members, rows): (bool, String, u64, u64, u64) =
-                call.run(store.link()).await?;
+                call.run(store.connections()).await?;
             if is_ready {
                 return Ok((cursor, Repaired { bodies, members, rows }));
             }

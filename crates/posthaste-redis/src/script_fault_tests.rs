@@ -27,7 +27,7 @@ impl RedisStore {
     pub(crate) fn failing_at(&self, n: usize) -> Self {
         let inner = &self.0;
         Self(Arc::new(Inner {
-            link: inner.link.clone(),
+            connections: inner.connections.clone(),
             keys: inner.keys.clone(),
             scripts: Scripts::failing_at(n),
             metrics: inner.metrics.clone(),
@@ -59,7 +59,7 @@ pub(crate) async fn remove(store: &RedisStore) {
     for shard in store.keys().shards() {
         let mut unlink = redis::cmd("UNLINK");
         unlink.arg(shard.keys()).arg(shard.expiry_keys()).arg(shard.key("settings"));
-        let _: i64 = store.link().query(&unlink).await.expect("UNLINK");
+        let _: i64 = store.connections().query(&unlink).await.expect("UNLINK");
     }
 }
 
@@ -116,7 +116,7 @@ impl Scene {
         self.write_body(id).await;
         let mut member = redis::cmd("ZADD");
         member.arg(self.store.keys().first().key("pending")).arg("NX").arg(due.as_micros()).arg(id);
-        let _: i64 = self.store.link().query(&member).await.expect("the server does it");
+        let _: i64 = self.store.connections().query(&member).await.expect("the server does it");
     }
 
     /// A body, to which nothing leads.
@@ -124,21 +124,22 @@ impl Scene {
         let mut body = redis::cmd("HSETNX");
         body.arg(self.store.keys().first().key("entries")).arg(id);
         body.arg(r#"{"event_type":"Foreign","payload":"{}"}"#);
-        let _: i64 = self.store.link().query(&body).await.expect("the server does it");
+        let _: i64 = self.store.connections().query(&body).await.expect("the server does it");
     }
 
     /// Whatever fails, an event that waits for its time does not come before it.
     async fn assert_foreign_event_waits(&self, when: &str) {
         let mut score = redis::cmd("ZSCORE");
         score.arg(self.store.keys().first().key("pending")).arg(&self.foreign.0);
-        let score: Option<f64> = self.store.link().query(&score).await.expect("the server answers");
+        let score: Option<f64> = self.store.connections().query(&score).await.expect("the server answers");
         let due = self.foreign.1.as_micros() as f64;
         let is_kept = score.is_none_or(|score| (due..due + HOUR.as_micros() as f64).contains(&score));
         assert!(is_kept, "{when}: it is due at {score:?} instead of {due}");
     }
 
     async fn clock(&self) -> Timestamp {
-        let (secs, micros): (i64, i64) = self.store.link().query(&redis::cmd("TIME")).await.expect("TIME");
+        let (secs, micros): (i64, i64) =
+            self.store.connections().query(&redis::cmd("TIME")).await.expect("TIME");
         Timestamp::from_micros(secs * 1_000_000 + micros) + Duration::from_secs(1)
     }
 
@@ -252,12 +253,12 @@ impl Contents {
         let all = async |command: &str, key: &str, from: &str, to: &str| {
             let mut cmd = redis::cmd(command);
             cmd.arg(shard.key(key)).arg(from).arg(to);
-            store.link().query::<Vec<String>>(&cmd).await.expect("the server answers")
+            store.connections().query::<Vec<String>>(&cmd).await.expect("the server answers")
         };
         let fields = async |key: &str| {
             let mut cmd = redis::cmd("HGETALL");
             cmd.arg(shard.key(key));
-            store.link().query::<BTreeMap<String, String>>(&cmd).await.expect("the server answers")
+            store.connections().query::<BTreeMap<String, String>>(&cmd).await.expect("the server answers")
         };
         let split = |state: String| state.split('\t').map(str::to_owned).collect();
         let mut indexes = BTreeMap::new();
@@ -275,7 +276,7 @@ impl Contents {
             entries: fields("entries").await.into_keys().collect(),
             states: fields("state").await.into_iter().map(|(id, state)| (id, split(state))).collect(),
             indexes,
-            arrivals: store.link().query(&length).await.expect("the server answers"),
+            arrivals: store.connections().query(&length).await.expect("the server answers"),
         }
     }
 

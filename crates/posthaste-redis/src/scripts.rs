@@ -3,7 +3,7 @@
 use posthaste::StoreError;
 use redis::{Arg, Cmd, ErrorKind, FromRedisValue, RedisResult, ServerErrorKind, ToRedisArgs};
 
-use crate::connection::Link;
+use crate::connection::RedisConnections;
 use crate::error::failed;
 use crate::keys::Shard;
 
@@ -142,28 +142,31 @@ impl Call<'_> {
     }
 
     /// Runs the script.
-    pub(crate) async fn run<T: FromRedisValue>(&self, link: &Link) -> Result<T, StoreError> {
-        self.run_on(link, None).await
+    pub(crate) async fn run<T: FromRedisValue>(
+        &self,
+        connections: &RedisConnections,
+    ) -> Result<T, StoreError> {
+        self.run_on(connections, None).await
     }
 
     /// Runs a script whose answer holds bodies, and waits for as long as the server sends. The caller bounds that.
     pub(crate) async fn run_for_bodies<T: FromRedisValue>(
         &self,
-        link: &Link,
+        connections: &RedisConnections,
         shard: &Shard,
     ) -> Result<T, StoreError> {
-        self.run_on(link, Some(shard)).await
+        self.run_on(connections, Some(shard)).await
     }
 
     /// A server that does not know the script, because it was restarted or told to forget, is given its text:
     /// nothing was done yet, so nothing is done twice.
     async fn run_on<T: FromRedisValue>(
         &self,
-        link: &Link,
+        connections: &RedisConnections,
         bodies_of: Option<&Shard>,
     ) -> Result<T, StoreError> {
-        match self.send(link, bodies_of, &self.cmd).await {
-            Err(error) if is_unknown(&error) => self.send(link, bodies_of, &self.with_text()).await,
+        match self.send(connections, bodies_of, &self.cmd).await {
+            Err(error) if is_unknown(&error) => self.send(connections, bodies_of, &self.with_text()).await,
             answer => answer,
         }
         .map_err(failed)
@@ -171,13 +174,13 @@ impl Call<'_> {
 
     async fn send<T: FromRedisValue>(
         &self,
-        link: &Link,
+        connections: &RedisConnections,
         bodies_of: Option<&Shard>,
         cmd: &Cmd,
     ) -> RedisResult<T> {
         match bodies_of {
-            Some(shard) => link.query_bodies(cmd, shard.entries()).await,
-            None => link.query(cmd).await,
+            Some(shard) => connections.query_bodies(cmd, shard.entries()).await,
+            None => connections.query(cmd).await,
         }
     }
 

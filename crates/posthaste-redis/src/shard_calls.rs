@@ -21,7 +21,7 @@ impl RedisStore {
         shard: &Shard,
         call: &Call<'_>,
     ) -> Result<T, StoreError> {
-        self.with_backoff(shard, call.run(self.link())).await
+        self.with_backoff(shard, call.run(self.connections())).await
     }
 
     /// The same for a call whose answer holds bodies.
@@ -30,7 +30,7 @@ impl RedisStore {
         shard: &Shard,
         call: &Call<'_>,
     ) -> Result<T, StoreError> {
-        self.with_backoff(shard, call.run_for_bodies(self.link(), shard)).await
+        self.with_backoff(shard, call.run_for_bodies(self.connections(), shard)).await
     }
 
     async fn with_backoff<T>(

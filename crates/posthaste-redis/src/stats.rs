@@ -51,7 +51,7 @@ impl RedisStore {
 
     async fn count_page(&self, shard: &Shard, after: &str, limit: u64) -> Result<Counts, StoreError> {
         let call = self.scripts().count.on(shard).arg("").arg(after).arg(limit);
-        let (kinds, states, next): ([u64; 5], [u64; 6], String) = call.run(self.link()).await?;
+        let (kinds, states, next): ([u64; 5], [u64; 6], String) = call.run(self.connections()).await?;
         let [waiting, done, dead, archived, arrivals] = kinds;
         Ok(Counts { waiting, done, dead, archived, arrivals, states, next })
     }

@@ -86,7 +86,7 @@ impl Store for RedisStore {
     async fn oldest_pending(&self, now: Option<Timestamp>) -> Result<Option<Duration>, StoreError> {
         let ask = |shard| async move {
             let call = self.scripts().oldest.on(shard).arg(clock(now));
-            call.run::<Option<u64>>(self.link()).await
+            call.run::<Option<u64>>(self.connections()).await
         };
         let ages = try_join_all(self.keys().shards().iter().map(ask)).await?;
         Ok(ages.into_iter().flatten().max().map(Duration::from_micros))
@@ -215,7 +215,8 @@ impl RedisStore {
                 let call = self.scripts().purge.on(shard).arg(clock(purge.now)).arg(what);
                 let call = call.arg(micros(purge.older_than)).arg(u8::from(purge.archive));
                 let call = call.arg((limit - count).min(BATCH)).arg(self.audited_inside(actor)).arg(&target);
-                let (gone, next, is_cut): (u64, String, bool) = call.arg(&after).run(self.link()).await?;
+                let (gone, next, is_cut): (u64, String, bool) =
+                    call.arg(&after).run(self.connections()).await?;
                 count += gone;
                 if count >= limit || next.is_empty() && !is_cut {
                     break;

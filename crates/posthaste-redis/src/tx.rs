@@ -97,7 +97,7 @@ impl RedisTx {
         let tickets = self.expiries.iter().map(|expiry| keys.of_aggregate(&expiry.ticket_id).number);
         let mut shards = events.chain(tickets).chain(added);
         let first = shards.next();
-        if self.writer.store().link().is_cluster() && shards.any(|shard| Some(shard) != first) {
+        if self.writer.store().connections().is_cluster() && shards.any(|shard| Some(shard) != first) {
             let operation = "store events or tickets of different shards in one transaction of a cluster: use \
                              one transaction for each aggregate";
             return Err(StoreError::Unsupported { store: "Redis", operation });

@@ -13,7 +13,7 @@ use redis::aio::PubSub;
 use redis::{Client, ConnectionInfo, RedisResult};
 use tokio::time::{sleep, timeout};
 
-use crate::connection::Link;
+use crate::connection::RedisConnections;
 use crate::{Inner, RedisStore};
 
 /// All commits within this time ring once.
@@ -44,7 +44,7 @@ pub(crate) async fn ring_for(store: Weak<Inner>, bell: Wake) {
 pub(crate) async fn ring_once(store: &RedisStore) {
     let mut publish = redis::cmd("PUBLISH");
     publish.arg(store.keys().channel()).arg("");
-    if let Err(error) = store.link().query::<i64>(&publish).await {
+    if let Err(error) = store.connections().query::<i64>(&publish).await {
         // A hint: the poller alone is enough.
         tracing::debug!(%error, "other processes could not be woken");
     }
@@ -56,7 +56,7 @@ pub(crate) struct Listener {
     pub(crate) servers: Vec<ConnectionInfo>,
     pub(crate) channel: String,
     /// Knows when connections lead to the wrong server: there nobody might ring any more.
-    pub(crate) link: Link,
+    pub(crate) connections: RedisConnections,
     pub(crate) wake: Wake,
 }
 
@@ -80,7 +80,7 @@ impl Listener {
                     self.wake.ring();
                     tokio::select! {
                         () = listen(&mut connection, &self.channel, &self.wake) => {}
-                        () = self.link.moved() => {}
+                        () = self.connections.moved() => {}
                     }
                     tracing::debug!("the connection that listens is lost; polling goes on");
                 }

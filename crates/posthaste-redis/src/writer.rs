@@ -58,7 +58,7 @@ impl RedisWriter {
                 call.push(event_body::encode(&row.event));
                 Birth::of(row).args().into_iter().for_each(|arg| call.push(arg));
             }
-            let answers: Vec<Option<String>> = call.run(self.store.link()).await?;
+            let answers: Vec<Option<String>> = call.run(self.store.connections()).await?;
             for (&place, answer) in places.iter().zip(answers) {
                 sids[place] = answer;
             }

@@ -179,7 +179,7 @@ impl RedisExpiry {
             }
             [] => ["", "", "0", "", ""].into_iter().for_each(|arg| call.push(arg)),
         }
-        call.run(self.store().link()).await
+        call.run(self.store().connections()).await
     }
 
     /// Tells hooks and engine what became of the event.

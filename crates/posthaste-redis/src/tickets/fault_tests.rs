@@ -87,7 +87,7 @@ async fn ask<T: redis::FromRedisValue>(
 ) -> T {
     let mut cmd = redis::cmd(command);
     cmd.arg(shard.key(key)).arg(arg.as_slice());
-    store.link().query(&cmd).await.expect("the server answers")
+    store.connections().query(&cmd).await.expect("the server answers")
 }
 
 /// What fails, and who comes next.

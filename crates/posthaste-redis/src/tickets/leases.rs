@@ -55,7 +55,7 @@ impl RedisExpiry {
 
     async fn claim_in(&self, shard: &Shard, limit: usize, lease: Duration) -> Result<ClaimReply, StoreError> {
         let call = self.store().scripts().expiry_claim.on(shard).arg(clock(self.now));
-        call.arg(limit).arg(millis(lease)).run(self.store().link()).await
+        call.arg(limit).arg(millis(lease)).run(self.store().connections()).await
     }
 
     /// Forgets decisions that are older than the retention, some at a time; answers how many, and whether
@@ -63,7 +63,7 @@ impl RedisExpiry {
     pub(super) async fn prune(&self) -> Result<(u64, bool), StoreError> {
         let prune = |shard| async move {
             let call = self.store().scripts().expiry_prune.on(shard).arg(clock(self.now));
-            call.arg(millis(self.retention)).arg(MAX_PRUNED).run::<u64>(self.store().link()).await
+            call.arg(millis(self.retention)).arg(MAX_PRUNED).run::<u64>(self.store().connections()).await
         };
         let pruned = try_join_all(self.store().keys().shards().iter().map(prune)).await?;
         Ok((pruned.iter().sum(), pruned.iter().any(|&count| count >= MAX_PRUNED as u64)))

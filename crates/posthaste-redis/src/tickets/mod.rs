@@ -98,7 +98,7 @@ impl RedisExpiry {
     // S1-32
     pub async fn record_expiry_due(&self, ticket_id: &str, expires_at: Timestamp) -> Result<(), StoreError> {
         let cmd = record(self.store().keys(), ticket_id, expires_at);
-        self.store().link().query::<i64>(&cmd).await.map_err(failed)?;
+        self.store().connections().query::<i64>(&cmd).await.map_err(failed)?;
         Ok(())
     }
 
@@ -109,7 +109,7 @@ impl RedisExpiry {
         let limit = limit.min(MAX_FOUND);
         let find = |shard| async move {
             let call = self.store().scripts().expiry_find.on(shard).arg(clock(self.now)).arg(limit);
-            call.run::<Vec<ScoredTicket>>(self.store().link()).await
+            call.run::<Vec<ScoredTicket>>(self.store().connections()).await
         };
         let found = try_join_all(self.store().keys().shards().iter().map(find)).await?;
         let mut due = sort_due(found.concat());
