@@ -16,11 +16,11 @@ use crate::RedisStore;
 use crate::event_body::Extent;
 use crate::filter::{is_whole_kind, kinds, matches};
 use crate::keys::StreamId;
-use crate::page::{AdminRowReply, Direction, Look, PAGE, admin_row};
+use crate::page::{AdminRowReply, Direction, PAGE_ROWS, ScanBudget, admin_row};
 use crate::shard_calls::within_bodies_timeout;
 
 /// How many rows one page of a list, or a group of DEAD events, looks at.
-const LOOK: usize = 10_000;
+const MAX_ROWS_SCANNED: usize = 10_000;
 
 #[async_trait]
 impl Admin for RedisStore {
@@ -44,7 +44,7 @@ impl Admin for RedisStore {
         }
         let (mut count, mut after) = (0, None);
         loop {
-            let page = self.page(filter, after, PAGE, Direction::OldestFirst).await?;
+            let page = self.page(filter, after, PAGE_ROWS, Direction::OldestFirst).await?;
             count += page.rows.iter().filter(|row| matches(row, filter, before)).count() as u64;
             let Some(next) = page.next else { return Ok(count) };
             after = Some(next);
@@ -61,10 +61,11 @@ impl Admin for RedisStore {
             return Ok(Page { items: row.into_iter().take(limit).collect(), next: None });
         }
         self.promote_all().await?;
-        let (mut items, mut look, mut after) = (Vec::new(), Look::at_most(LOOK), page.after);
+        let (mut items, mut budget, mut after) =
+            (Vec::new(), ScanBudget::at_most(MAX_ROWS_SCANNED), page.after);
         loop {
-            let read = self.page(filter, after, PAGE, Direction::OldestFirst).await?;
-            look.add(&read);
+            let read = self.page(filter, after, PAGE_ROWS, Direction::OldestFirst).await?;
+            budget.add(&read);
             for row in read.rows {
                 if !matches(&row, filter, before) {
                     continue;
@@ -77,7 +78,7 @@ impl Admin for RedisStore {
             }
             match read.next {
                 None => return Ok(Page { items, next: None }),
-                Some(next) if look.is_over() => return Ok(Page { items, next: Some(next) }),
+                Some(next) if budget.is_over() => return Ok(Page { items, next: Some(next) }),
                 Some(next) => after = Some(next),
             }
         }
@@ -97,10 +98,10 @@ impl Admin for RedisStore {
     async fn dead_groups(&self, limit: usize) -> Result<Vec<DeadGroup>, StoreError> {
         let (mut rows, mut after) = (Vec::new(), None);
         loop {
-            let page = self.page(&Filter::dead(), after, PAGE, Direction::NewestFirst).await?;
+            let page = self.page(&Filter::dead(), after, PAGE_ROWS, Direction::NewestFirst).await?;
             rows.extend(page.rows);
             match page.next {
-                Some(next) if rows.len() < LOOK => after = Some(next),
+                Some(next) if rows.len() < MAX_ROWS_SCANNED => after = Some(next),
                 _ => return Ok(group(rows, limit)),
             }
         }
@@ -184,10 +185,10 @@ impl RedisStore {
 
     /// The same for about so many arrivals of each shard, the first ones.
     pub(crate) async fn promote_up_to(&self, rows: usize) -> Result<(), StoreError> {
-        const AT_ONCE: usize = 1000;
+        const PROMOTE_BATCH_ROWS: usize = 1000;
         for shard in self.keys().shards() {
-            let call = self.scripts().promote.on(shard).arg("").arg(AT_ONCE);
-            for _ in 0..rows.div_ceil(AT_ONCE) {
+            let call = self.scripts().promote.on(shard).arg("").arg(PROMOTE_BATCH_ROWS);
+            for _ in 0..rows.div_ceil(PROMOTE_BATCH_ROWS) {
                 match call.run::<u8>(self.connections()).await {
                     Ok(1) => {}
                     Ok(_) => break,
@@ -320,11 +321,11 @@ fn is_meant(row: &EventRow, filter: &Filter, before: Option<Timestamp>) -> bool 
 }
 
 fn group(rows: Vec<EventRow>, limit: usize) -> Vec<DeadGroup> {
-    const REASON_CHARS: usize = 200;
+    const MAX_REASON_CHARS: usize = 200;
     let mut groups: HashMap<(String, String, String), DeadGroup> = HashMap::new();
     for row in rows {
         let reason: String =
-            row.last_error.iter().flat_map(|error| error.chars()).take(REASON_CHARS).collect();
+            row.last_error.iter().flat_map(|error| error.chars()).take(MAX_REASON_CHARS).collect();
         let key = (row.aggregate_type, row.event_type, reason);
         let group = groups.entry(key).or_insert_with_key(|(aggregate_type, event_type, reason)| DeadGroup {
             aggregate_type: aggregate_type.clone(),
