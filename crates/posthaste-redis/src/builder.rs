@@ -10,7 +10,7 @@ use posthaste::store::Wake;
 use redis::{Client, ConnectionInfo, RedisError, Value};
 
 use crate::connection::RedisConnections;
-use crate::error::opening;
+use crate::error::open_error;
 use crate::keys::{Keys, MAX_SHARDS, OutboxName, Shard};
 use crate::metrics::Metrics;
 use crate::scripts::Scripts;
@@ -58,7 +58,7 @@ impl RedisStoreBuilder {
             name: OutboxName::default(),
             shards: None,
             read_only: false,
-            repair_every: repair::INTERVAL,
+            repair_every: repair::DEFAULT_INTERVAL,
             #[cfg(feature = "tls")]
             certificates: None,
         })
@@ -112,7 +112,7 @@ impl RedisStoreBuilder {
 
     async fn open(self) -> Result<RedisStore, OpenError> {
         let server = self.describe();
-        let connections = self.connections().await.map_err(|error| opening(&server, error))?;
+        let connections = self.connections().await.map_err(|error| open_error(&server, error))?;
         self.check_server(&connections, &server).await?;
         let keys = Keys::new(self.name.clone(), self.find_shards(&connections).await?);
         check_types(&connections, &keys).await?;
@@ -180,8 +180,10 @@ impl RedisStoreBuilder {
     }
 
     async fn check_server(&self, connections: &RedisConnections, server: &str) -> Result<(), OpenError> {
-        let answer =
-            connections.query::<Value>(&redis::cmd("INFO")).await.map_err(|error| opening(server, error))?;
+        let answer = connections
+            .query::<Value>(&redis::cmd("INFO"))
+            .await
+            .map_err(|error| open_error(server, error))?;
         let info = read_info(&answer);
         let version = info.get("redis_version").map(String::as_str).unwrap_or_default();
         if is_older(version, MIN_SERVER_VERSION) {

@@ -20,7 +20,7 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 use tokio::time::{Instant, sleep};
 
-use crate::error::is_silent;
+use crate::error::is_unreachable;
 
 /// How long a server may take to answer a call, and to accept a connection.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
@@ -103,7 +103,7 @@ impl RedisConnections {
             sleep(PROBE_INTERVAL).await;
             let answer = timeout(REPLY_TIMEOUT, self.query::<Value>(&probe(key))).await;
             match answer.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into())) {
-                Err(error) if is_silent(&error) => return error,
+                Err(error) if is_unreachable(&error) => return error,
                 _ => {}
             }
         }
@@ -202,7 +202,7 @@ impl ServerConnections {
         loop {
             sleep(PROBE_INTERVAL).await;
             match self.query::<Value>(&probe(key)).await {
-                Err(error) if is_silent(&error) => return error,
+                Err(error) if is_unreachable(&error) => return error,
                 _ if self.lost.load(Ordering::Relaxed) >= generation => {
                     return io::Error::from(io::ErrorKind::NotConnected).into();
                 }

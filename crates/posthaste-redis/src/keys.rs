@@ -134,10 +134,10 @@ impl Keys {
     }
 
     /// The last place in a shard's order of insertion that is not behind `seq`.
-    pub(crate) fn place(&self, seq: i64, shard: u16) -> String {
+    pub(crate) fn page_start(&self, seq: i64, shard: u16) -> String {
         let is_behind = usize::from(shard) > shard_of(seq);
         let sid = StreamId::of_seq(seq - if is_behind { 1 << SHARD_BITS } else { 0 });
-        format!("{}:", sid.place())
+        format!("{}:", sid.sort_key())
     }
 
     /// The settings of the outbox, which nobody but the builder reads or writes.
@@ -237,12 +237,12 @@ impl StreamId {
 impl StreamId {
     /// The stream id as it stands in a state, and in the indexes in the order of insertion: the length of the
     /// second number stands before it, so that texts sort as the numbers do.
-    pub(crate) fn place(self) -> String {
+    pub(crate) fn sort_key(self) -> String {
         let n = self.n.to_string();
         format!("{}-{}{n}", self.ms.max(0), n.len())
     }
 
-    pub(crate) fn from_place(text: &str) -> Option<Self> {
+    pub(crate) fn from_sort_key(text: &str) -> Option<Self> {
         let (ms, n) = text.split_once('-')?;
         Some(Self { ms: ms.parse().ok()?, n: n.get(1..)?.parse().ok()? })
     }
@@ -332,10 +332,10 @@ mod tests {
     fn place_is_where_a_page_of_another_shard_goes_on() {
         let keys = keys(4);
         let seq = StreamId { ms: 5, n: 2 }.seq(1);
-        assert_eq!(keys.place(seq, 1), "5-12:");
-        assert_eq!(keys.place(seq, 0), "5-12:", "shard 0 comes before it");
-        assert_eq!(keys.place(seq, 3), "5-11:", "shard 3 comes after it");
-        assert_eq!(keys.place(StreamId { ms: 5, n: 0 }.seq(0), 2), "4-44095:");
+        assert_eq!(keys.page_start(seq, 1), "5-12:");
+        assert_eq!(keys.page_start(seq, 0), "5-12:", "shard 0 comes before it");
+        assert_eq!(keys.page_start(seq, 3), "5-11:", "shard 3 comes after it");
+        assert_eq!(keys.page_start(StreamId { ms: 5, n: 0 }.seq(0), 2), "4-44095:");
     }
 
     #[test]

@@ -86,8 +86,8 @@ impl RedisStore {
         limit: usize,
         direction: Direction,
     ) -> Result<ShardPage, StoreError> {
-        let place = after.map(|seq| self.place(seq, shard, direction)).unwrap_or_default();
-        let call = self.scripts().page.on(shard).arg("").arg(place).arg(limit);
+        let start = after.map(|seq| self.page_start(seq, shard, direction)).unwrap_or_default();
+        let call = self.scripts().page.on(shard).arg("").arg(start).arg(limit);
         let call = call.arg(u8::from(direction == Direction::NewestFirst)).arg(kinds(filter));
         let (rows, is_cut, bytes): (Vec<AdminRowReply>, bool, usize) =
             self.call_shard_for_bodies(shard, &call).await?;
@@ -96,13 +96,13 @@ impl RedisStore {
     }
 
     /// Where a page of this shard goes on. Rows of other shards at the same place may be on either side.
-    fn place(&self, seq: i64, shard: &Shard, direction: Direction) -> Vec<u8> {
-        let mut place = self.keys().place(seq, shard.number).into_bytes();
+    fn page_start(&self, seq: i64, shard: &Shard, direction: Direction) -> Vec<u8> {
+        let mut start = self.keys().page_start(seq, shard.number).into_bytes();
         if direction == Direction::NewestFirst && self.keys().of_seq(seq).number != shard.number {
             // Behind every id there, so that the row at that place is on the page.
-            place.push(0xff);
+            start.push(0xff);
         }
-        place
+        start
     }
 }
 

@@ -52,17 +52,17 @@ impl Repaired {
 }
 
 /// How many rows are looked at in one call, and how often, unless somebody says otherwise.
-const PAGE: usize = 100;
-pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
+const DEFAULT_PAGE_ROWS: usize = 100;
+pub(crate) const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What is scanned, one after another. Bodies come behind the two that say what is missing without reading them:
 /// then there are as many bodies as states, unless nothing leads to one, and most passes need not read a single one.
-const SCANS: [&str; 4] = ["state", "pending", "entries", "parked"];
+const SCANNED_KEYS: [&str; 4] = ["state", "pending", "entries", "parked"];
 
 impl RedisStore {
     /// A worker that finds and mends what is half done.
     pub fn repair_worker(&self) -> RepairWorker {
-        RepairWorker { store: self.clone(), page: PAGE, interval: INTERVAL }
+        RepairWorker { store: self.clone(), page: DEFAULT_PAGE_ROWS, interval: DEFAULT_INTERVAL }
     }
 }
 
@@ -102,7 +102,7 @@ async fn repair_until(stop: Wake, worker: RepairWorker) {
         let mut scan = Scan::default();
         loop {
             sleep(worker.interval).await;
-            scan.go_on(&worker.store, worker.page).await;
+            scan.next_page_or_restart(&worker.store, worker.page).await;
         }
     };
     tokio::select! {
@@ -119,7 +119,7 @@ pub(crate) async fn repair_while_used(store: Weak<Inner>, interval: Duration) {
         let Some(inner) = store.upgrade().filter(|inner| !inner.is_closed.load(Ordering::Relaxed)) else {
             return;
         };
-        scan.go_on(&RedisStore(inner), PAGE).await;
+        scan.next_page_or_restart(&RedisStore(inner), DEFAULT_PAGE_ROWS).await;
     }
 }
 
@@ -151,7 +151,7 @@ impl Default for Scan {
 
 impl Scan {
     /// Looks at the next page, and begins again after the last.
-    async fn go_on(&mut self, store: &RedisStore, page: usize) {
+    async fn next_page_or_restart(&mut self, store: &RedisStore, page: usize) {
         match self.next_page(store, page).await {
             Ok(Some(_)) => {}
             Ok(None) => *self = Self::default(),
@@ -168,7 +168,7 @@ impl Scan {
         store.count_repaired(repaired);
         self.cursor = cursor;
         if self.cursor == "0" {
-            self.what = (self.what + 1) % SCANS.len();
+            self.what = (self.what + 1) % SCANNED_KEYS.len();
             self.shard += usize::from(self.what == 0);
         }
         Ok(Some(repaired))
@@ -181,8 +181,14 @@ impl Scan {
         page: usize,
     ) -> Result<(String, Repaired), StoreError> {
         loop {
-            let call =
-                store.scripts().repair.on(shard).arg("").arg(SCANS[self.what]).arg(&self.cursor).arg(page);
+            let call = store
+                .scripts()
+                .repair
+                .on(shard)
+                .arg("")
+                .arg(SCANNED_KEYS[self.what])
+                .arg(&self.cursor)
+                .arg(page);
             let (is_ready, cursor, bodies, members, rows): (bool, String, u64, u64, u64) =
                 call.run(store.connections()).await?;
             if is_ready {

@@ -33,7 +33,7 @@ impl RowState {
         let count = |text: &str| text.parse::<u64>().map_or(0, |n| u32::try_from(n).unwrap_or(u32::MAX));
         let time = |text: &str| text.parse().ok().map(Timestamp::from_micros);
         let status = next().parse().ok();
-        let sid = StreamId::from_place(next()).unwrap_or_default();
+        let sid = StreamId::from_sort_key(next()).unwrap_or_default();
         let mut lease = next().split(' ').skip(1);
         let owner = lease.next().map(unescape);
         let locked_at = lease.next().and_then(time);

@@ -7,7 +7,7 @@ use redis::FromRedisValue;
 use tokio::time::timeout;
 
 use crate::RedisStore;
-use crate::error::has_found_silence;
+use crate::error::is_call_unanswered;
 use crate::keys::Shard;
 use crate::scripts::Call;
 
@@ -40,7 +40,7 @@ impl RedisStore {
     ) -> Result<T, StoreError> {
         let unanswered = self.0.backoffs.start_call(shard.number);
         let answer = call.await;
-        if !answer.as_ref().is_err_and(has_found_silence) {
+        if !answer.as_ref().is_err_and(is_call_unanswered) {
             unanswered.answered();
         }
         answer

@@ -73,9 +73,9 @@ impl RedisStore {
 
     /// Looks at a few rows here and there, from the oldest to the newest.
     async fn sample(&self, shard: &Shard, mut total: Counts) -> Result<Counts, StoreError> {
-        const PLACES: u64 = 64;
-        for place in 0..PLACES {
-            let rank = format!("#{}", total.waiting / PLACES * place);
+        const SAMPLE_POINTS: u64 = 64;
+        for point in 0..SAMPLE_POINTS {
+            let rank = format!("#{}", total.waiting / SAMPLE_POINTS * point);
             total.add_states(&self.count_page(shard, &rank, 100).await?);
         }
         Ok(total)

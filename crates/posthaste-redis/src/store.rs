@@ -11,7 +11,7 @@ use posthaste::store::{
 use posthaste::{StoreError, Timestamp};
 
 use crate::RedisStore;
-use crate::error::{has_found_silence, unexpected};
+use crate::error::{is_call_unanswered, unexpected};
 use crate::escape::escape;
 use crate::keys::{Shard, StreamId};
 use crate::scripts::Call;
@@ -35,7 +35,7 @@ impl Store for RedisStore {
         for answer in join_all(answers).await {
             match answer {
                 Ok(answer) => answer.into_iter().for_each(|(place, answer)| settled[place] = answer),
-                Err(error) if has_found_silence(&error) && self.is_any_shard_responding() => {}
+                Err(error) if is_call_unanswered(&error) && self.is_any_shard_responding() => {}
                 Err(error) => failure = Some(error),
             }
         }
@@ -45,21 +45,21 @@ impl Store for RedisStore {
 
     async fn renew(&self, renew: &Renew<'_>) -> Result<Vec<Lease>, StoreError> {
         let what = if renew.start { "start" } else { "renew" };
-        let request = Held { owner: renew.owner.as_str(), what, wait: renew.lease, route: "" };
-        let held = self.held(&request, renew.leases, renew.now).await?;
+        let request = LeaseChange { owner: renew.owner.as_str(), what, wait: renew.lease, route: "" };
+        let held = self.change_leases(&request, renew.leases, renew.now).await?;
         Ok(held.into_iter().cloned().collect())
     }
 
     async fn release(&self, release: &Release<'_>) -> Result<u64, StoreError> {
         let request =
-            Held { owner: release.owner.as_str(), what: "release", wait: Duration::ZERO, route: "" };
-        Ok(self.held(&request, release.leases, release.now).await?.len() as u64)
+            LeaseChange { owner: release.owner.as_str(), what: "release", wait: Duration::ZERO, route: "" };
+        Ok(self.change_leases(&request, release.leases, release.now).await?.len() as u64)
     }
 
     async fn park(&self, park: &Park<'_>) -> Result<u64, StoreError> {
         let request =
-            Held { owner: park.owner.as_str(), what: "park", wait: park.duration, route: park.route };
-        Ok(self.held(&request, park.leases, park.now).await?.len() as u64)
+            LeaseChange { owner: park.owner.as_str(), what: "park", wait: park.duration, route: park.route };
+        Ok(self.change_leases(&request, park.leases, park.now).await?.len() as u64)
     }
 
     async fn unpark(&self, unpark: &Unpark<'_>) -> Result<u64, StoreError> {
@@ -118,7 +118,7 @@ impl RedisStore {
         for &place in &delivered {
             let lease = &settle.settlements[place].lease;
             call.push(lease.id.as_str());
-            call.push(StreamId::of_seq(lease.seq).place());
+            call.push(StreamId::of_seq(lease.seq).sort_key());
         }
         others.iter().for_each(|&place| self.push_settlement(&mut call, &settle.settlements[place]));
         let (done, rest): (Vec<bool>, Vec<String>) = self.call_shard(shard, &call).await?;
@@ -160,30 +160,30 @@ impl RedisStore {
 
     fn push_lease(&self, call: &mut Call<'_>, lease: &Lease) {
         call.push(lease.id.as_str());
-        call.push(StreamId::of_seq(lease.seq).place());
+        call.push(StreamId::of_seq(lease.seq).sort_key());
         call.push(lease.token.as_i64());
     }
 
     /// Renews, releases or parks; returns the leases that are known to have been held. Those of a shard that failed
     /// are not: an engine begins none of them.
-    async fn held<'l>(
+    async fn change_leases<'l>(
         &self,
-        request: &Held<'_>,
+        request: &LeaseChange<'_>,
         leases: &'l [Lease],
         now: Option<Timestamp>,
     ) -> Result<Vec<&'l Lease>, StoreError> {
         let shards = self.by_shard(leases.iter().map(|lease| lease.seq));
         let answers = join_all(shards.into_iter().map(|(shard, places)| {
             let leases = places.into_iter().map(|place| &leases[place]).collect();
-            self.held_in(shard, request, leases, now)
+            self.change_leases_in(shard, request, leases, now)
         }));
         Ok(successful(answers.await)?.into_iter().flatten().collect())
     }
 
-    async fn held_in<'l>(
+    async fn change_leases_in<'l>(
         &self,
         shard: &Shard,
-        request: &Held<'_>,
+        request: &LeaseChange<'_>,
         leases: Vec<&'l Lease>,
         now: Option<Timestamp>,
     ) -> Result<Vec<&'l Lease>, StoreError> {
@@ -206,7 +206,7 @@ impl RedisStore {
             Purgeable::Archived => "archived",
         };
         // More in one call would keep others waiting.
-        const BATCH: u64 = 1000;
+        const PURGE_BATCH_ROWS: u64 = 1000;
         let (target, limit) = (purge.to_string(), purge.limit as u64);
         let mut count = 0;
         for shard in self.keys().shards() {
@@ -214,7 +214,10 @@ impl RedisStore {
             loop {
                 let call = self.scripts().purge.on(shard).arg(clock(purge.now)).arg(what);
                 let call = call.arg(micros(purge.older_than)).arg(u8::from(purge.archive));
-                let call = call.arg((limit - count).min(BATCH)).arg(self.audited_inside(actor)).arg(&target);
+                let call = call
+                    .arg((limit - count).min(PURGE_BATCH_ROWS))
+                    .arg(self.audited_inside(actor))
+                    .arg(&target);
                 let (gone, next, is_cut): (u64, String, bool) =
                     call.arg(&after).run(self.connections()).await?;
                 count += gone;
@@ -247,8 +250,8 @@ fn is_simply_delivered(settlement: &Settlement) -> bool {
     settlement.verdict == Verdict::Done && settlement.delivered.is_empty()
 }
 
-/// What to do with rows that are held.
-struct Held<'a> {
+/// What to do with the leases of rows: renew, release or park.
+struct LeaseChange<'a> {
     owner: &'a str,
     what: &'static str,
     wait: Duration,
@@ -269,8 +272,8 @@ pub(crate) fn clock(now: Option<Timestamp>) -> String {
 
 /// A duration in microseconds, cut to a hundred years: scores are exact up to 2^53.
 pub(crate) fn micros(duration: Duration) -> u64 {
-    const LONGEST: u64 = 100 * 365 * 24 * 3600 * 1_000_000;
-    u64::try_from(duration.as_micros()).unwrap_or(LONGEST).min(LONGEST)
+    const MAX_MICROS: u64 = 100 * 365 * 24 * 3600 * 1_000_000;
+    u64::try_from(duration.as_micros()).unwrap_or(MAX_MICROS).min(MAX_MICROS)
 }
 
 fn read_settled(answer: &str) -> Option<Settled> {

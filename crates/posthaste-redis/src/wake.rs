@@ -17,15 +17,15 @@ use crate::connection::RedisConnections;
 use crate::{Inner, RedisStore};
 
 /// All commits within this time ring once.
-const WINDOW: Duration = Duration::from_millis(5);
+const PUBLISH_INTERVAL: Duration = Duration::from_millis(5);
 
 /// How often to ask whether a silent connection is still there, and how long to wait for an answer.
-const PROBE_EVERY: Duration = Duration::from_secs(15);
+const PROBE_INTERVAL: Duration = Duration::from_secs(15);
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long to wait before connecting again: at first, and at most.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LAST_PAUSE: Duration = Duration::from_secs(2);
+const RECONNECT_DELAY_MIN: Duration = Duration::from_millis(100);
+const RECONNECT_DELAY_MAX: Duration = Duration::from_secs(2);
 
 /// Rings the server's bell for every ring of the process's own; ends with the store.
 pub(crate) async fn ring_for(store: Weak<Inner>, bell: Wake) {
@@ -36,7 +36,7 @@ pub(crate) async fn ring_for(store: Weak<Inner>, bell: Wake) {
             return;
         }
         ring_once(&RedisStore(inner)).await;
-        sleep(WINDOW).await;
+        sleep(PUBLISH_INTERVAL).await;
     }
 }
 
@@ -71,11 +71,11 @@ impl Listener {
     }
 
     async fn listen_for_ever(&self) {
-        let mut pause = FIRST_PAUSE;
+        let mut pause = RECONNECT_DELAY_MIN;
         for server in self.servers.iter().cycle() {
             match timeout(PROBE_TIMEOUT, subscribe(server, &self.channel)).await {
                 Ok(Ok(mut connection)) => {
-                    pause = FIRST_PAUSE;
+                    pause = RECONNECT_DELAY_MIN;
                     // Somebody may have rung before we listened.
                     self.wake.ring();
                     tokio::select! {
@@ -88,7 +88,7 @@ impl Listener {
                 Err(_silence) => tracing::debug!("no connection to listen on in time; polling goes on"),
             }
             sleep(pause).await;
-            pause = (pause * 2).min(LAST_PAUSE);
+            pause = (pause * 2).min(RECONNECT_DELAY_MAX);
         }
     }
 }
@@ -102,7 +102,7 @@ async fn subscribe(server: &ConnectionInfo, channel: &str) -> RedisResult<PubSub
 /// Listens until the connection is lost.
 async fn listen(connection: &mut PubSub, channel: &str, wake: &Wake) {
     loop {
-        let message = timeout(PROBE_EVERY, connection.on_message().next()).await;
+        let message = timeout(PROBE_INTERVAL, connection.on_message().next()).await;
         match message {
             Ok(Some(_)) => wake.ring(),
             Ok(None) => return,

@@ -56,7 +56,7 @@ impl RedisWriter {
                 let row = &prepared.rows()[place];
                 call.push(row.event.id().as_str());
                 call.push(event_body::encode(&row.event));
-                Birth::of(row).args().into_iter().for_each(|arg| call.push(arg));
+                ArrivalFields::of(row).args().into_iter().for_each(|arg| call.push(arg));
             }
             let answers: Vec<Option<String>> = call.run(self.store.connections()).await?;
             for (&place, answer) in places.iter().zip(answers) {
@@ -76,7 +76,7 @@ impl RedisWriter {
         let Some(row) = prepared.rows().first() else { return Ok(None) };
         let shard = self.store.keys().of_event(&row.event);
         let keys = [shard.entries().to_owned(), shard.arrivals().to_owned()];
-        let [wait, owner, token] = Birth::of(row).args();
+        let [wait, owner, token] = ArrivalFields::of(row).args();
         let id = row.event.id().to_string().into_bytes();
         let args =
             [id, event_body::encode(&row.event), wait.into_bytes(), owner.into_bytes(), token.into_bytes()];
@@ -138,10 +138,10 @@ pub(crate) fn ids_of(prepared: &Prepared) -> Vec<EventId> {
     prepared.rows().iter().map(|row| row.event.id().clone()).collect()
 }
 
-/// What an arrival says about its event: whose lease it is born with, or how long it waits first.
-pub(crate) struct Birth<'r>(&'r NewRow);
+/// The fields of an arrival beside the event: whose lease it is born with, or how long it waits first.
+pub(crate) struct ArrivalFields<'r>(&'r NewRow);
 
-impl<'r> Birth<'r> {
+impl<'r> ArrivalFields<'r> {
     pub(crate) fn of(row: &'r NewRow) -> Self {
         Self(row)
     }

@@ -20,7 +20,7 @@ impl RedisStore {
         let stats = self.stats().await?;
         let mut findings = self.read_signs(&stats).await?.findings(&stats, tolerance);
         findings.extend(self.compare_clocks(tolerance).await);
-        findings.extend(self.look_at_servers(tolerance).await);
+        findings.extend(self.diagnose_servers(tolerance).await);
         Ok(findings)
     }
 

@@ -11,7 +11,7 @@ use crate::connection::SINGLE_SERVER_NAME;
 
 impl RedisStore {
     /// A server that does not tell is not blamed. What everybody may ask is asked with INFO.
-    pub(super) async fn look_at_servers(&self, tolerance: &Tolerance) -> Vec<Finding> {
+    pub(super) async fn diagnose_servers(&self, tolerance: &Tolerance) -> Vec<Finding> {
         let states = self.connections().query_each::<InfoDict>(&redis::cmd("INFO")).await.unwrap_or_default();
         let mut settings: HashMap<String, HashMap<String, String>> = HashMap::new();
         // By name: passwords are among the others.
@@ -25,19 +25,20 @@ impl RedisStore {
         }
         let servers = states.into_iter().map(|(name, state)| {
             let settings = settings.remove(&name).unwrap_or_default();
-            Server { name, state, settings }
+            ServerInfo { name, state, settings }
         });
         servers.flat_map(|server| server.findings(tolerance)).collect()
     }
 }
 
-struct Server {
+/// What one server says of itself.
+struct ServerInfo {
     name: String,
     state: InfoDict,
     settings: HashMap<String, String>,
 }
 
-impl Server {
+impl ServerInfo {
     fn findings(&self, tolerance: &Tolerance) -> Vec<Finding> {
         let findings = [self.eviction(), self.memory(tolerance), self.durability(), self.clients(tolerance)];
         findings.into_iter().flatten().collect()

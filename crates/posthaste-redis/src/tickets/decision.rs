@@ -9,7 +9,7 @@ use crate::error::unexpected;
 use crate::event_body;
 use crate::scripts::Call;
 use crate::store::clock;
-use crate::writer::{Birth, commit};
+use crate::writer::{ArrivalFields, commit};
 
 /// What was decided about a ticket whose time had come.
 // S1-43
@@ -175,7 +175,7 @@ impl RedisExpiry {
             [row, ..] => {
                 call.push(row.event.id().as_str());
                 call.push(event_body::encode(&row.event));
-                Birth::of(row).args().into_iter().for_each(|arg| call.push(arg));
+                ArrivalFields::of(row).args().into_iter().for_each(|arg| call.push(arg));
             }
             [] => ["", "", "0", "", ""].into_iter().for_each(|arg| call.push(arg)),
         }
