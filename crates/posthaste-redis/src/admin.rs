@@ -109,7 +109,8 @@ impl Admin for RedisStore {
 
     async fn replay(&self, id: &EventId, replay: &Replay<'_>) -> Result<bool, StoreError> {
         let Some(row) = self.get(id).await?.map(|detail| detail.row) else { return Ok(false) };
-        let change = Change { what: "replay", forget_progress: replay.forget_progress, actor: replay.actor };
+        let change =
+            DeadRowChange { what: "replay", forget_progress: replay.forget_progress, actor: replay.actor };
         Ok(self.change(&change, &[row], id.as_str()).await? > 0)
     }
 
@@ -119,12 +120,13 @@ impl Admin for RedisStore {
         limit: usize,
         replay: &Replay<'_>,
     ) -> Result<u64, StoreError> {
-        let change = Change { what: "replay", forget_progress: replay.forget_progress, actor: replay.actor };
+        let change =
+            DeadRowChange { what: "replay", forget_progress: replay.forget_progress, actor: replay.actor };
         self.change_matching(&change, filter, limit).await
     }
 
     async fn discard(&self, filter: &Filter, limit: usize, actor: &str) -> Result<u64, StoreError> {
-        let change = Change { what: "discard", forget_progress: false, actor };
+        let change = DeadRowChange { what: "discard", forget_progress: false, actor };
         self.change_matching(&change, filter, limit).await
     }
 
@@ -170,7 +172,7 @@ impl Admin for RedisStore {
 }
 
 /// What a person does to DEAD rows.
-struct Change<'a> {
+struct DeadRowChange<'a> {
     what: &'static str,
     forget_progress: bool,
     actor: &'a str,
@@ -223,7 +225,12 @@ impl RedisStore {
     }
 
     /// Changes DEAD rows, shard by shard; answers how many.
-    async fn change(&self, change: &Change<'_>, rows: &[EventRow], target: &str) -> Result<u64, StoreError> {
+    async fn change(
+        &self,
+        change: &DeadRowChange<'_>,
+        rows: &[EventRow],
+        target: &str,
+    ) -> Result<u64, StoreError> {
         let mut count = 0;
         for shard in self.keys().shards() {
             let ids: Vec<&str> = rows
@@ -259,7 +266,7 @@ impl RedisStore {
     /// Changes up to `limit` DEAD rows that match, oldest first.
     async fn change_matching(
         &self,
-        change: &Change<'_>,
+        change: &DeadRowChange<'_>,
         filter: &Filter,
         limit: usize,
     ) -> Result<u64, StoreError> {

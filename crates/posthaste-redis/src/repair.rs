@@ -84,7 +84,7 @@ impl RepairWorker {
     // S1-09
     pub async fn run_once(&self) -> Result<Repaired, StoreError> {
         let mut total = Repaired::default();
-        let mut scan = Scan::default();
+        let mut scan = RepairScan::default();
         while let Some(repaired) = scan.next_page(&self.store, self.page).await? {
             total.add(repaired);
         }
@@ -99,7 +99,7 @@ impl RepairWorker {
 
 async fn repair_until(stop: Wake, worker: RepairWorker) {
     let work = async {
-        let mut scan = Scan::default();
+        let mut scan = RepairScan::default();
         loop {
             sleep(worker.interval).await;
             scan.next_page_or_restart(&worker.store, worker.page).await;
@@ -113,7 +113,7 @@ async fn repair_until(stop: Wake, worker: RepairWorker) {
 
 /// The same for a store with an engine, as long as anybody has the store.
 pub(crate) async fn repair_while_used(store: Weak<Inner>, interval: Duration) {
-    let mut scan = Scan::default();
+    let mut scan = RepairScan::default();
     loop {
         sleep(interval).await;
         let Some(inner) = store.upgrade().filter(|inner| !inner.is_closed.load(Ordering::Relaxed)) else {
@@ -137,19 +137,19 @@ impl RepairHandle {
 
 /// How far one pass over the whole outbox has come.
 #[derive(Debug)]
-struct Scan {
+struct RepairScan {
     shard: usize,
     what: usize,
     cursor: String,
 }
 
-impl Default for Scan {
+impl Default for RepairScan {
     fn default() -> Self {
         Self { shard: 0, what: 0, cursor: "0".to_owned() }
     }
 }
 
-impl Scan {
+impl RepairScan {
     /// Looks at the next page, and begins again after the last.
     async fn next_page_or_restart(&mut self, store: &RedisStore, page: usize) {
         match self.next_page(store, page).await {

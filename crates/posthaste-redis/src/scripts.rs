@@ -10,20 +10,20 @@ use crate::keys::Shard;
 /// One script with what stands before all of its kind.
 #[derive(Debug)]
 pub(crate) struct Script {
-    kind: Kind,
+    kind: ScriptKind,
     text: String,
     sha: String,
 }
 
 /// What a script is about.
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum ScriptKind {
     Events,
     /// Tickets that expire, and the events about that.
     Expiry,
 }
 
-impl Kind {
+impl ScriptKind {
     /// What stands before a script.
     fn prelude(self) -> &'static str {
         match self {
@@ -45,18 +45,18 @@ impl Kind {
 
 impl Script {
     /// `before` stands in front of everything.
-    fn new(kind: Kind, before: &str, body: &str) -> Self {
+    fn new(kind: ScriptKind, before: &str, body: &str) -> Self {
         let text = format!("{before}{}\n{body}", kind.prelude());
         let sha = redis::Script::new(&text).get_hash().to_owned();
         Self { kind, text, sha }
     }
 
     /// Begins a call on the keys of one shard.
-    pub(crate) fn on<'s>(&'s self, shard: &Shard) -> Call<'s> {
+    pub(crate) fn on<'s>(&'s self, shard: &Shard) -> ScriptCall<'s> {
         let (keys, more) = (shard.keys(), self.kind.more_keys(shard));
         let mut cmd = redis::cmd("EVALSHA");
         cmd.arg(&self.sha).arg(keys.len() + more.len()).arg(keys).arg(more);
-        Call { script: self, cmd }
+        ScriptCall { script: self, cmd }
     }
 }
 
@@ -73,7 +73,7 @@ macro_rules! scripts {
                 let new = |kind, body| Script::new(kind, before, body);
                 Self {
                     $($($name: new(
-                        Kind::$kind,
+                        ScriptKind::$kind,
                         include_str!(concat!("../scripts/", stringify!($name), ".lua")),
                     ),)*)*
                 }
@@ -126,12 +126,12 @@ impl Scripts {
 
 /// A script on its way, to which arguments are added.
 #[derive(Debug)]
-pub(crate) struct Call<'s> {
+pub(crate) struct ScriptCall<'s> {
     script: &'s Script,
     cmd: Cmd,
 }
 
-impl Call<'_> {
+impl ScriptCall<'_> {
     pub(crate) fn arg(mut self, arg: impl ToRedisArgs) -> Self {
         self.cmd.arg(arg);
         self

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use crate::RedisStore;
 use crate::error::is_call_unanswered;
 use crate::keys::Shard;
-use crate::scripts::Call;
+use crate::scripts::ScriptCall;
 
 /// How long bodies may be on their way. An engine gives up sooner, after its `store_timeout`.
 const BODIES_TIMEOUT: Duration = Duration::from_secs(60);
@@ -19,7 +19,7 @@ impl RedisStore {
     pub(crate) async fn call_shard<T: FromRedisValue>(
         &self,
         shard: &Shard,
-        call: &Call<'_>,
+        call: &ScriptCall<'_>,
     ) -> Result<T, StoreError> {
         self.with_backoff(shard, call.run(self.connections())).await
     }
@@ -28,7 +28,7 @@ impl RedisStore {
     pub(crate) async fn call_shard_for_bodies<T: FromRedisValue>(
         &self,
         shard: &Shard,
-        call: &Call<'_>,
+        call: &ScriptCall<'_>,
     ) -> Result<T, StoreError> {
         self.with_backoff(shard, call.run_for_bodies(self.connections(), shard)).await
     }

@@ -14,7 +14,7 @@ use crate::RedisStore;
 use crate::error::{is_call_unanswered, unexpected};
 use crate::escape::escape;
 use crate::keys::{Shard, StreamId};
-use crate::scripts::Call;
+use crate::scripts::ScriptCall;
 use crate::shard_calls::successful;
 
 #[async_trait]
@@ -131,7 +131,7 @@ impl RedisStore {
         Ok(delivered.into_iter().chain(others).zip(answers).collect())
     }
 
-    fn push_settlement(&self, call: &mut Call<'_>, settlement: &Settlement) {
+    fn push_settlement(&self, call: &mut ScriptCall<'_>, settlement: &Settlement) {
         let delivered: Vec<_> = settlement.delivered.iter().map(|name| escape(name)).collect();
         self.push_lease(call, &settlement.lease);
         let mut push = |verdict: &str, text: &str, number: u64, list: &str, limit: Option<Duration>| {
@@ -158,7 +158,7 @@ impl RedisStore {
         }
     }
 
-    fn push_lease(&self, call: &mut Call<'_>, lease: &Lease) {
+    fn push_lease(&self, call: &mut ScriptCall<'_>, lease: &Lease) {
         call.push(lease.id.as_str());
         call.push(StreamId::of_seq(lease.seq).sort_key());
         call.push(lease.token.as_i64());

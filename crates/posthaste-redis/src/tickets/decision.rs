@@ -7,7 +7,7 @@ use super::RedisExpiry;
 use super::due_expiry::{DueExpiry, epoch_ms};
 use crate::error::unexpected;
 use crate::event_body;
-use crate::scripts::Call;
+use crate::scripts::ScriptCall;
 use crate::store::clock;
 use crate::writer::{ArrivalFields, commit};
 
@@ -168,7 +168,7 @@ impl RedisExpiry {
     /// Adds the event to a call and runs it.
     async fn run(
         &self,
-        mut call: Call<'_>,
+        mut call: ScriptCall<'_>,
         prepared: &Prepared,
     ) -> Result<(String, Option<String>), StoreError> {
         match prepared.rows() {

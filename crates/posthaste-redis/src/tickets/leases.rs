@@ -13,7 +13,7 @@ use crate::store::{clock, shares};
 const MAX_PRUNED: usize = 500;
 
 /// What a shard answers: tickets, and in how many milliseconds the next one is due.
-type ClaimReply = (Vec<ScoredTicket>, Option<u64>);
+type TicketClaimReply = (Vec<ScoredTicket>, Option<u64>);
 
 /// Tickets that a worker holds.
 #[derive(Debug, Default)]
@@ -53,7 +53,12 @@ impl RedisExpiry {
         Ok(claimed)
     }
 
-    async fn claim_in(&self, shard: &Shard, limit: usize, lease: Duration) -> Result<ClaimReply, StoreError> {
+    async fn claim_in(
+        &self,
+        shard: &Shard,
+        limit: usize,
+        lease: Duration,
+    ) -> Result<TicketClaimReply, StoreError> {
         let call = self.store().scripts().expiry_claim.on(shard).arg(clock(self.now));
         call.arg(limit).arg(millis(lease)).run(self.store().connections()).await
     }
