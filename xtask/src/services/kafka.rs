@@ -7,8 +7,8 @@ use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 
-use super::set::{Set, Start};
-use super::{Service, given, install, port, process, url};
+use super::server_set::{ServerSet, ServerStart};
+use super::{Service, env_var, install, port, process, url};
 
 /// The addresses of brokers that ask for no login, as `kafka://host:port`, with commas between them.
 const URL: &str = "POSTHASTE_TEST_KAFKA_URL";
@@ -27,13 +27,13 @@ const CLUSTER_ID: &str = "cG9zdGhhc3RlLXRlc3Rzcw";
 /// No package is missing for sure: without Java and Maven there is still something to test with.
 pub(super) const SERVICE: Service = Service { missing_packages: || &[], start };
 
-fn start(set: &mut Set) -> Result<(), String> {
+fn start(set: &mut ServerSet) -> Result<(), String> {
     let programs = Programs::obtain();
     if let Ok(programs) = &programs {
         set.export(LIB, programs.jars.display().to_string());
     }
-    if let Some(url) = given(URL) {
-        return set.export_given(URL, url.clone(), url::kafka_addresses(&url).into_iter().flatten());
+    if let Some(url) = env_var(URL) {
+        return set.export_from_env(URL, url.clone(), url::kafka_addresses(&url).into_iter().flatten());
     }
     match programs {
         Ok(programs) => programs.serve(set),
@@ -52,11 +52,11 @@ impl Programs {
             install::install(&["default-jre-headless"])?;
         }
         let java = process::find("java").ok_or("java is not on the PATH")?;
-        let jars = given(LIB).map_or_else(jars::obtain, |jars| Ok(PathBuf::from(jars)))?;
+        let jars = env_var(LIB).map_or_else(jars::obtain, |jars| Ok(PathBuf::from(jars)))?;
         Ok(Self { java, jars })
     }
 
-    fn serve(&self, set: &mut Set) -> Result<(), String> {
+    fn serve(&self, set: &mut ServerSet) -> Result<(), String> {
         let (port, controller_port) = port::free_pair()?;
         let data = set.directory().join("kafka");
         let file = set.create_file("kafka.properties", &settings(&data, port, controller_port))?;
@@ -66,8 +66,14 @@ impl Programs {
         let options = ["format", "--standalone", "--cluster-id", CLUSTER_ID, "--config", &file];
         set.run(&self.java, &with(&format, &options), "")?;
         let args = with(&serve, &[&file]);
-        let start =
-            Start { name: "Kafka", program: &self.java, args: &args, env: &[], port, stop_signal: "TERM" };
+        let start = ServerStart {
+            name: "Kafka",
+            program: &self.java,
+            args: &args,
+            env: &[],
+            port,
+            stop_signal: "TERM",
+        };
         set.serve_slowly(&start, |port| knows_versions(port).unwrap_or(false))?;
         set.export(URL, format!("kafka://127.0.0.1:{port}"));
         Ok(())
@@ -130,8 +136,8 @@ fn knows_versions(port: u16) -> io::Result<bool> {
     /// Its length, the kind of request, its version, a number that comes back, and no name.
     const REQUEST: &[u8] = b"\0\0\0\x0a\0\x12\0\0post\xff\xff";
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let mut stream = TcpStream::connect_timeout(&address, process::PATIENCE)?;
-    stream.set_read_timeout(Some(process::PATIENCE))?;
+    let mut stream = TcpStream::connect_timeout(&address, process::SERVER_TIMEOUT)?;
+    stream.set_read_timeout(Some(process::SERVER_TIMEOUT))?;
     stream.write_all(REQUEST)?;
     // Its length, the number, and the code of an error.
     let mut begin = [0; 10];

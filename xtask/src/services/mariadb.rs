@@ -4,9 +4,9 @@ use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
 
-use super::set::{Set, Start};
+use super::server_set::{ServerSet, ServerStart};
 use super::url::DatabaseUrl;
-use super::{Service, given, port, process};
+use super::{Service, env_var, port, process};
 
 /// The URL of a user with all rights who needs no password. A server that is given may be MySQL.
 const URL: &str = "POSTHASTE_TEST_MYSQL_URL";
@@ -45,7 +45,7 @@ pub(super) const SERVICE: Service = Service { missing_packages, start };
 /// Only the programs: Debian's `mariadb-server` would create a database and start it at every boot.
 fn missing_packages() -> &'static [&'static str] {
     // A program that was given and is not there is a mistake, which no package mends.
-    let is_needed = given(URL).is_none() && given(BIN).is_none();
+    let is_needed = env_var(URL).is_none() && env_var(BIN).is_none();
     if is_needed && Programs::find().is_none() {
         &["mariadb-server-core", "mariadb-client-core"]
     } else {
@@ -53,14 +53,14 @@ fn missing_packages() -> &'static [&'static str] {
     }
 }
 
-fn start(set: &mut Set) -> Result<(), String> {
+fn start(set: &mut ServerSet) -> Result<(), String> {
     let programs = Programs::find();
     if let Some(programs) = &programs {
         set.export(BIN, programs.server.display().to_string());
     }
-    if let Some(url) = given(URL) {
+    if let Some(url) = env_var(URL) {
         let address = DatabaseUrl::mysql(&url).map(|url| url.address());
-        return set.export_given(URL, url.clone(), address);
+        return set.export_from_env(URL, url.clone(), address);
     }
     let programs = programs.ok_or_else(|| {
         format!("{BIN} is no mariadbd with mariadb-install-db and my_print_defaults near it: set it to one.")
@@ -80,7 +80,7 @@ struct Programs {
 
 impl Programs {
     fn find() -> Option<Self> {
-        given(BIN).map(PathBuf::from).or_else(|| process::find("mariadbd")).and_then(Self::around)
+        env_var(BIN).map(PathBuf::from).or_else(|| process::find("mariadbd")).and_then(Self::around)
     }
 
     fn around(server: PathBuf) -> Option<Self> {
@@ -92,7 +92,7 @@ impl Programs {
         is_whole.then_some(Self { base, server, installer })
     }
 
-    fn initialise(&self, set: &Set, data: &str) -> Result<(), String> {
+    fn initialise(&self, set: &ServerSet, data: &str) -> Result<(), String> {
         let args = [
             "--no-defaults",
             // A machine need not know its own name.
@@ -106,7 +106,7 @@ impl Programs {
         set.run(&self.installer, &args, "")
     }
 
-    fn serve(&self, set: &mut Set, data: &str) -> Result<(), String> {
+    fn serve(&self, set: &mut ServerSet, data: &str) -> Result<(), String> {
         let port = port::free()?;
         let init_file = set.create_file("mariadb.sql", INIT_SQL)?;
         let directory = set.directory().display();
@@ -122,7 +122,7 @@ impl Programs {
         ];
         let places = places.iter().map(String::as_str);
         let args: Vec<&str> = ["--no-defaults"].into_iter().chain(places).chain(SETTINGS.to_vec()).collect();
-        let start = Start {
+        let start = ServerStart {
             name: "MariaDB",
             program: &self.server,
             args: &args,
@@ -141,8 +141,8 @@ fn greets(port: u16) -> bool {
     const VERSION: usize = 4;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let mut begin = [0; VERSION + 1];
-    let greeting = TcpStream::connect_timeout(&address, process::PATIENCE).and_then(|mut stream| {
-        stream.set_read_timeout(Some(process::PATIENCE))?;
+    let greeting = TcpStream::connect_timeout(&address, process::SERVER_TIMEOUT).and_then(|mut stream| {
+        stream.set_read_timeout(Some(process::SERVER_TIMEOUT))?;
         stream.read_exact(&mut begin)
     });
     greeting.is_ok() && begin[VERSION] == 10

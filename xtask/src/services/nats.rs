@@ -4,8 +4,8 @@ use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
 
-use super::set::{Set, Start};
-use super::{Service, given, port, process, url};
+use super::server_set::{ServerSet, ServerStart};
+use super::{Service, env_var, port, process, url};
 
 /// The URL of a server with JetStream that asks for no login; several with commas between them.
 const URL: &str = "POSTHASTE_TEST_NATS_URL";
@@ -22,22 +22,22 @@ pub(super) const SERVICE: Service = Service { missing_packages, start };
 
 fn missing_packages() -> &'static [&'static str] {
     // A program that was given and is not there is a mistake, which no package mends.
-    let is_needed = given(URL).is_none() && given(BIN).is_none();
+    let is_needed = env_var(URL).is_none() && env_var(BIN).is_none();
     if is_needed && find().is_none() { &["nats-server"] } else { &[] }
 }
 
 fn find() -> Option<PathBuf> {
-    let program = given(BIN).map(PathBuf::from).or_else(|| process::find("nats-server"));
+    let program = env_var(BIN).map(PathBuf::from).or_else(|| process::find("nats-server"));
     program.filter(|program| program.is_file())
 }
 
-fn start(set: &mut Set) -> Result<(), String> {
+fn start(set: &mut ServerSet) -> Result<(), String> {
     let program = find();
     if let Some(program) = &program {
         set.export(BIN, program.display().to_string());
     }
-    if let Some(urls) = given(URL) {
-        return set.export_given(URL, urls.clone(), urls.split(',').filter_map(url::nats_address));
+    if let Some(urls) = env_var(URL) {
+        return set.export_from_env(URL, urls.clone(), urls.split(',').filter_map(url::nats_address));
     }
     let program = program.ok_or_else(|| format!("{BIN} is no nats-server: set it to one."))?;
     let port = port::free()?;
@@ -55,7 +55,8 @@ fn start(set: &mut Set) -> Result<(), String> {
         "--store_dir",
         &data,
     ];
-    let start = Start { name: "NATS", program: &program, args: &args, env: &[], port, stop_signal: "TERM" };
+    let start =
+        ServerStart { name: "NATS", program: &program, args: &args, env: &[], port, stop_signal: "TERM" };
     set.serve(&start, || greets(port))?;
     set.export(URL, format!("nats://127.0.0.1:{port}"));
     Ok(())
@@ -65,8 +66,8 @@ fn start(set: &mut Set) -> Result<(), String> {
 fn greets(port: u16) -> bool {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let mut line = String::new();
-    let greeting = TcpStream::connect_timeout(&address, process::PATIENCE).and_then(|stream| {
-        stream.set_read_timeout(Some(process::PATIENCE))?;
+    let greeting = TcpStream::connect_timeout(&address, process::SERVER_TIMEOUT).and_then(|stream| {
+        stream.set_read_timeout(Some(process::SERVER_TIMEOUT))?;
         BufReader::new(stream).read_line(&mut line)
     });
     greeting.is_ok() && line.starts_with("INFO ") && line.contains(r#""jetstream":true"#)

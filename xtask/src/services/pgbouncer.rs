@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::set::{Set, Start, answers};
+use super::server_set::{ServerSet, ServerStart, is_listening};
 use super::url::DatabaseUrl;
-use super::{Service, given, port, postgres, process};
+use super::{Service, env_var, port, postgres, process};
 
 /// The URL of the same database as PostgreSQL's own, through PgBouncer.
 const URL: &str = "POSTHASTE_TEST_PGBOUNCER_URL";
@@ -12,17 +12,17 @@ const URL: &str = "POSTHASTE_TEST_PGBOUNCER_URL";
 pub(super) const SERVICE: Service = Service { missing_packages, start };
 
 fn missing_packages() -> &'static [&'static str] {
-    if given(URL).is_none() && find().is_none() { &["pgbouncer"] } else { &[] }
+    if env_var(URL).is_none() && find().is_none() { &["pgbouncer"] } else { &[] }
 }
 
 fn find() -> Option<PathBuf> {
     process::find("pgbouncer")
 }
 
-fn start(set: &mut Set) -> Result<(), String> {
-    if let Some(url) = given(URL) {
+fn start(set: &mut ServerSet) -> Result<(), String> {
+    if let Some(url) = env_var(URL) {
         let address = DatabaseUrl::postgres(&url).map(|url| url.address());
-        return set.export_given(URL, url.clone(), address);
+        return set.export_from_env(URL, url.clone(), address);
     }
     let program = find().ok_or("pgbouncer is not on the PATH: install it")?;
     let server = set.state().variable(postgres::URL).unwrap_or_default().to_owned();
@@ -35,13 +35,13 @@ fn start(set: &mut Set) -> Result<(), String> {
     serve(set, &program, &server)
 }
 
-fn serve(set: &mut Set, program: &Path, server: &DatabaseUrl<'_>) -> Result<(), String> {
+fn serve(set: &mut ServerSet, program: &Path, server: &DatabaseUrl<'_>) -> Result<(), String> {
     let port = port::free()?;
     let file = set.create_file("pgbouncer.ini", &settings(set.directory(), port, server))?;
     set.create_file("pgbouncer.users", &users(server))?;
     let args = [&*file.to_string_lossy()];
-    let start = Start { name: "PgBouncer", program, args: &args, env: &[], port, stop_signal: "TERM" };
-    set.serve(&start, || answers(("127.0.0.1", port)))?;
+    let start = ServerStart { name: "PgBouncer", program, args: &args, env: &[], port, stop_signal: "TERM" };
+    set.serve(&start, || is_listening(("127.0.0.1", port)))?;
     set.export(URL, format!("postgres://{}@127.0.0.1:{port}/{}", server.user, server.database));
     Ok(())
 }

@@ -7,14 +7,14 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
-use super::state::Server;
+use super::saved_state::Server;
 
 /// `nobody`. Servers refuse to run as root, and are right.
 const UNPRIVILEGED: &str = "65534";
 
 /// How long a server may take to start, or to stop before it is told again, less kindly.
 /// Longer than any needs: on a machine that is busy, those that run on a virtual machine take their time.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const SERVER_TIMEOUT: Duration = Duration::from_secs(60);
 
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -141,7 +141,7 @@ pub(super) fn stop(server: &Server, directory: &Path) -> Result<(), String> {
 
 /// False if it has not come true in the time that a server may take.
 pub(super) fn wait_until(mut is_true: impl FnMut() -> bool) -> bool {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + SERVER_TIMEOUT;
     while !is_true() {
         if Instant::now() > deadline {
             return false;

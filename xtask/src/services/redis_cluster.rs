@@ -2,8 +2,8 @@
 
 use std::ops::RangeInclusive;
 
-use super::set::Set;
-use super::{Service, given, port, process, redis, url};
+use super::server_set::ServerSet;
+use super::{Service, env_var, port, process, redis, url};
 
 /// The URLs of all nodes, with commas between them.
 const URL: &str = "POSTHASTE_TEST_REDIS_CLUSTER_URL";
@@ -15,9 +15,9 @@ const SLOTS: u16 = 16_384;
 
 pub(super) const SERVICE: Service = Service { missing_packages: || redis::missing_packages(URL), start };
 
-fn start(set: &mut Set) -> Result<(), String> {
-    if let Some(urls) = given(URL) {
-        return set.export_given(URL, urls.clone(), urls.split(',').filter_map(url::redis_address));
+fn start(set: &mut ServerSet) -> Result<(), String> {
+    if let Some(urls) = env_var(URL) {
+        return set.export_from_env(URL, urls.clone(), urls.split(',').filter_map(url::redis_address));
     }
     let nodes: Vec<Node> = (0..NODES).map(|index| Node::start(set, index)).collect::<Result<_, _>>()?;
     join(&nodes)?;
@@ -48,7 +48,7 @@ struct Node {
 }
 
 impl Node {
-    fn start(set: &mut Set, index: u16) -> Result<Self, String> {
+    fn start(set: &mut ServerSet, index: u16) -> Result<Self, String> {
         let (port, bus_port) = port::free_pair()?;
         let settings = [
             "--cluster-enabled",

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use super::URL;
-use crate::services::set::{Set, Start};
+use crate::services::server_set::{ServerSet, ServerStart};
 use crate::services::url;
 use crate::shell::Cargo;
 
@@ -19,7 +19,7 @@ const NAME: &str = "Kafka-mock";
 const SCRIPT: &str = r#"mkfifo kafka_mock.input && exec "$0" 0<> kafka_mock.input"#;
 
 /// `why` there is no better one.
-pub(super) fn serve(set: &mut Set, why: &str) -> Result<(), String> {
+pub(super) fn serve(set: &mut ServerSet, why: &str) -> Result<(), String> {
     // All of it: the report has room for a line only.
     eprintln!("{why}");
     let program = set.directory().join("kafka_mock");
@@ -30,7 +30,7 @@ pub(super) fn serve(set: &mut Set, why: &str) -> Result<(), String> {
     let log = set.log(NAME);
     // It chooses the port itself.
     let said = || fs::read_to_string(&log).unwrap_or_default();
-    let start = Start {
+    let start = ServerStart {
         name: NAME,
         program: Path::new("sh"),
         args: &["-c", SCRIPT, &program],

@@ -6,7 +6,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
-use super::state::{DIRECTORY_PREFIX, Server, State};
+use super::saved_state::{DIRECTORY_PREFIX, SavedState, Server};
 use super::{Service, process};
 
 /// How long the servers shall run.
@@ -20,27 +20,27 @@ pub(super) enum Lifetime {
 
 /// Servers, and the file in which they are written down.
 #[derive(Debug)]
-pub(super) struct Set {
+pub(super) struct ServerSet {
     file: PathBuf,
-    state: State,
+    state: SavedState,
     lifetime: Lifetime,
     /// Those that start slowly, while the others start.
-    starting: Vec<Starting>,
+    starting: Vec<StartingServer>,
 }
 
 /// A server of which nobody knows yet whether it will be ready.
 #[derive(Debug)]
-struct Starting {
+struct StartingServer {
     server: Server,
     child: Child,
     is_ready: fn(u16) -> bool,
 }
 
-impl Set {
+impl ServerSet {
     /// Starts the services in their order. What was started is stopped if one of them fails.
     pub(super) fn start(file: PathBuf, services: &[Service], lifetime: Lifetime) -> Result<Self, String> {
         let directory = process::create_directory(DIRECTORY_PREFIX)?;
-        let mut set = Self { file, state: State::new(directory), lifetime, starting: Vec::new() };
+        let mut set = Self { file, state: SavedState::new(directory), lifetime, starting: Vec::new() };
         match set.start_all(services) {
             Ok(()) => Ok(set),
             Err(error) => {
@@ -53,7 +53,7 @@ impl Set {
     fn start_all(&mut self, services: &[Service]) -> Result<(), String> {
         self.save()?;
         services.iter().try_for_each(|service| (service.start)(self))?;
-        for Starting { server, child, is_ready } in std::mem::take(&mut self.starting) {
+        for StartingServer { server, child, is_ready } in std::mem::take(&mut self.starting) {
             self.await_ready(&server, child, || is_ready(server.port))?;
         }
         self.save()
@@ -61,11 +61,11 @@ impl Set {
 
     /// The set that is written down there; none if there is no such file or nobody wrote it.
     pub(super) fn load(file: PathBuf) -> Option<Self> {
-        let state = State::from_text(&fs::read_to_string(&file).ok()?)?;
+        let state = SavedState::from_text(&fs::read_to_string(&file).ok()?)?;
         Some(Self { file, state, lifetime: Lifetime::UntilDown, starting: Vec::new() })
     }
 
-    pub(super) fn state(&self) -> &State {
+    pub(super) fn state(&self) -> &SavedState {
         &self.state
     }
 
@@ -108,7 +108,11 @@ impl Set {
     }
 
     /// Starts a server, which names the set's directory in its arguments, and waits until it is ready.
-    pub(super) fn serve(&mut self, start: &Start<'_>, is_ready: impl Fn() -> bool) -> Result<(), String> {
+    pub(super) fn serve(
+        &mut self,
+        start: &ServerStart<'_>,
+        is_ready: impl Fn() -> bool,
+    ) -> Result<(), String> {
         let (server, child) = self.launch(start)?;
         self.await_ready(&server, child, is_ready)
     }
@@ -116,15 +120,15 @@ impl Set {
     /// The same without waiting now: the other servers start meanwhile.
     pub(super) fn serve_slowly(
         &mut self,
-        start: &Start<'_>,
+        start: &ServerStart<'_>,
         is_ready: fn(u16) -> bool,
     ) -> Result<(), String> {
         let (server, child) = self.launch(start)?;
-        self.starting.push(Starting { server, child, is_ready });
+        self.starting.push(StartingServer { server, child, is_ready });
         Ok(())
     }
 
-    fn launch(&mut self, start: &Start<'_>) -> Result<(Server, Child), String> {
+    fn launch(&mut self, start: &ServerStart<'_>) -> Result<(Server, Child), String> {
         let at_our_death = (self.lifetime == Lifetime::ThisProcess).then_some(start.stop_signal);
         let mut command = process::unprivileged(start.program, at_our_death);
         self.in_directory(&mut command)
@@ -186,13 +190,13 @@ impl Set {
     }
 
     /// Takes what the user named in the environment, if somebody listens at each of its addresses.
-    pub(super) fn export_given<'a>(
+    pub(super) fn export_from_env<'a>(
         &mut self,
         name: &str,
         url: String,
         addresses: impl IntoIterator<Item = (&'a str, u16)>,
     ) -> Result<(), String> {
-        if !addresses.into_iter().all(answers) {
+        if !addresses.into_iter().all(is_listening) {
             return Err(format!(
                 "{name} is set, and nobody listens there: start that server, or `unset {name}` to get a private one."
             ));
@@ -215,7 +219,7 @@ impl Set {
 
 /// How a server is started.
 #[derive(Debug)]
-pub(super) struct Start<'a> {
+pub(super) struct ServerStart<'a> {
     pub(super) name: &'a str,
     pub(super) program: &'a Path,
     pub(super) args: &'a [&'a str],
@@ -226,9 +230,9 @@ pub(super) struct Start<'a> {
 }
 
 /// Whether somebody listens there.
-pub(super) fn answers(address: (&str, u16)) -> bool {
+pub(super) fn is_listening(address: (&str, u16)) -> bool {
     let addresses = address.to_socket_addrs().into_iter().flatten();
-    addresses.into_iter().any(|address| TcpStream::connect_timeout(&address, process::PATIENCE).is_ok())
+    addresses.into_iter().any(|address| TcpStream::connect_timeout(&address, process::SERVER_TIMEOUT).is_ok())
 }
 
 fn remove_directory(directory: &Path) -> std::io::Result<()> {

@@ -8,7 +8,7 @@ pub(super) const DIRECTORY_PREFIX: &str = "posthaste-services-";
 
 /// A set of servers: one line for each fact.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct State {
+pub(super) struct SavedState {
     /// Everything that the servers write is in here.
     pub(super) directory: PathBuf,
     /// In the order in which they were started.
@@ -29,7 +29,7 @@ pub(super) struct Server {
     pub(super) stop_signal: String,
 }
 
-impl State {
+impl SavedState {
     pub(super) fn new(directory: PathBuf) -> Self {
         Self { directory, servers: Vec::new(), variables: Vec::new(), notes: Vec::new() }
     }
@@ -113,14 +113,14 @@ fn shell_word(value: &str) -> String {
 mod tests {
     use super::*;
 
-    fn example() -> State {
+    fn example() -> SavedState {
         let server = |name: &str, pid, port, stop_signal: &str| Server {
             name: name.to_owned(),
             pid,
             port,
             stop_signal: stop_signal.to_owned(),
         };
-        State {
+        SavedState {
             directory: "/tmp/posthaste-services-a b".into(),
             servers: vec![server("PostgreSQL", 17, 20_001, "INT"), server("PgBouncer", 18, 20_002, "TERM")],
             variables: vec![
@@ -133,9 +133,9 @@ mod tests {
 
     #[test]
     fn state_survives_being_written() {
-        assert_eq!(State::from_text(&example().to_text()), Some(example()));
-        let empty = State::new("/tmp/posthaste-services-1".into());
-        assert_eq!(State::from_text(&empty.to_text()), Some(empty));
+        assert_eq!(SavedState::from_text(&example().to_text()), Some(example()));
+        let empty = SavedState::new("/tmp/posthaste-services-1".into());
+        assert_eq!(SavedState::from_text(&empty.to_text()), Some(empty));
     }
 
     #[test]
@@ -152,14 +152,14 @@ mod tests {
             format!("{head}variable NAME\n"),
             format!("{head}other NAME value\n"),
         ] {
-            assert_eq!(State::from_text(&text), None, "{text}");
+            assert_eq!(SavedState::from_text(&text), None, "{text}");
         }
     }
 
     #[test]
     fn directory_that_is_not_ours_is_refused() {
         for directory in ["/", "/home", "posthaste-services-1", "/tmp/posthaste-services-1/..", ""] {
-            assert_eq!(State::from_text(&format!("directory {directory}\n")), None, "{directory}");
+            assert_eq!(SavedState::from_text(&format!("directory {directory}\n")), None, "{directory}");
         }
     }
 
