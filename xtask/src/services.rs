@@ -54,7 +54,7 @@ const SERVICES: &[Service] = &[
     python::SERVICE,
     producers::SERVICE,
     faketime::SERVICE,
-    libraries::FINDER,
+    libraries::PKG_CONFIG,
     libraries::POSTGRES,
     libraries::MYSQL,
     libraries::OPENSSL,
@@ -63,7 +63,7 @@ const SERVICES: &[Service] = &[
 
 /// What the compiler needs for all features, also where no server is needed.
 const LIBRARIES: &[Service] =
-    &[libraries::FINDER, libraries::POSTGRES, libraries::MYSQL, libraries::OPENSSL, libraries::COMPILERS];
+    &[libraries::PKG_CONFIG, libraries::POSTGRES, libraries::MYSQL, libraries::OPENSSL, libraries::COMPILERS];
 
 /// Starts the servers, and leaves them running.
 pub(crate) fn up() -> Result<(), String> {
@@ -198,7 +198,10 @@ fn end_forgotten_runs() -> Result<(), String> {
     let Ok(files) = fs::read_dir(folder()) else { return Ok(()) };
     for file in files.flatten() {
         let name = file.file_name();
-        let pid = name.to_str().and_then(|name| name.strip_prefix(RUN)).and_then(|pid| pid.parse().ok());
+        let pid = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(RUN_FILE_PREFIX))
+            .and_then(|pid| pid.parse().ok());
         if pid.is_some_and(|pid| !process::command_line(pid).contains("xtask")) {
             load(&file.path())?.map_or(Ok(()), |set| set.stop())?;
         }
@@ -217,7 +220,7 @@ fn load(file: &Path) -> Result<Option<ServerSet>, String> {
     Ok(Some(set))
 }
 
-const RUN: &str = "run-";
+const RUN_FILE_PREFIX: &str = "run-";
 
 /// Beside what cargo builds, always at the same place, so that every command finds it.
 fn folder() -> PathBuf {
@@ -229,7 +232,7 @@ fn up_file() -> PathBuf {
 }
 
 fn run_file(pid: u32) -> PathBuf {
-    folder().join(format!("{RUN}{pid}"))
+    folder().join(format!("{RUN_FILE_PREFIX}{pid}"))
 }
 
 /// Keeps two commands from starting and stopping servers at the same time.

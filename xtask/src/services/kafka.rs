@@ -11,15 +11,15 @@ use super::server_set::{ServerSet, ServerStart};
 use super::{Service, env_var, install, port, process, url};
 
 /// The addresses of brokers that ask for no login, as `kafka://host:port`, with commas between them.
-const URL: &str = "POSTHASTE_TEST_KAFKA_URL";
+const URL_VAR: &str = "POSTHASTE_TEST_KAFKA_URL";
 
 /// The folder with the program's jars, for tests that kill and restart a broker of their own.
 ///
 /// Who sets it chooses the version that is started here, too.
-const LIB: &str = "POSTHASTE_TEST_KAFKA_LIB";
+const LIB_VAR: &str = "POSTHASTE_TEST_KAFKA_LIB";
 
 /// For a quick start and little memory, at the price of speed that no test needs.
-const JAVA: &[&str] = &["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"];
+const JAVA_ARGS: &[&str] = &["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"];
 
 /// Any: no other cluster is near.
 const CLUSTER_ID: &str = "cG9zdGhhc3RlLXRlc3Rzcw";
@@ -30,10 +30,10 @@ pub(super) const SERVICE: Service = Service { missing_packages: || &[], start };
 fn start(set: &mut ServerSet) -> Result<(), String> {
     let programs = Programs::obtain();
     if let Ok(programs) = &programs {
-        set.export(LIB, programs.jars.display().to_string());
+        set.export(LIB_VAR, programs.jars.display().to_string());
     }
-    if let Some(url) = env_var(URL) {
-        return set.export_from_env(URL, url.clone(), url::kafka_addresses(&url).into_iter().flatten());
+    if let Some(url) = env_var(URL_VAR) {
+        return set.export_from_env(URL_VAR, url.clone(), url::kafka_addresses(&url).into_iter().flatten());
     }
     match programs {
         Ok(programs) => programs.serve(set),
@@ -52,7 +52,7 @@ impl Programs {
             install::install(&["default-jre-headless"])?;
         }
         let java = process::find("java").ok_or("java is not on the PATH")?;
-        let jars = env_var(LIB).map_or_else(jars::obtain, |jars| Ok(PathBuf::from(jars)))?;
+        let jars = env_var(LIB_VAR).map_or_else(jars::obtain, |jars| Ok(PathBuf::from(jars)))?;
         Ok(Self { java, jars })
     }
 
@@ -75,7 +75,7 @@ impl Programs {
             stop_signal: "TERM",
         };
         set.serve_slowly(&start, |port| knows_versions(port).unwrap_or(false))?;
-        set.export(URL, format!("kafka://127.0.0.1:{port}"));
+        set.export(URL_VAR, format!("kafka://127.0.0.1:{port}"));
         Ok(())
     }
 
@@ -89,7 +89,7 @@ impl Programs {
             format!("{}/*", self.jars.display()),
             main.to_owned(),
         ];
-        JAVA.iter().map(|arg| (*arg).to_owned()).chain(places).collect()
+        JAVA_ARGS.iter().map(|arg| (*arg).to_owned()).chain(places).collect()
     }
 }
 

@@ -7,12 +7,12 @@ use super::url::DatabaseUrl;
 use super::{Service, env_var, port, postgres, process};
 
 /// The URL of the same database as PostgreSQL's own, through PgBouncer.
-const URL: &str = "POSTHASTE_TEST_PGBOUNCER_URL";
+const URL_VAR: &str = "POSTHASTE_TEST_PGBOUNCER_URL";
 
 pub(super) const SERVICE: Service = Service { missing_packages, start };
 
 fn missing_packages() -> &'static [&'static str] {
-    if env_var(URL).is_none() && find().is_none() { &["pgbouncer"] } else { &[] }
+    if env_var(URL_VAR).is_none() && find().is_none() { &["pgbouncer"] } else { &[] }
 }
 
 fn find() -> Option<PathBuf> {
@@ -20,16 +20,16 @@ fn find() -> Option<PathBuf> {
 }
 
 fn start(set: &mut ServerSet) -> Result<(), String> {
-    if let Some(url) = env_var(URL) {
+    if let Some(url) = env_var(URL_VAR) {
         let address = DatabaseUrl::postgres(&url).map(|url| url.address());
-        return set.export_from_env(URL, url.clone(), address);
+        return set.export_from_env(URL_VAR, url.clone(), address);
     }
     let program = find().ok_or("pgbouncer is not on the PATH: install it")?;
-    let server = set.state().variable(postgres::URL).unwrap_or_default().to_owned();
+    let server = set.state().variable(postgres::URL_VAR).unwrap_or_default().to_owned();
     let server = DatabaseUrl::postgres(&server).ok_or_else(|| {
         format!(
-            "PgBouncer cannot be put before the server that {} names: start one yourself and set {URL}.",
-            postgres::URL
+            "PgBouncer cannot be put before the server that {} names: start one yourself and set {URL_VAR}.",
+            postgres::URL_VAR
         )
     })?;
     serve(set, &program, &server)
@@ -42,7 +42,7 @@ fn serve(set: &mut ServerSet, program: &Path, server: &DatabaseUrl<'_>) -> Resul
     let args = [&*file.to_string_lossy()];
     let start = ServerStart { name: "PgBouncer", program, args: &args, env: &[], port, stop_signal: "TERM" };
     set.serve(&start, || is_listening(("127.0.0.1", port)))?;
-    set.export(URL, format!("postgres://{}@127.0.0.1:{port}/{}", server.user, server.database));
+    set.export(URL_VAR, format!("postgres://{}@127.0.0.1:{port}/{}", server.user, server.database));
     Ok(())
 }
 

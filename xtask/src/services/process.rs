@@ -10,7 +10,7 @@ use std::{fs, io, thread};
 use super::saved_state::Server;
 
 /// `nobody`. Servers refuse to run as root, and are right.
-const UNPRIVILEGED: &str = "65534";
+const UNPRIVILEGED_UID: &str = "65534";
 
 /// How long a server may take to start, or to stop before it is told again, less kindly.
 /// Longer than any needs: on a machine that is busy, those that run on a virtual machine take their time.
@@ -37,7 +37,7 @@ pub(super) fn create_directory(prefix: &str) -> Result<PathBuf, String> {
     let directory = run(Command::new("mktemp").arg("-d").arg(template))?;
     let directory = PathBuf::from(directory.trim_end());
     if is_root() {
-        run(Command::new("chown").arg(format!("{UNPRIVILEGED}:{UNPRIVILEGED}")).arg(&directory))?;
+        run(Command::new("chown").arg(format!("{UNPRIVILEGED_UID}:{UNPRIVILEGED_UID}")).arg(&directory))?;
     }
     Ok(directory)
 }
@@ -49,7 +49,7 @@ pub(super) fn create_directory(prefix: &str) -> Result<PathBuf, String> {
 pub(super) fn unprivileged(program: &Path, signal_at_our_death: Option<&str>) -> Command {
     let mut options = Vec::new();
     if is_root() {
-        let ids = [format!("--reuid={UNPRIVILEGED}"), format!("--regid={UNPRIVILEGED}")];
+        let ids = [format!("--reuid={UNPRIVILEGED_UID}"), format!("--regid={UNPRIVILEGED_UID}")];
         options.extend(ids);
         options.push("--clear-groups".to_owned());
     }

@@ -8,18 +8,18 @@ use super::server_set::{ServerSet, ServerStart, is_listening};
 use super::{Service, env_var, port, process, url};
 
 /// The URL of a user with all rights on its virtual host.
-const URL: &str = "POSTHASTE_TEST_AMQP_URL";
+const URL_VAR: &str = "POSTHASTE_TEST_AMQP_URL";
 
 /// The program `rabbitmq-server`, for tests that kill and restart a node of their own.
 ///
 /// Who sets it chooses the version that is started here, too.
-const BIN: &str = "POSTHASTE_TEST_RABBITMQ_BIN";
+const BIN_VAR: &str = "POSTHASTE_TEST_RABBITMQ_BIN";
 
 /// The program itself. What Debian has on the PATH changes to a user of its own, and wants to be root.
 const DEBIAN_PROGRAM: &str = "/usr/lib/rabbitmq/bin/rabbitmq-server";
 
 /// What is not here stays as RabbitMQ has it.
-const SETTINGS: &[&str] = &[
+const SERVER_ARGS: &[&str] = &[
     "-noinput",
     // As many threads as a small machine has cores, which do not spin when there is nothing to do.
     "+S",
@@ -40,25 +40,25 @@ pub(super) const SERVICE: Service = Service { missing_packages, start };
 
 fn missing_packages() -> &'static [&'static str] {
     // A program that was given and is not there is a mistake, which no package mends.
-    let is_needed = env_var(URL).is_none() && env_var(BIN).is_none();
+    let is_needed = env_var(URL_VAR).is_none() && env_var(BIN_VAR).is_none();
     if is_needed && find().is_none() { &["rabbitmq-server"] } else { &[] }
 }
 
 fn find() -> Option<PathBuf> {
     let installed = || Some(PathBuf::from(DEBIAN_PROGRAM)).filter(|program| program.is_file());
-    let program = env_var(BIN).map(PathBuf::from).or_else(installed);
+    let program = env_var(BIN_VAR).map(PathBuf::from).or_else(installed);
     program.or_else(|| process::find("rabbitmq-server")).filter(|program| program.is_file())
 }
 
 fn start(set: &mut ServerSet) -> Result<(), String> {
     let program = find();
     if let Some(program) = &program {
-        set.export(BIN, program.display().to_string());
+        set.export(BIN_VAR, program.display().to_string());
     }
-    if let Some(url) = env_var(URL) {
-        return set.export_from_env(URL, url.clone(), url::amqp_address(&url));
+    if let Some(url) = env_var(URL_VAR) {
+        return set.export_from_env(URL_VAR, url.clone(), url::amqp_address(&url));
     }
-    let program = program.ok_or_else(|| format!("{BIN} is no rabbitmq-server: set it to one."))?;
+    let program = program.ok_or_else(|| format!("{BIN_VAR} is no rabbitmq-server: set it to one."))?;
     let epmd_port = serve_epmd(set)?;
     serve(set, &program, epmd_port)
 }
@@ -85,11 +85,11 @@ fn serve(set: &mut ServerSet, program: &Path, epmd_port: u16) -> Result<(), Stri
     // Made as the server runs, which has to write there.
     set.run(Path::new("mkdir"), &[&home_text], "")?;
     // Erlang does not mind a flag that it does not know, and we know the process again by this one.
-    let args = [SETTINGS, &["-posthaste", &home_text]].concat();
+    let args = [SERVER_ARGS, &["-posthaste", &home_text]].concat();
     let env = environment(&home, port, dist_port, epmd_port);
     let start = ServerStart { name: "RabbitMQ", program, args: &args, env: &env, port, stop_signal: "TERM" };
     set.serve_slowly(&start, speaks_amqp)?;
-    set.export(URL, format!("amqp://guest:guest@127.0.0.1:{port}/%2f"));
+    set.export(URL_VAR, format!("amqp://guest:guest@127.0.0.1:{port}/%2f"));
     Ok(())
 }
 

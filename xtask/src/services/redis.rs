@@ -8,15 +8,15 @@ use super::server_set::{ServerSet, ServerStart};
 use super::{Service, env_var, port, process, url};
 
 /// The URL of a server that stands alone.
-const URL: &str = "POSTHASTE_TEST_REDIS_URL";
+const URL_VAR: &str = "POSTHASTE_TEST_REDIS_URL";
 
 /// The program `redis-server`, for tests that kill and restart a server of their own.
 ///
 /// Who sets it chooses the version that is started here, too.
-const BIN: &str = "POSTHASTE_TEST_REDIS_BIN";
+const BIN_VAR: &str = "POSTHASTE_TEST_REDIS_BIN";
 
 /// What is not here stays as Redis has it.
-const SETTINGS: &[&str] = &[
+const SERVER_ARGS: &[&str] = &[
     "--bind",
     "127.0.0.1",
     "--protected-mode",
@@ -33,41 +33,41 @@ const SETTINGS: &[&str] = &[
     "no",
 ];
 
-pub(super) const SERVICE: Service = Service { missing_packages: || missing_packages(URL), start };
+pub(super) const SERVICE: Service = Service { missing_packages: || missing_packages(URL_VAR), start };
 
 /// What a server that `url` could have named needs.
 pub(super) fn missing_packages(url: &str) -> &'static [&'static str] {
     // A program that was given and is not there is a mistake, which no package mends.
-    let is_needed = env_var(url).is_none() && env_var(BIN).is_none();
+    let is_needed = env_var(url).is_none() && env_var(BIN_VAR).is_none();
     if is_needed && find().is_none() { &["redis-server"] } else { &[] }
 }
 
 fn find() -> Option<PathBuf> {
-    let program = env_var(BIN).map(PathBuf::from).or_else(|| process::find("redis-server"));
+    let program = env_var(BIN_VAR).map(PathBuf::from).or_else(|| process::find("redis-server"));
     program.filter(|program| program.is_file())
 }
 
 fn start(set: &mut ServerSet) -> Result<(), String> {
     if let Some(program) = find() {
-        set.export(BIN, program.display().to_string());
+        set.export(BIN_VAR, program.display().to_string());
     }
-    if let Some(url) = env_var(URL) {
-        return set.export_from_env(URL, url.clone(), url::redis_address(&url));
+    if let Some(url) = env_var(URL_VAR) {
+        return set.export_from_env(URL_VAR, url.clone(), url::redis_address(&url));
     }
     let port = port::free()?;
     serve(set, "Redis", port, &[])?;
-    set.export(URL, format!("redis://127.0.0.1:{port}/"));
+    set.export(URL_VAR, format!("redis://127.0.0.1:{port}/"));
     Ok(())
 }
 
 /// Starts a server with a folder of its own and `more` settings.
 pub(super) fn serve(set: &mut ServerSet, name: &str, port: u16, more: &[&str]) -> Result<(), String> {
-    let program = find().ok_or_else(|| format!("{BIN} is no redis-server: set it to one."))?;
+    let program = find().ok_or_else(|| format!("{BIN_VAR} is no redis-server: set it to one."))?;
     let data = set.directory().join(name).display().to_string();
     // Made as the server runs, which has to write there.
     set.run(Path::new("mkdir"), &[&data], "")?;
     let port_text = port.to_string();
-    let args = [&["--port", &port_text, "--dir", &data], SETTINGS, more].concat();
+    let args = [&["--port", &port_text, "--dir", &data], SERVER_ARGS, more].concat();
     let start = ServerStart { name, program: &program, args: &args, env: &[], port, stop_signal: "TERM" };
     set.serve(&start, || is_ready(port))
 }

@@ -5,13 +5,13 @@
 use std::fs;
 use std::path::Path;
 
-use super::URL;
+use super::URL_VAR;
 use crate::services::server_set::{ServerSet, ServerStart};
 use crate::services::url;
 use crate::shell::Cargo;
 
 /// Tells tests that what they see is not Kafka.
-const MOCK: &str = "POSTHASTE_TEST_KAFKA_MOCK";
+const MOCK_VAR: &str = "POSTHASTE_TEST_KAFKA_MOCK";
 
 const NAME: &str = "Kafka-mock";
 
@@ -45,8 +45,8 @@ pub(super) fn serve(set: &mut ServerSet, why: &str) -> Result<(), String> {
     if let Some((_, port)) = url::kafka_addresses(&url).and_then(|addresses| addresses.first().copied()) {
         set.correct_port(port);
     }
-    set.export(URL, url);
-    set.export(MOCK, "1");
+    set.export(URL_VAR, url);
+    set.export(MOCK_VAR, "1");
     set.note(&left_out(why));
     Ok(())
 }
