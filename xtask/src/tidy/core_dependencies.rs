@@ -4,10 +4,10 @@ use super::Violation;
 use super::tree::Tree;
 use crate::shell::Cargo;
 
-const CORE: &str = "crates/posthaste/Cargo.toml";
+const CORE_MANIFEST: &str = "crates/posthaste/Cargo.toml";
 
 /// A `*` at the end stands for any ending.
-const DENIED: &[&str] = &[
+const DENIED_CRATES: &[&str] = &[
     "async-nats",
     "axum",
     "diesel*",
@@ -30,7 +30,7 @@ pub(super) fn check(_tree: &Tree) -> Vec<Violation> {
     let cargo = Cargo::new("tree --locked -p posthaste -e normal --all-features --prefix none");
     match cargo.output() {
         Ok(listing) => denied_in(&listing),
-        Err(error) => vec![Violation::new(CORE, 1, format!("`{cargo}` failed: {error}"))],
+        Err(error) => vec![Violation::new(CORE_MANIFEST, 1, format!("`{cargo}` failed: {error}"))],
     }
 }
 
@@ -47,13 +47,13 @@ fn denied_in(listing: &str) -> Vec<Violation> {
         .into_iter()
         .map(|name| {
             let advice = format!("the core depends on {name}: move what needs it to its own crate");
-            Violation::new(CORE, 1, advice)
+            Violation::new(CORE_MANIFEST, 1, advice)
         })
         .collect()
 }
 
 fn is_denied(name: &str) -> bool {
-    DENIED.iter().any(|denied| match denied.strip_suffix('*') {
+    DENIED_CRATES.iter().any(|denied| match denied.strip_suffix('*') {
         Some(prefix) => name.starts_with(prefix),
         None => name == *denied,
     })
