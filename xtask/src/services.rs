@@ -21,22 +21,22 @@ mod python;
 mod rabbitmq;
 mod redis;
 mod redis_cluster;
-mod set;
-mod state;
+mod saved_state;
+mod server_set;
 mod url;
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use set::{Lifetime, Set};
+use server_set::{Lifetime, ServerSet};
 
 /// One kind of server, or another program that tests need; each is a file of its own.
 struct Service {
     /// The Debian packages that have to be installed before it can start.
     missing_packages: fn() -> &'static [&'static str],
     /// Starts it, or takes the one that the environment names, and exports its variables.
-    start: fn(&mut Set) -> Result<(), String>,
+    start: fn(&mut ServerSet) -> Result<(), String>,
 }
 
 /// In the order in which they start: the slow ones first, and PgBouncer needs PostgreSQL.
@@ -54,7 +54,7 @@ const SERVICES: &[Service] = &[
     python::SERVICE,
     producers::SERVICE,
     faketime::SERVICE,
-    libraries::FINDER,
+    libraries::PKG_CONFIG,
     libraries::POSTGRES,
     libraries::MYSQL,
     libraries::OPENSSL,
@@ -63,7 +63,7 @@ const SERVICES: &[Service] = &[
 
 /// What the compiler needs for all features, also where no server is needed.
 const LIBRARIES: &[Service] =
-    &[libraries::FINDER, libraries::POSTGRES, libraries::MYSQL, libraries::OPENSSL, libraries::COMPILERS];
+    &[libraries::PKG_CONFIG, libraries::POSTGRES, libraries::MYSQL, libraries::OPENSSL, libraries::COMPILERS];
 
 /// Starts the servers, and leaves them running.
 pub(crate) fn up() -> Result<(), String> {
@@ -94,7 +94,7 @@ pub(crate) fn down() -> Result<(), String> {
 
 /// Prints the variables for a shell's `eval`.
 pub(crate) fn env() -> Result<(), String> {
-    let set = load(&up_file())?.filter(Set::is_alive);
+    let set = load(&up_file())?.filter(ServerSet::is_alive);
     let set = set.ok_or("No servers are up, or one of them died: run `cargo xtask services up` first.")?;
     print!("{}", set.state().exports());
     Ok(())
@@ -102,12 +102,12 @@ pub(crate) fn env() -> Result<(), String> {
 
 /// Servers for a test run: those that are up, or private ones that end with the run.
 #[derive(Debug)]
-pub(crate) struct ForRun {
-    set: Set,
+pub(crate) struct ServersForRun {
+    set: ServerSet,
     is_private: bool,
 }
 
-impl ForRun {
+impl ServersForRun {
     pub(crate) fn start() -> Result<Self, String> {
         let _lock = lock()?;
         end_forgotten_runs()?;
@@ -129,7 +129,7 @@ impl ForRun {
     }
 }
 
-impl Drop for ForRun {
+impl Drop for ServersForRun {
     fn drop(&mut self) {
         if self.is_private
             && let Err(error) = self.set.stop()
@@ -139,8 +139,8 @@ impl Drop for ForRun {
     }
 }
 
-/// What the environment says; an empty variable says nothing.
-fn given(name: &str) -> Option<String> {
+/// The value of an environment variable; an empty one counts as not set.
+fn env_var(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
@@ -156,12 +156,12 @@ fn install_missing(services: &[Service]) -> Result<(), String> {
     install::install(&Vec::from_iter(missing))
 }
 
-fn start(file: &Path, lifetime: Lifetime) -> Result<Set, String> {
+fn start(file: &Path, lifetime: Lifetime) -> Result<ServerSet, String> {
     install_missing(SERVICES)?;
-    Set::start(file.to_owned(), SERVICES, lifetime)
+    ServerSet::start(file.to_owned(), SERVICES, lifetime)
 }
 
-fn describe(set: &Set) {
+fn describe(set: &ServerSet) {
     let state = set.state();
     for server in &state.servers {
         println!("{} on 127.0.0.1:{}, process {}", server.name, server.port, server.pid);
@@ -174,7 +174,7 @@ fn describe(set: &Set) {
 }
 
 /// The set that `services up` started, if all of it still runs. What is left of another is removed.
-fn running() -> Result<Option<Set>, String> {
+fn running() -> Result<Option<ServerSet>, String> {
     let Some(set) = load(&up_file())? else { return Ok(None) };
     if !set.is_alive() {
         eprintln!("Not all servers of the last `cargo xtask services up` run any more: the rest is removed.");
@@ -183,7 +183,7 @@ fn running() -> Result<Option<Set>, String> {
     }
     // Two answers to the same question: only the user knows which one is meant.
     let other =
-        set.state().variables.iter().find(|(name, value)| given(name).is_some_and(|given| given != *value));
+        set.state().variables.iter().find(|(name, value)| env_var(name).is_some_and(|given| given != *value));
     match other {
         Some((name, _)) => Err(format!(
             "{name} is set to something else than the servers that are up: `unset {name}`, or run \
@@ -198,7 +198,10 @@ fn end_forgotten_runs() -> Result<(), String> {
     let Ok(files) = fs::read_dir(folder()) else { return Ok(()) };
     for file in files.flatten() {
         let name = file.file_name();
-        let pid = name.to_str().and_then(|name| name.strip_prefix(RUN)).and_then(|pid| pid.parse().ok());
+        let pid = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(RUN_FILE_PREFIX))
+            .and_then(|pid| pid.parse().ok());
         if pid.is_some_and(|pid| !process::command_line(pid).contains("xtask")) {
             load(&file.path())?.map_or(Ok(()), |set| set.stop())?;
         }
@@ -207,17 +210,17 @@ fn end_forgotten_runs() -> Result<(), String> {
 }
 
 /// A file that cannot be read is an error: what it named may still run.
-fn load(file: &Path) -> Result<Option<Set>, String> {
+fn load(file: &Path) -> Result<Option<ServerSet>, String> {
     if !file.exists() {
         return Ok(None);
     }
-    let set = Set::load(file.to_owned()).ok_or_else(|| {
+    let set = ServerSet::load(file.to_owned()).ok_or_else(|| {
         format!("{} is damaged: end the servers that it names, and remove it.", file.display())
     })?;
     Ok(Some(set))
 }
 
-const RUN: &str = "run-";
+const RUN_FILE_PREFIX: &str = "run-";
 
 /// Beside what cargo builds, always at the same place, so that every command finds it.
 fn folder() -> PathBuf {
@@ -229,7 +232,7 @@ fn up_file() -> PathBuf {
 }
 
 fn run_file(pid: u32) -> PathBuf {
-    folder().join(format!("{RUN}{pid}"))
+    folder().join(format!("{RUN_FILE_PREFIX}{pid}"))
 }
 
 /// Keeps two commands from starting and stopping servers at the same time.

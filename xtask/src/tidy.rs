@@ -1,15 +1,15 @@
 //! `cargo xtask tidy`: the rules that no compiler checks, each in its own file.
 
+mod core_dependencies;
 mod dynamic_sql;
 mod length;
 mod links;
 mod lints;
-mod marks;
 mod module_docs;
-mod purity;
 mod sleeps;
 mod spec_ids;
 mod spec_map;
+mod todo_marks;
 mod tree;
 
 use std::fmt;
@@ -24,9 +24,9 @@ const RULES: &[Rule] = &[
     length::check,
     links::check,
     lints::check,
-    marks::check,
+    todo_marks::check,
     module_docs::check,
-    purity::check,
+    core_dependencies::check,
     sleeps::check,
     spec_ids::check,
     spec_map::check,

@@ -7,7 +7,7 @@
 //!
 //! # Layout
 //!
-//! - [`publisher`] builds any of them from its URL.
+//! - [`publisher()`] builds any of them from its URL.
 //! - [`Publisher`] is what they are beside destinations: something that can be asked whether it is there.
 //! - `kafka`, `amqp`, `nats`, `redis_streams`, `http` and `lines` are the publishers, one feature each.
 //! - [`Format`] says what a message looks like.
@@ -24,36 +24,39 @@
     allow(dead_code)
 )]
 
-mod address;
 #[cfg(feature = "amqp")]
 pub mod amqp;
-mod check;
-mod connect;
 mod error;
 mod format;
+mod from_url;
 #[cfg(feature = "http")]
 pub mod http;
-#[cfg(any(feature = "http", feature = "nats"))]
-mod identity;
 #[cfg(feature = "kafka")]
 pub mod kafka;
 #[cfg(feature = "lines")]
 pub mod lines;
-#[cfg(any(feature = "amqp", feature = "nats", feature = "redis-streams"))]
-mod link;
+#[cfg(any(feature = "http", feature = "nats"))]
+mod message_id;
 #[cfg(feature = "nats")]
 pub mod nats;
+mod one_line;
+mod publisher;
 #[cfg(feature = "redis-streams")]
 pub mod redis_streams;
-mod refused;
+#[cfg(any(feature = "amqp", feature = "nats", feature = "redis-streams"))]
+mod shared_connection;
 mod template;
 #[cfg(any(feature = "amqp", feature = "http", feature = "nats", feature = "redis-streams"))]
 mod tls;
+mod unreached;
+mod unsendable;
+mod url;
 
-pub use check::{Publisher, Unreached};
-pub use connect::publisher;
 pub use error::PublisherError;
 pub use format::{Format, UnknownFormat};
+pub use from_url::publisher;
+pub use publisher::Publisher;
+pub use unreached::Unreached;
 
 /// The pages of this repository about publishers, so that their programs are compiled.
 #[cfg(doctest)]

@@ -10,15 +10,16 @@ use posthaste::admin::Finding;
 use posthaste::{Delivery, Destination, Outcome, Profile};
 use tokio::sync::Mutex;
 
-use crate::address::Address;
-use crate::check::{Publisher, Unreached};
 use crate::error::PublisherError;
 use crate::format::Format;
+use crate::publisher::Publisher;
+use crate::unreached::Unreached;
+use crate::url::PublisherUrl;
 
 const NAME: &str = "lines";
 
 /// Events per call.
-const BATCH: usize = 500;
+const BATCH_EVENTS: usize = 500;
 
 /// A batch is written in parts of about this size, so that no second copy of all its events is in memory. A
 /// part consists of whole lines: other processes may write to the file between two parts.
@@ -40,7 +41,7 @@ const PART_BYTES: usize = 1024 * 1024;
 /// ```
 #[derive(Clone, Debug)]
 pub struct LinesPublisher {
-    place: Place,
+    output: LineOutput,
     fsync: bool,
     format: Format,
     /// Whether the last line is one that could not be written to its end. Held while a batch is written, by
@@ -49,7 +50,7 @@ pub struct LinesPublisher {
 }
 
 #[derive(Clone, Debug)]
-enum Place {
+enum LineOutput {
     Stdout,
     File(PathBuf),
 }
@@ -57,35 +58,35 @@ enum Place {
 impl LinesPublisher {
     /// To standard output, which a service then leaves to its events.
     pub fn stdout() -> Self {
-        Self::new(Place::Stdout)
+        Self::new(LineOutput::Stdout)
     }
 
     /// To the end of this file, which is made if it is not there.
     pub fn file(path: impl Into<PathBuf>) -> Self {
-        Self::new(Place::File(path.into()))
+        Self::new(LineOutput::File(path.into()))
     }
 
     /// From `stdout:` or `file:///path`, both with `?format=envelope` or `?format=cloudevents-structured`,
     /// and a file with `fsync=true`.
     pub fn from_url(url: &str) -> Result<Self, PublisherError> {
         let url = url.replacen("stdout:", "stdout://", usize::from(!url.starts_with("stdout://")));
-        let mut address = Address::parse(NAME, &url)?;
-        let mut lines = match address.scheme.as_str() {
-            "stdout" if address.path.is_empty() && address.hosts.is_empty() => Self::stdout(),
-            "stdout" => return Err(address.wrong("nothing follows stdout: but ?format=…")),
-            "file" if !address.hosts.is_empty() || address.path.is_empty() => {
-                return Err(address.wrong("write a file as file:///path, with three slashes"));
+        let mut url = PublisherUrl::parse(NAME, &url)?;
+        let mut lines = match url.scheme.as_str() {
+            "stdout" if url.path.is_empty() && url.hosts.is_empty() => Self::stdout(),
+            "stdout" => return Err(url.wrong("nothing follows stdout: but ?format=…")),
+            "file" if !url.hosts.is_empty() || url.path.is_empty() => {
+                return Err(url.wrong("write a file as file:///path, with three slashes"));
             }
-            "file" => Self::file(Path::new("/").join(&address.path)),
-            _ => return Err(address.wrong("write stdout: or file:///path")),
+            "file" => Self::file(Path::new("/").join(&url.path)),
+            _ => return Err(url.wrong("write stdout: or file:///path")),
         };
-        if let Some(format) = address.take_as("format", "envelope or cloudevents-structured")? {
+        if let Some(format) = url.take_as("format", "envelope or cloudevents-structured")? {
             lines = lines.format(format)?;
         }
-        if matches!(lines.place, Place::File(_)) {
-            lines.fsync = address.take_as("fsync", "true or false")?.unwrap_or(false);
+        if matches!(lines.output, LineOutput::File(_)) {
+            lines.fsync = url.take_as("fsync", "true or false")?.unwrap_or(false);
         }
-        address.finish()?;
+        url.finish()?;
         Ok(lines)
     }
 
@@ -108,8 +109,8 @@ impl LinesPublisher {
         Ok(self)
     }
 
-    fn new(place: Place) -> Self {
-        Self { place, fsync: false, format: Format::Envelope, cut: Arc::default() }
+    fn new(output: LineOutput) -> Self {
+        Self { output, fsync: false, format: Format::Envelope, cut: Arc::default() }
     }
 
     fn push_line(&self, delivery: &Delivery, text: &mut Vec<u8>) {
@@ -121,13 +122,13 @@ impl LinesPublisher {
 
     fn write(&self, batch: &[Delivery], cut: &mut bool) -> io::Result<()> {
         let begins_after_cut = std::mem::replace(cut, true);
-        match &self.place {
-            Place::Stdout => {
+        match &self.output {
+            LineOutput::Stdout => {
                 let mut out = io::stdout().lock();
                 self.write_parts(batch, begins_after_cut, &mut out)?;
                 out.flush()?;
             }
-            Place::File(path) => self.append(path, batch, begins_after_cut)?,
+            LineOutput::File(path) => self.append(path, batch, begins_after_cut)?,
         }
         *cut = false;
         Ok(())
@@ -183,14 +184,14 @@ impl Destination for LinesPublisher {
     }
 
     fn profile(&self) -> Profile {
-        Profile::publisher(BATCH)
+        Profile::publisher(BATCH_EVENTS)
     }
 }
 
 #[async_trait]
 impl Publisher for LinesPublisher {
     async fn check(&self) -> Result<(), Unreached> {
-        let Place::File(path) = self.place.clone() else { return Ok(()) };
+        let LineOutput::File(path) = self.output.clone() else { return Ok(()) };
         let opened = tokio::task::spawn_blocking(move || can_append(&path)).await;
         let error = match opened {
             Ok(Ok(())) => return Ok(()),

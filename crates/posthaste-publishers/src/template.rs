@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use posthaste::Event;
 
-use crate::refused::Refused;
+use crate::unsendable::Unsendable;
 
 /// A text with places that an event fills: `orders`, `shop.{aggregate_type}`, `{tenant_id}.{event_type}`.
 ///
@@ -44,14 +44,14 @@ pub(crate) enum TemplateError {
 
 impl Template {
     /// The name that this event gives; what the event itself names comes first.
-    pub(crate) fn target<'a>(&'a self, event: &'a Event) -> Result<Cow<'a, str>, Refused> {
+    pub(crate) fn target<'a>(&'a self, event: &'a Event) -> Result<Cow<'a, str>, Unsendable> {
         match event.topic().or(self.as_text()) {
             Some(name) => Ok(name.into()),
             None => self.fill(event).map(Cow::Owned),
         }
     }
 
-    pub(crate) fn fill(&self, event: &Event) -> Result<String, Refused> {
+    pub(crate) fn fill(&self, event: &Event) -> Result<String, Unsendable> {
         let mut name = String::new();
         for part in &self.parts {
             name.push_str(part.of(event).ok_or_else(|| self.refuse(part))?);
@@ -73,8 +73,8 @@ impl Template {
         filled.collect()
     }
 
-    fn refuse(&self, part: &Part) -> Refused {
-        Refused::new(format!("the event has no value for {part} of {self}"))
+    fn refuse(&self, part: &Part) -> Unsendable {
+        Unsendable::new(format!("the event has no value for {part} of {self}"))
     }
 }
 
@@ -170,7 +170,7 @@ mod tests {
         event.json_text("{}").build().expect("a good event")
     }
 
-    fn filled(template: &str) -> Result<String, Refused> {
+    fn filled(template: &str) -> Result<String, Unsendable> {
         template.parse::<Template>().expect("a template").fill(&order())
     }
 

@@ -13,14 +13,14 @@ use posthaste::{EventDetail, EventId, EventRow, Status, StoreError, Timestamp};
 use redis::streams::StreamRangeReply;
 
 use crate::RedisStore;
-use crate::ask::in_time;
-use crate::body::Extent;
+use crate::event_body::Extent;
 use crate::filter::{is_whole_kind, kinds, matches};
-use crate::keys::Sid;
-use crate::page::{Direction, Look, PAGE, ShownRow, shown};
+use crate::keys::StreamId;
+use crate::page::{AdminRowReply, Direction, PAGE_ROWS, ScanBudget, admin_row};
+use crate::shard_calls::within_bodies_timeout;
 
 /// How many rows one page of a list, or a group of DEAD events, looks at.
-const LOOK: usize = 10_000;
+const MAX_ROWS_SCANNED: usize = 10_000;
 
 #[async_trait]
 impl Admin for RedisStore {
@@ -44,7 +44,7 @@ impl Admin for RedisStore {
         }
         let (mut count, mut after) = (0, None);
         loop {
-            let page = self.page(filter, after, PAGE, Direction::OldestFirst).await?;
+            let page = self.page(filter, after, PAGE_ROWS, Direction::OldestFirst).await?;
             count += page.rows.iter().filter(|row| matches(row, filter, before)).count() as u64;
             let Some(next) = page.next else { return Ok(count) };
             after = Some(next);
@@ -61,10 +61,11 @@ impl Admin for RedisStore {
             return Ok(Page { items: row.into_iter().take(limit).collect(), next: None });
         }
         self.promote_all().await?;
-        let (mut items, mut look, mut after) = (Vec::new(), Look::at_most(LOOK), page.after);
+        let (mut items, mut budget, mut after) =
+            (Vec::new(), ScanBudget::at_most(MAX_ROWS_SCANNED), page.after);
         loop {
-            let read = self.page(filter, after, PAGE, Direction::OldestFirst).await?;
-            look.add(&read);
+            let read = self.page(filter, after, PAGE_ROWS, Direction::OldestFirst).await?;
+            budget.add(&read);
             for row in read.rows {
                 if !matches(&row, filter, before) {
                     continue;
@@ -77,7 +78,7 @@ impl Admin for RedisStore {
             }
             match read.next {
                 None => return Ok(Page { items, next: None }),
-                Some(next) if look.is_over() => return Ok(Page { items, next: Some(next) }),
+                Some(next) if budget.is_over() => return Ok(Page { items, next: Some(next) }),
                 Some(next) => after = Some(next),
             }
         }
@@ -87,20 +88,20 @@ impl Admin for RedisStore {
         self.promote_all().await?;
         let ask = |shard| async move {
             let call = self.scripts().get.on(shard).arg("").arg(id.as_str());
-            let rows: Vec<ShownRow> = self.ask_for_bodies(shard, &call).await?;
-            Ok::<_, StoreError>(rows.into_iter().next().map(|row| shown(row, shard.number)))
+            let rows: Vec<AdminRowReply> = self.call_shard_for_bodies(shard, &call).await?;
+            Ok::<_, StoreError>(rows.into_iter().next().map(|row| admin_row(row, shard.number)))
         };
-        let found = in_time(try_join_all(self.keys().shards().iter().map(ask))).await?;
+        let found = within_bodies_timeout(try_join_all(self.keys().shards().iter().map(ask))).await?;
         Ok(found.into_iter().flatten().next().map(|row| row.detail(Extent::Whole)))
     }
 
     async fn dead_groups(&self, limit: usize) -> Result<Vec<DeadGroup>, StoreError> {
         let (mut rows, mut after) = (Vec::new(), None);
         loop {
-            let page = self.page(&Filter::dead(), after, PAGE, Direction::NewestFirst).await?;
+            let page = self.page(&Filter::dead(), after, PAGE_ROWS, Direction::NewestFirst).await?;
             rows.extend(page.rows);
             match page.next {
-                Some(next) if rows.len() < LOOK => after = Some(next),
+                Some(next) if rows.len() < MAX_ROWS_SCANNED => after = Some(next),
                 _ => return Ok(group(rows, limit)),
             }
         }
@@ -108,7 +109,8 @@ impl Admin for RedisStore {
 
     async fn replay(&self, id: &EventId, replay: &Replay<'_>) -> Result<bool, StoreError> {
         let Some(row) = self.get(id).await?.map(|detail| detail.row) else { return Ok(false) };
-        let change = Change { what: "replay", forget_progress: replay.forget_progress, actor: replay.actor };
+        let change =
+            DeadRowChange { what: "replay", forget_progress: replay.forget_progress, actor: replay.actor };
         Ok(self.change(&change, &[row], id.as_str()).await? > 0)
     }
 
@@ -118,12 +120,13 @@ impl Admin for RedisStore {
         limit: usize,
         replay: &Replay<'_>,
     ) -> Result<u64, StoreError> {
-        let change = Change { what: "replay", forget_progress: replay.forget_progress, actor: replay.actor };
+        let change =
+            DeadRowChange { what: "replay", forget_progress: replay.forget_progress, actor: replay.actor };
         self.change_matching(&change, filter, limit).await
     }
 
     async fn discard(&self, filter: &Filter, limit: usize, actor: &str) -> Result<u64, StoreError> {
-        let change = Change { what: "discard", forget_progress: false, actor };
+        let change = DeadRowChange { what: "discard", forget_progress: false, actor };
         self.change_matching(&change, filter, limit).await
     }
 
@@ -146,13 +149,13 @@ impl Admin for RedisStore {
     async fn audit(&self, page: &PageRequest) -> Result<Page<AuditEntry>, StoreError> {
         let keys = self.keys();
         let limit = page.limit.min(PageRequest::MAX_LIMIT);
-        let before = page.after.map(|seq| Sid::of_seq(seq).to_string()).unwrap_or_default();
+        let before = page.after.map(|seq| StreamId::of_seq(seq).to_string()).unwrap_or_default();
         // One more than asked for, to know whether there are more.
         let call = self.scripts().audit.on(keys.first()).arg("").arg(before).arg(limit + 1);
-        let entries: StreamRangeReply = call.run(self.link()).await?;
+        let entries: StreamRangeReply = call.run(self.connections()).await?;
         let mut items = Vec::with_capacity(limit);
         for entry in entries.ids.iter().take(limit) {
-            let sid = Sid::parse(&entry.id).unwrap_or_default();
+            let sid = StreamId::parse(&entry.id).unwrap_or_default();
             let text = |name: &str| entry.get::<String>(name).unwrap_or_default();
             items.push(AuditEntry {
                 seq: sid.seq(0),
@@ -169,7 +172,7 @@ impl Admin for RedisStore {
 }
 
 /// What a person does to DEAD rows.
-struct Change<'a> {
+struct DeadRowChange<'a> {
     what: &'static str,
     forget_progress: bool,
     actor: &'a str,
@@ -184,11 +187,11 @@ impl RedisStore {
 
     /// The same for about so many arrivals of each shard, the first ones.
     pub(crate) async fn promote_up_to(&self, rows: usize) -> Result<(), StoreError> {
-        const AT_ONCE: usize = 1000;
+        const PROMOTE_BATCH_ROWS: usize = 1000;
         for shard in self.keys().shards() {
-            let call = self.scripts().promote.on(shard).arg("").arg(AT_ONCE);
-            for _ in 0..rows.div_ceil(AT_ONCE) {
-                match call.run::<u8>(self.link()).await {
+            let call = self.scripts().promote.on(shard).arg("").arg(PROMOTE_BATCH_ROWS);
+            for _ in 0..rows.div_ceil(PROMOTE_BATCH_ROWS) {
+                match call.run::<u8>(self.connections()).await {
                     Ok(1) => {}
                     Ok(_) => break,
                     // A server that is gone fails the next call too.
@@ -203,7 +206,7 @@ impl RedisStore {
     /// The server's clock, in whole milliseconds as the scripts read it.
     pub(crate) async fn clock(&self) -> Result<Timestamp, StoreError> {
         let (secs, micros): (i64, i64) =
-            self.link().query(&redis::cmd("TIME")).await.map_err(crate::error::failed)?;
+            self.connections().query(&redis::cmd("TIME")).await.map_err(crate::error::failed)?;
         Ok(Timestamp::from_micros(secs * 1_000_000 + micros / 1000 * 1000))
     }
 
@@ -218,11 +221,16 @@ impl RedisStore {
     pub(crate) async fn paused(&self) -> Result<BTreeSet<String>, StoreError> {
         let mut members = redis::cmd("SMEMBERS");
         members.arg(self.keys().first().key("control"));
-        self.link().query(&members).await.map_err(crate::error::failed)
+        self.connections().query(&members).await.map_err(crate::error::failed)
     }
 
     /// Changes DEAD rows, shard by shard; answers how many.
-    async fn change(&self, change: &Change<'_>, rows: &[EventRow], target: &str) -> Result<u64, StoreError> {
+    async fn change(
+        &self,
+        change: &DeadRowChange<'_>,
+        rows: &[EventRow],
+        target: &str,
+    ) -> Result<u64, StoreError> {
         let mut count = 0;
         for shard in self.keys().shards() {
             let ids: Vec<&str> = rows
@@ -244,12 +252,12 @@ impl RedisStore {
                 .arg(self.audited_inside(change.actor))
                 .arg(target)
                 .arg(ids)
-                .run::<u64>(self.link())
+                .run::<u64>(self.connections())
                 .await?;
         }
         self.note(change.actor, change.what, target, count).await?;
         if count > 0 && change.what == "replay" {
-            self.0.glance.forget();
+            self.0.server_state.forget();
             self.notify_due();
         }
         Ok(count)
@@ -258,7 +266,7 @@ impl RedisStore {
     /// Changes up to `limit` DEAD rows that match, oldest first.
     async fn change_matching(
         &self,
-        change: &Change<'_>,
+        change: &DeadRowChange<'_>,
         filter: &Filter,
         limit: usize,
     ) -> Result<u64, StoreError> {
@@ -283,8 +291,8 @@ impl RedisStore {
 
     async fn control(&self, what: &str, route: &str, actor: &str) -> Result<bool, StoreError> {
         let call = self.scripts().control.on(self.keys().first()).arg("").arg(what).arg(route).arg(actor);
-        let changed = call.run::<u8>(self.link()).await? == 1;
-        self.0.glance.forget();
+        let changed = call.run::<u8>(self.connections()).await? == 1;
+        self.0.server_state.forget();
         if changed {
             self.notify_due();
         }
@@ -310,7 +318,7 @@ impl RedisStore {
         }
         let call =
             self.scripts().note.on(self.keys().first()).arg("").arg(actor).arg(action).arg(target).arg(rows);
-        call.run::<u8>(self.link()).await.map(|_| ())
+        call.run::<u8>(self.connections()).await.map(|_| ())
     }
 }
 
@@ -320,11 +328,11 @@ fn is_meant(row: &EventRow, filter: &Filter, before: Option<Timestamp>) -> bool 
 }
 
 fn group(rows: Vec<EventRow>, limit: usize) -> Vec<DeadGroup> {
-    const REASON_CHARS: usize = 200;
+    const MAX_REASON_CHARS: usize = 200;
     let mut groups: HashMap<(String, String, String), DeadGroup> = HashMap::new();
     for row in rows {
         let reason: String =
-            row.last_error.iter().flat_map(|error| error.chars()).take(REASON_CHARS).collect();
+            row.last_error.iter().flat_map(|error| error.chars()).take(MAX_REASON_CHARS).collect();
         let key = (row.aggregate_type, row.event_type, reason);
         let group = groups.entry(key).or_insert_with_key(|(aggregate_type, event_type, reason)| DeadGroup {
             aggregate_type: aggregate_type.clone(),

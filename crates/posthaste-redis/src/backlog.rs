@@ -6,25 +6,25 @@ use posthaste::admin::{Backlog, BacklogBy, BacklogGroup, Filter};
 use posthaste::{EventRow, Status, StoreError, Timestamp};
 
 use crate::RedisStore;
-use crate::page::{Direction, Look, PAGE};
+use crate::page::{Direction, PAGE_ROWS, ScanBudget};
 
 impl RedisStore {
     pub(crate) async fn read_backlog(&self, by: BacklogBy, limit: usize) -> Result<Backlog, StoreError> {
         let (waiting, arrivals) = self.count_pending().await?;
         self.promote_up_to(Backlog::MAX_ROWS.saturating_sub(waiting as usize)).await?;
         let (pending, now) = (waiting + arrivals, self.clock().await?);
-        let (mut groups, mut after, mut look) = (HashMap::new(), None, Look::at_most(Backlog::MAX_ROWS));
+        let (mut groups, mut after, mut budget) = (HashMap::new(), None, ScanBudget::at_most(Backlog::MAX_ROWS));
         loop {
-            let limit = PAGE.min(Backlog::MAX_ROWS - look.rows);
+            let limit = PAGE_ROWS.min(Backlog::MAX_ROWS - budget.rows);
             let page = self.page(&Filter::status(Status::New), after, limit, Direction::OldestFirst).await?;
-            look.add(&page);
+            budget.add(&page);
             page.rows.iter().for_each(|row| add(&mut groups, row, by, now));
             match page.next {
-                Some(next) if !look.is_over() => after = Some(next),
+                Some(next) if !budget.is_over() => after = Some(next),
                 _ => break,
             }
         }
-        Ok(Backlog::largest(groups.into_values().collect(), limit, pending > look.rows as u64))
+        Ok(Backlog::largest(groups.into_values().collect(), limit, pending > budget.rows as u64))
     }
 }
 

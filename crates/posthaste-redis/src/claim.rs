@@ -6,47 +6,47 @@ use posthaste::{StoreError, Timestamp};
 use redis::Value;
 
 use crate::RedisStore;
-use crate::ask::in_time;
-use crate::body::{self, Extent};
-use crate::glance::Routes;
+use crate::escape::{escape, unescape};
+use crate::event_body::{self, Extent};
 use crate::keys::Shard;
-use crate::state::State;
+use crate::row_state::RowState;
+use crate::server_state::ServerState;
+use crate::shard_calls::within_bodies_timeout;
 use crate::store::{clock, micros, shares};
-use crate::text::{escape, unescape};
 
-/// What a claim answers: the clock; id, due time, state and body of each row, one after another; how many
+/// The reply to a claim: the clock; id, due time, state and body of each row, one after another; how many
 /// orphans it met; how large the row is for which there was no room; paused routes; those with parked rows.
-type Answer = (i64, Vec<Value>, u64, usize, Vec<String>, Vec<String>);
+type ClaimReply = (i64, Vec<Value>, u64, usize, Vec<String>, Vec<String>);
 
-/// How many values a claim answers for each row.
-const ROW: usize = 4;
+/// How many values the reply to a claim has for each row.
+const VALUES_PER_ROW: usize = 4;
 
 /// Lua counts in floating point: more bytes than this are as good as no limit.
-const MOST_BYTES: usize = 1 << 52;
+const MAX_SCRIPT_BYTES: usize = 1 << 52;
 
-/// What one shard is asked for.
-struct Ask<'k> {
+/// The part of a claim that goes to one shard.
+struct ShardClaim<'k> {
     shard: &'k Shard,
     rows: usize,
     bytes: usize,
     /// Its first row is wanted whatever its size.
-    whatever: bool,
-    /// Whether to look which routes are paused, and which have parked rows.
-    look: bool,
+    ignores_size: bool,
+    /// Whether the reply has to say which routes are paused, and which have parked rows.
+    wants_state: bool,
 }
 
 /// What was claimed so far.
 #[derive(Default)]
-struct Taken {
+struct ClaimProgress {
     claimed: Claimed,
     due: Vec<(i64, Leased)>,
     bytes: usize,
     /// A shard has answered.
-    is_answered: bool,
+    has_reply: bool,
     failure: Option<StoreError>,
 }
 
-impl Taken {
+impl ClaimProgress {
     fn rows(&self) -> usize {
         self.due.len() + self.claimed.malformed.len()
     }
@@ -57,7 +57,7 @@ impl Taken {
     }
 
     /// What comes after a row that does not fit must not overtake it.
-    fn close_those_without_room(&mut self, open: &mut Vec<Open<'_>>, claim: &Claim<'_>) {
+    fn close_those_without_room(&mut self, open: &mut Vec<OpenShard<'_>>, claim: &Claim<'_>) {
         if self.rows() == 0 {
             return;
         }
@@ -68,7 +68,7 @@ impl Taken {
 }
 
 /// A shard that may have more.
-struct Open<'k> {
+struct OpenShard<'k> {
     shard: &'k Shard,
     /// How large its next row is, where there was no room for it.
     next: Option<usize>,
@@ -81,9 +81,9 @@ impl RedisStore {
             let operation = "claim in the order of insertion from several shards: open it with one shard";
             return Err(StoreError::Unsupported { store: "Redis", operation });
         }
-        in_time(async {
-            let taken = self.claim_rounds(claim).await;
-            self.finish_claim(claim, taken)
+        within_bodies_timeout(async {
+            let progress = self.claim_rounds(claim).await;
+            self.finish_claim(claim, progress)
         })
         .await
     }
@@ -93,108 +93,128 @@ impl RedisStore {
     /// The shard whose turn it is comes first and alone: its first row is claimed whatever its size, so that no
     /// row is too large for ever. The others share what it left, all at once. When a share was too small for a
     /// row and nobody else had anything, its shard gets all that is left.
-    async fn claim_rounds(&self, claim: &Claim<'_>) -> Taken {
-        let mut open: Vec<Open<'_>> =
-            self.in_turn().into_iter().map(|shard| Open { shard, next: None }).collect();
-        let mut taken = Taken::default();
-        let mut asked = self.first_round(&open, claim);
-        while !asked.is_empty() {
-            let before = taken.rows();
-            let answers = join_all(asked.iter().map(|ask| self.claim_in(ask, claim))).await;
-            for (ask, answer) in asked.iter().zip(answers) {
-                self.take_answer(claim, ask, answer, &mut open, &mut taken);
+    async fn claim_rounds(&self, claim: &Claim<'_>) -> ClaimProgress {
+        let mut open: Vec<OpenShard<'_>> = self
+            .responding_shards_in_turn()
+            .into_iter()
+            .map(|shard| OpenShard { shard, next: None })
+            .collect();
+        let mut progress = ClaimProgress::default();
+        let mut claims = self.first_round(&open, claim);
+        while !claims.is_empty() {
+            let before = progress.rows();
+            let replies = join_all(claims.iter().map(|shard_claim| self.claim_in(shard_claim, claim))).await;
+            for (shard_claim, reply) in claims.iter().zip(replies) {
+                self.add_reply(claim, shard_claim, reply, &mut open, &mut progress);
             }
-            taken.close_those_without_room(&mut open, claim);
+            progress.close_those_without_room(&mut open, claim);
             let cramped = open.iter().position(|open| open.next.is_some());
-            asked = match cramped.filter(|_| taken.rows() == before) {
-                Some(at) => next_round(&open[at..=at], claim, &taken),
-                None => next_round(&open, claim, &taken),
+            claims = match cramped.filter(|_| progress.rows() == before) {
+                Some(at) => next_round(&open[at..=at], claim, &progress),
+                None => next_round(&open, claim, &progress),
             };
         }
-        taken
+        progress
     }
 
     /// The shard whose turn it is, alone. The others are only looked at, where that is due.
-    fn first_round<'k>(&self, open: &[Open<'k>], claim: &Claim<'_>) -> Vec<Ask<'k>> {
-        let mut asked = next_round(open, claim, &Taken::default());
-        asked.truncate(1);
-        asked.iter_mut().for_each(|ask| ask.whatever = true);
-        let others = open[asked.len()..].iter().map(|open| Ask {
+    fn first_round<'k>(&self, open: &[OpenShard<'k>], claim: &Claim<'_>) -> Vec<ShardClaim<'k>> {
+        let mut claims = next_round(open, claim, &ClaimProgress::default());
+        claims.truncate(1);
+        claims.iter_mut().for_each(|shard_claim| shard_claim.ignores_size = true);
+        let others = open[claims.len()..].iter().map(|open| ShardClaim {
             shard: open.shard,
             rows: 0,
             bytes: 0,
-            whatever: false,
-            look: false,
+            ignores_size: false,
+            wants_state: false,
         });
-        asked.extend(others);
-        asked.iter_mut().for_each(|ask| ask.look = self.0.glance.is_old(ask.shard.number));
-        asked.retain(|ask| ask.rows > 0 || ask.look);
-        asked
+        claims.extend(others);
+        claims.iter_mut().for_each(|shard_claim| {
+            shard_claim.wants_state = self.0.server_state.is_old(shard_claim.shard.number)
+        });
+        claims.retain(|shard_claim| shard_claim.rows > 0 || shard_claim.wants_state);
+        claims
     }
 
-    async fn claim_in(&self, ask: &Ask<'_>, claim: &Claim<'_>) -> Result<Answer, StoreError> {
+    async fn claim_in(
+        &self,
+        shard_claim: &ShardClaim<'_>,
+        claim: &Claim<'_>,
+    ) -> Result<ClaimReply, StoreError> {
         let order = match claim.order {
             ClaimOrder::Due => "due",
             ClaimOrder::Seq => "seq",
         };
-        let call =
-            self.scripts().claim.on(ask.shard).arg(clock(claim.now)).arg(&*escape(claim.owner.as_str()));
-        let call = call.arg(claim.token.as_i64()).arg(micros(claim.lease)).arg(ask.rows);
+        let call = self
+            .scripts()
+            .claim
+            .on(shard_claim.shard)
+            .arg(clock(claim.now))
+            .arg(&*escape(claim.owner.as_str()));
+        let call = call.arg(claim.token.as_i64()).arg(micros(claim.lease)).arg(shard_claim.rows);
         let call = call.arg(micros(claim.skip_recent)).arg(order).arg(SUSPECT_LOST_LEASES);
-        let call = call.arg(ask.bytes.min(MOST_BYTES)).arg(u8::from(ask.whatever)).arg(u8::from(ask.look));
-        self.ask_for_bodies(ask.shard, &call.arg(Claimed::MAX_PARKED_NAMES)).await
+        let call = call
+            .arg(shard_claim.bytes.min(MAX_SCRIPT_BYTES))
+            .arg(u8::from(shard_claim.ignores_size))
+            .arg(u8::from(shard_claim.wants_state));
+        self.call_shard_for_bodies(shard_claim.shard, &call.arg(Claimed::MAX_PARKED_NAMES)).await
     }
 
-    /// Takes what a shard answered. One that fails does not hide the others: what they leased would wait for its
+    /// Adds the reply of a shard. One that fails does not hide the others: what they leased would wait for its
     /// lease to end.
-    fn take_answer(
+    fn add_reply(
         &self,
         claim: &Claim<'_>,
-        ask: &Ask<'_>,
-        answer: Result<Answer, StoreError>,
-        open: &mut Vec<Open<'_>>,
-        taken: &mut Taken,
+        shard_claim: &ShardClaim<'_>,
+        reply: Result<ClaimReply, StoreError>,
+        open: &mut Vec<OpenShard<'_>>,
+        progress: &mut ClaimProgress,
     ) {
-        let close = |open: &mut Vec<Open<'_>>| open.retain(|open| open.shard.number != ask.shard.number);
-        let (now, rows, orphans, too_large, paused, parked) = match answer {
-            Ok(answer) => answer,
+        let close =
+            |open: &mut Vec<OpenShard<'_>>| open.retain(|open| open.shard.number != shard_claim.shard.number);
+        let (now, rows, orphans, too_large, paused, parked) = match reply {
+            Ok(reply) => reply,
             Err(error) => {
-                taken.failure = Some(error);
+                progress.failure = Some(error);
                 return close(open);
             }
         };
-        if too_large == 0 && rows.len() / ROW < ask.rows {
+        if too_large == 0 && rows.len() / VALUES_PER_ROW < shard_claim.rows {
             close(open);
-        } else if let Some(open) = open.iter_mut().find(|open| open.shard.number == ask.shard.number) {
+        } else if let Some(open) = open.iter_mut().find(|open| open.shard.number == shard_claim.shard.number)
+        {
             open.next = Some(too_large).filter(|bytes| *bytes > 0);
         }
-        taken.is_answered = true;
-        self.take_rows(claim, ask.shard, rows, Timestamp::from_micros(now), taken);
-        if ask.look {
+        progress.has_reply = true;
+        self.add_rows(claim, shard_claim.shard, rows, Timestamp::from_micros(now), progress);
+        if shard_claim.wants_state {
             let (paused, parked) = (paused.into_iter().collect(), parked.iter().map(|name| unescape(name)));
-            self.0.glance.set(ask.shard.number, Routes { paused, parked: parked.collect() });
+            self.0
+                .server_state
+                .set(shard_claim.shard.number, ServerState { paused, parked: parked.collect() });
         }
         self.count_orphans_met(orphans);
     }
 
     /// Reads rows one by one, so that no more than one of them is in memory twice.
-    fn take_rows(
+    fn add_rows(
         &self,
         claim: &Claim<'_>,
         shard: &Shard,
         rows: Vec<Value>,
         now: Timestamp,
-        taken: &mut Taken,
+        progress: &mut ClaimProgress,
     ) {
         let mut values = rows.into_iter();
         while let (Some(id), Some(due), Some(state), Some(body)) =
             (values.next(), values.next(), values.next(), values.next())
         {
-            taken.bytes = taken.bytes.saturating_add(bytes(&body).len());
+            progress.bytes = progress.bytes.saturating_add(bytes(&body).len());
             let due = if let Value::Int(due) = due { due } else { 0 };
             match self.leased(claim, shard, [&id, &state, &body].map(bytes), now) {
-                Ok(leased) => taken.due.push((due, leased)),
-                Err(malformed) => taken.claimed.malformed.push(malformed),
+                Ok(leased) => progress.due.push((due, leased)),
+                Err(malformed) => progress.claimed.malformed.push(malformed),
             }
         }
     }
@@ -206,8 +226,8 @@ impl RedisStore {
         [id, state, body]: [&[u8]; 3],
         now: Timestamp,
     ) -> Result<Leased, Malformed> {
-        let (id, state) = (String::from_utf8_lossy(id), State::parse(&String::from_utf8_lossy(state)));
-        let decoded = body::decode(&id, Some(body), state.inserted_at(), Extent::Whole);
+        let (id, state) = (String::from_utf8_lossy(id), RowState::parse(&String::from_utf8_lossy(state)));
+        let decoded = event_body::decode(&id, Some(body), state.inserted_at(), Extent::Whole);
         let lease =
             Lease { id: decoded.event.id().clone(), seq: state.sid.seq(shard.number), token: claim.token };
         match state.defect().or(decoded.defect) {
@@ -225,18 +245,18 @@ impl RedisStore {
     }
 
     /// Puts the rows of all shards into their order. A shard that failed hides nothing of the others.
-    fn finish_claim(&self, claim: &Claim<'_>, taken: Taken) -> Result<Claimed, StoreError> {
-        let Taken { mut claimed, mut due, is_answered, failure, .. } = taken;
+    fn finish_claim(&self, claim: &Claim<'_>, progress: ClaimProgress) -> Result<Claimed, StoreError> {
+        let ClaimProgress { mut claimed, mut due, has_reply, failure, .. } = progress;
         match failure {
-            Some(error) if !is_answered => return Err(error),
+            Some(error) if !has_reply => return Err(error),
             Some(error) => {
                 tracing::warn!(%error, "a shard of the outbox cannot be claimed from; the others are");
             }
             None => {}
         }
-        let routes = self.0.glance.all();
-        claimed.paused = routes.paused;
-        claimed.parked = routes.parked.into_iter().take(Claimed::MAX_PARKED_NAMES).collect();
+        let state = self.0.server_state.all();
+        claimed.paused = state.paused;
+        claimed.parked = state.parked.into_iter().take(Claimed::MAX_PARKED_NAMES).collect();
         match claim.order {
             ClaimOrder::Due => due.sort_by_key(|(due, leased)| (*due, leased.lease.seq)),
             ClaimOrder::Seq => due.sort_by_key(|(_, leased)| leased.lease.seq),
@@ -247,15 +267,25 @@ impl RedisStore {
 }
 
 /// Equal shares for these shards of what may still be claimed.
-fn next_round<'k>(open: &[Open<'k>], claim: &Claim<'_>, taken: &Taken) -> Vec<Ask<'k>> {
-    let room = taken.room(claim);
+fn next_round<'k>(
+    open: &[OpenShard<'k>],
+    claim: &Claim<'_>,
+    progress: &ClaimProgress,
+) -> Vec<ShardClaim<'k>> {
+    let room = progress.room(claim);
     if open.is_empty() {
         return Vec::new();
     }
     let shards: Vec<&Shard> = open.iter().map(|open| open.shard).collect();
-    let whatever = taken.rows() == 0 && shards.len() == 1;
-    let ask = |(shard, rows)| Ask { shard, rows, bytes: room / shards.len(), whatever, look: false };
-    shares(&shards, claim.limit.saturating_sub(taken.rows())).into_iter().map(ask).collect()
+    let ignores_size = progress.rows() == 0 && shards.len() == 1;
+    let shard_claim = |(shard, rows)| ShardClaim {
+        shard,
+        rows,
+        bytes: room / shards.len(),
+        ignores_size,
+        wants_state: false,
+    };
+    shares(&shards, claim.limit.saturating_sub(progress.rows())).into_iter().map(shard_claim).collect()
 }
 
 /// A text of an answer, as it came.

@@ -1,4 +1,4 @@
-//! The way to the server: two connections for many calls, none of which waits for ever.
+//! The connections to the server or the cluster: two for many calls, none of which waits for ever.
 
 use std::fmt;
 use std::io;
@@ -20,52 +20,55 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 use tokio::time::{Instant, sleep};
 
-use crate::error::is_silent;
+use crate::error::is_unreachable;
 
 /// How long a server may take to answer a call, and to accept a connection.
-const ANSWER: Duration = Duration::from_secs(2);
-const CONNECT: Duration = Duration::from_secs(2);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// While a server sends bodies it is asked so often whether it is still there.
-const PROBE_EVERY: Duration = Duration::from_secs(1);
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long a connection is kept to a server that refuses to write: it may do so for hours.
-const REPLACE_AFTER: Duration = Duration::from_secs(1);
+const REPLACEMENT_DELAY: Duration = Duration::from_secs(1);
 
 /// The name of a server that is the only one.
-pub(crate) const ONE_SERVER: &str = "the server";
+pub(crate) const SINGLE_SERVER_NAME: &str = "the server";
 
-/// Calls share it. Answers that hold bodies come on a connection of their own: over a slow line they take their
-/// time, and no other call waits behind them.
+/// The connections of a store, which its calls share. Replies that hold bodies come on a connection of their own: over
+/// a slow network they take their time, and no other call waits behind them.
 #[derive(Clone)]
-pub(crate) enum Link {
-    Server(Arc<Server>),
+pub(crate) enum RedisConnections {
+    Server(Arc<ServerConnections>),
     #[cfg(feature = "cluster")]
-    Cluster(Pair<ClusterConnection>),
+    Cluster(ConnectionPair<ClusterConnection>),
 }
 
 /// A connection for calls, and one for answers that hold bodies.
 #[derive(Clone)]
-pub(crate) struct Pair<C> {
+pub(crate) struct ConnectionPair<C> {
     calls: C,
     bodies: C,
 }
 
-impl Link {
+impl RedisConnections {
     pub(crate) async fn to_server(client: Client) -> RedisResult<Self> {
-        let server = Server::new(client);
-        server.connections().await?;
+        let server = ServerConnections::new(client);
+        server.current_pair().await?;
         Ok(Self::Server(Arc::new(server)))
     }
 
     #[cfg(feature = "cluster")]
     pub(crate) async fn to_cluster(client: impl Fn() -> ClusterClientBuilder) -> RedisResult<Self> {
-        let client = || client().connection_timeout(CONNECT);
+        let client = || client().connection_timeout(CONNECT_TIMEOUT);
         // Who calls repeats, so that no call waits for long.
-        let calls = client().response_timeout(ANSWER).overall_response_timeout(Some(2 * ANSWER)).build()?;
+        let calls = client()
+            .response_timeout(REPLY_TIMEOUT)
+            .overall_response_timeout(Some(2 * REPLY_TIMEOUT))
+            .build()?;
         let bodies = client().build()?;
         let (calls, bodies) = tokio::try_join!(calls.get_async_connection(), bodies.get_async_connection())?;
-        Ok(Self::Cluster(Pair { calls, bodies }))
+        Ok(Self::Cluster(ConnectionPair { calls, bodies }))
     }
 
     pub(crate) async fn query<T: FromRedisValue>(&self, cmd: &Cmd) -> RedisResult<T> {
@@ -87,7 +90,7 @@ impl Link {
                 let mut bodies = cluster.bodies.clone();
                 tokio::select! {
                     answer = cmd.query_async(&mut bodies) => answer,
-                    silence = self.silence(key) => Err(silence),
+                    silence = self.wait_for_silence(key) => Err(silence),
                 }
             }
         }
@@ -95,12 +98,12 @@ impl Link {
 
     /// Ends when the node that has this key does not answer other calls in time.
     #[cfg(feature = "cluster")]
-    async fn silence(&self, key: &str) -> RedisError {
+    async fn wait_for_silence(&self, key: &str) -> RedisError {
         loop {
-            sleep(PROBE_EVERY).await;
-            let answer = timeout(ANSWER, self.query::<Value>(&probe(key))).await;
+            sleep(PROBE_INTERVAL).await;
+            let answer = timeout(REPLY_TIMEOUT, self.query::<Value>(&probe(key))).await;
             match answer.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into())) {
-                Err(error) if is_silent(&error) => return error,
+                Err(error) if is_unreachable(&error) => return error,
                 _ => {}
             }
         }
@@ -109,7 +112,7 @@ impl Link {
     /// Asks the server, or every primary of a cluster; each answer comes with the name of who gave it.
     pub(crate) async fn query_each<T: FromRedisValue>(&self, cmd: &Cmd) -> RedisResult<Vec<(String, T)>> {
         match self {
-            Self::Server(server) => Ok(vec![(ONE_SERVER.to_owned(), server.query(cmd).await?)]),
+            Self::Server(server) => Ok(vec![(SINGLE_SERVER_NAME.to_owned(), server.query(cmd).await?)]),
             #[cfg(feature = "cluster")]
             Self::Cluster(cluster) => {
                 let primaries = RoutingInfo::MultiNode((MultipleNodeRoutingInfo::AllMasters, None));
@@ -149,10 +152,11 @@ fn probe(key: &str) -> Cmd {
 
 /// The connections to one server. The driver's own manager keeps a connection that went silent, so that every call
 /// on it fails until the operating system gives up: this one does not.
-pub(crate) struct Server {
+pub(crate) struct ServerConnections {
     client: Client,
-    current: Mutex<Current>,
-    /// The last connections that were lost, and the last ones whose bodies a caller did not wait for.
+    current: Mutex<CurrentPair>,
+    /// The generation of the last connections that were lost, and of the last ones whose bodies a caller did not wait
+    /// for.
     lost: AtomicU64,
     given_up: AtomicU64,
     /// Notified when connections were given up because they led to the wrong server.
@@ -160,46 +164,46 @@ pub(crate) struct Server {
 }
 
 #[derive(Default)]
-struct Current {
+struct CurrentPair {
     /// Made together, so that both lead to the same server where the address moves: an event that is claimed at one
     /// server would be settled at another.
-    connections: Option<Pair<MultiplexedConnection>>,
+    pair: Option<ConnectionPair<MultiplexedConnection>>,
     made_at: Option<Instant>,
-    /// Which connections they are, so that a late failure of those before them does no harm.
-    number: u64,
+    /// Counts the pairs that were made, so that a late failure of one before this does no harm.
+    generation: u64,
     /// When connecting failed last: who waited for that attempt does not begin another one.
     failed_at: Option<Instant>,
 }
 
-impl Server {
+impl ServerConnections {
     fn new(client: Client) -> Self {
         let (current, lost, given_up) = (Mutex::default(), AtomicU64::new(0), AtomicU64::new(0));
         Self { client, current, lost, given_up, moved: Notifier::new() }
     }
 
     async fn query<T: FromRedisValue>(&self, cmd: &Cmd) -> RedisResult<T> {
-        let (connections, number) = self.connections().await?;
-        self.query_on(connections.calls, number, cmd).await
+        let (pair, generation) = self.current_pair().await?;
+        self.query_on(pair.calls, generation, cmd).await
     }
 
     async fn query_bodies<T: FromRedisValue>(&self, cmd: &Cmd, key: &str) -> RedisResult<T> {
-        let (connections, number) = self.connections().await?;
-        let waiting = Waiting { given_up: &self.given_up, number };
+        let (pair, generation) = self.current_pair().await?;
+        let waiting = BodiesWait { given_up: &self.given_up, generation };
         let answer = tokio::select! {
-            answer = self.query_on(connections.bodies, number, cmd) => answer,
-            silence = self.silence(number, key) => Err(silence),
+            answer = self.query_on(pair.bodies, generation, cmd) => answer,
+            silence = self.wait_for_silence(generation, key) => Err(silence),
         };
         waiting.ended();
         answer
     }
 
     /// Ends when these connections are lost: the server does not answer other calls in time.
-    async fn silence(&self, number: u64, key: &str) -> RedisError {
+    async fn wait_for_silence(&self, generation: u64, key: &str) -> RedisError {
         loop {
-            sleep(PROBE_EVERY).await;
+            sleep(PROBE_INTERVAL).await;
             match self.query::<Value>(&probe(key)).await {
-                Err(error) if is_silent(&error) => return error,
-                _ if self.lost.load(Ordering::Relaxed) >= number => {
+                Err(error) if is_unreachable(&error) => return error,
+                _ if self.lost.load(Ordering::Relaxed) >= generation => {
                     return io::Error::from(io::ErrorKind::NotConnected).into();
                 }
                 _ => {}
@@ -210,36 +214,38 @@ impl Server {
     async fn query_on<T: FromRedisValue>(
         &self,
         mut connection: MultiplexedConnection,
-        number: u64,
+        generation: u64,
         cmd: &Cmd,
     ) -> RedisResult<T> {
         let answer = cmd.query_async(&mut connection).await;
         match &answer {
-            Err(error) if is_lost(error) => _ = self.forget(number, Duration::ZERO).await,
-            Err(error) if is_misled(error) && self.forget(number, REPLACE_AFTER).await => self.moved.notify(),
+            Err(error) if is_lost(error) => _ = self.forget(generation, Duration::ZERO).await,
+            Err(error) if is_wrong_server(error) && self.forget(generation, REPLACEMENT_DELAY).await => {
+                self.moved.notify()
+            }
             _ => {}
         }
         answer
     }
 
-    async fn connections(&self) -> RedisResult<(Pair<MultiplexedConnection>, u64)> {
+    async fn current_pair(&self) -> RedisResult<(ConnectionPair<MultiplexedConnection>, u64)> {
         let asked_at = Instant::now();
         let mut current = self.current.lock().await;
-        let is_given_up = current.number <= self.given_up.load(Ordering::Relaxed);
-        if let Some(connections) = current.connections.as_ref().filter(|_| !is_given_up) {
-            return Ok((connections.clone(), current.number));
+        let is_given_up = current.generation <= self.given_up.load(Ordering::Relaxed);
+        if let Some(pair) = current.pair.as_ref().filter(|_| !is_given_up) {
+            return Ok((pair.clone(), current.generation));
         }
         if current.failed_at.is_some_and(|failed_at| failed_at >= asked_at) {
             return Err(io::Error::from(io::ErrorKind::NotConnected).into());
         }
-        current.connections = None;
-        match tokio::try_join!(self.connect(Some(ANSWER)), self.connect(None)) {
+        current.pair = None;
+        match tokio::try_join!(self.connect(Some(REPLY_TIMEOUT)), self.connect(None)) {
             Ok((calls, bodies)) => {
-                let connections = Pair { calls, bodies };
-                current.connections = Some(connections.clone());
+                let pair = ConnectionPair { calls, bodies };
+                current.pair = Some(pair.clone());
                 current.made_at = Some(Instant::now());
-                current.number += 1;
-                Ok((connections, current.number))
+                current.generation += 1;
+                Ok((pair, current.generation))
             }
             Err(error) => {
                 current.failed_at = Some(Instant::now());
@@ -250,19 +256,20 @@ impl Server {
 
     /// `answer`: how long an answer may take, where the caller does not know better.
     async fn connect(&self, answer: Option<Duration>) -> RedisResult<MultiplexedConnection> {
-        let config =
-            AsyncConnectionConfig::new().set_response_timeout(answer).set_connection_timeout(Some(CONNECT));
+        let config = AsyncConnectionConfig::new()
+            .set_response_timeout(answer)
+            .set_connection_timeout(Some(CONNECT_TIMEOUT));
         self.client.get_multiplexed_async_connection_with_config(&config).await
     }
 
     /// The next call connects again, if these connections are at least so old; returns whether it will.
-    async fn forget(&self, number: u64, age: Duration) -> bool {
+    async fn forget(&self, generation: u64, age: Duration) -> bool {
         let mut current = self.current.lock().await;
         let is_old = current.made_at.is_none_or(|made_at| made_at.elapsed() >= age);
-        let is_meant = current.number == number && is_old && current.connections.is_some();
+        let is_meant = current.generation == generation && is_old && current.pair.is_some();
         if is_meant {
-            current.connections = None;
-            self.lost.fetch_max(number, Ordering::Relaxed);
+            current.pair = None;
+            self.lost.fetch_max(generation, Ordering::Relaxed);
         }
         is_meant
     }
@@ -270,20 +277,20 @@ impl Server {
 
 /// A caller waits for bodies. Dropped before they came, the connections are given up: what is still under way would
 /// keep the next ones waiting.
-struct Waiting<'k> {
+struct BodiesWait<'k> {
     given_up: &'k AtomicU64,
-    number: u64,
+    generation: u64,
 }
 
-impl Waiting<'_> {
+impl BodiesWait<'_> {
     fn ended(self) {
         std::mem::forget(self);
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for BodiesWait<'_> {
     fn drop(&mut self) {
-        self.given_up.fetch_max(self.number, Ordering::Relaxed);
+        self.given_up.fetch_max(self.generation, Ordering::Relaxed);
     }
 }
 
@@ -296,13 +303,13 @@ fn is_lost(error: &RedisError) -> bool {
 /// Whether the connection leads to a server that is not, or not yet, the one that takes writes. Where the URL names
 /// something that moves, the name of a primary or an address, a new connection leads to the one that does: the old
 /// primary may keep its clients for as long as it lives.
-fn is_misled(error: &RedisError) -> bool {
+fn is_wrong_server(error: &RedisError) -> bool {
     let is_said = matches!(error.code(), Some("READONLY" | "MASTERDOWN" | "LOADING" | "UNBLOCKED"));
     // Before Redis 7 an error inside a script is a part of another.
     is_said || error.detail().is_some_and(|detail| detail.contains("-READONLY "))
 }
 
-impl fmt::Debug for Link {
+impl fmt::Debug for RedisConnections {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Server(_) => "a server",
@@ -331,10 +338,10 @@ mod tests {
             "ERR Error running script (call to f_1): @user_script:27: -READONLY You can't write against a read only \
              replica.",
         ] {
-            assert!(is_misled(&answered(error)), "{error}");
+            assert!(is_wrong_server(&answered(error)), "{error}");
         }
         for error in ["OOM command not allowed", "WRONGKEY x is a string", "ERR wrong number of arguments"] {
-            assert!(!is_misled(&answered(error)), "{error}");
+            assert!(!is_wrong_server(&answered(error)), "{error}");
         }
     }
 }

@@ -114,15 +114,15 @@ pub enum OpenError {
     Server(#[from] RedisError),
 }
 
-/// Opens errors of the first calls: who cannot be reached, and who does not let us in.
-pub(crate) fn opening(server: &str, source: RedisError) -> OpenError {
+/// The error of the first calls: the server cannot be reached, or does not let us in.
+pub(crate) fn open_error(server: &str, source: RedisError) -> OpenError {
     let server = server.to_owned();
     let is_refused = matches!(source.code(), Some("NOAUTH" | "WRONGPASS"))
         || source.kind() == ErrorKind::AuthenticationFailed;
     if is_refused {
         return OpenError::Refused { server, source };
     }
-    match is_silent(&source) {
+    match is_unreachable(&source) {
         true => OpenError::Unreachable { server, source },
         false => OpenError::Server(source),
     }
@@ -131,23 +131,23 @@ pub(crate) fn opening(server: &str, source: RedisError) -> OpenError {
 /// An error of the server with what to do about it.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", advice(.0))]
-struct Failure(#[source] RedisError);
+struct RedisFailure(#[source] RedisError);
 
 /// A call of the store failed.
 pub(crate) fn failed(error: RedisError) -> StoreError {
-    StoreError::backend("Redis", Failure(error))
+    StoreError::backend("Redis", RedisFailure(error))
 }
 
-/// Whether no server answered: one that is there says what is wrong.
-pub(crate) fn is_silent(error: &RedisError) -> bool {
+/// Whether no server answered: one that is reachable says what is wrong.
+pub(crate) fn is_unreachable(error: &RedisError) -> bool {
     matches!(error.kind(), ErrorKind::Io | ErrorKind::ClusterConnectionNotFound)
 }
 
-/// The same of a call that failed.
-pub(crate) fn has_found_silence(error: &StoreError) -> bool {
+/// The same of a call of the store that failed.
+pub(crate) fn is_call_unanswered(error: &StoreError) -> bool {
     match error {
         StoreError::Backend { source, .. } => {
-            source.downcast_ref::<Failure>().is_some_and(|failure| is_silent(&failure.0))
+            source.downcast_ref::<RedisFailure>().is_some_and(|failure| is_unreachable(&failure.0))
         }
         _ => false,
     }

@@ -134,13 +134,13 @@ impl Keys {
     }
 
     /// The last place in a shard's order of insertion that is not behind `seq`.
-    pub(crate) fn place(&self, seq: i64, shard: u16) -> String {
+    pub(crate) fn page_start(&self, seq: i64, shard: u16) -> String {
         let is_behind = usize::from(shard) > shard_of(seq);
-        let sid = Sid::of_seq(seq - if is_behind { 1 << SHARD_BITS } else { 0 });
-        format!("{}:", sid.place())
+        let sid = StreamId::of_seq(seq - if is_behind { 1 << SHARD_BITS } else { 0 });
+        format!("{}:", sid.sort_key())
     }
 
-    /// The settings of the outbox, which nobody but `open` reads or writes.
+    /// The settings of the outbox, which nobody but the builder reads or writes.
     pub(crate) fn settings(&self) -> String {
         self.first().key("settings")
     }
@@ -208,12 +208,12 @@ impl Shard {
 
 /// The id that a stream gave: the server's clock in milliseconds, and a number within them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sid {
+pub(crate) struct StreamId {
     pub(crate) ms: i64,
     pub(crate) n: i64,
 }
 
-impl Sid {
+impl StreamId {
     /// The number of a row: when it was inserted, its place within that millisecond, and its shard. More rows
     /// than a millisecond has room for run over into the next one, which `sid` then names; the shard stays
     /// right.
@@ -234,21 +234,21 @@ impl Sid {
     }
 }
 
-impl Sid {
+impl StreamId {
     /// The stream id as it stands in a state, and in the indexes in the order of insertion: the length of the
     /// second number stands before it, so that texts sort as the numbers do.
-    pub(crate) fn place(self) -> String {
+    pub(crate) fn sort_key(self) -> String {
         let n = self.n.to_string();
         format!("{}-{}{n}", self.ms.max(0), n.len())
     }
 
-    pub(crate) fn from_place(text: &str) -> Option<Self> {
+    pub(crate) fn from_sort_key(text: &str) -> Option<Self> {
         let (ms, n) = text.split_once('-')?;
         Some(Self { ms: ms.parse().ok()?, n: n.get(1..)?.parse().ok()? })
     }
 }
 
-impl fmt::Display for Sid {
+impl fmt::Display for StreamId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.ms, self.n)
     }
@@ -305,9 +305,10 @@ mod tests {
     fn seq_tells_shard_and_stream_id() {
         let keys = keys(256);
         for shard in [0, 7, 255] {
-            for sid in [Sid { ms: 1_763_300_000_123, n: 0 }, Sid { ms: 1_763_300_000_123, n: 4000 }] {
+            for sid in [StreamId { ms: 1_763_300_000_123, n: 0 }, StreamId { ms: 1_763_300_000_123, n: 4000 }]
+            {
                 let seq = sid.seq(shard);
-                assert_eq!((Sid::of_seq(seq), keys.of_seq(seq).number), (sid, shard));
+                assert_eq!((StreamId::of_seq(seq), keys.of_seq(seq).number), (sid, shard));
             }
         }
     }
@@ -316,25 +317,25 @@ mod tests {
     /// same millisecond.
     #[test]
     fn seq_of_a_crowded_millisecond_still_tells_the_shard_and_grows() {
-        let crowded = |n| Sid { ms: 1_763_300_000_123, n }.seq(5);
+        let crowded = |n| StreamId { ms: 1_763_300_000_123, n }.seq(5);
         assert_eq!(keys(6).of_seq(crowded(10_000_000)).number, 5);
         assert!(crowded(4095) < crowded(4096) && crowded(4096) < crowded(10_000_000));
     }
 
     #[test]
     fn seq_grows_with_time_and_with_each_row() {
-        let at = |ms, n, shard| Sid { ms, n }.seq(shard);
+        let at = |ms, n, shard| StreamId { ms, n }.seq(shard);
         assert!(at(5, 0, 3) < at(5, 1, 0) && at(5, 9, 3) < at(6, 0, 0));
     }
 
     #[test]
     fn place_is_where_a_page_of_another_shard_goes_on() {
         let keys = keys(4);
-        let seq = Sid { ms: 5, n: 2 }.seq(1);
-        assert_eq!(keys.place(seq, 1), "5-12:");
-        assert_eq!(keys.place(seq, 0), "5-12:", "shard 0 comes before it");
-        assert_eq!(keys.place(seq, 3), "5-11:", "shard 3 comes after it");
-        assert_eq!(keys.place(Sid { ms: 5, n: 0 }.seq(0), 2), "4-44095:");
+        let seq = StreamId { ms: 5, n: 2 }.seq(1);
+        assert_eq!(keys.page_start(seq, 1), "5-12:");
+        assert_eq!(keys.page_start(seq, 0), "5-12:", "shard 0 comes before it");
+        assert_eq!(keys.page_start(seq, 3), "5-11:", "shard 3 comes after it");
+        assert_eq!(keys.page_start(StreamId { ms: 5, n: 0 }.seq(0), 2), "4-44095:");
     }
 
     #[test]

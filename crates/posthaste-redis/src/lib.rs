@@ -28,32 +28,32 @@
 //! What lies where, and what each setting of the server really promises, stands in `docs/redis.md`.
 
 mod admin;
-mod ask;
-mod background;
 mod backlog;
-mod body;
+mod builder;
 mod claim;
 mod connection;
 mod diagnose;
 mod error;
-mod expiry;
-#[cfg(test)]
-mod faults;
+mod escape;
+mod event_body;
 mod filter;
-mod glance;
 mod keys;
 mod metrics;
-mod open;
 mod page;
 mod repair;
-mod rest;
+mod row_state;
+#[cfg(test)]
+mod script_fault_tests;
 mod scripts;
-mod state;
+mod server_state;
+mod shard_backoff;
+mod shard_calls;
 mod stats;
 mod store;
-mod text;
+mod tickets;
 mod tx;
 mod wake;
+mod worker_task;
 mod writer;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -65,18 +65,18 @@ use posthaste::writer::NewRow;
 use posthaste::{Outbox, StoreError};
 use tokio_util::sync::CancellationToken;
 
+pub use builder::RedisStoreBuilder;
 pub use error::OpenError;
-pub use expiry::{
+pub use keys::{InvalidName, OutboxName};
+pub use repair::{RepairHandle, RepairWorker, Repaired};
+pub use tickets::{
     DueExpiry, ExpiryDecision, ExpiryHandle, ExpiryReport, ExpiryWorker, RedisExpiry, Revocation,
     expired_event_id,
 };
-pub use keys::{InvalidName, OutboxName};
-pub use open::RedisStoreBuilder;
-pub use repair::{RepairHandle, RepairWorker, Repaired};
 pub use tx::{RedisCommitError, RedisTx, Replies};
 pub use writer::{ENQUEUE_LUA, RedisWriter, ScriptEvent};
 
-use connection::Link;
+use connection::RedisConnections;
 use keys::Keys;
 use scripts::Scripts;
 
@@ -88,12 +88,12 @@ pub struct RedisStore(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    link: Link,
+    connections: RedisConnections,
     keys: Keys,
     scripts: Scripts,
     metrics: metrics::Metrics,
-    glance: glance::Glance,
-    rests: rest::Rests,
+    server_state: server_state::ServerStateCache,
+    backoffs: shard_backoff::ShardBackoffs,
     /// Nothing may be written: a replica, for those who only look.
     read_only: bool,
     /// How often an engine's process looks for something half done.
@@ -174,8 +174,8 @@ impl RedisStore {
         &self.0.keys
     }
 
-    fn link(&self) -> &Link {
-        &self.0.link
+    fn connections(&self) -> &RedisConnections {
+        &self.0.connections
     }
 
     fn scripts(&self) -> &Scripts {
@@ -194,7 +194,7 @@ impl RedisStore {
                 let listener = wake::Listener {
                     servers: self.0.listen.clone(),
                     channel: self.keys().channel(),
-                    link: self.link().clone(),
+                    connections: self.connections().clone(),
                     wake: wake.clone(),
                 };
                 runtime.spawn(listener.listen_until(self.0.stop.clone()));

@@ -12,8 +12,8 @@ use posthaste::StoreError;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::background::Background;
 use crate::keys::Shard;
+use crate::worker_task::WorkerTask;
 use crate::{Inner, RedisStore};
 
 /// Looks for orphans, page by page; made by [`RedisStore::repair_worker`].
@@ -52,17 +52,17 @@ impl Repaired {
 }
 
 /// How many rows are looked at in one call, and how often, unless somebody says otherwise.
-const PAGE: usize = 100;
-pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
+const DEFAULT_PAGE_ROWS: usize = 100;
+pub(crate) const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What is scanned, one after another. Bodies come behind the two that say what is missing without reading them:
 /// then there are as many bodies as states, unless nothing leads to one, and most passes need not read a single one.
-const SCANS: [&str; 4] = ["state", "pending", "entries", "parked"];
+const SCANNED_KEYS: [&str; 4] = ["state", "pending", "entries", "parked"];
 
 impl RedisStore {
     /// A worker that finds and mends what is half done.
     pub fn repair_worker(&self) -> RepairWorker {
-        RepairWorker { store: self.clone(), page: PAGE, interval: INTERVAL }
+        RepairWorker { store: self.clone(), page: DEFAULT_PAGE_ROWS, interval: DEFAULT_INTERVAL }
     }
 }
 
@@ -84,7 +84,7 @@ impl RepairWorker {
     // S1-09
     pub async fn run_once(&self) -> Result<Repaired, StoreError> {
         let mut total = Repaired::default();
-        let mut scan = Scan::default();
+        let mut scan = RepairScan::default();
         while let Some(repaired) = scan.next_page(&self.store, self.page).await? {
             total.add(repaired);
         }
@@ -93,16 +93,16 @@ impl RepairWorker {
 
     /// Looks at a page from time to time, in the background, until the handle is dropped or shut down.
     pub fn start(self) -> RepairHandle {
-        RepairHandle(Background::start(|stop| repair_until(stop, self)))
+        RepairHandle(WorkerTask::start(|stop| repair_until(stop, self)))
     }
 }
 
 async fn repair_until(stop: CancellationToken, worker: RepairWorker) {
     let work = async {
-        let mut scan = Scan::default();
+        let mut scan = RepairScan::default();
         loop {
             sleep(worker.interval).await;
-            scan.go_on(&worker.store, worker.page).await;
+            scan.next_page_or_restart(&worker.store, worker.page).await;
         }
     };
     tokio::select! {
@@ -113,20 +113,20 @@ async fn repair_until(stop: CancellationToken, worker: RepairWorker) {
 
 /// The same for a store with an engine, as long as anybody has the store.
 pub(crate) async fn repair_while_used(store: Weak<Inner>, interval: Duration) {
-    let mut scan = Scan::default();
+    let mut scan = RepairScan::default();
     loop {
         sleep(interval).await;
         let Some(inner) = store.upgrade().filter(|inner| !inner.is_closed.load(Ordering::Relaxed)) else {
             return;
         };
-        scan.go_on(&RedisStore(inner), PAGE).await;
+        scan.next_page_or_restart(&RedisStore(inner), DEFAULT_PAGE_ROWS).await;
     }
 }
 
 /// A repair worker at work. Dropped, it stops.
 #[derive(Debug)]
 #[must_use = "dropped, the worker stops"]
-pub struct RepairHandle(Background);
+pub struct RepairHandle(WorkerTask);
 
 impl RepairHandle {
     /// Stops, and waits until it has. Twice is harmless.
@@ -137,21 +137,21 @@ impl RepairHandle {
 
 /// How far one pass over the whole outbox has come.
 #[derive(Debug)]
-struct Scan {
+struct RepairScan {
     shard: usize,
     what: usize,
     cursor: String,
 }
 
-impl Default for Scan {
+impl Default for RepairScan {
     fn default() -> Self {
         Self { shard: 0, what: 0, cursor: "0".to_owned() }
     }
 }
 
-impl Scan {
+impl RepairScan {
     /// Looks at the next page, and begins again after the last.
-    async fn go_on(&mut self, store: &RedisStore, page: usize) {
+    async fn next_page_or_restart(&mut self, store: &RedisStore, page: usize) {
         match self.next_page(store, page).await {
             Ok(Some(_)) => {}
             Ok(None) => *self = Self::default(),
@@ -168,7 +168,7 @@ impl Scan {
         store.count_repaired(repaired);
         self.cursor = cursor;
         if self.cursor == "0" {
-            self.what = (self.what + 1) % SCANS.len();
+            self.what = (self.what + 1) % SCANNED_KEYS.len();
             self.shard += usize::from(self.what == 0);
         }
         Ok(Some(repaired))
@@ -181,10 +181,16 @@ impl Scan {
         page: usize,
     ) -> Result<(String, Repaired), StoreError> {
         loop {
-            let call =
-                store.scripts().repair.on(shard).arg("").arg(SCANS[self.what]).arg(&self.cursor).arg(page);
+            let call = store
+                .scripts()
+                .repair
+                .on(shard)
+                .arg("")
+                .arg(SCANNED_KEYS[self.what])
+                .arg(&self.cursor)
+                .arg(page);
             let (is_ready, cursor, bodies, members, rows): (bool, String, u64, u64, u64) =
-                call.run(store.link()).await?;
+                call.run(store.connections()).await?;
             if is_ready {
                 return Ok((cursor, Repaired { bodies, members, rows }));
             }

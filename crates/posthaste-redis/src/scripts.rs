@@ -3,27 +3,27 @@
 use posthaste::StoreError;
 use redis::{Arg, Cmd, ErrorKind, FromRedisValue, RedisResult, ServerErrorKind, ToRedisArgs};
 
-use crate::connection::Link;
+use crate::connection::RedisConnections;
 use crate::error::failed;
 use crate::keys::Shard;
 
 /// One script with what stands before all of its kind.
 #[derive(Debug)]
 pub(crate) struct Script {
-    kind: Kind,
+    kind: ScriptKind,
     text: String,
     sha: String,
 }
 
 /// What a script is about.
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum ScriptKind {
     Events,
     /// Tickets that expire, and the events about that.
     Expiry,
 }
 
-impl Kind {
+impl ScriptKind {
     /// What stands before a script.
     fn prelude(self) -> &'static str {
         match self {
@@ -45,18 +45,18 @@ impl Kind {
 
 impl Script {
     /// `before` stands in front of everything.
-    fn new(kind: Kind, before: &str, body: &str) -> Self {
+    fn new(kind: ScriptKind, before: &str, body: &str) -> Self {
         let text = format!("{before}{}\n{body}", kind.prelude());
         let sha = redis::Script::new(&text).get_hash().to_owned();
         Self { kind, text, sha }
     }
 
     /// Begins a call on the keys of one shard.
-    pub(crate) fn on<'s>(&'s self, shard: &Shard) -> Call<'s> {
+    pub(crate) fn on<'s>(&'s self, shard: &Shard) -> ScriptCall<'s> {
         let (keys, more) = (shard.keys(), self.kind.more_keys(shard));
         let mut cmd = redis::cmd("EVALSHA");
         cmd.arg(&self.sha).arg(keys.len() + more.len()).arg(keys).arg(more);
-        Call { script: self, cmd }
+        ScriptCall { script: self, cmd }
     }
 }
 
@@ -73,7 +73,7 @@ macro_rules! scripts {
                 let new = |kind, body| Script::new(kind, before, body);
                 Self {
                     $($($name: new(
-                        Kind::$kind,
+                        ScriptKind::$kind,
                         include_str!(concat!("../scripts/", stringify!($name), ".lua")),
                     ),)*)*
                 }
@@ -126,12 +126,12 @@ impl Scripts {
 
 /// A script on its way, to which arguments are added.
 #[derive(Debug)]
-pub(crate) struct Call<'s> {
+pub(crate) struct ScriptCall<'s> {
     script: &'s Script,
     cmd: Cmd,
 }
 
-impl Call<'_> {
+impl ScriptCall<'_> {
     pub(crate) fn arg(mut self, arg: impl ToRedisArgs) -> Self {
         self.cmd.arg(arg);
         self
@@ -142,28 +142,31 @@ impl Call<'_> {
     }
 
     /// Runs the script.
-    pub(crate) async fn run<T: FromRedisValue>(&self, link: &Link) -> Result<T, StoreError> {
-        self.run_on(link, None).await
+    pub(crate) async fn run<T: FromRedisValue>(
+        &self,
+        connections: &RedisConnections,
+    ) -> Result<T, StoreError> {
+        self.run_on(connections, None).await
     }
 
     /// Runs a script whose answer holds bodies, and waits for as long as the server sends. The caller bounds that.
     pub(crate) async fn run_for_bodies<T: FromRedisValue>(
         &self,
-        link: &Link,
+        connections: &RedisConnections,
         shard: &Shard,
     ) -> Result<T, StoreError> {
-        self.run_on(link, Some(shard)).await
+        self.run_on(connections, Some(shard)).await
     }
 
     /// A server that does not know the script, because it was restarted or told to forget, is given its text:
     /// nothing was done yet, so nothing is done twice.
     async fn run_on<T: FromRedisValue>(
         &self,
-        link: &Link,
+        connections: &RedisConnections,
         bodies_of: Option<&Shard>,
     ) -> Result<T, StoreError> {
-        match self.send(link, bodies_of, &self.cmd).await {
-            Err(error) if is_unknown(&error) => self.send(link, bodies_of, &self.with_text()).await,
+        match self.send(connections, bodies_of, &self.cmd).await {
+            Err(error) if is_unknown(&error) => self.send(connections, bodies_of, &self.with_text()).await,
             answer => answer,
         }
         .map_err(failed)
@@ -171,13 +174,13 @@ impl Call<'_> {
 
     async fn send<T: FromRedisValue>(
         &self,
-        link: &Link,
+        connections: &RedisConnections,
         bodies_of: Option<&Shard>,
         cmd: &Cmd,
     ) -> RedisResult<T> {
         match bodies_of {
-            Some(shard) => link.query_bodies(cmd, shard.entries()).await,
-            None => link.query(cmd).await,
+            Some(shard) => connections.query_bodies(cmd, shard.entries()).await,
+            None => connections.query(cmd).await,
         }
     }
 

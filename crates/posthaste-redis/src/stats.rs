@@ -49,15 +49,15 @@ impl RedisStore {
         Ok(count)
     }
 
-    async fn count_page(&self, shard: &Shard, after: &str, limit: u64) -> Result<Counts, StoreError> {
+    async fn count_page(&self, shard: &Shard, after: &str, limit: u64) -> Result<ShardCounts, StoreError> {
         let call = self.scripts().count.on(shard).arg("").arg(after).arg(limit);
-        let (kinds, states, next): ([u64; 5], [u64; 6], String) = call.run(self.link()).await?;
+        let (kinds, states, next): ([u64; 5], [u64; 6], String) = call.run(self.connections()).await?;
         let [waiting, done, dead, archived, arrivals] = kinds;
-        Ok(Counts { waiting, done, dead, archived, arrivals, states, next })
+        Ok(ShardCounts { waiting, done, dead, archived, arrivals, states, next })
     }
 
     /// Counts the rows of one shard: all kinds, and the pending ones by their state.
-    async fn count_in(&self, shard: &Shard) -> Result<Counts, StoreError> {
+    async fn count_in(&self, shard: &Shard) -> Result<ShardCounts, StoreError> {
         let kinds = self.count_page(shard, "", 0).await?;
         if kinds.waiting > Stats::MAX_EXACT_COUNT {
             return self.sample(shard, kinds).await;
@@ -72,10 +72,10 @@ impl RedisStore {
     }
 
     /// Looks at a few rows here and there, from the oldest to the newest.
-    async fn sample(&self, shard: &Shard, mut total: Counts) -> Result<Counts, StoreError> {
-        const PLACES: u64 = 64;
-        for place in 0..PLACES {
-            let rank = format!("#{}", total.waiting / PLACES * place);
+    async fn sample(&self, shard: &Shard, mut total: ShardCounts) -> Result<ShardCounts, StoreError> {
+        const SAMPLE_POINTS: u64 = 64;
+        for point in 0..SAMPLE_POINTS {
+            let rank = format!("#{}", total.waiting / SAMPLE_POINTS * point);
             total.add_states(&self.count_page(shard, &rank, 100).await?);
         }
         Ok(total)
@@ -83,7 +83,7 @@ impl RedisStore {
 }
 
 /// The counts of one shard.
-struct Counts {
+struct ShardCounts {
     waiting: u64,
     done: u64,
     dead: u64,
@@ -96,7 +96,7 @@ struct Counts {
     next: String,
 }
 
-impl Counts {
+impl ShardCounts {
     fn add_states(&mut self, page: &Self) {
         self.states.iter_mut().zip(page.states).for_each(|(sum, n)| *sum += n);
     }
@@ -129,9 +129,9 @@ impl Counts {
 mod tests {
     use super::*;
 
-    fn counts(waiting: u64, arrivals: u64) -> Counts {
+    fn counts(waiting: u64, arrivals: u64) -> ShardCounts {
         let states = [90, 10, 70, 10, 15, 5];
-        Counts { waiting, done: 0, dead: 0, archived: 0, arrivals, states, next: String::new() }
+        ShardCounts { waiting, done: 0, dead: 0, archived: 0, arrivals, states, next: String::new() }
     }
 
     #[test]

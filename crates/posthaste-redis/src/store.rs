@@ -11,11 +11,11 @@ use posthaste::store::{
 use posthaste::{StoreError, Timestamp};
 
 use crate::RedisStore;
-use crate::ask::answered;
-use crate::error::{has_found_silence, unexpected};
-use crate::keys::{Shard, Sid};
-use crate::scripts::Call;
-use crate::text::escape;
+use crate::error::{is_call_unanswered, unexpected};
+use crate::escape::escape;
+use crate::keys::{Shard, StreamId};
+use crate::scripts::ScriptCall;
+use crate::shard_calls::successful;
 
 #[async_trait]
 impl Store for RedisStore {
@@ -24,18 +24,18 @@ impl Store for RedisStore {
     }
 
     async fn settle(&self, settle: &Settle<'_>) -> Result<Vec<Settled>, StoreError> {
-        // A shard that rests is not asked, so that no outcome of another waits for it each time.
+        // A shard that backs off is not called, so that no outcome of another waits for it each time.
         let mut settled = vec![Settled::Unknown; settle.settlements.len()];
-        let awake: Vec<u16> = self.awake().iter().map(|shard| shard.number).collect();
+        let responding: Vec<u16> = self.responding_shards().iter().map(|shard| shard.number).collect();
         let shards = self.by_shard(settle.settlements.iter().map(|settlement| settlement.lease.seq));
-        let shards = shards.iter().filter(|(shard, _)| awake.contains(&shard.number));
+        let shards = shards.iter().filter(|(shard, _)| responding.contains(&shard.number));
         let answers = shards.map(|(shard, places)| self.settle_in(shard, settle, places));
         let mut failure = None;
         // Each shard is heard to the end, whatever becomes of another.
         for answer in join_all(answers).await {
             match answer {
                 Ok(answer) => answer.into_iter().for_each(|(place, answer)| settled[place] = answer),
-                Err(error) if has_found_silence(&error) && self.is_any_awake() => {}
+                Err(error) if is_call_unanswered(&error) && self.is_any_shard_responding() => {}
                 Err(error) => failure = Some(error),
             }
         }
@@ -45,30 +45,30 @@ impl Store for RedisStore {
 
     async fn renew(&self, renew: &Renew<'_>) -> Result<Vec<Lease>, StoreError> {
         let what = if renew.start { "start" } else { "renew" };
-        let request = Held { owner: renew.owner.as_str(), what, wait: renew.lease, route: "" };
-        let held = self.held(&request, renew.leases, renew.now).await?;
+        let request = LeaseChange { owner: renew.owner.as_str(), what, wait: renew.lease, route: "" };
+        let held = self.change_leases(&request, renew.leases, renew.now).await?;
         Ok(held.into_iter().cloned().collect())
     }
 
     async fn release(&self, release: &Release<'_>) -> Result<u64, StoreError> {
         let request =
-            Held { owner: release.owner.as_str(), what: "release", wait: Duration::ZERO, route: "" };
-        Ok(self.held(&request, release.leases, release.now).await?.len() as u64)
+            LeaseChange { owner: release.owner.as_str(), what: "release", wait: Duration::ZERO, route: "" };
+        Ok(self.change_leases(&request, release.leases, release.now).await?.len() as u64)
     }
 
     async fn park(&self, park: &Park<'_>) -> Result<u64, StoreError> {
         let request =
-            Held { owner: park.owner.as_str(), what: "park", wait: park.duration, route: park.route };
-        Ok(self.held(&request, park.leases, park.now).await?.len() as u64)
+            LeaseChange { owner: park.owner.as_str(), what: "park", wait: park.duration, route: park.route };
+        Ok(self.change_leases(&request, park.leases, park.now).await?.len() as u64)
     }
 
     async fn unpark(&self, unpark: &Unpark<'_>) -> Result<u64, StoreError> {
         let (mut count, mut answers) = (0, Vec::new());
-        for shard in self.awake() {
+        for shard in self.responding_shards() {
             let limit = (unpark.limit as u64).saturating_sub(count);
             let call =
                 self.scripts().unpark.on(shard).arg(clock(unpark.now)).arg(&*escape(unpark.route)).arg(limit);
-            let answer = self.ask::<u64>(shard, &call).await;
+            let answer = self.call_shard::<u64>(shard, &call).await;
             count += answer.as_ref().unwrap_or(&0);
             answers.push(answer);
         }
@@ -76,7 +76,7 @@ impl Store for RedisStore {
             self.notify_due();
         }
         // What a shard that failed has parked is seen with its routes when it answers again.
-        answered(answers).map(|_| count)
+        successful(answers).map(|_| count)
     }
 
     async fn purge(&self, purge: &Purge) -> Result<u64, StoreError> {
@@ -86,7 +86,7 @@ impl Store for RedisStore {
     async fn oldest_pending(&self, now: Option<Timestamp>) -> Result<Option<Duration>, StoreError> {
         let ask = |shard| async move {
             let call = self.scripts().oldest.on(shard).arg(clock(now));
-            call.run::<Option<u64>>(self.link()).await
+            call.run::<Option<u64>>(self.connections()).await
         };
         let ages = try_join_all(self.keys().shards().iter().map(ask)).await?;
         Ok(ages.into_iter().flatten().max().map(Duration::from_micros))
@@ -118,10 +118,10 @@ impl RedisStore {
         for &place in &delivered {
             let lease = &settle.settlements[place].lease;
             call.push(lease.id.as_str());
-            call.push(Sid::of_seq(lease.seq).place());
+            call.push(StreamId::of_seq(lease.seq).sort_key());
         }
         others.iter().for_each(|&place| self.push_settlement(&mut call, &settle.settlements[place]));
-        let (done, rest): (Vec<bool>, Vec<String>) = self.ask(shard, &call).await?;
+        let (done, rest): (Vec<bool>, Vec<String>) = self.call_shard(shard, &call).await?;
         if done.len() != delivered.len() || rest.len() != others.len() {
             return Err(unexpected("settle"));
         }
@@ -131,7 +131,7 @@ impl RedisStore {
         Ok(delivered.into_iter().chain(others).zip(answers).collect())
     }
 
-    fn push_settlement(&self, call: &mut Call<'_>, settlement: &Settlement) {
+    fn push_settlement(&self, call: &mut ScriptCall<'_>, settlement: &Settlement) {
         let delivered: Vec<_> = settlement.delivered.iter().map(|name| escape(name)).collect();
         self.push_lease(call, &settlement.lease);
         let mut push = |verdict: &str, text: &str, number: u64, list: &str, limit: Option<Duration>| {
@@ -158,39 +158,39 @@ impl RedisStore {
         }
     }
 
-    fn push_lease(&self, call: &mut Call<'_>, lease: &Lease) {
+    fn push_lease(&self, call: &mut ScriptCall<'_>, lease: &Lease) {
         call.push(lease.id.as_str());
-        call.push(Sid::of_seq(lease.seq).place());
+        call.push(StreamId::of_seq(lease.seq).sort_key());
         call.push(lease.token.as_i64());
     }
 
     /// Renews, releases or parks; returns the leases that are known to have been held. Those of a shard that failed
     /// are not: an engine begins none of them.
-    async fn held<'l>(
+    async fn change_leases<'l>(
         &self,
-        request: &Held<'_>,
+        request: &LeaseChange<'_>,
         leases: &'l [Lease],
         now: Option<Timestamp>,
     ) -> Result<Vec<&'l Lease>, StoreError> {
         let shards = self.by_shard(leases.iter().map(|lease| lease.seq));
         let answers = join_all(shards.into_iter().map(|(shard, places)| {
             let leases = places.into_iter().map(|place| &leases[place]).collect();
-            self.held_in(shard, request, leases, now)
+            self.change_leases_in(shard, request, leases, now)
         }));
-        Ok(answered(answers.await)?.into_iter().flatten().collect())
+        Ok(successful(answers.await)?.into_iter().flatten().collect())
     }
 
-    async fn held_in<'l>(
+    async fn change_leases_in<'l>(
         &self,
         shard: &Shard,
-        request: &Held<'_>,
+        request: &LeaseChange<'_>,
         leases: Vec<&'l Lease>,
         now: Option<Timestamp>,
     ) -> Result<Vec<&'l Lease>, StoreError> {
         let call = self.scripts().lease.on(shard).arg(clock(now)).arg(&*escape(request.owner));
         let mut call = call.arg(request.what).arg(micros(request.wait)).arg(&*escape(request.route));
         leases.iter().for_each(|lease| self.push_lease(&mut call, lease));
-        let numbers: Vec<usize> = self.ask(shard, &call).await?;
+        let numbers: Vec<usize> = self.call_shard(shard, &call).await?;
         // The script counts from one.
         let lease = |number: usize| leases.get(number.checked_sub(1)?).copied();
         let held: Option<Vec<_>> = numbers.into_iter().map(lease).collect();
@@ -206,7 +206,7 @@ impl RedisStore {
             Purgeable::Archived => "archived",
         };
         // More in one call would keep others waiting.
-        const BATCH: u64 = 1000;
+        const PURGE_BATCH_ROWS: u64 = 1000;
         let (target, limit) = (purge.to_string(), purge.limit as u64);
         let mut count = 0;
         for shard in self.keys().shards() {
@@ -214,8 +214,12 @@ impl RedisStore {
             loop {
                 let call = self.scripts().purge.on(shard).arg(clock(purge.now)).arg(what);
                 let call = call.arg(micros(purge.older_than)).arg(u8::from(purge.archive));
-                let call = call.arg((limit - count).min(BATCH)).arg(self.audited_inside(actor)).arg(&target);
-                let (gone, next, is_cut): (u64, String, bool) = call.arg(&after).run(self.link()).await?;
+                let call = call
+                    .arg((limit - count).min(PURGE_BATCH_ROWS))
+                    .arg(self.audited_inside(actor))
+                    .arg(&target);
+                let (gone, next, is_cut): (u64, String, bool) =
+                    call.arg(&after).run(self.connections()).await?;
                 count += gone;
                 if count >= limit || next.is_empty() && !is_cut {
                     break;
@@ -246,8 +250,8 @@ fn is_simply_delivered(settlement: &Settlement) -> bool {
     settlement.verdict == Verdict::Done && settlement.delivered.is_empty()
 }
 
-/// What to do with rows that are held.
-struct Held<'a> {
+/// What to do with the leases of rows: renew, release or park.
+struct LeaseChange<'a> {
     owner: &'a str,
     what: &'static str,
     wait: Duration,
@@ -268,8 +272,8 @@ pub(crate) fn clock(now: Option<Timestamp>) -> String {
 
 /// A duration in microseconds, cut to a hundred years: scores are exact up to 2^53.
 pub(crate) fn micros(duration: Duration) -> u64 {
-    const LONGEST: u64 = 100 * 365 * 24 * 3600 * 1_000_000;
-    u64::try_from(duration.as_micros()).unwrap_or(LONGEST).min(LONGEST)
+    const MAX_MICROS: u64 = 100 * 365 * 24 * 3600 * 1_000_000;
+    u64::try_from(duration.as_micros()).unwrap_or(MAX_MICROS).min(MAX_MICROS)
 }
 
 fn read_settled(answer: &str) -> Option<Settled> {

@@ -13,11 +13,11 @@ use redis::aio::ConnectionLike;
 use redis::{ErrorKind, FromRedisValue, Pipeline, RedisError, Value};
 
 use crate::RedisStore;
-use crate::body;
 use crate::error::{failed, unexpected};
-use crate::expiry;
-use crate::keys::{Keys, Sid};
-use crate::writer::{Birth, RedisWriter, commit, ids_of};
+use crate::event_body;
+use crate::keys::{Keys, StreamId};
+use crate::tickets;
+use crate::writer::{ArrivalFields, RedisWriter, commit, ids_of};
 
 /// A transaction; made by [`RedisWriter::begin`]. Derefs to the driver's [`Pipeline`], so that its own
 /// commands are added as always. Dropped, nothing was sent.
@@ -30,20 +30,20 @@ use crate::writer::{Birth, RedisWriter, commit, ids_of};
 pub struct RedisTx {
     writer: RedisWriter,
     pipeline: Pipeline,
-    writes: Vec<Write>,
-    expiries: Vec<Expiry>,
+    writes: Vec<PendingWrite>,
+    expiries: Vec<PendingExpiry>,
 }
 
-/// A ticket whose expiry is recorded, and the place of the command in the pipeline.
+/// A ticket whose expiry is to be recorded, and the place of the command in the pipeline.
 #[derive(Debug)]
-struct Expiry {
+struct PendingExpiry {
     ticket_id: String,
     place: usize,
 }
 
 /// Events of one write, and the places of their commands in the pipeline.
 #[derive(Debug)]
-struct Write {
+struct PendingWrite {
     prepared: Prepared,
     places: Vec<usize>,
 }
@@ -71,7 +71,7 @@ impl RedisTx {
         let places =
             prepared.rows().iter().map(|row| enqueue(self.writer.store().keys(), &mut self.pipeline, row));
         let places = places.collect();
-        self.writes.push(Write { prepared, places });
+        self.writes.push(PendingWrite { prepared, places });
         Ok(ids)
     }
 
@@ -85,8 +85,8 @@ impl RedisTx {
         let keys = self.writer.store().keys();
         self.refuse_other_slots([keys.of_aggregate(ticket_id).number])?;
         let place = self.pipeline.len();
-        self.pipeline.add_command(expiry::record(keys, ticket_id, expires_at));
-        self.expiries.push(Expiry { ticket_id: ticket_id.to_owned(), place });
+        self.pipeline.add_command(tickets::record(keys, ticket_id, expires_at));
+        self.expiries.push(PendingExpiry { ticket_id: ticket_id.to_owned(), place });
         Ok(())
     }
 
@@ -97,7 +97,7 @@ impl RedisTx {
         let tickets = self.expiries.iter().map(|expiry| keys.of_aggregate(&expiry.ticket_id).number);
         let mut shards = events.chain(tickets).chain(added);
         let first = shards.next();
-        if self.writer.store().link().is_cluster() && shards.any(|shard| Some(shard) != first) {
+        if self.writer.store().connections().is_cluster() && shards.any(|shard| Some(shard) != first) {
             let operation = "store events or tickets of different shards in one transaction of a cluster: use \
                              one transaction for each aggregate";
             return Err(StoreError::Unsupported { store: "Redis", operation });
@@ -133,10 +133,10 @@ impl RedisTx {
     }
 
     /// Sorts the answers into those of our commands and those of the service's.
-    fn read(&self, writes: Vec<Write>, values: Vec<Value>) -> Result<Replies, RedisCommitError> {
+    fn read(&self, writes: Vec<PendingWrite>, values: Vec<Value>) -> Result<Replies, RedisCommitError> {
         let mut answers: Vec<Option<Value>> = values.into_iter().map(Some).collect();
         let (mut ledger, mut missing, mut cause) = (Ledger::new(), Vec::new(), None);
-        for Write { prepared, places } in writes {
+        for PendingWrite { prepared, places } in writes {
             let ids = ids_of(&prepared);
             let mut sids = Vec::with_capacity(places.len());
             for (&place, id) in places.iter().zip(&ids) {
@@ -156,7 +156,7 @@ impl RedisTx {
         }
         commit(ledger);
         let mut expiries = Vec::new();
-        for Expiry { ticket_id, place } in &self.expiries {
+        for PendingExpiry { ticket_id, place } in &self.expiries {
             if let Err(error) = take(&mut answers, *place) {
                 expiries.push(ticket_id.clone());
                 cause.get_or_insert(error);
@@ -172,7 +172,7 @@ impl RedisTx {
         }
     }
 
-    fn undo(&self, writes: Vec<Write>) {
+    fn undo(&self, writes: Vec<PendingWrite>) {
         let mut ledger = Ledger::new();
         writes.into_iter().for_each(|write| self.writer.undone(write.prepared, &mut ledger));
         ledger.rolled_back();
@@ -201,21 +201,25 @@ impl DerefMut for RedisTx {
 }
 
 /// Whether commands of ours are missing.
-fn is_cut(pipeline: &Pipeline, writes: &[Write]) -> bool {
+fn is_cut(pipeline: &Pipeline, writes: &[PendingWrite]) -> bool {
     let last = writes.iter().flat_map(|write| &write.places).max();
-    last.is_some_and(|place| pipeline.len() < place + COMMANDS)
+    last.is_some_and(|place| pipeline.len() < place + COMMANDS_PER_EVENT)
 }
 
 /// How many commands an event has.
-const COMMANDS: usize = 2;
+const COMMANDS_PER_EVENT: usize = 2;
 
 /// Adds the two commands of one event, and answers the place of the first.
 fn enqueue(keys: &Keys, pipeline: &mut Pipeline, row: &NewRow) -> usize {
     let shard = keys.of_event(&row.event);
     let place = pipeline.len();
-    pipeline.cmd("HSETNX").arg(shard.entries()).arg(row.event.id().as_str()).arg(body::encode(&row.event));
+    pipeline
+        .cmd("HSETNX")
+        .arg(shard.entries())
+        .arg(row.event.id().as_str())
+        .arg(event_body::encode(&row.event));
     pipeline.cmd("XADD").arg(shard.arrivals()).arg("*").arg("i").arg(row.event.id().as_str());
-    if let Some((name, value)) = Birth::of(row).field() {
+    if let Some((name, value)) = ArrivalFields::of(row).field() {
         pipeline.arg(name).arg(value);
     }
     place
@@ -379,7 +383,7 @@ pub(crate) async fn insert_rows(
         let mut answers: Vec<Option<Value>> = values.into_iter().map(Some).collect();
         for (at, place) in places {
             let sid = read_enqueue(&mut answers, place)?;
-            inserted[at] = sid.and_then(|sid| Sid::parse(&sid)).map(|sid| sid.seq(shard.number));
+            inserted[at] = sid.and_then(|sid| StreamId::parse(&sid)).map(|sid| sid.seq(shard.number));
         }
     }
     Ok(inserted)

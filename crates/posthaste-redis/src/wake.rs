@@ -14,19 +14,19 @@ use redis::{Client, ConnectionInfo, RedisResult};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::connection::Link;
+use crate::connection::RedisConnections;
 use crate::{Inner, RedisStore};
 
 /// All commits within this time publish once.
-const WINDOW: Duration = Duration::from_millis(5);
+const PUBLISH_INTERVAL: Duration = Duration::from_millis(5);
 
 /// How often to ask whether a silent connection is still there, and how long to wait for an answer.
-const PROBE_EVERY: Duration = Duration::from_secs(15);
+const PROBE_INTERVAL: Duration = Duration::from_secs(15);
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long to wait before connecting again: at first, and at most.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LAST_PAUSE: Duration = Duration::from_secs(2);
+const RECONNECT_DELAY_MIN: Duration = Duration::from_millis(100);
+const RECONNECT_DELAY_MAX: Duration = Duration::from_secs(2);
 
 /// Wakes other processes whenever `notifier` was notified in this one; ends with the store.
 pub(crate) async fn wake_others(store: Weak<Inner>, notifier: Notifier) {
@@ -37,7 +37,7 @@ pub(crate) async fn wake_others(store: Weak<Inner>, notifier: Notifier) {
             return;
         }
         wake_others_once(&RedisStore(inner)).await;
-        sleep(WINDOW).await;
+        sleep(PUBLISH_INTERVAL).await;
     }
 }
 
@@ -45,7 +45,7 @@ pub(crate) async fn wake_others(store: Weak<Inner>, notifier: Notifier) {
 pub(crate) async fn wake_others_once(store: &RedisStore) {
     let mut publish = redis::cmd("PUBLISH");
     publish.arg(store.keys().channel()).arg("");
-    if let Err(error) = store.link().query::<i64>(&publish).await {
+    if let Err(error) = store.connections().query::<i64>(&publish).await {
         // A hint: the poller alone is enough.
         tracing::debug!(%error, "other processes could not be woken");
     }
@@ -57,7 +57,7 @@ pub(crate) struct Listener {
     pub(crate) servers: Vec<ConnectionInfo>,
     pub(crate) channel: String,
     /// Knows when connections lead to the wrong server: there nobody might publish any more.
-    pub(crate) link: Link,
+    pub(crate) connections: RedisConnections,
     pub(crate) wake: Notifier,
 }
 
@@ -72,16 +72,16 @@ impl Listener {
     }
 
     async fn listen_for_ever(&self) {
-        let mut pause = FIRST_PAUSE;
+        let mut pause = RECONNECT_DELAY_MIN;
         for server in self.servers.iter().cycle() {
             match timeout(PROBE_TIMEOUT, subscribe(server, &self.channel)).await {
                 Ok(Ok(mut connection)) => {
-                    pause = FIRST_PAUSE;
+                    pause = RECONNECT_DELAY_MIN;
                     // A message may have come before we listened.
                     self.wake.notify();
                     tokio::select! {
                         () = listen(&mut connection, &self.channel, &self.wake) => {}
-                        () = self.link.moved() => {}
+                        () = self.connections.moved() => {}
                     }
                     tracing::debug!("the connection that listens is lost; polling goes on");
                 }
@@ -89,7 +89,7 @@ impl Listener {
                 Err(_silence) => tracing::debug!("no connection to listen on in time; polling goes on"),
             }
             sleep(pause).await;
-            pause = (pause * 2).min(LAST_PAUSE);
+            pause = (pause * 2).min(RECONNECT_DELAY_MAX);
         }
     }
 }
@@ -103,7 +103,7 @@ async fn subscribe(server: &ConnectionInfo, channel: &str) -> RedisResult<PubSub
 /// Listens until the connection is lost.
 async fn listen(connection: &mut PubSub, channel: &str, wake: &Notifier) {
     loop {
-        let message = timeout(PROBE_EVERY, connection.on_message().next()).await;
+        let message = timeout(PROBE_INTERVAL, connection.on_message().next()).await;
         match message {
             Ok(Some(_)) => wake.notify(),
             Ok(None) => return,

@@ -3,10 +3,10 @@
 use posthaste::writer::{Ledger, NewRow, Prepared, Scope, WriterCore};
 use posthaste::{Event, EventId, StoreError, WriteError};
 
-use crate::body;
-use crate::keys::{Shard, Sid};
+use crate::escape::escape;
+use crate::event_body;
+use crate::keys::{Shard, StreamId};
 use crate::store::micros;
-use crate::text::escape;
 use crate::tx::RedisTx;
 use crate::{RedisStore, error};
 
@@ -55,10 +55,10 @@ impl RedisWriter {
             for &place in &places {
                 let row = &prepared.rows()[place];
                 call.push(row.event.id().as_str());
-                call.push(body::encode(&row.event));
-                Birth::of(row).args().into_iter().for_each(|arg| call.push(arg));
+                call.push(event_body::encode(&row.event));
+                ArrivalFields::of(row).args().into_iter().for_each(|arg| call.push(arg));
             }
-            let answers: Vec<Option<String>> = call.run(self.store.link()).await?;
+            let answers: Vec<Option<String>> = call.run(self.store.connections()).await?;
             for (&place, answer) in places.iter().zip(answers) {
                 sids[place] = answer;
             }
@@ -76,9 +76,10 @@ impl RedisWriter {
         let Some(row) = prepared.rows().first() else { return Ok(None) };
         let shard = self.store.keys().of_event(&row.event);
         let keys = [shard.entries().to_owned(), shard.arrivals().to_owned()];
-        let [wait, owner, token] = Birth::of(row).args();
+        let [wait, owner, token] = ArrivalFields::of(row).args();
         let id = row.event.id().to_string().into_bytes();
-        let args = [id, body::encode(&row.event), wait.into_bytes(), owner.into_bytes(), token.into_bytes()];
+        let args =
+            [id, event_body::encode(&row.event), wait.into_bytes(), owner.into_bytes(), token.into_bytes()];
         Ok(Some(ScriptEvent { writer: self.clone(), prepared, keys, args }))
     }
 
@@ -97,7 +98,7 @@ impl RedisWriter {
         let number = |(row, sid): (&NewRow, &Option<String>)| match sid {
             None => Ok(None),
             Some(sid) => {
-                let sid = Sid::parse(sid).ok_or_else(|| error::unexpected("XADD"))?;
+                let sid = StreamId::parse(sid).ok_or_else(|| error::unexpected("XADD"))?;
                 Ok(Some(sid.seq(keys.of_event(&row.event).number)))
             }
         };
@@ -137,10 +138,10 @@ pub(crate) fn ids_of(prepared: &Prepared) -> Vec<EventId> {
     prepared.rows().iter().map(|row| row.event.id().clone()).collect()
 }
 
-/// What an arrival says about its event: whose lease it is born with, or how long it waits first.
-pub(crate) struct Birth<'r>(&'r NewRow);
+/// The fields of an arrival beside the event: whose lease it is born with, or how long it waits first.
+pub(crate) struct ArrivalFields<'r>(&'r NewRow);
 
-impl<'r> Birth<'r> {
+impl<'r> ArrivalFields<'r> {
     pub(crate) fn of(row: &'r NewRow) -> Self {
         Self(row)
     }

@@ -4,12 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{given, process};
+use super::{env_var, process};
 
 /// The folder of this name. If it is not there, `fill` gets an empty one to fill first.
 pub(super) fn obtain(name: &str, fill: impl FnOnce(&Path) -> Result<(), String>) -> Result<PathBuf, String> {
-    let home = given("HOME").unwrap_or_default();
-    let cache = folder(given("XDG_CACHE_HOME").as_deref(), &home, process::is_root());
+    let home = env_var("HOME").unwrap_or_default();
+    let cache = folder(env_var("XDG_CACHE_HOME").as_deref(), &home, process::is_root());
     obtain_in(&cache, name, fill)
 }
 

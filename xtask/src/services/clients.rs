@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::set::Set;
-use super::{Service, given, process};
+use super::server_set::ServerSet;
+use super::{Service, env_var, process};
 
 /// Reads from Kafka.
 pub(super) const KCAT: Service = Service {
@@ -29,12 +29,12 @@ struct Program {
 impl Program {
     fn missing_packages(&self, packages: &'static [&'static str]) -> &'static [&'static str] {
         // A program that was given and is not there is a mistake, which no package mends.
-        if given(self.variable).is_none() && process::find(self.name).is_none() { packages } else { &[] }
+        if env_var(self.variable).is_none() && process::find(self.name).is_none() { packages } else { &[] }
     }
 
-    fn export(&self, set: &mut Set) -> Result<(), String> {
+    fn export(&self, set: &mut ServerSet) -> Result<(), String> {
         let Self { variable, name } = self;
-        let program = given(variable).map(PathBuf::from).or_else(|| process::find(name));
+        let program = env_var(variable).map(PathBuf::from).or_else(|| process::find(name));
         let program = program.filter(|program| program.is_file());
         let program = program.ok_or_else(|| format!("{variable} is no {name}: set it to one."))?;
         set.export(variable, program.display().to_string());

@@ -7,19 +7,19 @@ use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 
-use super::set::{Set, Start};
-use super::{Service, given, install, port, process, url};
+use super::server_set::{ServerSet, ServerStart};
+use super::{Service, env_var, install, port, process, url};
 
 /// The addresses of brokers that ask for no login, as `kafka://host:port`, with commas between them.
-const URL: &str = "POSTHASTE_TEST_KAFKA_URL";
+const URL_VAR: &str = "POSTHASTE_TEST_KAFKA_URL";
 
 /// The folder with the program's jars, for tests that kill and restart a broker of their own.
 ///
 /// Who sets it chooses the version that is started here, too.
-const LIB: &str = "POSTHASTE_TEST_KAFKA_LIB";
+const LIB_VAR: &str = "POSTHASTE_TEST_KAFKA_LIB";
 
 /// For a quick start and little memory, at the price of speed that no test needs.
-const JAVA: &[&str] = &["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"];
+const JAVA_ARGS: &[&str] = &["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"];
 
 /// Any: no other cluster is near.
 const CLUSTER_ID: &str = "cG9zdGhhc3RlLXRlc3Rzcw";
@@ -27,13 +27,13 @@ const CLUSTER_ID: &str = "cG9zdGhhc3RlLXRlc3Rzcw";
 /// No package is missing for sure: without Java and Maven there is still something to test with.
 pub(super) const SERVICE: Service = Service { missing_packages: || &[], start };
 
-fn start(set: &mut Set) -> Result<(), String> {
+fn start(set: &mut ServerSet) -> Result<(), String> {
     let programs = Programs::obtain();
     if let Ok(programs) = &programs {
-        set.export(LIB, programs.jars.display().to_string());
+        set.export(LIB_VAR, programs.jars.display().to_string());
     }
-    if let Some(url) = given(URL) {
-        return set.export_given(URL, url.clone(), url::kafka_addresses(&url).into_iter().flatten());
+    if let Some(url) = env_var(URL_VAR) {
+        return set.export_from_env(URL_VAR, url.clone(), url::kafka_addresses(&url).into_iter().flatten());
     }
     match programs {
         Ok(programs) => programs.serve(set),
@@ -52,11 +52,11 @@ impl Programs {
             install::install(&["default-jre-headless"])?;
         }
         let java = process::find("java").ok_or("java is not on the PATH")?;
-        let jars = given(LIB).map_or_else(jars::obtain, |jars| Ok(PathBuf::from(jars)))?;
+        let jars = env_var(LIB_VAR).map_or_else(jars::obtain, |jars| Ok(PathBuf::from(jars)))?;
         Ok(Self { java, jars })
     }
 
-    fn serve(&self, set: &mut Set) -> Result<(), String> {
+    fn serve(&self, set: &mut ServerSet) -> Result<(), String> {
         let (port, controller_port) = port::free_pair()?;
         let data = set.directory().join("kafka");
         let file = set.create_file("kafka.properties", &settings(&data, port, controller_port))?;
@@ -66,10 +66,16 @@ impl Programs {
         let options = ["format", "--standalone", "--cluster-id", CLUSTER_ID, "--config", &file];
         set.run(&self.java, &with(&format, &options), "")?;
         let args = with(&serve, &[&file]);
-        let start =
-            Start { name: "Kafka", program: &self.java, args: &args, env: &[], port, stop_signal: "TERM" };
+        let start = ServerStart {
+            name: "Kafka",
+            program: &self.java,
+            args: &args,
+            env: &[],
+            port,
+            stop_signal: "TERM",
+        };
         set.serve_slowly(&start, |port| knows_versions(port).unwrap_or(false))?;
-        set.export(URL, format!("kafka://127.0.0.1:{port}"));
+        set.export(URL_VAR, format!("kafka://127.0.0.1:{port}"));
         Ok(())
     }
 
@@ -83,7 +89,7 @@ impl Programs {
             format!("{}/*", self.jars.display()),
             main.to_owned(),
         ];
-        JAVA.iter().map(|arg| (*arg).to_owned()).chain(places).collect()
+        JAVA_ARGS.iter().map(|arg| (*arg).to_owned()).chain(places).collect()
     }
 }
 
@@ -130,8 +136,8 @@ fn knows_versions(port: u16) -> io::Result<bool> {
     /// Its length, the kind of request, its version, a number that comes back, and no name.
     const REQUEST: &[u8] = b"\0\0\0\x0a\0\x12\0\0post\xff\xff";
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let mut stream = TcpStream::connect_timeout(&address, process::PATIENCE)?;
-    stream.set_read_timeout(Some(process::PATIENCE))?;
+    let mut stream = TcpStream::connect_timeout(&address, process::SERVER_TIMEOUT)?;
+    stream.set_read_timeout(Some(process::SERVER_TIMEOUT))?;
     stream.write_all(REQUEST)?;
     // Its length, the number, and the code of an error.
     let mut begin = [0; 10];

@@ -6,11 +6,13 @@ use std::process::Command;
 
 use super::{Service, process};
 
-const PKG_CONFIG: &str = "pkg-config";
+const PKG_CONFIG_PROGRAM: &str = "pkg-config";
 
-/// Finds the others.
-pub(super) const FINDER: Service = Service {
-    missing_packages: || if process::find(PKG_CONFIG).is_none() { &[PKG_CONFIG] } else { &[] },
+/// `pkg-config`, which finds the others.
+pub(super) const PKG_CONFIG: Service = Service {
+    missing_packages: || {
+        if process::find(PKG_CONFIG_PROGRAM).is_none() { &[PKG_CONFIG_PROGRAM] } else { &[] }
+    },
     start: |_| Ok(()),
 };
 
@@ -49,7 +51,7 @@ fn missing_compilers(is_there: impl Fn(&str) -> bool) -> &'static [&'static str]
 }
 
 fn is_there(library: &str) -> bool {
-    Command::new(PKG_CONFIG).args(["--exists", library]).status().is_ok_and(|status| status.success())
+    Command::new(PKG_CONFIG_PROGRAM).args(["--exists", library]).status().is_ok_and(|status| status.success())
 }
 
 #[cfg(test)]

@@ -4,18 +4,18 @@ use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
 
-use super::set::{Set, Start};
+use super::server_set::{ServerSet, ServerStart};
 use super::url::DatabaseUrl;
-use super::{Service, given, port, process};
+use super::{Service, env_var, port, process};
 
 /// The URL of a user with all rights who needs no password. A server that is given may be MySQL.
-const URL: &str = "POSTHASTE_TEST_MYSQL_URL";
+const URL_VAR: &str = "POSTHASTE_TEST_MYSQL_URL";
 
 /// The program `mariadbd`, for tests that kill and restart a server of their own.
 ///
 /// Who sets it chooses the version that is started here, too. As root, such tests must start their
 /// server with `setpriv` as we do.
-const BIN: &str = "POSTHASTE_TEST_MYSQL_BIN";
+const BIN_VAR: &str = "POSTHASTE_TEST_MYSQL_BIN";
 
 /// The database that is there for tests, and a user whose password the server asks for, so that tests
 /// can see one refused. A client on this machine may be known by its address or by its name.
@@ -28,7 +28,7 @@ GRANT ALL ON *.* TO with_password@127.0.0.1, with_password@localhost WITH GRANT 
 
 /// What is not here stays as MariaDB has it, a commit that is on the disk and the character set latin1
 /// included: Posthaste has to cope with the second, and to be measured with the first.
-const SETTINGS: &[&str] = &[
+const SERVER_ARGS: &[&str] = &[
     "--bind-address=127.0.0.1",
     // Neither UTC nor whole hours: a time that the server's zone has touched is seen in every test.
     "--default-time-zone=+05:45",
@@ -45,7 +45,7 @@ pub(super) const SERVICE: Service = Service { missing_packages, start };
 /// Only the programs: Debian's `mariadb-server` would create a database and start it at every boot.
 fn missing_packages() -> &'static [&'static str] {
     // A program that was given and is not there is a mistake, which no package mends.
-    let is_needed = given(URL).is_none() && given(BIN).is_none();
+    let is_needed = env_var(URL_VAR).is_none() && env_var(BIN_VAR).is_none();
     if is_needed && Programs::find().is_none() {
         &["mariadb-server-core", "mariadb-client-core"]
     } else {
@@ -53,17 +53,19 @@ fn missing_packages() -> &'static [&'static str] {
     }
 }
 
-fn start(set: &mut Set) -> Result<(), String> {
+fn start(set: &mut ServerSet) -> Result<(), String> {
     let programs = Programs::find();
     if let Some(programs) = &programs {
-        set.export(BIN, programs.server.display().to_string());
+        set.export(BIN_VAR, programs.server.display().to_string());
     }
-    if let Some(url) = given(URL) {
+    if let Some(url) = env_var(URL_VAR) {
         let address = DatabaseUrl::mysql(&url).map(|url| url.address());
-        return set.export_given(URL, url.clone(), address);
+        return set.export_from_env(URL_VAR, url.clone(), address);
     }
     let programs = programs.ok_or_else(|| {
-        format!("{BIN} is no mariadbd with mariadb-install-db and my_print_defaults near it: set it to one.")
+        format!(
+            "{BIN_VAR} is no mariadbd with mariadb-install-db and my_print_defaults near it: set it to one."
+        )
     })?;
     let data = set.directory().join("mariadb").display().to_string();
     programs.initialise(set, &data)?;
@@ -80,7 +82,7 @@ struct Programs {
 
 impl Programs {
     fn find() -> Option<Self> {
-        given(BIN).map(PathBuf::from).or_else(|| process::find("mariadbd")).and_then(Self::around)
+        env_var(BIN_VAR).map(PathBuf::from).or_else(|| process::find("mariadbd")).and_then(Self::around)
     }
 
     fn around(server: PathBuf) -> Option<Self> {
@@ -92,7 +94,7 @@ impl Programs {
         is_whole.then_some(Self { base, server, installer })
     }
 
-    fn initialise(&self, set: &Set, data: &str) -> Result<(), String> {
+    fn initialise(&self, set: &ServerSet, data: &str) -> Result<(), String> {
         let args = [
             "--no-defaults",
             // A machine need not know its own name.
@@ -106,7 +108,7 @@ impl Programs {
         set.run(&self.installer, &args, "")
     }
 
-    fn serve(&self, set: &mut Set, data: &str) -> Result<(), String> {
+    fn serve(&self, set: &mut ServerSet, data: &str) -> Result<(), String> {
         let port = port::free()?;
         let init_file = set.create_file("mariadb.sql", INIT_SQL)?;
         let directory = set.directory().display();
@@ -121,8 +123,9 @@ impl Programs {
             format!("--tmpdir={directory}"),
         ];
         let places = places.iter().map(String::as_str);
-        let args: Vec<&str> = ["--no-defaults"].into_iter().chain(places).chain(SETTINGS.to_vec()).collect();
-        let start = Start {
+        let args: Vec<&str> =
+            ["--no-defaults"].into_iter().chain(places).chain(SERVER_ARGS.to_vec()).collect();
+        let start = ServerStart {
             name: "MariaDB",
             program: &self.server,
             args: &args,
@@ -131,7 +134,7 @@ impl Programs {
             stop_signal: "TERM",
         };
         set.serve(&start, || greets(port))?;
-        set.export(URL, format!("mysql://root@127.0.0.1:{port}/posthaste"));
+        set.export(URL_VAR, format!("mysql://root@127.0.0.1:{port}/posthaste"));
         Ok(())
     }
 }
@@ -141,8 +144,8 @@ fn greets(port: u16) -> bool {
     const VERSION: usize = 4;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let mut begin = [0; VERSION + 1];
-    let greeting = TcpStream::connect_timeout(&address, process::PATIENCE).and_then(|mut stream| {
-        stream.set_read_timeout(Some(process::PATIENCE))?;
+    let greeting = TcpStream::connect_timeout(&address, process::SERVER_TIMEOUT).and_then(|mut stream| {
+        stream.set_read_timeout(Some(process::SERVER_TIMEOUT))?;
         stream.read_exact(&mut begin)
     });
     greeting.is_ok() && begin[VERSION] == 10

@@ -4,16 +4,16 @@ use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
 
-use super::set::{Set, Start};
-use super::{Service, given, port, process, url};
+use super::server_set::{ServerSet, ServerStart};
+use super::{Service, env_var, port, process, url};
 
 /// The URL of a server with JetStream that asks for no login; several with commas between them.
-const URL: &str = "POSTHASTE_TEST_NATS_URL";
+const URL_VAR: &str = "POSTHASTE_TEST_NATS_URL";
 
 /// The program `nats-server`, for tests that kill and restart a server of their own.
 ///
 /// Who sets it chooses the version that is started here, too.
-const BIN: &str = "POSTHASTE_TEST_NATS_BIN";
+const BIN_VAR: &str = "POSTHASTE_TEST_NATS_BIN";
 
 /// An event may have a payload of 1 MiB, and headers count too: the default would be just too little.
 const SETTINGS: &str = "max_payload: 8MB\n";
@@ -22,24 +22,24 @@ pub(super) const SERVICE: Service = Service { missing_packages, start };
 
 fn missing_packages() -> &'static [&'static str] {
     // A program that was given and is not there is a mistake, which no package mends.
-    let is_needed = given(URL).is_none() && given(BIN).is_none();
+    let is_needed = env_var(URL_VAR).is_none() && env_var(BIN_VAR).is_none();
     if is_needed && find().is_none() { &["nats-server"] } else { &[] }
 }
 
 fn find() -> Option<PathBuf> {
-    let program = given(BIN).map(PathBuf::from).or_else(|| process::find("nats-server"));
+    let program = env_var(BIN_VAR).map(PathBuf::from).or_else(|| process::find("nats-server"));
     program.filter(|program| program.is_file())
 }
 
-fn start(set: &mut Set) -> Result<(), String> {
+fn start(set: &mut ServerSet) -> Result<(), String> {
     let program = find();
     if let Some(program) = &program {
-        set.export(BIN, program.display().to_string());
+        set.export(BIN_VAR, program.display().to_string());
     }
-    if let Some(urls) = given(URL) {
-        return set.export_given(URL, urls.clone(), urls.split(',').filter_map(url::nats_address));
+    if let Some(urls) = env_var(URL_VAR) {
+        return set.export_from_env(URL_VAR, urls.clone(), urls.split(',').filter_map(url::nats_address));
     }
-    let program = program.ok_or_else(|| format!("{BIN} is no nats-server: set it to one."))?;
+    let program = program.ok_or_else(|| format!("{BIN_VAR} is no nats-server: set it to one."))?;
     let port = port::free()?;
     let port_text = port.to_string();
     let data = set.directory().join("nats").display().to_string();
@@ -55,9 +55,10 @@ fn start(set: &mut Set) -> Result<(), String> {
         "--store_dir",
         &data,
     ];
-    let start = Start { name: "NATS", program: &program, args: &args, env: &[], port, stop_signal: "TERM" };
+    let start =
+        ServerStart { name: "NATS", program: &program, args: &args, env: &[], port, stop_signal: "TERM" };
     set.serve(&start, || greets(port))?;
-    set.export(URL, format!("nats://127.0.0.1:{port}"));
+    set.export(URL_VAR, format!("nats://127.0.0.1:{port}"));
     Ok(())
 }
 
@@ -65,8 +66,8 @@ fn start(set: &mut Set) -> Result<(), String> {
 fn greets(port: u16) -> bool {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let mut line = String::new();
-    let greeting = TcpStream::connect_timeout(&address, process::PATIENCE).and_then(|stream| {
-        stream.set_read_timeout(Some(process::PATIENCE))?;
+    let greeting = TcpStream::connect_timeout(&address, process::SERVER_TIMEOUT).and_then(|stream| {
+        stream.set_read_timeout(Some(process::SERVER_TIMEOUT))?;
         BufReader::new(stream).read_line(&mut line)
     });
     greeting.is_ok() && line.starts_with("INFO ") && line.contains(r#""jetstream":true"#)

@@ -2,47 +2,47 @@
 
 use std::path::{Path, PathBuf};
 
-use super::set::{Set, Start, answers};
+use super::server_set::{ServerSet, ServerStart, is_listening};
 use super::url::DatabaseUrl;
-use super::{Service, given, port, postgres, process};
+use super::{Service, env_var, port, postgres, process};
 
 /// The URL of the same database as PostgreSQL's own, through PgBouncer.
-const URL: &str = "POSTHASTE_TEST_PGBOUNCER_URL";
+const URL_VAR: &str = "POSTHASTE_TEST_PGBOUNCER_URL";
 
 pub(super) const SERVICE: Service = Service { missing_packages, start };
 
 fn missing_packages() -> &'static [&'static str] {
-    if given(URL).is_none() && find().is_none() { &["pgbouncer"] } else { &[] }
+    if env_var(URL_VAR).is_none() && find().is_none() { &["pgbouncer"] } else { &[] }
 }
 
 fn find() -> Option<PathBuf> {
     process::find("pgbouncer")
 }
 
-fn start(set: &mut Set) -> Result<(), String> {
-    if let Some(url) = given(URL) {
+fn start(set: &mut ServerSet) -> Result<(), String> {
+    if let Some(url) = env_var(URL_VAR) {
         let address = DatabaseUrl::postgres(&url).map(|url| url.address());
-        return set.export_given(URL, url.clone(), address);
+        return set.export_from_env(URL_VAR, url.clone(), address);
     }
     let program = find().ok_or("pgbouncer is not on the PATH: install it")?;
-    let server = set.state().variable(postgres::URL).unwrap_or_default().to_owned();
+    let server = set.state().variable(postgres::URL_VAR).unwrap_or_default().to_owned();
     let server = DatabaseUrl::postgres(&server).ok_or_else(|| {
         format!(
-            "PgBouncer cannot be put before the server that {} names: start one yourself and set {URL}.",
-            postgres::URL
+            "PgBouncer cannot be put before the server that {} names: start one yourself and set {URL_VAR}.",
+            postgres::URL_VAR
         )
     })?;
     serve(set, &program, &server)
 }
 
-fn serve(set: &mut Set, program: &Path, server: &DatabaseUrl<'_>) -> Result<(), String> {
+fn serve(set: &mut ServerSet, program: &Path, server: &DatabaseUrl<'_>) -> Result<(), String> {
     let port = port::free()?;
     let file = set.create_file("pgbouncer.ini", &settings(set.directory(), port, server))?;
     set.create_file("pgbouncer.users", &users(server))?;
     let args = [&*file.to_string_lossy()];
-    let start = Start { name: "PgBouncer", program, args: &args, env: &[], port, stop_signal: "TERM" };
-    set.serve(&start, || answers(("127.0.0.1", port)))?;
-    set.export(URL, format!("postgres://{}@127.0.0.1:{port}/{}", server.user, server.database));
+    let start = ServerStart { name: "PgBouncer", program, args: &args, env: &[], port, stop_signal: "TERM" };
+    set.serve(&start, || is_listening(("127.0.0.1", port)))?;
+    set.export(URL_VAR, format!("postgres://{}@127.0.0.1:{port}/{}", server.user, server.database));
     Ok(())
 }
 

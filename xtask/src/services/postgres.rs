@@ -3,18 +3,18 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::set::{Set, Start};
+use super::server_set::{ServerSet, ServerStart};
 use super::url::DatabaseUrl;
-use super::{Service, given, port};
+use super::{Service, env_var, port};
 
 /// The URL of a superuser who needs no password.
-pub(super) const URL: &str = "POSTHASTE_TEST_POSTGRES_URL";
+pub(super) const URL_VAR: &str = "POSTHASTE_TEST_POSTGRES_URL";
 
 /// The folder with `initdb` and `postgres`, for tests that kill and restart a server of their own.
 ///
 /// Who sets it chooses the version that is started here, too. As root, such tests must start their
 /// server with `setpriv` as we do.
-const BIN: &str = "POSTHASTE_TEST_POSTGRES_BIN";
+const BIN_VAR: &str = "POSTHASTE_TEST_POSTGRES_BIN";
 
 /// A superuser whose password the server asks for, so that tests can see one refused.
 const ROLE_SQL: &str = "\
@@ -32,26 +32,27 @@ pub(super) const SERVICE: Service = Service { missing_packages, start };
 
 fn missing_packages() -> &'static [&'static str] {
     // A folder that was given and has nothing in it is a mistake, which no package mends.
-    let is_needed = given(URL).is_none() && given(BIN).is_none();
+    let is_needed = env_var(URL_VAR).is_none() && env_var(BIN_VAR).is_none();
     if is_needed && find_bin().is_none() { &["postgresql"] } else { &[] }
 }
 
-fn start(set: &mut Set) -> Result<(), String> {
+fn start(set: &mut ServerSet) -> Result<(), String> {
     let bin = find_bin();
     if let Some(bin) = &bin {
-        set.export(BIN, bin.display().to_string());
+        set.export(BIN_VAR, bin.display().to_string());
     }
-    if let Some(url) = given(URL) {
+    if let Some(url) = env_var(URL_VAR) {
         let address = DatabaseUrl::postgres(&url).map(|url| url.address());
-        return set.export_given(URL, url.clone(), address);
+        return set.export_from_env(URL_VAR, url.clone(), address);
     }
-    let bin = bin.ok_or_else(|| format!("{BIN} has no initdb and postgres: set it to a folder that has."))?;
+    let bin =
+        bin.ok_or_else(|| format!("{BIN_VAR} has no initdb and postgres: set it to a folder that has."))?;
     let data = set.directory().join("postgres");
     initialise(set, &bin, &data)?;
     serve(set, &bin.join("postgres"), &data)
 }
 
-fn initialise(set: &Set, bin: &Path, data: &Path) -> Result<(), String> {
+fn initialise(set: &ServerSet, bin: &Path, data: &Path) -> Result<(), String> {
     let data_text = &*data.to_string_lossy();
     let args = ["-D", data_text, "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--no-locale"];
     set.run(&bin.join("initdb"), &args, "")?;
@@ -66,7 +67,7 @@ fn initialise(set: &Set, bin: &Path, data: &Path) -> Result<(), String> {
     set.run(&bin.join("postgres"), &args, ROLE_SQL)
 }
 
-fn serve(set: &mut Set, program: &Path, data: &Path) -> Result<(), String> {
+fn serve(set: &mut ServerSet, program: &Path, data: &Path) -> Result<(), String> {
     let port = port::free()?;
     let sockets = format!("unix_socket_directories={}", set.directory().display());
     let (data_text, port_text) = (data.to_string_lossy(), port.to_string());
@@ -78,9 +79,9 @@ fn serve(set: &mut Set, program: &Path, data: &Path) -> Result<(), String> {
         args.extend(["-c", setting]);
     }
     // INT: clients are cut off and the server ends in good order.
-    let start = Start { name: "PostgreSQL", program, args: &args, env: &[], port, stop_signal: "INT" };
+    let start = ServerStart { name: "PostgreSQL", program, args: &args, env: &[], port, stop_signal: "INT" };
     set.serve(&start, || is_ready(data))?;
-    set.export(URL, format!("postgres://postgres@127.0.0.1:{port}/postgres"));
+    set.export(URL_VAR, format!("postgres://postgres@127.0.0.1:{port}/postgres"));
     Ok(())
 }
 
@@ -91,7 +92,7 @@ fn is_ready(data: &Path) -> bool {
 }
 
 fn find_bin() -> Option<PathBuf> {
-    if let Some(bin) = given(BIN) {
+    if let Some(bin) = env_var(BIN_VAR) {
         return Some(bin.into()).filter(|bin: &PathBuf| has_programs(bin));
     }
     let on_path = std::env::var_os("PATH").unwrap_or_default();

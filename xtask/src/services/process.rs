@@ -7,14 +7,14 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
-use super::state::Server;
+use super::saved_state::Server;
 
 /// `nobody`. Servers refuse to run as root, and are right.
-const UNPRIVILEGED: &str = "65534";
+const UNPRIVILEGED_UID: &str = "65534";
 
 /// How long a server may take to start, or to stop before it is told again, less kindly.
 /// Longer than any needs: on a machine that is busy, those that run on a virtual machine take their time.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const SERVER_TIMEOUT: Duration = Duration::from_secs(60);
 
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -37,7 +37,7 @@ pub(super) fn create_directory(prefix: &str) -> Result<PathBuf, String> {
     let directory = run(Command::new("mktemp").arg("-d").arg(template))?;
     let directory = PathBuf::from(directory.trim_end());
     if is_root() {
-        run(Command::new("chown").arg(format!("{UNPRIVILEGED}:{UNPRIVILEGED}")).arg(&directory))?;
+        run(Command::new("chown").arg(format!("{UNPRIVILEGED_UID}:{UNPRIVILEGED_UID}")).arg(&directory))?;
     }
     Ok(directory)
 }
@@ -49,7 +49,7 @@ pub(super) fn create_directory(prefix: &str) -> Result<PathBuf, String> {
 pub(super) fn unprivileged(program: &Path, signal_at_our_death: Option<&str>) -> Command {
     let mut options = Vec::new();
     if is_root() {
-        let ids = [format!("--reuid={UNPRIVILEGED}"), format!("--regid={UNPRIVILEGED}")];
+        let ids = [format!("--reuid={UNPRIVILEGED_UID}"), format!("--regid={UNPRIVILEGED_UID}")];
         options.extend(ids);
         options.push("--clear-groups".to_owned());
     }
@@ -141,7 +141,7 @@ pub(super) fn stop(server: &Server, directory: &Path) -> Result<(), String> {
 
 /// False if it has not come true in the time that a server may take.
 pub(super) fn wait_until(mut is_true: impl FnMut() -> bool) -> bool {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + SERVER_TIMEOUT;
     while !is_true() {
         if Instant::now() > deadline {
             return false;

@@ -8,8 +8,8 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::set::Set;
-use super::{Service, cache, given, process, python};
+use super::server_set::ServerSet;
+use super::{Service, cache, env_var, process, python};
 
 pub(super) const SERVICE: Service = Service {
     missing_packages: || &[],
@@ -76,9 +76,9 @@ struct Language {
 }
 
 impl Language {
-    fn export(&self, set: &mut Set) -> Result<(), String> {
+    fn export(&self, set: &mut ServerSet) -> Result<(), String> {
         let missing = self.programs.iter().find(|program| process::find(program).is_none());
-        let drivers = match (given(self.variable), missing) {
+        let drivers = match (env_var(self.variable), missing) {
             (Some(folder), _) => folder,
             (None, None) => self.obtain()?.display().to_string(),
             (None, Some(program)) => {

@@ -4,11 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::set::Set;
-use super::{Service, cache, given, process};
+use super::server_set::ServerSet;
+use super::{Service, cache, env_var, process};
 
 /// The program `python`, with `nats`, `pika` and `schemathesis` to import.
-const PYTHON: &str = "POSTHASTE_TEST_PYTHON";
+const PYTHON_VAR: &str = "POSTHASTE_TEST_PYTHON";
 
 /// As pip takes them.
 const PACKAGES: &[&str] = &["pika==1.3.2", "nats-py==2.11.0", "schemathesis==4.32.5"];
@@ -16,7 +16,7 @@ const PACKAGES: &[&str] = &["pika==1.3.2", "nats-py==2.11.0", "schemathesis==4.3
 pub(super) const SERVICE: Service = Service { missing_packages, start };
 
 fn missing_packages() -> &'static [&'static str] {
-    if given(PYTHON).is_none() && !has_venv() { &["python3-venv"] } else { &[] }
+    if env_var(PYTHON_VAR).is_none() && !has_venv() { &["python3-venv"] } else { &[] }
 }
 
 /// Debian has what makes such an environment in a package of its own.
@@ -25,8 +25,8 @@ fn has_venv() -> bool {
     imports.is_ok_and(|output| output.status.success())
 }
 
-fn start(set: &mut Set) -> Result<(), String> {
-    let python = match given(PYTHON) {
+fn start(set: &mut ServerSet) -> Result<(), String> {
+    let python = match env_var(PYTHON_VAR) {
         Some(python) => PathBuf::from(python),
         None => {
             let folder = cache::obtain(&folder_name(), |folder| {
@@ -39,7 +39,7 @@ fn start(set: &mut Set) -> Result<(), String> {
     // It may have been given wrongly, or be a link to one that was removed since.
     let imports = process::run(Command::new(&python).args(["-c", "import nats, pika, schemathesis"]));
     imports.map_err(|error| format!("{error}\n{} does not work: remove it.", python.display()))?;
-    set.export(PYTHON, python.display().to_string());
+    set.export(PYTHON_VAR, python.display().to_string());
     Ok(())
 }
 

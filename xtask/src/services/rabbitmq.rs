@@ -4,22 +4,22 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 
-use super::set::{Set, Start, answers};
-use super::{Service, given, port, process, url};
+use super::server_set::{ServerSet, ServerStart, is_listening};
+use super::{Service, env_var, port, process, url};
 
 /// The URL of a user with all rights on its virtual host.
-const URL: &str = "POSTHASTE_TEST_AMQP_URL";
+const URL_VAR: &str = "POSTHASTE_TEST_AMQP_URL";
 
 /// The program `rabbitmq-server`, for tests that kill and restart a node of their own.
 ///
 /// Who sets it chooses the version that is started here, too.
-const BIN: &str = "POSTHASTE_TEST_RABBITMQ_BIN";
+const BIN_VAR: &str = "POSTHASTE_TEST_RABBITMQ_BIN";
 
 /// The program itself. What Debian has on the PATH changes to a user of its own, and wants to be root.
 const DEBIAN_PROGRAM: &str = "/usr/lib/rabbitmq/bin/rabbitmq-server";
 
 /// What is not here stays as RabbitMQ has it.
-const SETTINGS: &[&str] = &[
+const SERVER_ARGS: &[&str] = &[
     "-noinput",
     // As many threads as a small machine has cores, which do not spin when there is nothing to do.
     "+S",
@@ -40,55 +40,56 @@ pub(super) const SERVICE: Service = Service { missing_packages, start };
 
 fn missing_packages() -> &'static [&'static str] {
     // A program that was given and is not there is a mistake, which no package mends.
-    let is_needed = given(URL).is_none() && given(BIN).is_none();
+    let is_needed = env_var(URL_VAR).is_none() && env_var(BIN_VAR).is_none();
     if is_needed && find().is_none() { &["rabbitmq-server"] } else { &[] }
 }
 
 fn find() -> Option<PathBuf> {
     let installed = || Some(PathBuf::from(DEBIAN_PROGRAM)).filter(|program| program.is_file());
-    let program = given(BIN).map(PathBuf::from).or_else(installed);
+    let program = env_var(BIN_VAR).map(PathBuf::from).or_else(installed);
     program.or_else(|| process::find("rabbitmq-server")).filter(|program| program.is_file())
 }
 
-fn start(set: &mut Set) -> Result<(), String> {
+fn start(set: &mut ServerSet) -> Result<(), String> {
     let program = find();
     if let Some(program) = &program {
-        set.export(BIN, program.display().to_string());
+        set.export(BIN_VAR, program.display().to_string());
     }
-    if let Some(url) = given(URL) {
-        return set.export_given(URL, url.clone(), url::amqp_address(&url));
+    if let Some(url) = env_var(URL_VAR) {
+        return set.export_from_env(URL_VAR, url.clone(), url::amqp_address(&url));
     }
-    let program = program.ok_or_else(|| format!("{BIN} is no rabbitmq-server: set it to one."))?;
+    let program = program.ok_or_else(|| format!("{BIN_VAR} is no rabbitmq-server: set it to one."))?;
     let epmd_port = serve_epmd(set)?;
     serve(set, &program, epmd_port)
 }
 
 /// Erlang's register of nodes. A node that finds none starts one that outlives it, so it is started
 /// here, where it can be ended.
-fn serve_epmd(set: &mut Set) -> Result<u16, String> {
+fn serve_epmd(set: &mut ServerSet) -> Result<u16, String> {
     let program = process::find("epmd").ok_or("epmd is not on the PATH: install Erlang")?;
     // It takes no more arguments than these, and we know a process again by its directory.
     let link = set.directory().join("epmd");
     set.run(Path::new("ln"), &["-s", &program.to_string_lossy(), &link.to_string_lossy()], "")?;
     let port = port::free()?;
     let args = ["-port", &port.to_string(), "-address", "127.0.0.1"];
-    let start = Start { name: "epmd", program: &link, args: &args, env: &[], port, stop_signal: "TERM" };
-    set.serve(&start, || answers(("127.0.0.1", port)))?;
+    let start =
+        ServerStart { name: "epmd", program: &link, args: &args, env: &[], port, stop_signal: "TERM" };
+    set.serve(&start, || is_listening(("127.0.0.1", port)))?;
     Ok(port)
 }
 
-fn serve(set: &mut Set, program: &Path, epmd_port: u16) -> Result<(), String> {
+fn serve(set: &mut ServerSet, program: &Path, epmd_port: u16) -> Result<(), String> {
     let (port, dist_port) = port::free_pair()?;
     let home = set.directory().join("rabbitmq");
     let home_text = home.display().to_string();
     // Made as the server runs, which has to write there.
     set.run(Path::new("mkdir"), &[&home_text], "")?;
     // Erlang does not mind a flag that it does not know, and we know the process again by this one.
-    let args = [SETTINGS, &["-posthaste", &home_text]].concat();
+    let args = [SERVER_ARGS, &["-posthaste", &home_text]].concat();
     let env = environment(&home, port, dist_port, epmd_port);
-    let start = Start { name: "RabbitMQ", program, args: &args, env: &env, port, stop_signal: "TERM" };
+    let start = ServerStart { name: "RabbitMQ", program, args: &args, env: &env, port, stop_signal: "TERM" };
     set.serve_slowly(&start, speaks_amqp)?;
-    set.export(URL, format!("amqp://guest:guest@127.0.0.1:{port}/%2f"));
+    set.export(URL_VAR, format!("amqp://guest:guest@127.0.0.1:{port}/%2f"));
     Ok(())
 }
 
@@ -127,8 +128,8 @@ fn speaks_amqp(port: u16) -> bool {
     const METHOD: u8 = 1;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let mut begin = [0];
-    let answer = TcpStream::connect_timeout(&address, process::PATIENCE).and_then(|mut stream| {
-        stream.set_read_timeout(Some(process::PATIENCE))?;
+    let answer = TcpStream::connect_timeout(&address, process::SERVER_TIMEOUT).and_then(|mut stream| {
+        stream.set_read_timeout(Some(process::SERVER_TIMEOUT))?;
         stream.write_all(GREETING)?;
         stream.read_exact(&mut begin)
     });

@@ -4,19 +4,19 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 
-use super::set::{Set, Start};
-use super::{Service, given, port, process, url};
+use super::server_set::{ServerSet, ServerStart};
+use super::{Service, env_var, port, process, url};
 
 /// The URL of a server that stands alone.
-const URL: &str = "POSTHASTE_TEST_REDIS_URL";
+const URL_VAR: &str = "POSTHASTE_TEST_REDIS_URL";
 
 /// The program `redis-server`, for tests that kill and restart a server of their own.
 ///
 /// Who sets it chooses the version that is started here, too.
-const BIN: &str = "POSTHASTE_TEST_REDIS_BIN";
+const BIN_VAR: &str = "POSTHASTE_TEST_REDIS_BIN";
 
 /// What is not here stays as Redis has it.
-const SETTINGS: &[&str] = &[
+const SERVER_ARGS: &[&str] = &[
     "--bind",
     "127.0.0.1",
     "--protected-mode",
@@ -33,42 +33,42 @@ const SETTINGS: &[&str] = &[
     "no",
 ];
 
-pub(super) const SERVICE: Service = Service { missing_packages: || missing_packages(URL), start };
+pub(super) const SERVICE: Service = Service { missing_packages: || missing_packages(URL_VAR), start };
 
 /// What a server that `url` could have named needs.
 pub(super) fn missing_packages(url: &str) -> &'static [&'static str] {
     // A program that was given and is not there is a mistake, which no package mends.
-    let is_needed = given(url).is_none() && given(BIN).is_none();
+    let is_needed = env_var(url).is_none() && env_var(BIN_VAR).is_none();
     if is_needed && find().is_none() { &["redis-server"] } else { &[] }
 }
 
 fn find() -> Option<PathBuf> {
-    let program = given(BIN).map(PathBuf::from).or_else(|| process::find("redis-server"));
+    let program = env_var(BIN_VAR).map(PathBuf::from).or_else(|| process::find("redis-server"));
     program.filter(|program| program.is_file())
 }
 
-fn start(set: &mut Set) -> Result<(), String> {
+fn start(set: &mut ServerSet) -> Result<(), String> {
     if let Some(program) = find() {
-        set.export(BIN, program.display().to_string());
+        set.export(BIN_VAR, program.display().to_string());
     }
-    if let Some(url) = given(URL) {
-        return set.export_given(URL, url.clone(), url::redis_address(&url));
+    if let Some(url) = env_var(URL_VAR) {
+        return set.export_from_env(URL_VAR, url.clone(), url::redis_address(&url));
     }
     let port = port::free()?;
     serve(set, "Redis", port, &[])?;
-    set.export(URL, format!("redis://127.0.0.1:{port}/"));
+    set.export(URL_VAR, format!("redis://127.0.0.1:{port}/"));
     Ok(())
 }
 
 /// Starts a server with a folder of its own and `more` settings.
-pub(super) fn serve(set: &mut Set, name: &str, port: u16, more: &[&str]) -> Result<(), String> {
-    let program = find().ok_or_else(|| format!("{BIN} is no redis-server: set it to one."))?;
+pub(super) fn serve(set: &mut ServerSet, name: &str, port: u16, more: &[&str]) -> Result<(), String> {
+    let program = find().ok_or_else(|| format!("{BIN_VAR} is no redis-server: set it to one."))?;
     let data = set.directory().join(name).display().to_string();
     // Made as the server runs, which has to write there.
     set.run(Path::new("mkdir"), &[&data], "")?;
     let port_text = port.to_string();
-    let args = [&["--port", &port_text, "--dir", &data], SETTINGS, more].concat();
-    let start = Start { name, program: &program, args: &args, env: &[], port, stop_signal: "TERM" };
+    let args = [&["--port", &port_text, "--dir", &data], SERVER_ARGS, more].concat();
+    let start = ServerStart { name, program: &program, args: &args, env: &[], port, stop_signal: "TERM" };
     set.serve(&start, || is_ready(port))
 }
 
@@ -80,8 +80,8 @@ fn is_ready(port: u16) -> bool {
 /// What the server there replies: a line with the sign of its kind, or the text of many lines.
 pub(super) fn ask(port: u16, command: &str) -> io::Result<String> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let mut stream = TcpStream::connect_timeout(&address, process::PATIENCE)?;
-    stream.set_read_timeout(Some(process::PATIENCE))?;
+    let mut stream = TcpStream::connect_timeout(&address, process::SERVER_TIMEOUT)?;
+    stream.set_read_timeout(Some(process::SERVER_TIMEOUT))?;
     stream.write_all(format!("{command}\r\n").as_bytes())?;
     read_reply(BufReader::new(stream))
 }

@@ -2,27 +2,27 @@
 
 use std::ops::RangeInclusive;
 
-use super::set::Set;
-use super::{Service, given, port, process, redis, url};
+use super::server_set::ServerSet;
+use super::{Service, env_var, port, process, redis, url};
 
 /// The URLs of all nodes, with commas between them.
-const URL: &str = "POSTHASTE_TEST_REDIS_CLUSTER_URL";
+const URL_VAR: &str = "POSTHASTE_TEST_REDIS_CLUSTER_URL";
 
 const NODES: u16 = 3;
 
 /// Every key is in one of so many slots.
 const SLOTS: u16 = 16_384;
 
-pub(super) const SERVICE: Service = Service { missing_packages: || redis::missing_packages(URL), start };
+pub(super) const SERVICE: Service = Service { missing_packages: || redis::missing_packages(URL_VAR), start };
 
-fn start(set: &mut Set) -> Result<(), String> {
-    if let Some(urls) = given(URL) {
-        return set.export_given(URL, urls.clone(), urls.split(',').filter_map(url::redis_address));
+fn start(set: &mut ServerSet) -> Result<(), String> {
+    if let Some(urls) = env_var(URL_VAR) {
+        return set.export_from_env(URL_VAR, urls.clone(), urls.split(',').filter_map(url::redis_address));
     }
     let nodes: Vec<Node> = (0..NODES).map(|index| Node::start(set, index)).collect::<Result<_, _>>()?;
     join(&nodes)?;
     let urls: Vec<String> = nodes.iter().map(|node| format!("redis://127.0.0.1:{}", node.port)).collect();
-    set.export(URL, urls.join(","));
+    set.export(URL_VAR, urls.join(","));
     Ok(())
 }
 
@@ -48,7 +48,7 @@ struct Node {
 }
 
 impl Node {
-    fn start(set: &mut Set, index: u16) -> Result<Self, String> {
+    fn start(set: &mut ServerSet, index: u16) -> Result<Self, String> {
         let (port, bus_port) = port::free_pair()?;
         let settings = [
             "--cluster-enabled",

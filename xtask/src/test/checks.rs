@@ -25,7 +25,7 @@ impl Check {
 }
 
 /// Resolves the workspace against its lock file, in a second; builds nothing.
-const PEERS_LOCK: &str = "update --workspace --locked --manifest-path bench/peers/Cargo.toml";
+const PEERS_LOCK_COMMAND: &str = "update --workspace --locked --manifest-path bench/peers/Cargo.toml";
 
 /// What takes seconds and needs no build, before everything else.
 pub(super) fn first() -> Vec<Check> {
@@ -34,7 +34,7 @@ pub(super) fn first() -> Vec<Check> {
         Check { component: Some("rustfmt"), ..format },
         // The benchmark beside other crates is a workspace of its own, which nothing here builds. A dependency that is
         // new to one of our crates would leave it with a lock file with which it cannot be built.
-        Check::new("lock file of the peers", Cargo::new(PEERS_LOCK)),
+        Check::new("lock file of the peers", Cargo::new(PEERS_LOCK_COMMAND)),
     ]
 }
 
@@ -49,12 +49,12 @@ pub(super) fn compiled() -> Vec<Check> {
         Check { has_tests: true, ..Check::new("doc tests", doc_tests) },
         Check::new("documentation", doc),
     ];
-    checks.extend(FEATURES.iter().map(|(package, features)| with_features(package, features)));
+    checks.extend(FEATURE_SETS.iter().map(|(package, features)| with_features(package, features)));
     checks
 }
 
 /// Sets of features that users choose and that our own builds, which have all of them, do not see.
-const FEATURES: &[(&str, &str)] = &[
+const FEATURE_SETS: &[(&str, &str)] = &[
     ("posthaste", ""),
     ("posthaste", "serde"),
     ("posthaste", "conformance"),

@@ -22,7 +22,7 @@ use program::{Build, Program};
 use report::Report;
 use runner::Runner;
 
-use crate::services::{self, ForRun};
+use crate::services::{self, ServersForRun};
 use crate::shell::has_clippy;
 use crate::tidy;
 
@@ -67,7 +67,7 @@ fn run_full(options: &Options, report: &Report) {
         return checks();
     }
     // Before the build: a machine that cannot have them shall not build for minutes to say so.
-    let servers = match ForRun::start() {
+    let servers = match ServersForRun::start() {
         Ok(servers) => servers,
         Err(error) => return report.failed(format!("the tests need real servers.\n{error}")),
     };

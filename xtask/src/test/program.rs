@@ -20,7 +20,8 @@ pub(super) struct Program {
 }
 
 /// The longest first, so that none of them is left for the end.
-const LONGEST: &[&str] = &["cli", "publishers", "mysql", "postgres", "simulation", "writers", "redis"];
+const LONGEST_PROGRAMS: &[&str] =
+    &["cli", "publishers", "mysql", "postgres", "simulation", "writers", "redis"];
 
 /// What a build made.
 #[derive(Debug)]
@@ -57,8 +58,9 @@ impl Program {
         if let Some(test) = &options.test {
             programs.retain(|program| program.target == *test);
         }
-        let rank = |program: &Self| LONGEST.iter().position(|name| *name == program.target);
-        programs.sort_by_key(|program| (rank(program).unwrap_or(LONGEST.len()), program.to_string()));
+        let rank = |program: &Self| LONGEST_PROGRAMS.iter().position(|name| *name == program.target);
+        programs
+            .sort_by_key(|program| (rank(program).unwrap_or(LONGEST_PROGRAMS.len()), program.to_string()));
         programs
     }
 

@@ -5,10 +5,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// So many tests may fail and then pass alone.
-const MOST_FLAKY: usize = 2;
+const MAX_FLAKY_TESTS: usize = 2;
 
 /// The lines of a log that are printed when something failed; the whole of it stays in its file.
-const SHOWN_LINES: usize = 200;
+const MAX_LOG_LINES: usize = 200;
 
 /// Shared by everything that runs side by side.
 #[derive(Debug, Default)]
@@ -59,7 +59,7 @@ impl Report {
         let _one_at_a_time = self.lock();
         let text = String::from_utf8_lossy(&std::fs::read(log).unwrap_or_default()).into_owned();
         let lines: Vec<&str> = text.lines().filter(|line| !line.ends_with(" ... ok")).collect();
-        let shown = lines.len().saturating_sub(SHOWN_LINES);
+        let shown = lines.len().saturating_sub(MAX_LOG_LINES);
         println!("--- {}", log.display());
         lines[shown..].iter().for_each(|line| println!("{line}"));
         println!("---");
@@ -74,11 +74,11 @@ impl Report {
             println!("FLAKY: {name} failed, and passed when it ran again alone. Remove the cause.");
         }
         lists.failed.iter().for_each(|name| println!("FAILED: {name}"));
-        if lists.flaky.len() > MOST_FLAKY {
-            println!("FAILED: {} tests are flaky, and at most {MOST_FLAKY} may be.", lists.flaky.len());
+        if lists.flaky.len() > MAX_FLAKY_TESTS {
+            println!("FAILED: {} tests are flaky, and at most {MAX_FLAKY_TESTS} may be.", lists.flaky.len());
         }
         println!("{} passed, {} failed, {} flaky", lists.passed, lists.failed.len(), lists.flaky.len());
-        lists.failed.is_empty() && lists.flaky.len() <= MOST_FLAKY
+        lists.failed.is_empty() && lists.flaky.len() <= MAX_FLAKY_TESTS
     }
 
     fn lock(&self) -> MutexGuard<'_, Lists> {

@@ -13,10 +13,10 @@ use super::program::Program;
 use super::report::Report;
 
 /// A program that has not ended by then is ended: a test hangs. The slowest takes a third of it on two cores.
-const LONGEST_RUN: Duration = Duration::from_secs(25 * 60);
+const PROGRAM_TIMEOUT: Duration = Duration::from_secs(25 * 60);
 
 /// More failed tests than this are not tried again: something is broken, and they would take their time.
-const MOST_RETRIES: usize = 20;
+const MAX_RETRIES: usize = 20;
 
 /// How tests are run.
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ impl Runner {
             }
         });
         let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let is_retried = failed.len() <= MOST_RETRIES;
+        let is_retried = failed.len() <= MAX_RETRIES;
         for (program, test) in failed {
             let name = format!("{program} {test}");
             match is_retried && self.passes_alone(program, &test) {
@@ -123,7 +123,7 @@ fn run(mut command: Command, log_name: &str) -> io::Result<Run> {
     // Bytes, not text: a test may print anything.
     let results = Results::read(&String::from_utf8_lossy(&fs::read(&log)?));
     let crashed = match status {
-        None => Some(format!("has not ended within {} minutes", LONGEST_RUN.as_secs() / 60)),
+        None => Some(format!("has not ended within {} minutes", PROGRAM_TIMEOUT.as_secs() / 60)),
         Some(status) if results.summaries == 0 => Some(format!("ended without a result: {status}")),
         Some(status) if !status.success() && results.failed.is_empty() => Some(status.to_string()),
         Some(_) => None,
@@ -135,7 +135,7 @@ fn run(mut command: Command, log_name: &str) -> io::Result<Run> {
 fn wait(mut command: Command) -> io::Result<Option<ExitStatus>> {
     let mut child = command.spawn()?;
     let started = Instant::now();
-    while started.elapsed() < LONGEST_RUN {
+    while started.elapsed() < PROGRAM_TIMEOUT {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }

@@ -3,11 +3,11 @@
 use super::tree::Tree;
 use super::{Violation, has_word, numbered};
 
-const MARK: &str = "AssertSqlSafe";
+const DYNAMIC_SQL_TYPE: &str = "AssertSqlSafe";
 
 /// The stores' own place, the plans of their statements, and the benchmarks' tables and databases of random
 /// names.
-const PLACES: &[&str] = &[
+const ALLOWED_FILES: &[&str] = &[
     "crates/posthaste-sqlx/src/sql.rs",
     "crates/posthaste-sqlx/src/mysql/plan_tests.rs",
     "crates/posthaste-sqlx/src/postgres/plan_tests.rs",
@@ -20,14 +20,17 @@ const PLACES: &[&str] = &[
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     tree.rust_files_but_the_rules()
-        .filter(|(path, _)| path.contains("/src/") && !PLACES.contains(path))
+        .filter(|(path, _)| path.contains("/src/") && !ALLOWED_FILES.contains(path))
         .flat_map(|(path, text)| {
-            let found = numbered(text).filter(|(_, line)| has_word(line, MARK));
+            let found = numbered(text).filter(|(_, line)| has_word(line, DYNAMIC_SQL_TYPE));
             found.map(move |(line, _)| {
                 Violation::new(
                     path,
                     line,
-                    format!("`{MARK}` belongs into {}: write the statement there", PLACES[0]),
+                    format!(
+                        "`{DYNAMIC_SQL_TYPE}` belongs into {}: write the statement there",
+                        ALLOWED_FILES[0]
+                    ),
                 )
             })
         })
@@ -41,7 +44,8 @@ mod tests {
     #[test]
     fn dynamic_sql_is_reported_outside_its_places() {
         let text = "fn f() { sqlx::query(AssertSqlSafe(name)); }";
-        let tree = Tree::of(&[("crates/x/src/a.rs", text), (PLACES[0], text), ("crates/x/tests/t.rs", text)]);
+        let tree =
+            Tree::of(&[("crates/x/src/a.rs", text), (ALLOWED_FILES[0], text), ("crates/x/tests/t.rs", text)]);
         let paths: Vec<String> = check(&tree).into_iter().map(|violation| violation.path).collect();
         assert_eq!(paths, ["crates/x/src/a.rs"]);
     }

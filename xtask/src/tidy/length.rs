@@ -3,22 +3,22 @@
 use super::tree::Tree;
 use super::{Violation, numbered};
 
-const LINES_MAX: usize = 600;
+const MAX_LINES: usize = 600;
 
 /// Path and the reason why this one may be longer. Catalogues only.
-const MAY_BE_LONGER: &[(&str, &str)] = &[];
+const LONGER_FILES: &[(&str, &str)] = &[];
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
-    check_with(tree, MAY_BE_LONGER)
+    check_with(tree, LONGER_FILES)
 }
 
 fn check_with(tree: &Tree, may_be_longer: &[(&str, &str)]) -> Vec<Violation> {
     tree.rust_files()
         .filter(|(path, _)| !may_be_longer.iter().any(|(longer, _)| longer == path))
         .filter_map(|(path, text)| {
-            let (first_too_many, _) = numbered(text).nth(LINES_MAX)?;
+            let (first_too_many, _) = numbered(text).nth(MAX_LINES)?;
             let lines = text.lines().count();
-            let advice = format!("{lines} lines, at most {LINES_MAX}: split it by concept");
+            let advice = format!("{lines} lines, at most {MAX_LINES}: split it by concept");
             Some(Violation::new(path, first_too_many, advice))
         })
         .collect()

@@ -3,7 +3,7 @@
 use super::tree::Tree;
 use super::{Violation, numbered};
 
-const PAGES: &[&str] = &["README.md", "ARCHITECTURE.md", "CHANGELOG.md"];
+const ROOT_PAGES: &[&str] = &["README.md", "ARCHITECTURE.md", "CHANGELOG.md"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     tree.files()
@@ -14,7 +14,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
 
 fn is_page(path: &str) -> bool {
     let in_docs = |name: &str| name.ends_with(".md") && !name.contains('/');
-    PAGES.contains(&path) || path.strip_prefix("docs/").is_some_and(in_docs)
+    ROOT_PAGES.contains(&path) || path.strip_prefix("docs/").is_some_and(in_docs)
 }
 
 fn check_page(tree: &Tree, page: &str, text: &str) -> Vec<Violation> {

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use super::tree::Tree;
 use super::{Violation, numbered};
 
-pub(super) const LIST: &str = "docs/spec-ids.txt";
+pub(super) const IDS_FILE: &str = "docs/spec-ids.txt";
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
-    let Some(list) = tree.text(LIST) else {
+    let Some(list) = tree.text(IDS_FILE) else {
         let advice = "this file is missing: it lists every requirement id, one per line";
-        return vec![Violation::new(LIST, 1, advice)];
+        return vec![Violation::new(IDS_FILE, 1, advice)];
     };
     let known: BTreeSet<&str> = list.lines().collect();
     tree.rust_files_but_the_rules()
@@ -18,7 +18,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
         .flat_map(|(path, line_no, line)| {
             let unknown = ids_in(line).filter(|id| !known.contains(id));
             unknown.map(move |id| {
-                let advice = format!("{id} is no requirement: correct it, {LIST} has them all");
+                let advice = format!("{id} is no requirement: correct it, {IDS_FILE} has them all");
                 Violation::new(path, line_no, advice)
             })
         })
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     fn found(text: &str) -> Vec<Violation> {
-        check(&Tree::of(&[(LIST, "S3-01\nS3-143\nT1\n"), ("crates/a/tests/b.rs", text)]))
+        check(&Tree::of(&[(IDS_FILE, "S3-01\nS3-143\nT1\n"), ("crates/a/tests/b.rs", text)]))
     }
 
     #[test]
@@ -88,7 +88,7 @@ mod tests {
             .flat_map(|(prefix, last)| (1..=*last).map(move |n| format!("{prefix}{n:02}")))
             .collect();
         expected.extend((1..=14).map(|n| format!("T{n}")));
-        let listed: Vec<&str> = tree.text(LIST).unwrap().lines().collect();
+        let listed: Vec<&str> = tree.text(IDS_FILE).unwrap().lines().collect();
         assert_eq!(listed, expected);
     }
 }

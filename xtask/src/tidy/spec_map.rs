@@ -6,22 +6,24 @@ use super::spec_ids::{self, is_id};
 use super::tree::Tree;
 use super::{Violation, numbered};
 
-const MAP: &str = "docs/spec-map.md";
-const REASONS: &[&str] = &["not applicable, because ", "later: "];
-const REASON_LEN_MIN: usize = 15;
+const MAP_FILE: &str = "docs/spec-map.md";
+const REASON_OPENINGS: &[&str] = &["not applicable, because ", "later: "];
+const MIN_REASON_CHARS: usize = 15;
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
-    let Some(map) = tree.text(MAP) else {
+    let Some(map) = tree.text(MAP_FILE) else {
         let advice = "this file is missing: it says which test proves which requirement";
-        return vec![Violation::new(MAP, 1, advice)];
+        return vec![Violation::new(MAP_FILE, 1, advice)];
     };
-    let ids = tree.text(spec_ids::LIST).unwrap_or_default();
+    let ids = tree.text(spec_ids::IDS_FILE).unwrap_or_default();
     let rows = rows(map);
     let mut violations = faults_of_ids(ids, &rows);
     for row in &rows {
         let faults = faults_of_proof(tree, row.proof);
         violations.extend(
-            faults.into_iter().map(|fault| Violation::new(MAP, row.line_no, format!("{}: {fault}", row.id))),
+            faults
+                .into_iter()
+                .map(|fault| Violation::new(MAP_FILE, row.line_no, format!("{}: {fault}", row.id))),
         );
     }
     violations
@@ -71,27 +73,27 @@ fn faults_of_ids(ids: &str, rows: &[Row<'_>]) -> Vec<Violation> {
                 continue;
             }
             Some(Some(first)) => format!("{} is already on line {first}: join the rows", row.id),
-            None if is_id(row.id) => format!("{} is not in {}: correct it", row.id, spec_ids::LIST),
+            None if is_id(row.id) => format!("{} is not in {}: correct it", row.id, spec_ids::IDS_FILE),
             None => format!("`{}` is no id: a row opens with exactly one id", row.id),
         };
-        violations.push(Violation::new(MAP, row.line_no, advice));
+        violations.push(Violation::new(MAP_FILE, row.line_no, advice));
     }
     let missing = ids.lines().filter(|id| first_rows[id].is_none());
-    violations.extend(missing.map(|id| Violation::new(MAP, 1, format!("{id} has no row: add it"))));
+    violations.extend(missing.map(|id| Violation::new(MAP_FILE, 1, format!("{id} has no row: add it"))));
     violations
 }
 
 fn faults_of_proof(tree: &Tree, proof: &str) -> Vec<String> {
-    if let Some(reason) = REASONS.iter().find_map(|opening| proof.strip_prefix(opening)) {
-        if reason.chars().count() >= REASON_LEN_MIN {
+    if let Some(reason) = REASON_OPENINGS.iter().find_map(|opening| proof.strip_prefix(opening)) {
+        if reason.chars().count() >= MIN_REASON_CHARS {
             return Vec::new();
         }
-        return vec![format!("give a reason of at least {REASON_LEN_MIN} characters")];
+        return vec![format!("give a reason of at least {MIN_REASON_CHARS} characters")];
     }
     // Every second part stands between backticks.
     let tests: Vec<&str> = proof.split('`').skip(1).step_by(2).collect();
     if tests.is_empty() {
-        let openings = REASONS.join("` or `");
+        let openings = REASON_OPENINGS.join("` or `");
         return vec![format!("name tests as `path/to/file.rs::test_name`, or open with `{openings}`")];
     }
     tests.into_iter().filter_map(|test| fault_of_test(tree, test)).collect()
@@ -124,8 +126,8 @@ mod tests {
     fn found(rows: &str) -> Vec<String> {
         let map = format!("{HEAD}{rows}");
         let tree = Tree::of(&[
-            (spec_ids::LIST, "S3-01\nT1\n"),
-            (MAP, &map),
+            (spec_ids::IDS_FILE, "S3-01\nT1\n"),
+            (MAP_FILE, &map),
             ("crates/a/tests/b.rs", "#[test]\nfn it_holds() {}\nfn generic<T>() {}\n"),
         ]);
         check(&tree).iter().map(|found| format!("{}: {}", found.line, found.advice)).collect()
@@ -197,8 +199,8 @@ mod tests {
 
     #[test]
     fn missing_map_is_reported() {
-        let found = check(&Tree::of(&[(spec_ids::LIST, "T1\n")]));
+        let found = check(&Tree::of(&[(spec_ids::IDS_FILE, "T1\n")]));
         assert_eq!(found.len(), 1);
-        assert_eq!(found[0].path, MAP);
+        assert_eq!(found[0].path, MAP_FILE);
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::{fs, io};
 
 /// The rules' own files spell out what they forbid, so rules about words pass them by.
-const RULES_THEMSELVES: &str = "xtask/src/tidy/";
+const RULES_FOLDER: &str = "xtask/src/tidy/";
 
 /// Path from the root, with `/`, to text.
 pub(super) struct Tree(BTreeMap<String, String>);
@@ -44,7 +44,7 @@ impl Tree {
 
     /// Rust files in which a forbidden word is a breach and not a rule's own text.
     pub(super) fn rust_files_but_the_rules(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.rust_files().filter(|(path, _)| !path.starts_with(RULES_THEMSELVES))
+        self.rust_files().filter(|(path, _)| !path.starts_with(RULES_FOLDER))
     }
 }
 
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn rules_themselves_may_spell_what_they_forbid() {
-        let tree = Tree::of(&[("xtask/src/tidy/marks.rs", ""), ("xtask/src/test.rs", "")]);
+        let tree = Tree::of(&[("xtask/src/tidy/todo_marks.rs", ""), ("xtask/src/test.rs", "")]);
         let judged: Vec<&str> = tree.rust_files_but_the_rules().map(|(path, _)| path).collect();
         assert_eq!(judged, ["xtask/src/test.rs"]);
     }

@@ -7,20 +7,20 @@ use lapin::tcp::RustlsConnector;
 
 use super::management::Management;
 use super::{AmqpPublisher, NAME};
-use crate::address::Address;
 use crate::error::PublisherError;
 use crate::format::Format;
 use crate::template::Template;
 use crate::tls;
+use crate::url::PublisherUrl;
 
 const PLAIN_PORT: u16 = 5672;
 const TLS_PORT: u16 = 5671;
 /// Below the 10 s of the engine, which throws away the outcomes of a call that it ends.
-const TIMEOUT: Duration = Duration::from_secs(9);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(9);
 /// What RabbitMQ 4 takes unless it is told otherwise; RabbitMQ 3 takes 128 MiB.
-const LARGEST: usize = 16 * 1024 * 1024;
+const DEFAULT_MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
 /// Where events go in an exchange when no setting says so.
-const ROUTING_KEY: &str = "{aggregate_type}.{event_type}";
+const DEFAULT_ROUTING_KEY: &str = "{aggregate_type}.{event_type}";
 
 /// Settings of an [`AmqpPublisher`].
 #[derive(Clone)]
@@ -51,49 +51,49 @@ impl AmqpBuilder {
             exchange: String::new(),
             routing_key: None,
             format: Format::default(),
-            timeout: TIMEOUT,
-            max_message_bytes: LARGEST,
+            timeout: DEFAULT_TIMEOUT,
+            max_message_bytes: DEFAULT_MAX_MESSAGE_BYTES,
             management: None,
         }
     }
 
     pub(super) fn from_url(url: &str) -> Result<Self, PublisherError> {
-        let mut address = Address::parse(NAME, url)?;
-        let mut builder = Self::new(std::mem::take(&mut address.hosts));
-        match address.scheme.as_str() {
+        let mut url = PublisherUrl::parse(NAME, url)?;
+        let mut builder = Self::new(std::mem::take(&mut url.hosts));
+        match url.scheme.as_str() {
             "amqp" => {}
             "amqps" => builder.tls = true,
-            _ => return Err(address.wrong("the URL begins with amqp:// or amqps://")),
+            _ => return Err(url.wrong("the URL begins with amqp:// or amqps://")),
         }
-        if let Some(user) = address.user.take() {
+        if let Some(user) = url.user.take() {
             builder.user = user;
-            builder.password = address.password.take().unwrap_or_default();
+            builder.password = url.password.take().unwrap_or_default();
         }
-        if !address.path.is_empty() {
-            builder.vhost = std::mem::take(&mut address.path);
+        if !url.path.is_empty() {
+            builder.vhost = std::mem::take(&mut url.path);
         }
-        builder.exchange = address.take("exchange").unwrap_or_default();
-        builder.routing_key = address.take("routing_key");
-        if let Some(format) = address.take_format()? {
+        builder.exchange = url.take("exchange").unwrap_or_default();
+        builder.routing_key = url.take("routing_key");
+        if let Some(format) = url.take_format()? {
             builder.format = format;
         }
-        if let Some(seconds) = address.take_as("timeout", "a number of seconds")? {
+        if let Some(seconds) = url.take_as("timeout", "a number of seconds")? {
             builder.timeout = Duration::from_secs(seconds);
         }
-        if let Some(bytes) = address.take_as("max_message_bytes", "a number of bytes")? {
+        if let Some(bytes) = url.take_as("max_message_bytes", "a number of bytes")? {
             builder.max_message_bytes = bytes;
         }
-        builder.management = address.take("management");
-        if let Some(path) = address.take("ca") {
+        builder.management = url.take("management");
+        if let Some(path) = url.take("ca") {
             let unread = |error: std::io::Error| {
-                address.wrong(format!("the file that `ca` of the URL names cannot be read: {}", error.kind()))
+                url.wrong(format!("the file that `ca` of the URL names cannot be read: {}", error.kind()))
             };
             builder.root_certificates = Some(std::fs::read(path).map_err(unread)?);
             if !builder.tls {
-                return Err(address.wrong("`ca` is for TLS: begin the URL with amqps://"));
+                return Err(url.wrong("`ca` is for TLS: begin the URL with amqps://"));
             }
         }
-        address.finish()?;
+        url.finish()?;
         Ok(builder)
     }
 
@@ -174,7 +174,10 @@ impl AmqpBuilder {
         if hosts.is_empty() {
             return Err(wrong("no host is given: write amqp://host:5672/"));
         }
-        if [&self.user, &self.password, &self.vhost].into_iter().any(|text| text.len() > SHORT) {
+        if [&self.user, &self.password, &self.vhost]
+            .into_iter()
+            .any(|text| text.len() > MAX_SHORT_STRING_BYTES)
+        {
             return Err(wrong("user, password and vhost have at most 255 bytes each"));
         }
         if self.timeout.is_zero() || self.max_message_bytes == 0 {
@@ -184,7 +187,7 @@ impl AmqpBuilder {
             (!self.exchange.is_empty()).then(|| template("exchange", &self.exchange)).transpose()?;
         let default_key = || match (&exchange, self.format.default_target()) {
             (_, Some(target)) => Ok(target),
-            (Some(_), None) => Ok(ROUTING_KEY),
+            (Some(_), None) => Ok(DEFAULT_ROUTING_KEY),
             (None, None) => Err(wrong(
                 "neither exchange nor routing key is set: name an exchange, or a queue as the routing key",
             )),
@@ -194,7 +197,7 @@ impl AmqpBuilder {
             None => template("routing key", default_key()?)?,
         };
         let management = self.management.as_ref().map(|url| self.management_at(url)).transpose()?;
-        let tls = self.tls.then(|| tls::client(self.root_certificates.as_deref())).transpose();
+        let tls = self.tls.then(|| tls::client_config(self.root_certificates.as_deref())).transpose();
         Ok(AmqpPublisher::new(Settings {
             hosts,
             user: self.user,
@@ -211,13 +214,13 @@ impl AmqpBuilder {
     }
 
     fn management_at(&self, url: &str) -> Result<Management, PublisherError> {
-        let tls = tls::client(self.root_certificates.as_deref()).map_err(wrong)?;
+        let tls = tls::client_config(self.root_certificates.as_deref()).map_err(wrong)?;
         Management::new(url, (&self.user, &self.password), tls, self.timeout).map_err(wrong)
     }
 }
 
 /// The most bytes of what AMQP calls a short string.
-pub(super) const SHORT: usize = 255;
+pub(super) const MAX_SHORT_STRING_BYTES: usize = 255;
 
 /// Settings that were checked.
 pub(super) struct Settings {

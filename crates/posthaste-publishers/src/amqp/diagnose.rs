@@ -6,13 +6,13 @@ use posthaste::admin::Finding;
 use tokio::time::{Instant, timeout_at};
 
 use super::AmqpPublisher;
-use super::link::{Link, said};
-use super::message::short;
-use crate::refused::one_line;
+use super::connection::{AmqpConnection, broker_text};
+use super::message::short_string;
+use crate::one_line::one_line;
 use crate::template::Template;
 
 /// Names that one finding lists.
-const NAMED: usize = 5;
+const MAX_NAMES_LISTED: usize = 5;
 
 /// A queue, as far as it matters here.
 #[derive(Debug, PartialEq, Eq, serde::Deserialize)]
@@ -27,7 +27,7 @@ pub(super) struct Queue {
 impl AmqpPublisher {
     /// AMQP tells of queues whose names are known. Which of them are behind an exchange, only the management plugin
     /// knows.
-    pub(super) async fn look_at_queues(&self) -> Vec<Finding> {
+    pub(super) async fn diagnose_queues(&self) -> Vec<Finding> {
         let settings = &*self.settings;
         let asked = match (&settings.exchange, &settings.management) {
             (None, _) => match settings.routing_key.as_text() {
@@ -49,9 +49,9 @@ impl AmqpPublisher {
 
     async fn queue_named(&self, name: &str) -> Result<Vec<Queue>, String> {
         let deadline = Instant::now() + self.settings.timeout;
-        let queue = short("queue", name).map_err(|refused| refused.to_string())?;
-        let link = self.links.get(deadline).await?;
-        let queue = link.queue(&queue, deadline).await?;
+        let queue = short_string("queue", name).map_err(|unsendable| unsendable.to_string())?;
+        let connection = self.connector.get(deadline).await?;
+        let queue = connection.queue(&queue, deadline).await?;
         Ok(queue.into_iter().collect())
     }
 
@@ -68,7 +68,7 @@ impl AmqpPublisher {
     }
 }
 
-impl Link {
+impl AmqpConnection {
     /// The queue of this name, if there is one.
     async fn queue(&self, name: &ShortString, deadline: Instant) -> Result<Option<Queue>, String> {
         let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
@@ -85,7 +85,8 @@ impl Link {
         let durable = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
         let answer = self.declare(name, durable, arguments, deadline).await?;
         let answer = answer.ok_or("the broker tells nothing of it")?;
-        let (durable, kind) = differs(&answer).ok_or_else(|| format!("the broker says: {answer}"))?;
+        let (durable, kind) =
+            parse_difference(&answer).ok_or_else(|| format!("the broker says: {answer}"))?;
         Ok(Some(Queue { name: name.to_string(), durable, kind: kind.to_owned() }))
     }
 
@@ -100,15 +101,15 @@ impl Link {
         let channel = self.plain_channel(deadline).await.map_err(|none| none.why())?;
         match timeout_at(deadline, channel.queue_declare(name.clone(), options, arguments)).await {
             Ok(Ok(_)) => Ok(None),
-            Ok(Err(error)) if error.is_amqp_soft_error() => Ok(Some(said(&error))),
-            Ok(Err(error)) => Err(said(&error)),
+            Ok(Err(error)) if error.is_amqp_soft_error() => Ok(Some(broker_text(&error))),
+            Ok(Err(error)) => Err(broker_text(&error)),
             Err(_) => Err("the broker did not answer in time".to_owned()),
         }
     }
 }
 
 /// Whether a queue is durable, and its kind, from what the broker says is different about it.
-fn differs(answer: &str) -> Option<(bool, &'static str)> {
+fn parse_difference(answer: &str) -> Option<(bool, &'static str)> {
     let (_, rest) = answer.split_once("inequivalent arg '")?;
     let (argument, rest) = rest.split_once('\'')?;
     let current = rest.rsplit_once("current is ").map_or("", |(_, current)| current);
@@ -128,7 +129,10 @@ fn findings(queues: &[Queue]) -> Vec<Finding> {
     let transient = (!transient.is_empty()).then(|| {
         Finding::warning(
             "rabbitmq-transient-queue",
-            format!("{}: what it confirmed is gone when its node restarts", named("transient", &transient)),
+            format!(
+                "{}: what it confirmed is gone when its node restarts",
+                list_names("transient", &transient)
+            ),
             "create it anew as a durable quorum queue",
         )
     });
@@ -137,7 +141,7 @@ fn findings(queues: &[Queue]) -> Vec<Finding> {
             "rabbitmq-classic-queue",
             format!(
                 "{}: it is on one node, and what it confirmed is lost with that node's disk",
-                named("classic", &classic)
+                list_names("classic", &classic)
             ),
             "create it anew with x-queue-type=quorum, which confirms when most nodes have the message",
         )
@@ -145,9 +149,10 @@ fn findings(queues: &[Queue]) -> Vec<Finding> {
     transient.into_iter().chain(classic).collect()
 }
 
-fn named(kind: &str, queues: &[&Queue]) -> String {
-    let names: Vec<String> = queues.iter().take(NAMED).map(|queue| one_line(&queue.name)).collect();
-    let more = queues.len().saturating_sub(NAMED);
+fn list_names(kind: &str, queues: &[&Queue]) -> String {
+    let names: Vec<String> =
+        queues.iter().take(MAX_NAMES_LISTED).map(|queue| one_line(&queue.name)).collect();
+    let more = queues.len().saturating_sub(MAX_NAMES_LISTED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let queue = if queues.len() == 1 { "queue" } else { "queues" };
     format!("{kind} {queue} {}{more}", names.join(", "))
@@ -168,7 +173,7 @@ mod tests {
 
     #[test]
     fn difference_tells_the_kind_of_a_queue() {
-        let said = |argument: &str, current: &str| {
+        let broker_text = |argument: &str, current: &str| {
             format!(
                 "PRECONDITION_FAILED - inequivalent arg '{argument}' for queue 'q' in vhost '/': received 'x' but current is {current}"
             )
@@ -181,9 +186,9 @@ mod tests {
             ("durable", "'false'", Some((false, "classic"))),
             ("x-message-ttl", "the value '1000' of type 'long'", None),
         ] {
-            assert_eq!(differs(&said(argument, current)), kind, "{argument} {current}");
+            assert_eq!(parse_difference(&broker_text(argument, current)), kind, "{argument} {current}");
         }
-        assert_eq!(differs("ACCESS_REFUSED - configure access to queue 'q' refused"), None);
+        assert_eq!(parse_difference("ACCESS_REFUSED - configure access to queue 'q' refused"), None);
     }
 
     #[test]

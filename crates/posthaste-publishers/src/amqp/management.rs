@@ -11,10 +11,10 @@ use serde::de::DeserializeOwned;
 use super::diagnose::Queue;
 
 /// How many exchanges and queues are asked for. An exchange may be bound to others.
-const MOST_EXCHANGES: usize = 16;
-const MOST_QUEUES: usize = 50;
+const MAX_EXCHANGES: usize = 16;
+const MAX_QUEUES: usize = 50;
 /// The largest answer that is read.
-const LARGEST: usize = 4 * 1024 * 1024;
+const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
 
 /// The plugin of one node, or of a cluster.
 pub(super) struct Management {
@@ -59,7 +59,7 @@ impl Management {
     pub(super) async fn queues(&self, vhost: &str, exchange: &str) -> Result<Vec<Queue>, String> {
         let (mut exchanges, mut at) = (VecDeque::from([exchange.to_owned()]), 0);
         let mut names: Vec<String> = Vec::new();
-        while let Some(exchange) = exchanges.get(at).filter(|_| at < MOST_EXCHANGES).cloned() {
+        while let Some(exchange) = exchanges.get(at).filter(|_| at < MAX_EXCHANGES).cloned() {
             at += 1;
             let path = ["api", "exchanges", vhost, &exchange, "bindings", "source"];
             for Binding { destination, destination_type } in self.get::<Vec<Binding>>(&path).await? {
@@ -71,7 +71,7 @@ impl Management {
             }
         }
         let mut queues = Vec::new();
-        for name in names.iter().take(MOST_QUEUES) {
+        for name in names.iter().take(MAX_QUEUES) {
             queues.push(self.get(&["api", "queues", vhost, name]).await?);
         }
         Ok(queues)
@@ -108,7 +108,7 @@ impl Management {
 /// As much of a body as an answer can have.
 async fn read(mut response: reqwest::Response) -> Result<Vec<u8>, reqwest::Error> {
     let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await?.filter(|_| body.len() < LARGEST) {
+    while let Some(chunk) = response.chunk().await?.filter(|_| body.len() < MAX_RESPONSE_BYTES) {
         body.extend_from_slice(&chunk);
     }
     Ok(body)

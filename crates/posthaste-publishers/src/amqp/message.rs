@@ -5,18 +5,18 @@ use lapin::BasicProperties;
 use lapin::types::{AMQPValue, FieldTable, ShortString};
 use posthaste::Delivery;
 
-use super::builder::{SHORT, Settings};
-use crate::refused::Refused;
+use super::builder::{MAX_SHORT_STRING_BYTES, Settings};
+use crate::unsendable::Unsendable;
 
 /// Survives a restart of the broker in a durable queue.
-const PERSISTENT: u8 = 2;
+const DELIVERY_MODE_PERSISTENT: u8 = 2;
 
 /// RabbitMQ routes by these, and closes the channel when they are not lists.
 const ROUTING_HEADERS: [&str; 2] = ["CC", "BCC"];
 
 /// A message that can be sent.
 #[derive(Debug)]
-pub(super) struct Ready {
+pub(super) struct PreparedMessage {
     /// The place of its event in the batch.
     pub(super) at: usize,
     pub(super) exchange: ShortString,
@@ -30,56 +30,63 @@ pub(super) struct Ready {
 }
 
 impl Settings {
-    pub(super) fn message(&self, at: usize, delivery: &Delivery) -> Result<Ready, Refused> {
+    pub(super) fn message(&self, at: usize, delivery: &Delivery) -> Result<PreparedMessage, Unsendable> {
         let exchange = self.exchange.as_ref().map(|template| template.fill(delivery)).transpose()?;
         let routing_key = self.routing_key.target(delivery)?;
         let message = self.format.message(delivery, "cloudEvents_");
         if message.size() > self.max_message_bytes {
-            return Err(Refused::too_large(message.size(), self.max_message_bytes));
+            return Err(Unsendable::too_large(message.size(), self.max_message_bytes));
         }
-        let id = short("event's id", delivery.id().as_str())?;
-        let content_type = short("content type", &message.content_type)?;
+        let id = short_string("event's id", delivery.id().as_str())?;
+        let content_type = short_string("content type", &message.content_type)?;
         let mut header_bytes = 0;
         let mut headers = FieldTable::default();
         for (name, value) in &message.headers {
             if ROUTING_HEADERS.contains(&name.as_ref()) {
-                return Err(Refused::new(format!(
+                return Err(Unsendable::new(format!(
                     "RabbitMQ takes the header {name} for a list of routing keys"
                 )));
             }
-            header_bytes += ENTRY + name.len() + value.len();
-            headers.insert(short("name of a header", name)?, AMQPValue::LongString(value.as_bytes().into()));
+            header_bytes += HEADER_ENTRY_BYTES + name.len() + value.len();
+            headers.insert(
+                short_string("name of a header", name)?,
+                AMQPValue::LongString(value.as_bytes().into()),
+            );
         }
         let mut properties = BasicProperties::default()
             .with_content_type(content_type)
             .with_headers(headers)
-            .with_delivery_mode(PERSISTENT)
+            .with_delivery_mode(DELIVERY_MODE_PERSISTENT)
             .with_message_id(id.clone())
             .with_timestamp(u64::try_from(delivery.occurred_at().as_micros() / 1_000_000).unwrap_or(0));
         // The type stands in a header or in the body as well.
         if let Ok(name) = ShortString::try_new(delivery.event_type()) {
             properties = properties.with_type(name);
         }
-        Ok(Ready {
+        Ok(PreparedMessage {
             at,
-            exchange: short("exchange", exchange.as_deref().unwrap_or_default())?,
-            routing_key: short("routing key", &routing_key)?,
+            exchange: short_string("exchange", exchange.as_deref().unwrap_or_default())?,
+            routing_key: short_string("routing key", &routing_key)?,
             id,
             properties,
             body: message.body,
-            header_bytes: header_bytes + OTHER_PROPERTIES,
+            header_bytes: header_bytes + OTHER_PROPERTIES_BYTES,
         })
     }
 }
 
 /// The length of the name, the type of the value and its length.
-const ENTRY: usize = 6;
+const HEADER_ENTRY_BYTES: usize = 6;
 /// Three short strings, the time, the flags and the frame's own bytes, generously.
-const OTHER_PROPERTIES: usize = 3 * SHORT + 64;
+const OTHER_PROPERTIES_BYTES: usize = 3 * MAX_SHORT_STRING_BYTES + 64;
 
-pub(super) fn short(what: &str, text: &str) -> Result<ShortString, Refused> {
-    ShortString::try_new(text)
-        .map_err(|_| Refused::new(format!("the {what} has {} bytes, and {SHORT} is the most", text.len())))
+pub(super) fn short_string(what: &str, text: &str) -> Result<ShortString, Unsendable> {
+    ShortString::try_new(text).map_err(|_| {
+        Unsendable::new(format!(
+            "the {what} has {} bytes, and {MAX_SHORT_STRING_BYTES} is the most",
+            text.len()
+        ))
+    })
 }
 
 #[cfg(test)]
@@ -90,28 +97,28 @@ mod tests {
     use crate::amqp::AmqpPublisher;
     use crate::format::tests::order;
 
-    fn ready(url: &str, delivery: &Delivery) -> Result<Ready, Refused> {
+    fn prepared(url: &str, delivery: &Delivery) -> Result<PreparedMessage, Unsendable> {
         AmqpPublisher::from_url(url).expect(url).settings.message(0, delivery)
     }
 
     #[test]
     fn message_is_persistent_and_says_what_it_is() {
-        let ready = ready("amqp://host/?exchange=shop.{tenant_id}", &order()).expect("a message");
-        assert_eq!(ready.exchange.as_str(), "shop.acme");
-        assert_eq!(ready.routing_key.as_str(), "Order.OrderPlaced");
+        let prepared = prepared("amqp://host/?exchange=shop.{tenant_id}", &order()).expect("a message");
+        assert_eq!(prepared.exchange.as_str(), "shop.acme");
+        assert_eq!(prepared.routing_key.as_str(), "Order.OrderPlaced");
         let text = |text: &Option<ShortString>| text.as_ref().map(ToString::to_string);
-        assert_eq!(text(ready.properties.message_id()).as_deref(), Some("0190-id"));
-        assert_eq!(text(ready.properties.kind()).as_deref(), Some("OrderPlaced"));
-        assert_eq!(text(ready.properties.content_type()).as_deref(), Some("application/json"));
-        assert_eq!(*ready.properties.delivery_mode(), Some(2));
-        assert_eq!(*ready.properties.timestamp(), Some(1_700_000_000));
+        assert_eq!(text(prepared.properties.message_id()).as_deref(), Some("0190-id"));
+        assert_eq!(text(prepared.properties.kind()).as_deref(), Some("OrderPlaced"));
+        assert_eq!(text(prepared.properties.content_type()).as_deref(), Some("application/json"));
+        assert_eq!(*prepared.properties.delivery_mode(), Some(2));
+        assert_eq!(*prepared.properties.timestamp(), Some(1_700_000_000));
     }
 
     #[test]
     fn topic_of_the_event_is_the_routing_key_and_not_the_exchange() {
         let event = Event::builder("T").topic("special").json_text("{}").build().expect("a good event");
-        let ready = ready("amqp://host/?exchange=events", &Delivery::first(event)).expect("a message");
-        assert_eq!((ready.exchange.as_str(), ready.routing_key.as_str()), ("events", "special"));
+        let prepared = prepared("amqp://host/?exchange=events", &Delivery::first(event)).expect("a message");
+        assert_eq!((prepared.exchange.as_str(), prepared.routing_key.as_str()), ("events", "special"));
     }
 
     #[test]
@@ -123,7 +130,7 @@ mod tests {
             Delivery::first(Event::from_parts(parts))
         };
         let refused = |delivery: &Delivery| {
-            ready("amqp://host/?exchange=e", delivery).expect_err("refused").to_string()
+            prepared("amqp://host/?exchange=e", delivery).expect_err("refused").to_string()
         };
         let most = "256 bytes, and 255 is the most";
         assert_eq!(
@@ -146,7 +153,7 @@ mod tests {
             parts.event_type = long.as_str().into();
             parts.topic = Some("key".into());
         });
-        let ready = ready("amqp://host/?exchange=e", &typed).expect("a message without the type");
-        assert_eq!(*ready.properties.kind(), None);
+        let prepared = prepared("amqp://host/?exchange=e", &typed).expect("a message without the type");
+        assert_eq!(*prepared.properties.kind(), None);
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! - `builder` reads and checks the settings.
 //! - `message` makes what RabbitMQ gets of an event, or refuses it.
-//! - `place` finds out which exchanges are there before anything is sent to them.
-//! - `link` is one connection with its channels, and how it is made and given up.
+//! - `exchanges` finds out which exchanges exist before anything is sent to them.
+//! - `connection` is one connection with its channels, and how it is made and given up.
 //! - `confirm` sends a batch and says what became of each message.
 //! - `check` asks whether the broker is there, `diagnose` whether its queues keep what they take.
 //! - `management` asks the management plugin for the queues behind an exchange.
@@ -11,11 +11,11 @@
 mod builder;
 mod check;
 mod confirm;
+mod connection;
 mod diagnose;
-mod link;
+mod exchanges;
 mod management;
 mod message;
-mod place;
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,16 +27,16 @@ use tokio::time::Instant;
 pub use builder::AmqpBuilder;
 
 use builder::Settings;
-use confirm::Cut;
-use link::{Link, Links, NO_ANSWER};
-use message::Ready;
+use confirm::Undecided;
+use connection::{AmqpConnection, Connector, NO_ANSWER_REASON};
+use message::PreparedMessage;
 
 use crate::error::PublisherError;
 
 const NAME: &str = "RabbitMQ";
 
 /// Events per call.
-const BATCH: usize = 500;
+const BATCH_EVENTS: usize = 500;
 
 /// Publishes to an exchange of RabbitMQ: `amqp://user:password@host:5672/vhost?exchange=orders`.
 ///
@@ -59,7 +59,7 @@ const BATCH: usize = 500;
 #[derive(Clone)]
 pub struct AmqpPublisher {
     settings: Arc<Settings>,
-    links: Arc<Links>,
+    connector: Arc<Connector>,
 }
 
 impl AmqpPublisher {
@@ -79,25 +79,30 @@ impl AmqpPublisher {
 
     fn new(settings: Settings) -> Self {
         let settings = Arc::new(settings);
-        Self { links: Arc::new(Links::new(Arc::clone(&settings))), settings }
+        Self { connector: Arc::new(Connector::new(Arc::clone(&settings))), settings }
     }
 
     /// Sends what can be sent; answers for the others stand in `outcomes` already.
-    async fn send(&self, ready: Vec<Ready>, outcomes: &mut [Option<Outcome>], deadline: Instant) {
-        let link = match self.links.get(deadline).await {
-            Ok(link) => link,
+    async fn send(
+        &self,
+        messages: Vec<PreparedMessage>,
+        outcomes: &mut [Option<Outcome>],
+        deadline: Instant,
+    ) {
+        let connection = match self.connector.get(deadline).await {
+            Ok(connection) => connection,
             Err(why) => {
-                for message in ready {
+                for message in messages {
                     outcomes[message.at] = Some(Outcome::no_connection(why.clone()));
                 }
                 return;
             }
         };
-        let mut waiting = link.refuse_large_headers(ready, outcomes);
-        link.refuse_missing_exchanges(&mut waiting, outcomes, deadline).await;
-        let cut = confirm::publish(&link, &waiting, outcomes, deadline).await;
-        if !cut.is_empty() {
-            self.send_one_by_one(&link, waiting, cut, outcomes, deadline).await;
+        let mut waiting = connection.refuse_large_headers(messages, outcomes);
+        connection.refuse_missing_exchanges(&mut waiting, outcomes, deadline).await;
+        let undecided = confirm::publish(&connection, &waiting, outcomes, deadline).await;
+        if !undecided.is_empty() {
+            self.send_one_by_one(&connection, waiting, undecided, outcomes, deadline).await;
         }
     }
 
@@ -105,19 +110,20 @@ impl AmqpPublisher {
     /// itself.
     async fn send_one_by_one(
         &self,
-        link: &Link,
-        messages: Vec<Ready>,
-        cut: Vec<Cut>,
+        connection: &AmqpConnection,
+        messages: Vec<PreparedMessage>,
+        undecided: Vec<Undecided>,
         outcomes: &mut [Option<Outcome>],
         deadline: Instant,
     ) {
-        let mut messages: Vec<Option<Ready>> = messages.into_iter().map(Some).collect();
-        let mut again: Vec<Ready> = cut.iter().filter_map(|cut| messages[cut.at].take()).collect();
-        link.forget_exchanges();
-        link.refuse_missing_exchanges(&mut again, outcomes, deadline).await;
+        let mut messages: Vec<Option<PreparedMessage>> = messages.into_iter().map(Some).collect();
+        let mut again: Vec<PreparedMessage> =
+            undecided.iter().filter_map(|undecided| messages[undecided.at].take()).collect();
+        connection.forget_exchanges();
+        connection.refuse_missing_exchanges(&mut again, outcomes, deadline).await;
         for message in &again {
             let alone = std::slice::from_ref(message);
-            for Cut { why, .. } in confirm::publish(link, alone, outcomes, deadline).await {
+            for Undecided { why, .. } in confirm::publish(connection, alone, outcomes, deadline).await {
                 outcomes[message.at] = Some(Outcome::retry(format!("RabbitMQ refused the message: {why}")));
             }
         }
@@ -129,22 +135,22 @@ impl Destination for AmqpPublisher {
     async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
         let deadline = Instant::now() + self.settings.timeout;
         let mut outcomes: Vec<Option<Outcome>> = batch.iter().map(|_| None).collect();
-        let mut ready = Vec::with_capacity(batch.len());
+        let mut messages = Vec::with_capacity(batch.len());
         for (at, delivery) in batch.iter().enumerate() {
             match self.settings.message(at, delivery) {
-                Ok(message) => ready.push(message),
-                Err(refused) => outcomes[at] = Some(refused.into()),
+                Ok(message) => messages.push(message),
+                Err(unsendable) => outcomes[at] = Some(unsendable.into()),
             }
         }
-        if !ready.is_empty() {
-            self.send(ready, &mut outcomes, deadline).await;
+        if !messages.is_empty() {
+            self.send(messages, &mut outcomes, deadline).await;
         }
-        let unknown = || Outcome::no_answer(NO_ANSWER);
+        let unknown = || Outcome::no_answer(NO_ANSWER_REASON);
         outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(unknown)).collect()
     }
 
     fn profile(&self) -> Profile {
-        Profile::publisher(BATCH)
+        Profile::publisher(BATCH_EVENTS)
     }
 }
 

@@ -8,13 +8,13 @@ use serde_json::value::RawValue;
 
 use super::{Message, content_type, json};
 
-const VERSION: &str = "1.0";
+const SPEC_VERSION: &str = "1.0";
 
 /// The context attributes. Extensions have names of lower-case letters and digits, as the specification
 /// wants them; `partitionkey` and `traceparent` are its own documented ones.
 fn attributes(delivery: &Delivery) -> Vec<(&'static str, String)> {
     let mut attributes = vec![
-        ("specversion", VERSION.to_owned()),
+        ("specversion", SPEC_VERSION.to_owned()),
         ("id", delivery.id().as_str().to_owned()),
         ("source", source(delivery)),
         ("type", delivery.event_type().to_owned()),

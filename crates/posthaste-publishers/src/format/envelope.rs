@@ -9,7 +9,7 @@ use posthaste::{Delivery, Headers};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{JSON, Message, content_type, json, raw};
+use super::{JSON_CONTENT_TYPE, Message, content_type, json, raw};
 
 /// The names are those of the library's accessors.
 #[derive(Serialize)]
@@ -49,7 +49,7 @@ pub(super) fn message(delivery: &Delivery) -> Message<'_> {
     let mut message = Message::payload(delivery);
     // Text, numbers and JSON that was read before: there is nothing in it that cannot be written.
     message.body = serde_json::to_vec(&envelope).unwrap_or_default().into();
-    message.content_type = JSON.into();
+    message.content_type = JSON_CONTENT_TYPE.into();
     raw::describe(delivery, &mut message);
     message
 }

@@ -61,7 +61,7 @@ pub(crate) struct Message<'a> {
 }
 
 /// What JSON payloads are, which name no content type.
-pub(crate) const JSON: &str = "application/json";
+pub(crate) const JSON_CONTENT_TYPE: &str = "application/json";
 
 impl Format {
     const ALL: [Self; 5] =
@@ -96,7 +96,7 @@ impl Format {
     /// What the names of this format's own headers begin with.
     fn reserved(self, ce: &str) -> Option<&str> {
         match self {
-            Self::Raw | Self::Envelope => Some(raw::PREFIX),
+            Self::Raw | Self::Envelope => Some(raw::HEADER_PREFIX),
             Self::CloudEvents => Some(ce),
             Self::CloudEventsStructured | Self::Debezium => None,
         }
@@ -162,14 +162,15 @@ fn begins_with(name: &str, prefix: &str) -> bool {
 
 /// The media type of the payload.
 fn content_type(delivery: &Delivery) -> &str {
-    delivery.content_type().unwrap_or(JSON)
+    delivery.content_type().unwrap_or(JSON_CONTENT_TYPE)
 }
 
 /// The payload as JSON text, if that is what it is.
 fn json(delivery: &Delivery) -> Option<&serde_json::value::RawValue> {
     let type_name = content_type(delivery);
-    let is_json =
-        type_name == JSON || type_name.starts_with("application/json;") || type_name.ends_with("+json");
+    let is_json = type_name == JSON_CONTENT_TYPE
+        || type_name.starts_with("application/json;")
+        || type_name.ends_with("+json");
     is_json.then(|| serde_json::from_slice(delivery.payload()).ok())?
 }
 

@@ -5,10 +5,10 @@ use posthaste::Delivery;
 use super::Message;
 
 /// What the names of our headers begin with.
-pub(super) const PREFIX: &str = "outbox-";
+pub(super) const HEADER_PREFIX: &str = "outbox-";
 
 /// The header with the event's id, by which a consumer recognises a repeat.
-pub(crate) const EVENT_ID: &str = "outbox-event-id";
+pub(crate) const EVENT_ID_HEADER: &str = "outbox-event-id";
 
 pub(super) fn message(delivery: &Delivery) -> Message<'_> {
     let mut message = Message::payload(delivery);
@@ -18,7 +18,7 @@ pub(super) fn message(delivery: &Delivery) -> Message<'_> {
 
 /// The headers that say what the message is about.
 pub(super) fn describe<'a>(delivery: &'a Delivery, message: &mut Message<'a>) {
-    message.add(EVENT_ID, delivery.id().as_str());
+    message.add(EVENT_ID_HEADER, delivery.id().as_str());
     message.add("outbox-event-type", delivery.event_type());
     message.add("outbox-aggregate-type", delivery.aggregate_type());
     message.add_some("outbox-aggregate-id", delivery.aggregate_id());

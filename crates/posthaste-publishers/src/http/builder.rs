@@ -8,8 +8,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use reqwest::{Client, redirect};
 use tokio::sync::Semaphore;
 
+use super::address_filter::{self, AddressFilter, DnsLookup, Network};
 use super::endpoint::Endpoint;
-use super::guard::{self, Guard, Lookup, Network};
 use super::signature::SigningKey;
 use super::{HttpPublisher, Inner, NAME, headers};
 use crate::error::PublisherError;
@@ -17,7 +17,7 @@ use crate::format::Format;
 use crate::tls;
 
 /// Shorter than what common servers keep a connection open that is not used: a request must not meet its end.
-const IDLE: Duration = Duration::from_secs(4);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The settings of an [`HttpPublisher`]. Nothing is checked before [`build`](Self::build).
 #[derive(Clone)]
@@ -34,7 +34,7 @@ pub struct HttpBuilder {
     allow_http: bool,
     networks: Vec<String>,
     authorities: Option<Vec<u8>>,
-    lookup: Lookup,
+    lookup: DnsLookup,
 }
 
 impl HttpBuilder {
@@ -52,7 +52,7 @@ impl HttpBuilder {
             allow_http: false,
             networks: Vec::new(),
             authorities: None,
-            lookup: guard::by_the_system(),
+            lookup: address_filter::system_lookup(),
         }
     }
 
@@ -131,7 +131,7 @@ impl HttpBuilder {
 
     /// Looks names up in another way.
     #[cfg(test)]
-    pub(super) fn lookup(mut self, lookup: Lookup) -> Self {
+    pub(super) fn lookup(mut self, lookup: DnsLookup) -> Self {
         self.lookup = lookup;
         self
     }
@@ -139,15 +139,15 @@ impl HttpBuilder {
     /// Checks every setting, and connects nowhere.
     pub fn build(self) -> Result<HttpPublisher, PublisherError> {
         self.check()?;
-        let guard = Guard::new(self.networks()?, Arc::clone(&self.lookup));
-        let endpoint = Endpoint::parse(&self.url, self.allow_http, &guard)?;
+        let address_filter = AddressFilter::new(self.networks()?, Arc::clone(&self.lookup));
+        let endpoint = Endpoint::parse(&self.url, self.allow_http, &address_filter)?;
         let headers = self.all_headers(&endpoint)?;
-        let tls = tls::client(self.authorities.as_deref()).map_err(wrong)?;
-        let client = self.client(guard.clone(), tls.clone())?;
+        let tls = tls::client_config(self.authorities.as_deref()).map_err(wrong)?;
+        let client = self.client(address_filter.clone(), tls.clone())?;
         Ok(HttpPublisher {
             inner: Arc::new(Inner {
                 client,
-                guard,
+                address_filter,
                 tls: Arc::new(tls),
                 connect_timeout: self.connect_timeout.min(self.timeout),
                 headers,
@@ -177,7 +177,9 @@ impl HttpBuilder {
 
     fn networks(&self) -> Result<Vec<Network>, PublisherError> {
         let parsed = self.networks.iter().map(|text| text.parse());
-        parsed.collect::<Result<_, guard::NoNetwork>>().map_err(|error| wrong(error.to_string()))
+        parsed
+            .collect::<Result<_, address_filter::InvalidNetwork>>()
+            .map_err(|error| wrong(error.to_string()))
     }
 
     fn keys(&self) -> Result<Vec<SigningKey>, PublisherError> {
@@ -197,7 +199,7 @@ impl HttpBuilder {
             let name = HeaderName::from_bytes(name.as_bytes())
                 .map_err(|_| wrong("`header` was given a name that HTTP cannot carry"))?;
             let is_login = [header::AUTHORIZATION, header::COOKIE].contains(&name);
-            if headers::is_ours(&name) || (headers::is_command(&name) && !is_login) {
+            if headers::is_set_by_publisher(&name) || (headers::is_forbidden(&name) && !is_login) {
                 return Err(wrong(format!("`header` cannot set {name}: it is made for each request")));
             }
             let mut value = HeaderValue::from_str(value).map_err(|_| {
@@ -211,7 +213,11 @@ impl HttpBuilder {
         Ok(all)
     }
 
-    fn client(&self, guard: Guard, tls: rustls::ClientConfig) -> Result<Client, PublisherError> {
+    fn client(
+        &self,
+        address_filter: AddressFilter,
+        tls: rustls::ClientConfig,
+    ) -> Result<Client, PublisherError> {
         let client = Client::builder()
             .redirect(redirect::Policy::none())
             .no_proxy()
@@ -219,10 +225,10 @@ impl HttpBuilder {
             .retry(reqwest::retry::never())
             .http1_only()
             .https_only(!self.allow_http)
-            .dns_resolver(guard)
+            .dns_resolver(address_filter)
             .tls_backend_preconfigured(tls)
             .connect_timeout(self.connect_timeout)
-            .pool_idle_timeout(IDLE)
+            .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_max_idle_per_host(self.concurrency)
             .build();
         client.map_err(|error| wrong("the client cannot be set up").because(error.without_url()))

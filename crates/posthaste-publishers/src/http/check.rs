@@ -11,8 +11,9 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use super::{HttpPublisher, Inner, failure};
-use crate::check::{NOBODY, Publisher, Unreached};
+use super::{HttpPublisher, Inner, transport_error};
+use crate::publisher::Publisher;
+use crate::unreached::{UNREACHABLE_ADVICE, Unreached};
 
 #[async_trait]
 impl Publisher for HttpPublisher {
@@ -20,8 +21,10 @@ impl Publisher for HttpPublisher {
         let (shown, limit) = (&self.inner.endpoint.shown, self.inner.connect_timeout);
         match timeout(limit, self.inner.connect()).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(Unreached::new(failure::no_connection(&*error, shown))),
-            Err(_) => Err(Unreached::new(format!("no connection to {shown} within {limit:?}: {NOBODY}"))),
+            Ok(Err(error)) => Err(Unreached::new(transport_error::no_connection(&*error, shown))),
+            Err(_) => Err(Unreached::new(format!(
+                "no connection to {shown} within {limit:?}: {UNREACHABLE_ADVICE}"
+            ))),
         }
     }
 
@@ -47,7 +50,7 @@ impl Inner {
     async fn addresses(&self, host: &str) -> Result<Vec<SocketAddr>, BoxError> {
         let mut addresses = match host.parse::<IpAddr>() {
             Ok(address) => vec![SocketAddr::new(address, 0)],
-            Err(_) => self.guard.clone().addresses(host.to_owned()).await?,
+            Err(_) => self.address_filter.clone().addresses(host.to_owned()).await?,
         };
         let port = self.endpoint.url.port_or_known_default().unwrap_or_default();
         addresses.iter_mut().for_each(|address| address.set_port(port));

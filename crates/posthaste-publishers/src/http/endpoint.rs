@@ -9,7 +9,7 @@ use percent_encoding::percent_decode_str;
 use reqwest::Url;
 
 use super::NAME;
-use super::guard::Guard;
+use super::address_filter::AddressFilter;
 use crate::error::PublisherError;
 
 pub(super) struct Endpoint {
@@ -22,7 +22,11 @@ pub(super) struct Endpoint {
 }
 
 impl Endpoint {
-    pub(super) fn parse(text: &str, allow_http: bool, guard: &Guard) -> Result<Self, PublisherError> {
+    pub(super) fn parse(
+        text: &str,
+        allow_http: bool,
+        address_filter: &AddressFilter,
+    ) -> Result<Self, PublisherError> {
         let wrong = |problem: &str| PublisherError::new(NAME, problem);
         // The library's error quotes nothing of the URL.
         let mut url = Url::parse(text)
@@ -46,7 +50,7 @@ impl Endpoint {
             return Err(wrong("the URL has no host"));
         }
         if let Ok(address) = host.trim_matches(['[', ']']).parse::<IpAddr>() {
-            guard.check(address).map_err(|error| wrong(&error.to_string()))?;
+            address_filter.check(address).map_err(|error| wrong(&error.to_string()))?;
         }
         let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
         let shown = format!("{}://{host}{port}", url.scheme());
@@ -73,11 +77,11 @@ fn login(url: &Url) -> Result<Option<HeaderValue>, PublisherError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::guard::by_the_system;
+    use super::super::address_filter::system_lookup;
     use super::*;
 
     fn parse(url: &str) -> Result<Endpoint, PublisherError> {
-        Endpoint::parse(url, false, &Guard::new(Vec::new(), by_the_system()))
+        Endpoint::parse(url, false, &AddressFilter::new(Vec::new(), system_lookup()))
     }
 
     #[test]

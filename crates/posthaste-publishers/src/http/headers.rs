@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use crate::format::Message;
-use crate::refused::Refused;
+use crate::unsendable::Unsendable;
 
 pub(super) const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
 pub(super) const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
@@ -14,13 +14,13 @@ pub(super) const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static("webhoo
 pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// How many the publisher adds to a request: the four above, and the body's type and length.
-const OF_A_REQUEST: usize = 6;
+const PUBLISHER_HEADER_COUNT: usize = 6;
 
 /// What CloudEvents' HTTP binding encodes, with everything that is not ASCII.
-const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'%');
+const ENCODED_CHARS: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'%');
 
 /// Names that decide where a request goes, where it ends, who sends it, or what is done with it.
-const COMMANDS: &[&str] = &[
+const FORBIDDEN_HEADERS: &[&str] = &[
     "authorization",
     "connection",
     "content-encoding",
@@ -40,55 +40,57 @@ const COMMANDS: &[&str] = &[
 ];
 
 /// The headers of a request. Those in `ours` stand, whatever the event says.
-pub(super) fn of(message: &Message<'_>, ours: &HeaderMap) -> Result<HeaderMap, Refused> {
+pub(super) fn for_request(message: &Message<'_>, ours: &HeaderMap) -> Result<HeaderMap, Unsendable> {
     let mut headers = ours.clone();
     headers
-        .try_reserve(message.headers.len() + OF_A_REQUEST)
-        .map_err(|_| Refused::new("the event has too many headers for HTTP"))?;
+        .try_reserve(message.headers.len() + PUBLISHER_HEADER_COUNT)
+        .map_err(|_| Unsendable::new("the event has too many headers for HTTP"))?;
     headers.insert(header::CONTENT_TYPE, value("content-type", &message.content_type)?);
     for (text, content) in &message.headers {
         let name = HeaderName::from_bytes(text.as_bytes()).map_err(|_| {
-            Refused::new(format!("HTTP can carry no header of the name `{text}`: use letters, digits and -"))
+            Unsendable::new(format!(
+                "HTTP can carry no header of the name `{text}`: use letters, digits and -"
+            ))
         })?;
-        if is_command(&name) {
-            return Err(Refused::new(format!(
+        if is_forbidden(&name) {
+            return Err(Unsendable::new(format!(
                 "a header of the event would command the request: `{name}` must not come from an event"
             )));
         }
-        if is_ours(&name) || ours.contains_key(&name) {
+        if is_set_by_publisher(&name) || ours.contains_key(&name) {
             continue;
         }
         let value = value(name.as_str(), content)?;
         headers
             .try_append(name, value)
-            .map_err(|_| Refused::new("the event has too many headers for HTTP"))?;
+            .map_err(|_| Unsendable::new("the event has too many headers for HTTP"))?;
     }
     Ok(headers)
 }
 
 /// Whether the name is one that no event may set.
-pub(super) fn is_command(name: &HeaderName) -> bool {
-    COMMANDS.contains(&name.as_str()) || name.as_str().starts_with("proxy-")
+pub(super) fn is_forbidden(name: &HeaderName) -> bool {
+    FORBIDDEN_HEADERS.contains(&name.as_str()) || name.as_str().starts_with("proxy-")
 }
 
 /// Whether we alone say what stands there. Who copies the headers of a request that came in into an event
 /// has them there.
-pub(super) fn is_ours(name: &HeaderName) -> bool {
+pub(super) fn is_set_by_publisher(name: &HeaderName) -> bool {
     let name = name.as_str();
     name.starts_with("webhook-") || ["content-type", "idempotency-key", "user-agent"].contains(&name)
 }
 
 /// An id, as the receiver gets it letter for letter.
-pub(super) fn id(id: &str) -> Result<HeaderValue, Refused> {
+pub(super) fn id_value(id: &str) -> Result<HeaderValue, Unsendable> {
     let is_plain = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_graphic());
     let value = is_plain.then(|| HeaderValue::from_str(id).ok()).flatten();
-    value.ok_or_else(|| Refused::new("the id of the event has characters that no header can carry"))
+    value.ok_or_else(|| Unsendable::new("the id of the event has characters that no header can carry"))
 }
 
 /// Values under our own names can be anything and are encoded; those of the event are sent as they are.
-fn value(name: &str, content: &str) -> Result<HeaderValue, Refused> {
+fn value(name: &str, content: &str) -> Result<HeaderValue, Unsendable> {
     if name.starts_with("ce-") || name.starts_with("outbox-") {
-        let encoded = Cow::from(utf8_percent_encode(content, ENCODED));
+        let encoded = Cow::from(utf8_percent_encode(content, ENCODED_CHARS));
         return HeaderValue::from_str(&encoded).map_err(|_| cannot_carry(name));
     }
     // A receiver cuts off spaces at the ends.
@@ -98,8 +100,8 @@ fn value(name: &str, content: &str) -> Result<HeaderValue, Refused> {
     HeaderValue::from_bytes(content.as_bytes()).map_err(|_| cannot_carry(name))
 }
 
-fn cannot_carry(name: &str) -> Refused {
-    Refused::new(format!(
+fn cannot_carry(name: &str) -> Unsendable {
+    Unsendable::new(format!(
         "HTTP cannot carry the value of `{name}`: it has control characters, or spaces at its ends"
     ))
 }
@@ -111,13 +113,13 @@ mod tests {
     use super::*;
     use crate::format::Format;
 
-    fn with(name: &str, value: &str) -> Result<HeaderMap, Refused> {
+    fn with(name: &str, value: &str) -> Result<HeaderMap, Unsendable> {
         let event = Event::builder("Made").json_text("{}").build().expect("a good event");
         let headers = Headers::from([(name.to_owned(), value.to_owned())]);
         let event = Event::from_parts(EventParts { headers, ..event.to_parts() });
         let delivery = Delivery::first(event);
         let ours = HeaderMap::from_iter([(HeaderName::from_static("x-team"), HeaderValue::from_static("a"))]);
-        of(&Format::Raw.message(&delivery, "ce-"), &ours)
+        for_request(&Format::Raw.message(&delivery, "ce-"), &ours)
     }
 
     fn sent(name: &str, value: &str) -> Option<Vec<u8>> {
@@ -128,7 +130,8 @@ mod tests {
     // S2
     #[test]
     fn no_header_of_an_event_commands_the_request() {
-        for name in COMMANDS.iter().copied().chain(["Host", "CONTENT-LENGTH", "Proxy-Authorization"]) {
+        for name in FORBIDDEN_HEADERS.iter().copied().chain(["Host", "CONTENT-LENGTH", "Proxy-Authorization"])
+        {
             let refused = with(name, "x").expect_err(name).to_string();
             assert!(refused.contains(&name.to_lowercase()), "{refused}");
         }
@@ -171,7 +174,8 @@ mod tests {
             let parts = EventParts { event_type: value.into(), ..event.to_parts() };
             let delivery = Delivery::first(Event::from_parts(parts));
             for (format, name) in [(Format::Raw, "outbox-event-type"), (Format::CloudEvents, "ce-type")] {
-                let headers = of(&format.message(&delivery, "ce-"), &HeaderMap::new()).expect("good headers");
+                let headers =
+                    for_request(&format.message(&delivery, "ce-"), &HeaderMap::new()).expect("good headers");
                 assert_eq!(headers[name].as_bytes(), encoded.as_bytes(), "{value:?}");
             }
         }
@@ -182,14 +186,14 @@ mod tests {
         let event = Event::builder("Made").json_text("{}").build().expect("a good event");
         let headers = (0..40_000).map(|n| (format!("h{n}"), String::new())).collect();
         let delivery = Delivery::first(Event::from_parts(EventParts { headers, ..event.to_parts() }));
-        assert!(of(&Format::Raw.message(&delivery, "ce-"), &HeaderMap::new()).is_err());
+        assert!(for_request(&Format::Raw.message(&delivery, "ce-"), &HeaderMap::new()).is_err());
     }
 
     #[test]
     fn id_is_plain_text() {
-        assert!(id("0190-id").is_ok());
+        assert!(id_value("0190-id").is_ok());
         for bad in ["", "a b", "é", "a\n"] {
-            assert!(id(bad).is_err(), "{bad:?}");
+            assert!(id_value(bad).is_err(), "{bad:?}");
         }
     }
 }

@@ -3,22 +3,22 @@
 //! # Layout
 //!
 //! - `builder` has the settings, `endpoint` the URL.
-//! - `guard` says which addresses may be reached.
+//! - `address_filter` says which addresses may be reached.
 //! - `check` connects and sends nothing.
 //! - `headers` and `signature` make a request of an event.
-//! - `answer`, `retry_after` and `failure` make an outcome of what came back.
+//! - `outcome`, `retry_after` and `transport_error` make an outcome of the response, or of the lack of one.
 
-mod answer;
+mod address_filter;
 mod builder;
 mod check;
 mod endpoint;
-mod failure;
-mod guard;
 mod headers;
+mod outcome;
 mod retry_after;
 mod signature;
 #[cfg(test)]
 mod tests;
+mod transport_error;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -35,22 +35,22 @@ use reqwest::{Client, Request, Response};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use address_filter::AddressFilter;
 pub use builder::HttpBuilder;
 use endpoint::Endpoint;
-use guard::Guard;
 use signature::SigningKey;
 
 use crate::error::PublisherError;
 use crate::format::Format;
-use crate::identity::{message_id, with_replays};
-use crate::refused::Refused;
+use crate::message_id::{message_id, with_replays};
+use crate::unsendable::Unsendable;
 
 const NAME: &str = "HTTP";
 
-/// How much of an answer's body is read, and for how long. It is read to its end so that the connection can be
+/// How much of a response's body is read, and for how long. It is read to its end so that the connection can be
 /// used again, and only the status counts.
-const BODY_BYTES: usize = 4_096;
-const BODY_TIME: Duration = Duration::from_millis(250);
+const MAX_RESPONSE_BODY_BYTES: usize = 4_096;
+const RESPONSE_BODY_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Sends each event as a POST to one URL, and counts it as delivered when the answer is a 2xx.
 ///
@@ -80,7 +80,7 @@ pub struct HttpPublisher {
 struct Inner {
     client: Client,
     /// What the client has too, but uses for requests only.
-    guard: Guard,
+    address_filter: AddressFilter,
     tls: Arc<rustls::ClientConfig>,
     connect_timeout: Duration,
     endpoint: Endpoint,
@@ -98,20 +98,20 @@ struct Inner {
 }
 
 /// A request that is not signed yet.
-struct Prepared {
+struct UnsignedRequest {
     /// The webhook's, which is signed with the rest.
     id: String,
     headers: HeaderMap,
     body: Bytes,
 }
 
-/// One call of `deliver`. Its end comes before the engine's timeout, which would take the outcomes of events
+/// The deadlines of one call of `deliver`. Its end comes before the engine's timeout, which would take the outcomes of events
 /// with it that were delivered.
-struct Call {
+struct CallDeadlines {
     began: Instant,
     /// No request is begun later, so that each has at least half of the time.
-    last_begin: Instant,
-    ends: Instant,
+    last_start: Instant,
+    end: Instant,
 }
 
 impl HttpPublisher {
@@ -126,29 +126,34 @@ impl HttpPublisher {
         HttpBuilder::new(url.into())
     }
 
-    /// Delivers events of one key one after another.
-    async fn run(&self, lane: Vec<usize>, batch: &[Delivery], call: &Call) -> Vec<(usize, Outcome)> {
-        let mut outcomes: Vec<(usize, Outcome)> = Vec::with_capacity(lane.len());
-        for index in lane {
+    /// Posts the events of one key one after another.
+    async fn send_sequence(
+        &self,
+        sequence: Vec<usize>,
+        batch: &[Delivery],
+        deadlines: &CallDeadlines,
+    ) -> Vec<(usize, Outcome)> {
+        let mut outcomes: Vec<(usize, Outcome)> = Vec::with_capacity(sequence.len());
+        for index in sequence {
             let outcome = match outcomes.last().and_then(|(_, before)| held_up(before)) {
                 Some(outcome) => outcome,
-                None => self.send(&batch[index], call).await,
+                None => self.send(&batch[index], deadlines).await,
             };
             outcomes.push((index, outcome));
         }
         outcomes
     }
 
-    async fn send(&self, delivery: &Delivery, call: &Call) -> Outcome {
-        let prepared = match self.inner.prepare(delivery) {
-            Ok(prepared) => prepared,
-            Err(refused) => return refused.into(),
+    async fn send(&self, delivery: &Delivery, deadlines: &CallDeadlines) -> Outcome {
+        let unsigned = match self.inner.prepare(delivery) {
+            Ok(unsigned) => unsigned,
+            Err(unsendable) => return unsendable.into(),
         };
-        let Ok(Ok(_permit)) = timeout_at(call.last_begin, self.inner.requests.acquire()).await else {
-            return self.inner.not_begun(call);
+        let Ok(Ok(_permit)) = timeout_at(deadlines.last_start, self.inner.requests.acquire()).await else {
+            return self.inner.not_sent(deadlines);
         };
-        let request = self.inner.request(prepared);
-        match timeout_at(call.ends, self.inner.exchange(request)).await {
+        let request = self.inner.request(unsigned);
+        match timeout_at(deadlines.end, self.inner.exchange(request)).await {
             Ok(outcome) => outcome,
             Err(_) => Outcome::no_answer(format!(
                 "{} did not answer within {:?}",
@@ -161,12 +166,14 @@ impl HttpPublisher {
 #[async_trait]
 impl Destination for HttpPublisher {
     async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
-        let call = Call::begin(self.inner.timeout);
-        let mut lanes: FuturesUnordered<_> =
-            lanes(batch).into_iter().map(|lane| self.run(lane, batch, &call)).collect();
+        let deadlines = CallDeadlines::begin(self.inner.timeout);
+        let mut sending: FuturesUnordered<_> = sequences(batch)
+            .into_iter()
+            .map(|sequence| self.send_sequence(sequence, batch, &deadlines))
+            .collect();
         let mut outcomes = Vec::with_capacity(batch.len());
-        while let Some(of_lane) = lanes.next().await {
-            outcomes.extend(of_lane);
+        while let Some(of_sequence) = sending.next().await {
+            outcomes.extend(of_sequence);
         }
         outcomes.sort_unstable_by_key(|(index, _)| *index);
         outcomes.into_iter().map(|(_, outcome)| outcome).collect()
@@ -180,26 +187,26 @@ impl Destination for HttpPublisher {
 
 impl Inner {
     /// Everything that can be wrong with an event is found here, before anything is sent.
-    fn prepare(&self, delivery: &Delivery) -> Result<Prepared, Refused> {
+    fn prepare(&self, delivery: &Delivery) -> Result<UnsignedRequest, Unsendable> {
         let message = self.format.message(delivery, "ce-");
         if message.body.len() > self.max_body_bytes {
-            return Err(Refused::too_large(message.body.len(), self.max_body_bytes));
+            return Err(Unsendable::too_large(message.body.len(), self.max_body_bytes));
         }
-        let mut headers = headers::of(&message, &self.headers)?;
+        let mut headers = headers::for_request(&message, &self.headers)?;
         // Id, time and body are signed with dots between. With a dot in the id, the same signature would be good for
         // a shorter id, a time that stands in the id, and a body that begins there.
         let id = message_id(delivery, self.format, "").replace('.', "%2E");
         // An operator wants a replay to be taken again: a new key, which no receiver has seen.
-        let key = headers::id(&with_replays(&id, delivery.replays))?;
-        headers.insert(headers::WEBHOOK_ID, headers::id(&id)?);
+        let key = headers::id_value(&with_replays(&id, delivery.replays))?;
+        headers.insert(headers::WEBHOOK_ID, headers::id_value(&id)?);
         headers.insert(headers::IDEMPOTENCY_KEY, key);
-        Ok(Prepared { id, headers, body: message.body })
+        Ok(UnsignedRequest { id, headers, body: message.body })
     }
 
     /// Signed at the last moment: receivers refuse signatures that are minutes old.
-    fn request(&self, prepared: Prepared) -> Request {
-        let Prepared { id, mut headers, body } = prepared;
-        let timestamp = now();
+    fn request(&self, unsigned: UnsignedRequest) -> Request {
+        let UnsignedRequest { id, mut headers, body } = unsigned;
+        let timestamp = unix_seconds();
         headers.insert(headers::WEBHOOK_TIMESTAMP, HeaderValue::from(timestamp));
         let sign = |key: &SigningKey| key.sign(&id, timestamp, &body);
         let signatures: Vec<String> = self.keys.iter().map(sign).collect();
@@ -219,18 +226,19 @@ impl Inner {
     async fn exchange(&self, request: Request) -> Outcome {
         let response = match self.client.execute(request).await {
             Ok(response) => response,
-            Err(error) => return failure::outcome(error, &self.endpoint.shown),
+            Err(error) => return transport_error::outcome_of(error, &self.endpoint.shown),
         };
         *self.last_answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-        let outcome = answer::outcome(response.status(), response.headers(), &self.endpoint.shown, now());
-        let _ = timeout(BODY_TIME, read(response)).await;
+        let outcome =
+            outcome::of_response(response.status(), response.headers(), &self.endpoint.shown, unix_seconds());
+        let _ = timeout(RESPONSE_BODY_TIMEOUT, drain_body(response)).await;
         outcome
     }
 
     /// Too many others were before it. An endpoint that answers them is slow; one that does not is not there.
-    fn not_begun(&self, call: &Call) -> Outcome {
+    fn not_sent(&self, deadlines: &CallDeadlines) -> Outcome {
         let last = *self.last_answer.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.is_some_and(|last| last >= call.began) {
+        if last.is_some_and(|last| last >= deadlines.began) {
             return Outcome::Defer(Duration::ZERO);
         }
         Outcome::no_answer(format!(
@@ -240,28 +248,29 @@ impl Inner {
     }
 }
 
-impl Call {
+impl CallDeadlines {
     fn begin(timeout: Duration) -> Self {
         let began = Instant::now();
-        Self { began, last_begin: began + timeout / 2, ends: began + timeout }
+        Self { began, last_start: began + timeout / 2, end: began + timeout }
     }
 }
 
-/// The places of the events of each key; an event without one has a lane to itself.
-fn lanes(batch: &[Delivery]) -> Vec<Vec<usize>> {
-    let mut lanes: Vec<Vec<usize>> = Vec::with_capacity(batch.len());
+/// The events of a batch by key, as their places in the batch: each sequence is posted one event after the other. An
+/// event without a key is a sequence of its own.
+fn sequences(batch: &[Delivery]) -> Vec<Vec<usize>> {
+    let mut sequences: Vec<Vec<usize>> = Vec::with_capacity(batch.len());
     let mut of_key: HashMap<&str, usize> = HashMap::new();
     for (index, delivery) in batch.iter().enumerate() {
-        let lane = match delivery.aggregate_id() {
-            Some(key) => *of_key.entry(key).or_insert(lanes.len()),
-            None => lanes.len(),
+        let sequence = match delivery.aggregate_id() {
+            Some(key) => *of_key.entry(key).or_insert(sequences.len()),
+            None => sequences.len(),
         };
-        match lanes.get_mut(lane) {
-            Some(lane) => lane.push(index),
-            None => lanes.push(vec![index]),
+        match sequences.get_mut(sequence) {
+            Some(sequence) => sequence.push(index),
+            None => sequences.push(vec![index]),
         }
     }
-    lanes
+    sequences
 }
 
 /// An event whose forerunner comes again must not overtake it. One that was answered, even by a no, does not
@@ -283,8 +292,8 @@ fn held_up(before: &Outcome) -> Option<Outcome> {
 }
 
 /// Reads a body to its end if it is a short one. Others cost their connection.
-async fn read(mut response: Response) {
-    let mut left = BODY_BYTES;
+async fn drain_body(mut response: Response) {
+    let mut left = MAX_RESPONSE_BODY_BYTES;
     while let Ok(Some(chunk)) = response.chunk().await {
         match left.checked_sub(chunk.len()) {
             Some(less) => left = less,
@@ -294,7 +303,7 @@ async fn read(mut response: Response) {
 }
 
 /// Seconds since 1970.
-fn now() -> u64 {
+fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 use http::HeaderValue;
 
 /// For an attempt whose receiver names no time, or none that can be read.
-pub(super) const DEFAULT: Duration = Duration::from_secs(30);
-const SHORTEST: Duration = Duration::from_secs(1);
+pub(super) const DEFAULT_DELAY: Duration = Duration::from_secs(30);
+const MIN_DELAY: Duration = Duration::from_secs(1);
 /// A receiver must not be able to put an event off for years.
-const LONGEST: Duration = Duration::from_secs(3_600);
+const MAX_DELAY: Duration = Duration::from_secs(3_600);
 
 /// How long to wait; none if there is no time that can be read. In seconds, or as a date of the form `Sun, 06 Nov 1994 08:49:37 GMT`; `now` is in seconds since 1970.
 pub(super) fn delay(header: Option<&HeaderValue>, now: u64) -> Option<Duration> {
@@ -19,7 +19,7 @@ pub(super) fn delay(header: Option<&HeaderValue>, now: u64) -> Option<Duration> 
         Err(_) if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) => Some(u64::MAX),
         Err(_) => date(text).map(|date| date.saturating_sub(now)),
     };
-    seconds.map(|seconds| Duration::from_secs(seconds).clamp(SHORTEST, LONGEST))
+    seconds.map(|seconds| Duration::from_secs(seconds).clamp(MIN_DELAY, MAX_DELAY))
 }
 
 /// In seconds since 1970.

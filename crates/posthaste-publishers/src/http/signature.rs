@@ -8,10 +8,10 @@ use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
 
 /// What keys begin with.
-const PREFIX: &str = "whsec_";
+const KEY_PREFIX: &str = "whsec_";
 
 /// How long a key may be.
-const BYTES: std::ops::RangeInclusive<usize> = 24..=64;
+const KEY_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 
 /// A secret that we share with the receiver.
 #[derive(Clone)]
@@ -22,16 +22,16 @@ pub(super) struct SigningKey(Hmac<Sha256>);
 #[error(
     "a signing key is whsec_ and 24 to 64 bytes in base64: make one with `echo whsec_$(openssl rand -base64 32)`"
 )]
-pub(super) struct NoSigningKey;
+pub(super) struct InvalidSigningKey;
 
 impl SigningKey {
-    pub(super) fn parse(text: &str) -> Result<Self, NoSigningKey> {
-        let base64 = text.strip_prefix(PREFIX).ok_or(NoSigningKey)?;
-        let key = STANDARD.decode(base64).map_err(|_| NoSigningKey)?;
-        if !BYTES.contains(&key.len()) {
-            return Err(NoSigningKey);
+    pub(super) fn parse(text: &str) -> Result<Self, InvalidSigningKey> {
+        let base64 = text.strip_prefix(KEY_PREFIX).ok_or(InvalidSigningKey)?;
+        let key = STANDARD.decode(base64).map_err(|_| InvalidSigningKey)?;
+        if !KEY_BYTES.contains(&key.len()) {
+            return Err(InvalidSigningKey);
         }
-        Hmac::new_from_slice(&key).map(Self).map_err(|_| NoSigningKey)
+        Hmac::new_from_slice(&key).map(Self).map_err(|_| InvalidSigningKey)
     }
 
     /// `v1,` and the code of the id, the time in seconds and the body, with dots between.

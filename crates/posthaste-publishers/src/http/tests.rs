@@ -8,9 +8,9 @@ use posthaste::{Delivery, Destination as _, Event, Outcome};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-use super::guard::Lookup;
+use super::address_filter::DnsLookup;
 use super::*;
-use crate::check::Publisher as _;
+use crate::publisher::Publisher as _;
 
 const KEY: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
@@ -41,7 +41,7 @@ async fn name_that_leads_elsewhere_the_second_time_is_not_followed() {
     let private = TcpListener::bind(("127.0.0.1", port)).await.expect("the same port");
     let (public, private) = (serve(public), serve(private));
     let lookups = Arc::new(AtomicUsize::new(0));
-    let lookup: Lookup = {
+    let lookup: DnsLookup = {
         let lookups = Arc::clone(&lookups);
         Arc::new(move |_| {
             let last = if lookups.fetch_add(1, Ordering::SeqCst) == 0 { 2 } else { 1 };
@@ -122,7 +122,7 @@ fn nothing_shows_a_secret() {
 }
 
 #[test]
-fn events_of_a_key_share_a_lane() {
+fn events_of_a_key_share_a_sequence() {
     let event = |key: Option<&str>| {
         let event = Event::builder("Made").json_text("{}");
         let event = match key {
@@ -132,7 +132,7 @@ fn events_of_a_key_share_a_lane() {
         Delivery::first(event.build().expect("a good event"))
     };
     let batch = [Some("a"), None, Some("b"), Some("a"), None, Some("b"), Some("a")].map(event);
-    assert_eq!(lanes(&batch), [vec![0, 3, 6], vec![1], vec![2, 5], vec![4]]);
+    assert_eq!(sequences(&batch), [vec![0, 3, 6], vec![1], vec![2, 5], vec![4]]);
 }
 
 #[test]

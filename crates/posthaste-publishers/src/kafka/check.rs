@@ -4,31 +4,32 @@ use async_trait::async_trait;
 use posthaste::admin::Finding;
 use rdkafka::types::RDKafkaErrorCode as Code;
 
-use super::answer::{self, Context};
+use super::outcome::{self, ReportContext};
 use super::{Inner, KafkaPublisher};
-use crate::check::{Publisher, Unreached};
+use crate::publisher::Publisher;
+use crate::unreached::Unreached;
 
 #[async_trait]
 impl Publisher for KafkaPublisher {
     async fn check(&self) -> Result<(), Unreached> {
-        let line = self.inner.lines.get().map_err(Unreached::new)?;
-        let topic = self.inner.topic_to_look_for();
-        let code = line.look(topic, self.inner.timeout).await;
+        let producer = self.inner.producer.get().map_err(Unreached::new)?;
+        let topic = self.inner.topic_to_check();
+        let code = producer.probe(topic, self.inner.timeout).await;
         if code == Some(Code::NoError) {
             return Ok(());
         }
-        let context = Context {
+        let context = ReportContext {
             topic: topic.unwrap_or_default(),
             bytes: 0,
             timeout: self.inner.timeout,
-            trouble: &line.trouble(),
+            health: &producer.health(),
         };
-        Err(answer::unreached(code, &context))
+        Err(outcome::unreached(code, &context))
     }
 
     async fn diagnose(&self) -> Vec<Finding> {
         match self.check().await {
-            Ok(()) => self.inner.look_at_topic().await,
+            Ok(()) => self.inner.diagnose_topic().await,
             Err(why) => vec![why.into()],
         }
     }
@@ -36,7 +37,7 @@ impl Publisher for KafkaPublisher {
 
 impl Inner {
     /// The topic of all events that name none. Where brokers may make it, it need not be there yet.
-    fn topic_to_look_for(&self) -> Option<&str> {
-        self.topic.as_text().filter(|_| !self.makes_topics)
+    fn topic_to_check(&self) -> Option<&str> {
+        self.topic.as_text().filter(|_| !self.may_create_topics)
     }
 }

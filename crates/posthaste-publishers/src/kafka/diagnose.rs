@@ -6,11 +6,13 @@ use super::Inner;
 
 impl Inner {
     /// Nothing is known of topics that each event names.
-    pub(super) async fn look_at_topic(&self) -> Vec<Finding> {
-        let (Some(topic), Ok(line)) = (self.topic.as_text(), self.lines.get()) else { return Vec::new() };
-        let replicas = line.replicas(topic, self.timeout).await;
+    pub(super) async fn diagnose_topic(&self) -> Vec<Finding> {
+        let (Some(topic), Ok(producer)) = (self.topic.as_text(), self.producer.get()) else {
+            return Vec::new();
+        };
+        let replicas = producer.replicas(topic, self.timeout).await;
         let in_sync = match replicas {
-            Some(2..) => self.lines.min_in_sync(topic, self.timeout).await,
+            Some(2..) => self.producer.min_in_sync(topic, self.timeout).await,
             _ => None,
         };
         finding(topic, replicas, in_sync).into_iter().collect()

@@ -1,15 +1,15 @@
 //! Apache Kafka, by an idempotent producer of librdkafka.
 //!
-//! - `settings` checks what was set, and refuses what would break order or durability.
-//! - `line` is one producer, and how its reports find the events that they are about.
-//! - `answer` says what a report means for its event.
+//! - `builder` checks what was set, and refuses what would break order or durability.
+//! - `producer` is the producer in use, the events in flight, and the delivery reports that complete them.
+//! - `outcome` says what a report means for its event.
 //! - `check` asks whether the brokers are there, `diagnose` whether they keep what they take.
 
-mod answer;
+mod builder;
 mod check;
 mod diagnose;
-mod line;
-mod settings;
+mod outcome;
+mod producer;
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,20 +20,20 @@ use posthaste::{Delivery, Destination, Outcome, Profile};
 use rdkafka::types::RDKafkaErrorCode as Code;
 use tokio::time::Instant;
 
-use crate::address::Address;
 use crate::error::PublisherError;
 use crate::format::{Format, Message};
-use crate::refused::Refused;
 use crate::template::Template;
+use crate::unsendable::Unsendable;
+use crate::url::PublisherUrl;
 
-use answer::Context;
-use line::{Flight, Line, Lines, PURGE};
-pub use settings::KafkaBuilder;
+pub use builder::KafkaBuilder;
+use outcome::ReportContext;
+use producer::{CurrentProducer, InFlightBatch, PURGE_TIMEOUT, Producer};
 
 const NAME: &str = "Kafka";
 
 /// What the names of CloudEvents' headers begin with, by its binding for Kafka.
-const CLOUD_EVENTS: &str = "ce_";
+const CLOUD_EVENTS_HEADER_PREFIX: &str = "ce_";
 
 /// Writes events to topics of Apache Kafka: `kafka://host:9092,host:9092/topic?format=raw`.
 ///
@@ -64,28 +64,28 @@ struct Inner {
     timeout: Duration,
     batch: usize,
     /// Whether a question for a topic may make it, by `allow.auto.create.topics`.
-    makes_topics: bool,
+    may_create_topics: bool,
     /// The most bytes of a message, by `message.max.bytes`.
-    most: usize,
-    lines: Lines,
-    /// Each message in a request of its own, for those that came to nothing because of their neighbours.
-    alone: Lines,
+    max_message_bytes: usize,
+    producer: CurrentProducer,
+    /// Sends each message in a request of its own, for those that came to nothing because of their neighbours.
+    single_message_producer: CurrentProducer,
 }
 
-/// The times of one call, both of its flights included. It answers itself: whoever ends it from outside
+/// The deadlines of one call, for both of the batches that it may send. It answers itself: whoever ends it from outside
 /// gets no outcome of what was delivered, and leaves the rest in the queues.
 #[derive(Clone, Copy)]
-struct Until {
+struct CallDeadlines {
     /// Reports are waited for until then.
     reports: Instant,
     /// The call is over, and what had no report is purged.
     end: Instant,
 }
 
-impl Until {
+impl CallDeadlines {
     fn of(timeout: Duration) -> Self {
         let end = Instant::now() + timeout;
-        Self { reports: end - PURGE.min(timeout / 5), end }
+        Self { reports: end - PURGE_TIMEOUT.min(timeout / 5), end }
     }
 }
 
@@ -101,47 +101,47 @@ impl KafkaPublisher {
     /// set otherwise. Parameters are `format`, `timeout` in seconds, `batch`, `ca` (a file of certificates),
     /// and every setting of librdkafka by its name.
     pub fn from_url(url: &str) -> Result<Self, PublisherError> {
-        let mut address = Address::parse(NAME, url)?;
-        if address.scheme != "kafka" {
-            return Err(address.wrong("write kafka://host:port/topic"));
+        let mut url = PublisherUrl::parse(NAME, url)?;
+        if url.scheme != "kafka" {
+            return Err(url.wrong("write kafka://host:port/topic"));
         }
-        let mut builder = KafkaBuilder::from_url(address.hosts.join(","));
-        if !address.path.is_empty() {
-            builder = builder.topic(&address.path);
+        let mut builder = KafkaBuilder::from_url(url.hosts.join(","));
+        if !url.path.is_empty() {
+            builder = builder.topic(&url.path);
         }
-        if let Some(format) = address.take_format()? {
+        if let Some(format) = url.take_format()? {
             builder = builder.format(format);
         }
-        if let Some(seconds) = address.take_as("timeout", "a number of seconds")? {
+        if let Some(seconds) = url.take_as("timeout", "a number of seconds")? {
             builder = builder.timeout(Duration::from_secs(seconds));
         }
-        if let Some(batch) = address.take_as("batch", "a number of events")? {
+        if let Some(batch) = url.take_as("batch", "a number of events")? {
             builder = builder.batch(batch);
         }
-        if let Some(file) = address.take("ca") {
+        if let Some(file) = url.take("ca") {
             builder = builder.set("ssl.ca.location", file);
         }
-        if let Some(user) = address.user.take() {
-            builder = builder.login(user, address.password.take().unwrap_or_default());
+        if let Some(user) = url.user.take() {
+            builder = builder.login(user, url.password.take().unwrap_or_default());
         }
-        for (name, value) in address.take_rest() {
+        for (name, value) in url.take_rest() {
             builder = builder.set(name, value);
         }
         builder.build()
     }
 
-    /// Sends these events of a batch over one line and waits for the reports. Answers those that have to be
+    /// Sends these events of a batch with one producer and waits for the reports. Answers those that have to be
     /// sent again alone; the others have an outcome then.
-    async fn fly(
+    async fn send_batch(
         &self,
-        lines: &Lines,
+        current: &CurrentProducer,
         batch: &[Delivery],
         which: &[usize],
         outcomes: &mut [Option<Outcome>],
-        until: Until,
+        deadlines: CallDeadlines,
     ) -> Vec<usize> {
-        let line = match lines.get() {
-            Ok(line) => line,
+        let producer = match current.get() {
+            Ok(producer) => producer,
             Err(why) => {
                 for &at in which {
                     outcomes[at] = Some(Outcome::no_connection(why.clone()));
@@ -149,72 +149,80 @@ impl KafkaPublisher {
                 return Vec::new();
             }
         };
-        let flight = Arc::new(Flight::new(batch.len(), which.len()));
+        let in_flight = Arc::new(InFlightBatch::new(batch.len(), which.len()));
         for &at in which {
-            if let Err(refused) = self.send(&line, &flight, at, &batch[at], until.reports).await {
-                outcomes[at] = Some(refused.into());
-                flight.land(at, Code::NoError);
+            if let Err(unsendable) = self.send(&producer, &in_flight, at, &batch[at], deadlines.reports).await
+            {
+                outcomes[at] = Some(unsendable.into());
+                in_flight.complete(at, Code::NoError);
             }
         }
-        if !line.landed(&flight, until.reports).await {
-            lines.give_up(&line).await;
-            line.purged(&flight, until.end).await;
+        if !producer.wait_for_reports(&in_flight, deadlines.reports).await {
+            current.give_up(&producer).await;
+            producer.wait_for_purge(&in_flight, deadlines.end).await;
         }
-        self.judge(&line, &flight, batch, which, outcomes)
+        self.record_outcomes(&producer, &in_flight, batch, which, outcomes)
     }
 
-    fn judge(
+    fn record_outcomes(
         &self,
-        line: &Line,
-        flight: &Flight,
+        producer: &Producer,
+        in_flight: &InFlightBatch,
         batch: &[Delivery],
         which: &[usize],
         outcomes: &mut [Option<Outcome>],
     ) -> Vec<usize> {
-        let (codes, trouble) = (flight.codes(), line.trouble());
+        let (codes, health) = (in_flight.codes(), producer.health());
         let mut again = Vec::new();
         for &at in which {
             match codes[at] {
                 _ if outcomes[at].is_some() => {}
                 Some(Code::NoError) => outcomes[at] = Some(Outcome::Done),
-                Some(code) if !line.is_alone() && answer::is_of_the_request(code) => again.push(at),
+                Some(code)
+                    if !producer.is_single_message() && outcome::may_be_about_another_message(code) =>
+                {
+                    again.push(at)
+                }
                 code => {
-                    let context = Context {
+                    let context = ReportContext {
                         topic: &self.inner.topic.target(&batch[at]).unwrap_or_default(),
-                        bytes: self.size(&batch[at], &self.inner.format.message(&batch[at], CLOUD_EVENTS)),
+                        bytes: self.size(
+                            &batch[at],
+                            &self.inner.format.message(&batch[at], CLOUD_EVENTS_HEADER_PREFIX),
+                        ),
                         timeout: self.inner.timeout,
-                        trouble: &trouble,
+                        health: &health,
                     };
-                    outcomes[at] = Some(answer::outcome(code, &context));
+                    outcomes[at] = Some(outcome::of_report(code, &context));
                 }
             }
         }
         again
     }
 
-    /// Hands one event to the line; waits while its queue is full.
+    /// Hands one event to the producer; waits while its queue is full.
     async fn send(
         &self,
-        line: &Line,
-        flight: &Arc<Flight>,
+        producer: &Producer,
+        in_flight: &Arc<InFlightBatch>,
         at: usize,
         delivery: &Delivery,
         deadline: Instant,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), Unsendable> {
         let topic = self.inner.topic.target(delivery)?;
         check_topic(&topic)?;
-        let message = self.inner.format.message(delivery, CLOUD_EVENTS);
+        let message = self.inner.format.message(delivery, CLOUD_EVENTS_HEADER_PREFIX);
         let bytes = self.size(delivery, &message);
-        if bytes > self.inner.most {
-            return Err(Refused::too_large(bytes, self.inner.most));
+        if bytes > self.inner.max_message_bytes {
+            return Err(Unsendable::too_large(bytes, self.inner.max_message_bytes));
         }
         if let Some((name, _)) = message.headers.iter().find(|(name, _)| name.contains('\0')) {
-            return Err(Refused::new(format!("the name of a header cannot hold a NUL: `{name}`")));
+            return Err(Unsendable::new(format!("the name of a header cannot hold a NUL: `{name}`")));
         }
         let key = delivery.aggregate_id();
-        while line.send(&topic, key, &message, flight, at) == Err(Code::QueueFull) {
-            if !line.room(deadline).await {
-                flight.land(at, Code::QueueFull);
+        while producer.send(&topic, key, &message, in_flight, at) == Err(Code::QueueFull) {
+            if !producer.wait_for_room(deadline).await {
+                in_flight.complete(at, Code::QueueFull);
                 return Ok(());
             }
         }
@@ -229,12 +237,13 @@ impl KafkaPublisher {
 #[async_trait]
 impl Destination for KafkaPublisher {
     async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
-        let until = Until::of(self.inner.timeout);
+        let deadlines = CallDeadlines::of(self.inner.timeout);
         let mut outcomes: Vec<Option<Outcome>> = batch.iter().map(|_| None).collect();
         let all: Vec<usize> = (0..batch.len()).collect();
-        let again = self.fly(&self.inner.lines, batch, &all, &mut outcomes, until).await;
+        let again = self.send_batch(&self.inner.producer, batch, &all, &mut outcomes, deadlines).await;
         if !again.is_empty() {
-            self.fly(&self.inner.alone, batch, &again, &mut outcomes, until).await;
+            self.send_batch(&self.inner.single_message_producer, batch, &again, &mut outcomes, deadlines)
+                .await;
         }
         let unknown = || Outcome::no_answer("Kafka: nothing was reported");
         outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(unknown)).collect()
@@ -249,7 +258,7 @@ impl Destination for KafkaPublisher {
 impl fmt::Debug for KafkaPublisher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KafkaPublisher")
-            .field("hosts", &self.inner.lines.hosts())
+            .field("hosts", &self.inner.producer.hosts())
             .field("topic", &self.inner.topic)
             .field("format", &self.inner.format)
             .field("timeout", &self.inner.timeout)
@@ -258,18 +267,18 @@ impl fmt::Debug for KafkaPublisher {
 }
 
 /// What brokers take for a name. Those that begin with two underscores are Kafka's own.
-fn check_topic(topic: &str) -> Result<(), Refused> {
-    const LONGEST: usize = 249;
+fn check_topic(topic: &str) -> Result<(), Unsendable> {
+    const MAX_TOPIC_BYTES: usize = 249;
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let problem = match topic {
         "" => "is empty",
         "." | ".." => "cannot be only dots",
-        _ if topic.len() > LONGEST => "has more than 249 bytes",
+        _ if topic.len() > MAX_TOPIC_BYTES => "has more than 249 bytes",
         _ if !topic.chars().all(legal) => "may hold letters, digits, dots, underscores and hyphens only",
         _ if topic.starts_with("__") => "is one of Kafka's own",
         _ => return Ok(()),
     };
-    Err(Refused::new(format!("the name of a topic {problem}: `{topic}`")))
+    Err(Unsendable::new(format!("the name of a topic {problem}: `{topic}`")))
 }
 
 #[cfg(test)]

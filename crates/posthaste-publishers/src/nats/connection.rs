@@ -17,23 +17,24 @@ use serde::de::IgnoredAny;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::message::Message;
-use super::settings::Settings;
-use crate::check::NOBODY;
-use crate::refused::{Refused, one_line};
+use super::builder::Settings;
+use super::message::NatsMessage;
+use crate::one_line::one_line;
+use crate::unreached::UNREACHABLE_ADVICE;
+use crate::unsendable::Unsendable;
 
 /// Per server, of those that are tried one after the other.
-const CONNECT: Duration = Duration::from_secs(3);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a question may take that is not about a message, such as why nobody answers for a subject.
-pub(super) const LOOK_UP: Duration = Duration::from_secs(2);
+pub(super) const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
 /// Where a server is asked which stream takes a subject.
-const NAMES: &str = "$JS.API.STREAM.NAMES";
+const STREAM_NAMES_SUBJECT: &str = "$JS.API.STREAM.NAMES";
 /// Where JetStream is asked about itself.
-const INFO: &str = "$JS.API.INFO";
+const INFO_SUBJECT: &str = "$JS.API.INFO";
 /// Messages whose acknowledgement is awaited; who sends more waits.
-const MOST_IN_FLIGHT: usize = 8_192;
+const MAX_ACKS_IN_FLIGHT: usize = 8_192;
 /// Subjects that were denied are forgotten when there are more.
-const MOST_DENIED: usize = 1_000;
+const MAX_DENIED_SUBJECTS: usize = 1_000;
 
 /// A connection that is used until it breaks. The library could mend it by itself, but would keep what was
 /// sent meanwhile, leave those who wait for an acknowledgement waiting, and go on when we are gone.
@@ -41,14 +42,14 @@ pub(super) struct Connection {
     client: Client,
     jetstream: Context,
     core: bool,
-    places: String,
+    server_list: String,
     timeout: Duration,
-    trouble: Arc<watch::Sender<Trouble>>,
+    status: Arc<watch::Sender<ConnectionStatus>>,
 }
 
-/// What the server said without being asked.
+/// The status of a connection: what the server said without being asked.
 #[derive(Default)]
-struct Trouble {
+struct ConnectionStatus {
     /// Why nothing more can come of this connection.
     broken: Option<String>,
     /// How often a subject was denied.
@@ -57,16 +58,16 @@ struct Trouble {
     last_error: Option<String>,
 }
 
-/// Who takes the subjects for which nobody answered, as far as a call has asked. Each is asked for once, and
+/// Which streams take the subjects for which nobody answered, as far as a call has asked. Each is asked for once, and
 /// nothing more after a question that went unanswered.
 #[derive(Default)]
-pub(super) struct Takers {
+pub(super) struct StreamLookups {
     by_subject: HashMap<String, Option<String>>,
     unanswered: Option<String>,
 }
 
 /// A message on its way.
-pub(super) enum Sent {
+pub(super) enum SentMessage {
     Answered(Outcome),
     Waiting {
         subject: String,
@@ -83,35 +84,35 @@ pub(super) enum Sent {
 impl Connection {
     /// Tries every server once.
     pub(super) async fn open(settings: &Settings) -> Result<Self, String> {
-        let trouble = Arc::new(watch::Sender::new(Trouble::default()));
-        let noting = Arc::clone(&trouble);
+        let status = Arc::new(watch::Sender::new(ConnectionStatus::default()));
+        let noting = Arc::clone(&status);
         let options = settings.login.options()?;
         let client = options
             .name("posthaste")
             .tls_client_config(settings.tls.clone())
-            .connection_timeout(CONNECT.min(settings.timeout))
+            .connection_timeout(CONNECT_TIMEOUT.min(settings.timeout))
             .reconnect_delay_callback(|_| Duration::ZERO)
             .max_reconnects(settings.servers.len())
             .ignore_discovered_servers()
             .event_callback(move |event| {
-                noting.send_modify(|trouble| trouble.note(event));
+                noting.send_modify(|status| status.note(event));
                 async {}
             })
             .connect(settings.servers.as_slice())
             .await
-            .map_err(|error| why_no_connection(&error, settings))?;
+            .map_err(|error| connect_error(&error, settings))?;
         let jetstream = ContextBuilder::new()
             .timeout(settings.timeout)
             .ack_timeout(settings.timeout)
-            .max_ack_inflight(MOST_IN_FLIGHT)
+            .max_ack_inflight(MAX_ACKS_IN_FLIGHT)
             .backpressure_on_inflight(true)
             .build(client.clone());
-        let (core, places, timeout) = (settings.core, settings.places(), settings.timeout);
-        Ok(Self { client, jetstream, core, places, timeout, trouble })
+        let (core, server_list, timeout) = (settings.core, settings.server_list(), settings.timeout);
+        Ok(Self { client, jetstream, core, server_list, timeout, status })
     }
 
     pub(super) fn is_good(&self) -> bool {
-        self.trouble.borrow().broken.is_none()
+        self.status.borrow().broken.is_none()
     }
 
     pub(super) fn is_core(&self) -> bool {
@@ -124,7 +125,7 @@ impl Connection {
     }
 
     pub(super) fn times_denied(&self, subject: &str) -> u64 {
-        self.trouble.borrow().times_denied(subject)
+        self.status.borrow().times_denied(subject)
     }
 
     /// The answer to a question without a body; none if nobody takes it.
@@ -137,56 +138,56 @@ impl Connection {
     pub(super) async fn check(&self, deadline: Instant) -> Result<(), String> {
         if self.core {
             let flushed = timeout_at(deadline, self.client.flush()).await;
-            return if matches!(flushed, Ok(Ok(()))) { Ok(()) } else { Err(self.silent()) };
+            return if matches!(flushed, Ok(Ok(()))) { Ok(()) } else { Err(self.no_reply_text()) };
         }
-        let denied_before = self.trouble.borrow().times_denied(INFO);
+        let denied_before = self.status.borrow().times_denied(INFO_SUBJECT);
         tokio::select! {
             biased;
-            answer = self.jetstream_answers() => answer,
-            trouble = self.trouble_with(INFO, denied_before) => match trouble {
-                Outcome::Unreachable(why) => Err(format!("{}: {NOBODY}", why.error)),
+            answer = self.check_jetstream() => answer,
+            failure = self.wait_for_failure(INFO_SUBJECT, denied_before) => match failure {
+                Outcome::Unreachable(why) => Err(format!("{}: {UNREACHABLE_ADVICE}", why.error)),
                 _ => Ok(()),
             },
-            () = sleep_until(deadline) => Err(self.silent()),
+            () = sleep_until(deadline) => Err(self.no_reply_text()),
         }
     }
 
     /// What JetStream says of itself is not read: older servers say less than the library expects.
-    async fn jetstream_answers(&self) -> Result<(), String> {
-        let places = &self.places;
+    async fn check_jetstream(&self) -> Result<(), String> {
+        let server_list = &self.server_list;
         let error = match self.jetstream.request::<_, _, Response<IgnoredAny>>("INFO", b"").await {
             Ok(Response::Ok(_)) => return Ok(()),
             Ok(Response::Err { error }) => {
                 return Err(format!(
-                    "JetStream of NATS at {places} cannot be used: check the account of this user: {error}"
+                    "JetStream of NATS at {server_list} cannot be used: check the account of this user: {error}"
                 ));
             }
             Err(error) => error,
         };
         Err(match error.kind() {
             RequestErrorKind::NoResponders => format!(
-                "NATS at {places} has no JetStream: turn it on there, or give up acknowledgements by core=true"
+                "NATS at {server_list} has no JetStream: turn it on there, or give up acknowledgements by core=true"
             ),
-            RequestErrorKind::TimedOut => self.silent(),
-            _ => format!("JetStream of NATS at {places} gives no answer: {NOBODY}: {error}"),
+            RequestErrorKind::TimedOut => self.no_reply_text(),
+            _ => format!("JetStream of NATS at {server_list} gives no answer: {UNREACHABLE_ADVICE}: {error}"),
         })
     }
 
-    fn silent(&self) -> String {
-        format!("NATS at {} did not answer within {:?}: {NOBODY}", self.places, self.timeout)
+    fn no_reply_text(&self) -> String {
+        format!("NATS at {} did not answer within {:?}: {UNREACHABLE_ADVICE}", self.server_list, self.timeout)
     }
 
     /// Sends a message without waiting for the answer.
-    pub(super) async fn send(&self, message: Message, deadline: Instant) -> Sent {
+    pub(super) async fn send(&self, message: NatsMessage, deadline: Instant) -> SentMessage {
         let most = self.client.max_payload();
         if message.size > most {
-            return Sent::Answered(Refused::too_large(message.size, most).into());
+            return SentMessage::Answered(Unsendable::too_large(message.size, most).into());
         }
-        if let Some(why) = &self.trouble.borrow().broken {
-            return Sent::Answered(Outcome::no_connection(why.clone()));
+        if let Some(why) = &self.status.borrow().broken {
+            return SentMessage::Answered(Outcome::no_connection(why.clone()));
         }
-        let Message { subject, headers, body, .. } = message;
-        let denied_before = self.trouble.borrow().times_denied(&subject);
+        let NatsMessage { subject, headers, body, .. } = message;
+        let denied_before = self.status.borrow().times_denied(&subject);
         let sent = async {
             if self.core {
                 let sent = self.client.publish_with_headers(subject.clone(), headers, body).await;
@@ -197,33 +198,38 @@ impl Connection {
             }
         };
         match timeout_at(deadline, sent).await {
-            Ok(Ok(Some(ack))) => Sent::Waiting { subject, denied_before, ack },
-            Ok(Ok(None)) => Sent::Unacknowledged { subject, denied_before },
-            Ok(Err(error)) => Sent::Answered(self.broke(&error)),
-            Err(_) => Sent::Answered(self.no_answer()),
+            Ok(Ok(Some(ack))) => SentMessage::Waiting { subject, denied_before, ack },
+            Ok(Ok(None)) => SentMessage::Unacknowledged { subject, denied_before },
+            Ok(Err(error)) => SentMessage::Answered(self.connection_lost(&error)),
+            Err(_) => SentMessage::Answered(self.no_answer()),
         }
     }
 
     /// Without acknowledgements there is but this: what was sent was written to the connection.
-    pub(super) async fn flush(&self, sent: &mut [Sent], deadline: Instant) {
+    pub(super) async fn flush(&self, sent: &mut [SentMessage], deadline: Instant) {
         let failed: fn(&Self, String) -> Outcome = match timeout_at(deadline, self.client.flush()).await {
             Ok(Ok(())) => return,
-            Ok(Err(_)) => |connection, error| connection.broke(&error),
+            Ok(Err(_)) => |connection, error| connection.connection_lost(&error),
             Err(_) => |connection, _| connection.no_answer(),
         };
-        for sent in sent.iter_mut().filter(|sent| matches!(sent, Sent::Unacknowledged { .. })) {
-            *sent = Sent::Answered(failed(self, "it cannot be written to".to_owned()));
+        for sent in sent.iter_mut().filter(|sent| matches!(sent, SentMessage::Unacknowledged { .. })) {
+            *sent = SentMessage::Answered(failed(self, "it cannot be written to".to_owned()));
         }
     }
 
     /// What became of a message, by the deadline at the latest.
-    pub(super) async fn outcome(&self, sent: Sent, takers: &mut Takers, deadline: Instant) -> Outcome {
+    pub(super) async fn outcome(
+        &self,
+        sent: SentMessage,
+        lookups: &mut StreamLookups,
+        deadline: Instant,
+    ) -> Outcome {
         let (subject, denied_before, ack) = match sent {
-            Sent::Answered(outcome) => return outcome,
-            Sent::Waiting { subject, denied_before, ack } => (subject, denied_before, ack),
-            Sent::Unacknowledged { subject, denied_before } => {
-                let trouble = self.trouble.borrow();
-                return trouble.outcome(&subject, denied_before).unwrap_or(Outcome::Done);
+            SentMessage::Answered(outcome) => return outcome,
+            SentMessage::Waiting { subject, denied_before, ack } => (subject, denied_before, ack),
+            SentMessage::Unacknowledged { subject, denied_before } => {
+                let status = self.status.borrow();
+                return status.outcome(&subject, denied_before).unwrap_or(Outcome::Done);
             }
         };
         tokio::select! {
@@ -236,39 +242,39 @@ impl Connection {
                     Outcome::Done
                 }
                 Err(error) if error.kind() == PublishErrorKind::StreamNotFound => {
-                    self.nobody_answers(&subject, takers, deadline).await
+                    self.no_responder_outcome(&subject, lookups, deadline).await
                 }
-                Err(error) => self.refusal(&error, &subject, denied_before),
+                Err(error) => self.publish_error_outcome(&error, &subject, denied_before),
             },
-            trouble = self.trouble_with(&subject, denied_before) => trouble,
+            failure = self.wait_for_failure(&subject, denied_before) => failure,
             () = sleep_until(deadline) => self.no_answer(),
         }
     }
 
     /// Waits until the server denies the subject, or the connection breaks.
-    pub(super) async fn trouble_with(&self, subject: &str, denied_before: u64) -> Outcome {
-        let mut trouble = self.trouble.subscribe();
+    pub(super) async fn wait_for_failure(&self, subject: &str, denied_before: u64) -> Outcome {
+        let mut status = self.status.subscribe();
         let mut outcome = None;
-        let seen = trouble.wait_for(|trouble| {
-            outcome = trouble.outcome(subject, denied_before);
+        let seen = status.wait_for(|status| {
+            outcome = status.outcome(subject, denied_before);
             outcome.is_some()
         });
         let _ = seen.await;
-        outcome.unwrap_or_else(|| self.broke("it was closed"))
+        outcome.unwrap_or_else(|| self.connection_lost("it was closed"))
     }
 
-    fn refusal(&self, error: &PublishError, subject: &str, denied_before: u64) -> Outcome {
+    fn publish_error_outcome(&self, error: &PublishError, subject: &str, denied_before: u64) -> Outcome {
         match error.kind() {
             PublishErrorKind::TimedOut => self.no_answer(),
             PublishErrorKind::BrokenPipe => {
-                let trouble = self.trouble.borrow();
-                let outcome = trouble.outcome(subject, denied_before);
-                outcome.unwrap_or_else(|| self.broke("it was closed"))
+                let status = self.status.borrow();
+                let outcome = status.outcome(subject, denied_before);
+                outcome.unwrap_or_else(|| self.connection_lost("it was closed"))
             }
             _ => {
                 let source = std::error::Error::source(error);
                 match source.and_then(|source| source.downcast_ref::<async_nats::jetstream::Error>()) {
-                    Some(error) => refused_by_the_stream(error, subject),
+                    Some(error) => stream_error_outcome(error, subject),
                     None => Outcome::retry(one_line(format!("NATS answers what cannot be read: {error}"))),
                 }
             }
@@ -277,14 +283,19 @@ impl Connection {
 
     /// Only a server that says that there is no stream makes it an attempt: a stream whose servers choose a
     /// leader is silent as well, and so is a cluster that cannot say anything. Both come back by themselves.
-    async fn nobody_answers(&self, subject: &str, takers: &mut Takers, deadline: Instant) -> Outcome {
-        if takers.unanswered.is_none() && !takers.by_subject.contains_key(subject) {
-            match self.taker(subject, deadline).await {
-                Ok(stream) => drop(takers.by_subject.insert(subject.to_owned(), stream)),
-                Err(why) => takers.unanswered = Some(why),
+    async fn no_responder_outcome(
+        &self,
+        subject: &str,
+        lookups: &mut StreamLookups,
+        deadline: Instant,
+    ) -> Outcome {
+        if lookups.unanswered.is_none() && !lookups.by_subject.contains_key(subject) {
+            match self.stream_for(subject, deadline).await {
+                Ok(stream) => drop(lookups.by_subject.insert(subject.to_owned(), stream)),
+                Err(why) => lookups.unanswered = Some(why),
             }
         }
-        match (takers.by_subject.get(subject), &takers.unanswered) {
+        match (lookups.by_subject.get(subject), &lookups.unanswered) {
             (Some(Some(stream)), _) => Outcome::no_answer(one_line(format!(
                 "the stream {stream} takes the subject {subject}, but has no leader now"
             ))),
@@ -299,9 +310,13 @@ impl Connection {
     }
 
     /// The stream that takes the subject, if the server says so or denies it, or else why it does neither.
-    pub(super) async fn taker(&self, subject: &str, deadline: Instant) -> Result<Option<String>, String> {
-        let denied_before = self.trouble.borrow().times_denied(NAMES);
-        let deadline = deadline.min(Instant::now() + LOOK_UP);
+    pub(super) async fn stream_for(
+        &self,
+        subject: &str,
+        deadline: Instant,
+    ) -> Result<Option<String>, String> {
+        let denied_before = self.status.borrow().times_denied(STREAM_NAMES_SUBJECT);
+        let deadline = deadline.min(Instant::now() + LOOKUP_TIMEOUT);
         tokio::select! {
             biased;
             answer = self.jetstream.stream_by_subject(subject) => match answer {
@@ -309,23 +324,23 @@ impl Connection {
                 Err(error) if error.kind() == GetStreamByNameErrorKind::NotFound => Ok(None),
                 Err(error) => Err(error.to_string()),
             },
-            _ = self.trouble_with(NAMES, denied_before) => Err(format!("the user may not publish to {NAMES}")),
+            _ = self.wait_for_failure(STREAM_NAMES_SUBJECT, denied_before) => Err(format!("the user may not publish to {STREAM_NAMES_SUBJECT}")),
             () = sleep_until(deadline) => Err("it did not answer in time".to_owned()),
         }
     }
 
-    fn broke(&self, why: &str) -> Outcome {
-        let said = self.trouble.borrow().broken.clone();
+    fn connection_lost(&self, why: &str) -> Outcome {
+        let said = self.status.borrow().broken.clone();
         let why = said.unwrap_or_else(|| format!("the connection to NATS broke: {why}"));
         Outcome::no_connection(one_line(why))
     }
 
     fn no_answer(&self) -> Outcome {
-        Outcome::no_answer(format!("NATS at {} did not answer within {:?}", self.places, self.timeout))
+        Outcome::no_answer(format!("NATS at {} did not answer within {:?}", self.server_list, self.timeout))
     }
 }
 
-impl Trouble {
+impl ConnectionStatus {
     fn note(&mut self, event: Event) {
         match event {
             Event::Disconnected | Event::Closed => {
@@ -345,7 +360,7 @@ impl Trouble {
             |with: &str| text.get(..with.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(with));
         if begins(PUBLISH) {
             let subject = text[PUBLISH.len()..].trim_matches('"').to_owned();
-            if self.denied.len() >= MOST_DENIED {
+            if self.denied.len() >= MAX_DENIED_SUBJECTS {
                 self.denied.clear();
             }
             *self.denied.entry(subject).or_default() += 1;
@@ -370,7 +385,7 @@ impl Trouble {
     }
 }
 
-fn refused_by_the_stream(error: &async_nats::jetstream::Error, subject: &str) -> Outcome {
+fn stream_error_outcome(error: &async_nats::jetstream::Error, subject: &str) -> Outcome {
     let why = one_line(format!("NATS refuses a message for {subject}: {error}"));
     match error.error_code() {
         ErrorCode::STREAM_MESSAGE_EXCEEDS_MAXIMUM | ErrorCode::STREAM_HEADER_EXCEEDS_MAXIMUM => {
@@ -379,7 +394,7 @@ fn refused_by_the_stream(error: &async_nats::jetstream::Error, subject: &str) ->
         // The account has used up what it may store, or the stream takes no more until its consumers have: the
         // server is there, and takes other subjects meanwhile.
         ErrorCode::ACCOUNT_RESOURCES_EXCEEDED => Outcome::busy(why),
-        ErrorCode::STREAM_STORE_FAILED if is_full(error) => Outcome::busy(why),
+        ErrorCode::STREAM_STORE_FAILED if is_stream_full(error) => Outcome::busy(why),
         // The server itself has no room or cannot write, or the stream is without its servers: no stream of it
         // takes anything.
         ErrorCode::STORAGE_RESOURCES_EXCEEDED
@@ -393,25 +408,28 @@ fn refused_by_the_stream(error: &async_nats::jetstream::Error, subject: &str) ->
 
 /// Whether a stream with `discard: new` has reached its limit. The server has one code for everything that it
 /// could not store, and the reason is in the text alone.
-fn is_full(error: &async_nats::jetstream::Error) -> bool {
+fn is_stream_full(error: &async_nats::jetstream::Error) -> bool {
     const LIMITS: [&str; 3] =
         ["maximum messages exceeded", "maximum bytes exceeded", "maximum messages per subject exceeded"];
     let text = error.to_string();
     LIMITS.iter().any(|limit| text.contains(limit))
 }
 
-fn why_no_connection(error: &ConnectError, settings: &Settings) -> String {
-    let places = settings.places();
+fn connect_error(error: &ConnectError, settings: &Settings) -> String {
+    let server_list = settings.server_list();
     one_line(match error.kind() {
         ConnectErrorKind::AuthorizationViolation => {
-            format!("NATS at {places} refuses the login: check user, password, token or credentials")
+            format!("NATS at {server_list} refuses the login: check user, password, token or credentials")
         }
         ConnectErrorKind::Authentication => {
-            format!("NATS at {places} cannot be logged in to: the nkey or credentials sign nothing")
+            format!("NATS at {server_list} cannot be logged in to: the nkey or credentials sign nothing")
         }
         ConnectErrorKind::TimedOut => {
-            format!("no connection to NATS at {places} within {:?}: {NOBODY}", CONNECT.min(settings.timeout))
+            format!(
+                "no connection to NATS at {server_list} within {:?}: {UNREACHABLE_ADVICE}",
+                CONNECT_TIMEOUT.min(settings.timeout)
+            )
         }
-        _ => format!("no connection to NATS at {places}: {error}: {NOBODY}"),
+        _ => format!("no connection to NATS at {server_list}: {error}: {UNREACHABLE_ADVICE}"),
     })
 }

@@ -5,11 +5,11 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep_until};
 
-use super::connection::{Connection, LOOK_UP};
-use super::settings::Settings;
+use super::builder::Settings;
+use super::connection::{Connection, LOOKUP_TIMEOUT};
 
 /// Where servers tell how they keep messages. That belongs to the system account, which may export it to others.
-const SERVERS: &str = "$SYS.REQ.SERVER.PING.JSZ";
+const JETSTREAM_STATUS_SUBJECT: &str = "$SYS.REQ.SERVER.PING.JSZ";
 
 /// What a stream says of itself; servers say more.
 #[derive(Debug, Deserialize)]
@@ -44,7 +44,7 @@ struct JetStreamConfig {
 
 /// When a message that was acknowledged is on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sync {
+enum DiskSync {
     Before,
     Later,
     /// The server does not tell this user.
@@ -57,10 +57,10 @@ impl Connection {
         if self.is_core() {
             return Vec::new();
         }
-        let subject = subject_to_look_for(settings);
+        let subject = subject_to_check(settings);
         let stream = match &settings.stream {
             Some(stream) => Some(stream.clone()),
-            None => match self.taker(&subject, deadline).await {
+            None => match self.stream_for(&subject, deadline).await {
                 Ok(None) => return vec![no_stream(&subject)],
                 Ok(stream) => stream,
                 Err(_) => None,
@@ -70,9 +70,13 @@ impl Connection {
             Some(name) => self.ask(&format!("$JS.API.STREAM.INFO.{name}"), deadline).await,
             None => None,
         };
-        let told: Option<JetStream> = self.ask(SERVERS, deadline).await;
+        let jetstream: Option<JetStream> = self.ask(JETSTREAM_STATUS_SUBJECT, deadline).await;
         let version = self.version();
-        findings(stream.as_ref().map(|stream| &stream.config), when_synced(told.as_ref(), &version), &version)
+        findings(
+            stream.as_ref().map(|stream| &stream.config),
+            when_synced(jetstream.as_ref(), &version),
+            &version,
+        )
     }
 
     /// None if nobody answers in time, or not what was asked for, or this user may not ask.
@@ -81,36 +85,36 @@ impl Connection {
         let message = tokio::select! {
             biased;
             answer = self.request(subject) => answer?,
-            _ = self.trouble_with(subject, denied_before) => return None,
-            () = sleep_until(deadline.min(Instant::now() + LOOK_UP)) => return None,
+            _ = self.wait_for_failure(subject, denied_before) => return None,
+            () = sleep_until(deadline.min(Instant::now() + LOOKUP_TIMEOUT)) => return None,
         };
         serde_json::from_slice(&message).ok()
     }
 }
 
 /// Where events go; a part that an event fills may be anything.
-fn subject_to_look_for(settings: &Settings) -> String {
+fn subject_to_check(settings: &Settings) -> String {
     let pattern = settings.subject.pattern("*");
     pattern.split('.').map(|part| if part.contains('*') { "*" } else { part }).collect::<Vec<_>>().join(".")
 }
 
 /// A server that has no such setting writes to the disk now and then.
-fn when_synced(told: Option<&JetStream>, version: &str) -> Sync {
-    match told {
-        Some(told) if told.data.config.sync_always => Sync::Before,
-        Some(_) => Sync::Later,
-        None if is_before_the_setting(version) => Sync::Later,
-        None => Sync::Unknown,
+fn when_synced(jetstream: Option<&JetStream>, version: &str) -> DiskSync {
+    match jetstream {
+        Some(jetstream) if jetstream.data.config.sync_always => DiskSync::Before,
+        Some(_) => DiskSync::Later,
+        None if lacks_sync_setting(version) => DiskSync::Later,
+        None => DiskSync::Unknown,
     }
 }
 
 /// NATS 2.10 is the first that can be told when to write to the disk.
-fn is_before_the_setting(version: &str) -> bool {
+fn lacks_sync_setting(version: &str) -> bool {
     let mut numbers = version.split('.').map_while(|number| number.parse::<u32>().ok());
     matches!((numbers.next(), numbers.next()), (Some(major), Some(minor)) if (major, minor) < (2, 10))
 }
 
-fn findings(stream: Option<&StreamConfig>, sync: Sync, version: &str) -> Vec<Finding> {
+fn findings(stream: Option<&StreamConfig>, sync: DiskSync, version: &str) -> Vec<Finding> {
     match stream {
         Some(stream) if stream.storage == "memory" => vec![in_memory(&stream.name)],
         Some(stream) => of_files(stream, sync, version),
@@ -134,10 +138,10 @@ fn in_memory(stream: &str) -> Finding {
     )
 }
 
-const ALWAYS: &str = "write sync_interval: always into the block jetstream of the servers' settings (NATS 2.10 and \
+const SYNC_ALWAYS_ADVICE: &str = "write sync_interval: always into the block jetstream of the servers' settings (NATS 2.10 and \
                       later), or give the stream three replicas";
 
-fn of_files(stream: &StreamConfig, sync: Sync, version: &str) -> Vec<Finding> {
+fn of_files(stream: &StreamConfig, sync: DiskSync, version: &str) -> Vec<Finding> {
     let StreamConfig { name, num_replicas, .. } = stream;
     let alone = || {
         Finding::note(
@@ -148,15 +152,15 @@ fn of_files(stream: &StreamConfig, sync: Sync, version: &str) -> Vec<Finding> {
     };
     let is_alone = *num_replicas < 2;
     match sync {
-        Sync::Later if is_alone => vec![Finding::warning(
+        DiskSync::Later if is_alone => vec![Finding::warning(
             "nats-sync-interval",
             format!(
                 "the stream {name} has one replica, and NATS {version} acknowledges messages before they are on its \
                  disk: a crash of the machine loses the last of them"
             ),
-            ALWAYS,
+            SYNC_ALWAYS_ADVICE,
         )],
-        Sync::Later => vec![Finding::note(
+        DiskSync::Later => vec![Finding::note(
             "nats-sync-interval",
             format!(
                 "NATS {version} acknowledges messages before they are on a disk: a crash of all {num_replicas} \
@@ -165,31 +169,31 @@ fn of_files(stream: &StreamConfig, sync: Sync, version: &str) -> Vec<Finding> {
             "write sync_interval: always into the block jetstream of the servers' settings (NATS 2.10 and later), \
              if they stand in one place",
         )],
-        Sync::Before => is_alone.then(alone).into_iter().collect(),
-        Sync::Unknown => of_servers(sync, version).into_iter().chain(is_alone.then(alone)).collect(),
+        DiskSync::Before => is_alone.then(alone).into_iter().collect(),
+        DiskSync::Unknown => of_servers(sync, version).into_iter().chain(is_alone.then(alone)).collect(),
     }
 }
 
 /// Where nothing is known of the stream.
-fn of_servers(sync: Sync, version: &str) -> Vec<Finding> {
+fn of_servers(sync: DiskSync, version: &str) -> Vec<Finding> {
     match sync {
-        Sync::Before => Vec::new(),
-        Sync::Later => vec![Finding::warning(
+        DiskSync::Before => Vec::new(),
+        DiskSync::Later => vec![Finding::warning(
             "nats-sync-interval",
             format!(
                 "NATS {version} acknowledges messages before they are on its disk: a crash of the machine loses the \
                  last of those that have one replica"
             ),
-            ALWAYS,
+            SYNC_ALWAYS_ADVICE,
         )],
-        Sync::Unknown => vec![Finding::note(
+        DiskSync::Unknown => vec![Finding::note(
             "nats-sync-interval",
             format!(
                 "NATS {version} does not tell this user whether messages are on the disk when it acknowledges them"
             ),
             format!(
                 "look for sync_interval: always in the block jetstream of the servers' settings, or let the system \
-                 account export {SERVERS} to this user's account"
+                 account export {JETSTREAM_STATUS_SUBJECT} to this user's account"
             ),
         )],
     }
@@ -213,16 +217,16 @@ mod tests {
     #[test]
     fn server_that_tells_is_believed_and_of_others_the_version_counts() {
         let always = told(r#""max_memory":1,"sync_interval":120000000000,"sync_always":true"#);
-        assert_eq!(when_synced(always.as_ref(), "2.11.4"), Sync::Before);
+        assert_eq!(when_synced(always.as_ref(), "2.11.4"), DiskSync::Before);
         let usual = told(r#""max_memory":1,"sync_interval":120000000000"#);
-        assert_eq!(when_synced(usual.as_ref(), "2.11.4"), Sync::Later);
+        assert_eq!(when_synced(usual.as_ref(), "2.11.4"), DiskSync::Later);
         for (version, sync) in [
-            ("2.9.10", Sync::Later),
-            ("1.4.1", Sync::Later),
-            ("2.10.0-beta", Sync::Unknown),
-            ("2.12.1", Sync::Unknown),
-            ("3.0.0", Sync::Unknown),
-            ("", Sync::Unknown),
+            ("2.9.10", DiskSync::Later),
+            ("1.4.1", DiskSync::Later),
+            ("2.10.0-beta", DiskSync::Unknown),
+            ("2.12.1", DiskSync::Unknown),
+            ("3.0.0", DiskSync::Unknown),
+            ("", DiskSync::Unknown),
         ] {
             assert_eq!(when_synced(None, version), sync, "{version}");
         }
@@ -236,16 +240,16 @@ mod tests {
         };
         use Severity::{Note, Warning};
         let (sync_interval, one_replica) = ("nats-sync-interval", "nats-one-replica");
-        assert_eq!(seen(Some(stream("file", 3)), Sync::Before), []);
-        assert_eq!(seen(Some(stream("file", 3)), Sync::Later), [(sync_interval, Note)]);
-        assert_eq!(seen(Some(stream("file", 1)), Sync::Later), [(sync_interval, Warning)]);
-        assert_eq!(seen(Some(stream("file", 1)), Sync::Before), [(one_replica, Note)]);
+        assert_eq!(seen(Some(stream("file", 3)), DiskSync::Before), []);
+        assert_eq!(seen(Some(stream("file", 3)), DiskSync::Later), [(sync_interval, Note)]);
+        assert_eq!(seen(Some(stream("file", 1)), DiskSync::Later), [(sync_interval, Warning)]);
+        assert_eq!(seen(Some(stream("file", 1)), DiskSync::Before), [(one_replica, Note)]);
         assert_eq!(
-            seen(Some(stream("file", 1)), Sync::Unknown),
+            seen(Some(stream("file", 1)), DiskSync::Unknown),
             [(sync_interval, Note), (one_replica, Note)]
         );
-        assert_eq!(seen(Some(stream("memory", 3)), Sync::Before), [("nats-memory-stream", Warning)]);
-        assert_eq!(seen(None, Sync::Later), [(sync_interval, Warning)]);
-        assert_eq!(seen(None, Sync::Before), []);
+        assert_eq!(seen(Some(stream("memory", 3)), DiskSync::Before), [("nats-memory-stream", Warning)]);
+        assert_eq!(seen(None, DiskSync::Later), [(sync_interval, Warning)]);
+        assert_eq!(seen(None, DiskSync::Before), []);
     }
 }

@@ -5,23 +5,23 @@ use bytes::Bytes;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use posthaste::Delivery;
 
-use super::settings::Settings;
+use super::builder::Settings;
 use crate::format::Format;
-use crate::identity::{message_id, with_replays};
-use crate::refused::Refused;
+use crate::message_id::{message_id, with_replays};
+use crate::unsendable::Unsendable;
 
 /// Servers read it with the reply's subject and two numbers in a line of at most 4,096 bytes, and close the
 /// connection when it is longer.
-const LONGEST_SUBJECT: usize = 1_024;
+const MAX_SUBJECT_BYTES: usize = 1_024;
 
 /// A stream takes no more.
-const MOST_HEADER_BYTES: usize = 65_535;
+const MAX_HEADER_BYTES: usize = 65_535;
 
 /// What CloudEvents has us write with a percent sign, as on HTTP.
-const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'%');
+const ENCODED_CHARS: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'%');
 
 /// A message that NATS can carry.
-pub(super) struct Message {
+pub(super) struct NatsMessage {
     pub(super) subject: String,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
@@ -30,11 +30,11 @@ pub(super) struct Message {
 }
 
 impl Settings {
-    pub(super) fn message(&self, delivery: &Delivery) -> Result<Message, Refused> {
+    pub(super) fn message(&self, delivery: &Delivery) -> Result<NatsMessage, Unsendable> {
         let subject = self.subject.target(delivery)?.into_owned();
         check_subject(&subject)?;
         let message = self.format.message(delivery, "ce-");
-        let mut headers = Headers::default();
+        let mut headers = HeaderBuilder::default();
         if !self.core {
             let id = message_id(delivery, self.format, &subject);
             headers.add("Nats-Msg-Id", &with_replays(&id, delivery.replays))?;
@@ -50,13 +50,13 @@ impl Settings {
                 continue;
             }
             if self.format == Format::CloudEvents && is_attribute(name) {
-                headers.add(name, &utf8_percent_encode(value, ENCODED).to_string())?;
+                headers.add(name, &utf8_percent_encode(value, ENCODED_CHARS).to_string())?;
             } else {
                 headers.add(name, value)?;
             }
         }
         let size = headers.bytes() + message.body.len();
-        Ok(Message { subject, headers: headers.finish()?, body: message.body, size })
+        Ok(NatsMessage { subject, headers: headers.finish()?, body: message.body, size })
     }
 }
 
@@ -65,10 +65,10 @@ fn is_attribute(name: &str) -> bool {
 }
 
 /// Whether events can be published there, and reach no subject of the server's own.
-pub(super) fn check_subject(subject: &str) -> Result<(), Refused> {
-    let refuse = |why: &str| Err(Refused::new(format!("NATS has no such subject: {why}: {subject}")));
-    if subject.len() > LONGEST_SUBJECT {
-        return refuse(&format!("it has {} bytes, and {LONGEST_SUBJECT} is the most", subject.len()));
+pub(super) fn check_subject(subject: &str) -> Result<(), Unsendable> {
+    let refuse = |why: &str| Err(Unsendable::new(format!("NATS has no such subject: {why}: {subject}")));
+    if subject.len() > MAX_SUBJECT_BYTES {
+        return refuse(&format!("it has {} bytes, and {MAX_SUBJECT_BYTES} is the most", subject.len()));
     }
     if subject.split('.').any(str::is_empty) {
         return refuse("a part of it is empty");
@@ -86,27 +86,27 @@ pub(super) fn check_subject(subject: &str) -> Result<(), Refused> {
 }
 
 /// `Nats-…` tells the server what to do, and `Status` tells consumers that there is no message.
-fn check_name(name: &str) -> Result<(), Refused> {
+fn check_name(name: &str) -> Result<(), Unsendable> {
     let is_command = name.get(..5).is_some_and(|begin| begin.eq_ignore_ascii_case("nats-"));
     if is_command || name.eq_ignore_ascii_case("status") {
-        return Err(Refused::new(format!("the header {name} is a command to NATS: rename it")));
+        return Err(Unsendable::new(format!("the header {name} is a command to NATS: rename it")));
     }
     Ok(())
 }
 
 #[derive(Default)]
-struct Headers {
+struct HeaderBuilder {
     map: HeaderMap,
     bytes: usize,
 }
 
-impl Headers {
-    fn add(&mut self, name: &str, value: &str) -> Result<(), Refused> {
-        let wrong_name = || Refused::new(format!("NATS has no header of this name: {name}"));
+impl HeaderBuilder {
+    fn add(&mut self, name: &str, value: &str) -> Result<(), Unsendable> {
+        let wrong_name = || Unsendable::new(format!("NATS has no header of this name: {name}"));
         // The library takes an empty one.
         let key: HeaderName =
             if name.is_empty() { Err(wrong_name()) } else { name.parse().map_err(|_| wrong_name()) }?;
-        let wrong_value = |why: &str| Refused::new(format!("NATS cannot carry the header {name}: {why}"));
+        let wrong_value = |why: &str| Unsendable::new(format!("NATS cannot carry the header {name}: {why}"));
         if value.contains(|c: char| c.is_control() && c != '\t') {
             return Err(wrong_value("there is a control character in its value"));
         }
@@ -125,10 +125,10 @@ impl Headers {
         self.bytes + "NATS/1.0\r\n\r\n".len()
     }
 
-    fn finish(self) -> Result<HeaderMap, Refused> {
-        if self.bytes() > MOST_HEADER_BYTES {
-            return Err(Refused::new(format!(
-                "too large: the headers would have {} bytes, and {MOST_HEADER_BYTES} is the most",
+    fn finish(self) -> Result<HeaderMap, Unsendable> {
+        if self.bytes() > MAX_HEADER_BYTES {
+            return Err(Unsendable::new(format!(
+                "too large: the headers would have {} bytes, and {MAX_HEADER_BYTES} is the most",
                 self.bytes()
             )));
         }

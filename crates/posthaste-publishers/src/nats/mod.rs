@@ -1,9 +1,9 @@
 //! NATS JetStream: each event is stored by a stream, which says so.
 
+mod builder;
 mod connection;
 mod diagnose;
 mod message;
-mod settings;
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,19 +13,20 @@ use posthaste::admin::Finding;
 use posthaste::{Delivery, Destination, Outcome, Profile};
 use tokio::time::{Instant, timeout_at};
 
-use crate::check::{Publisher, Unreached};
 use crate::error::PublisherError;
-use crate::link::Link;
-use crate::refused::Refused;
-use connection::{Connection, Sent, Takers};
-use message::Message;
-pub use settings::NatsBuilder;
-use settings::Settings;
+use crate::publisher::Publisher;
+use crate::shared_connection::SharedConnection;
+use crate::unreached::Unreached;
+use crate::unsendable::Unsendable;
+pub use builder::NatsBuilder;
+use builder::Settings;
+use connection::{Connection, SentMessage, StreamLookups};
+use message::NatsMessage;
 
 const NAME: &str = "NATS";
 
 /// Events per call.
-const BATCH: usize = 500;
+const BATCH_EVENTS: usize = 500;
 
 /// Publishes to a subject that a JetStream stream takes. An event is delivered when the stream says that it
 /// has stored it.
@@ -51,7 +52,7 @@ const BATCH: usize = 500;
 #[derive(Clone)]
 pub struct NatsPublisher {
     settings: Arc<Settings>,
-    link: Arc<Link<Connection>>,
+    shared_connection: Arc<SharedConnection<Connection>>,
 }
 
 impl NatsPublisher {
@@ -67,17 +68,17 @@ impl NatsPublisher {
     }
 
     fn new(settings: Settings) -> Self {
-        Self { settings: Arc::new(settings), link: Arc::default() }
+        Self { settings: Arc::new(settings), shared_connection: Arc::default() }
     }
 
     /// The connection, made if there is none.
     async fn connection(&self, deadline: Instant) -> Result<Arc<Connection>, String> {
-        let connect = self.link.get(Connection::is_good, Connection::open(&self.settings));
+        let connect = self.shared_connection.get(Connection::is_good, Connection::open(&self.settings));
         timeout_at(deadline, connect).await.unwrap_or_else(|_| Err(self.settings.no_connection()))
     }
 
     /// One outcome each, for events of which some are refused already.
-    async fn publish(&self, messages: Vec<Result<Message, Refused>>) -> Vec<Outcome> {
+    async fn publish(&self, messages: Vec<Result<NatsMessage, Unsendable>>) -> Vec<Outcome> {
         let deadline = Instant::now() + self.settings.timeout;
         let connection = match self.connection(deadline).await {
             Ok(connection) => connection,
@@ -87,20 +88,20 @@ impl NatsPublisher {
         for message in messages {
             sent.push(match message {
                 Ok(message) => connection.send(message, deadline).await,
-                Err(refused) => Sent::Answered(refused.into()),
+                Err(unsendable) => SentMessage::Answered(unsendable.into()),
             });
         }
         if self.settings.core {
             connection.flush(&mut sent, deadline).await;
         }
         let mut outcomes = Vec::with_capacity(sent.len());
-        let mut takers = Takers::default();
+        let mut lookups = StreamLookups::default();
         for sent in sent {
-            outcomes.push(connection.outcome(sent, &mut takers, deadline).await);
+            outcomes.push(connection.outcome(sent, &mut lookups, deadline).await);
         }
         if outcomes.iter().any(|outcome| matches!(outcome, Outcome::Unreachable(_))) {
             // It may have gone silent; a new one costs little, and what comes twice is stored once.
-            self.link.give_up(&connection);
+            self.shared_connection.give_up(&connection);
         }
         outcomes
     }
@@ -117,7 +118,7 @@ impl Destination for NatsPublisher {
     }
 
     fn profile(&self) -> Profile {
-        Profile::publisher(BATCH)
+        Profile::publisher(BATCH_EVENTS)
     }
 }
 
@@ -128,7 +129,7 @@ impl Publisher for NatsPublisher {
         let connection = self.connection(deadline).await.map_err(Unreached::new)?;
         let answer = connection.check(deadline).await;
         if answer.is_err() {
-            self.link.give_up(&connection);
+            self.shared_connection.give_up(&connection);
         }
         answer.map_err(Unreached::new)
     }
@@ -146,10 +147,10 @@ impl Publisher for NatsPublisher {
 }
 
 /// What is refused stays so while the server is away.
-fn out_of_reach(messages: Vec<Result<Message, Refused>>, why: &str) -> Vec<Outcome> {
-    let outcome = |message: Result<Message, Refused>| match message {
+fn out_of_reach(messages: Vec<Result<NatsMessage, Unsendable>>, why: &str) -> Vec<Outcome> {
+    let outcome = |message: Result<NatsMessage, Unsendable>| match message {
         Ok(_) => Outcome::no_connection(why),
-        Err(refused) => refused.into(),
+        Err(unsendable) => unsendable.into(),
     };
     messages.into_iter().map(outcome).collect()
 }

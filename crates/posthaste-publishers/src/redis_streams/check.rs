@@ -6,8 +6,9 @@ use posthaste::admin::Finding;
 use redis::Pipeline;
 use tokio::time::{Instant, timeout_at};
 
-use super::{RedisStreamPublisher, answer, too_slow};
-use crate::check::{NOBODY, Publisher, Unreached};
+use super::{RedisStreamPublisher, outcome, timed_out};
+use crate::publisher::Publisher;
+use crate::unreached::{UNREACHABLE_ADVICE, Unreached};
 
 #[async_trait]
 impl Publisher for RedisStreamPublisher {
@@ -19,7 +20,7 @@ impl Publisher for RedisStreamPublisher {
             outcome = self.ping(deadline).await?;
         }
         match outcome {
-            Outcome::Unreachable(why) => Err(Unreached::new(format!("{}: {NOBODY}", why.error))),
+            Outcome::Unreachable(why) => Err(Unreached::new(format!("{}: {UNREACHABLE_ADVICE}", why.error))),
             // Even a user who may not PING has an answer.
             _ => Ok(()),
         }
@@ -27,7 +28,7 @@ impl Publisher for RedisStreamPublisher {
 
     async fn diagnose(&self) -> Vec<Finding> {
         match self.check().await {
-            Ok(()) => self.look_at_settings().await,
+            Ok(()) => self.diagnose_settings().await,
             Err(why) => vec![why.into()],
         }
     }
@@ -35,14 +36,14 @@ impl Publisher for RedisStreamPublisher {
 
 impl RedisStreamPublisher {
     async fn ping(&self, deadline: Instant) -> Result<Outcome, Unreached> {
-        let connect = timeout_at(deadline, self.link.get(|_| true, self.connect())).await;
-        let connect = connect.unwrap_or_else(|_| Err(answer::no_connection(&too_slow(), &self.settings)));
+        let connect = timeout_at(deadline, self.shared_connection.get(|_| true, self.connect())).await;
+        let connect = connect.unwrap_or_else(|_| Err(outcome::no_connection(&timed_out(), &self.settings)));
         let connection = connect.map_err(Unreached::new)?;
         let mut ping = Pipeline::new();
         ping.cmd("PING");
-        Ok(match self.ask(&connection, &ping, 1, deadline).await {
-            Ok(answers) => answers.first().map_or(Outcome::Done, |pong| answer::outcome(pong, "")),
-            Err(error) => answer::lost(error.as_ref(), &self.settings),
+        Ok(match self.query(&connection, &ping, 1, deadline).await {
+            Ok(replies) => replies.first().map_or(Outcome::Done, |pong| outcome::of_reply(pong, "")),
+            Err(error) => outcome::of_lost_reply(error.as_ref(), &self.settings),
         })
     }
 }

@@ -4,28 +4,28 @@ use posthaste::admin::Finding;
 use redis::{Pipeline, Value};
 use tokio::time::{Instant, timeout_at};
 
-use super::{RedisStreamPublisher, too_slow};
+use super::{RedisStreamPublisher, timed_out};
 
 impl RedisStreamPublisher {
     /// What this user may not ask is no finding.
-    pub(super) async fn look_at_settings(&self) -> Vec<Finding> {
+    pub(super) async fn diagnose_settings(&self) -> Vec<Finding> {
         let deadline = Instant::now() + self.settings.timeout;
-        let connection = timeout_at(deadline, self.link.get(|_| true, self.connect())).await;
+        let connection = timeout_at(deadline, self.shared_connection.get(|_| true, self.connect())).await;
         let Ok(Ok(connection)) = connection else { return Vec::new() };
-        let mut questions = Pipeline::new();
-        questions.cmd("INFO").arg("persistence");
-        questions.cmd("INFO").arg("memory");
-        questions.cmd("CONFIG").arg("GET").arg("appendfsync");
-        let answers = self.ask(&connection, &questions, 3, deadline).await;
-        let answers = answers.map_err(|error| error.unwrap_or_else(too_slow)).unwrap_or_default();
-        let text: Vec<String> = answers.iter().map(text).collect();
-        findings(&Told::of(&text.join("\n")))
+        let mut commands = Pipeline::new();
+        commands.cmd("INFO").arg("persistence");
+        commands.cmd("INFO").arg("memory");
+        commands.cmd("CONFIG").arg("GET").arg("appendfsync");
+        let replies = self.query(&connection, &commands, 3, deadline).await;
+        let replies = replies.map_err(|error| error.unwrap_or_else(timed_out)).unwrap_or_default();
+        let text: Vec<String> = replies.iter().map(reply_text).collect();
+        findings(&ServerSettings::parse(&text.join("\n")))
     }
 }
 
-/// What Redis said of itself; none where it did not.
+/// Settings of the server, as Redis says them; none where it does not.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Told {
+struct ServerSettings {
     has_log: Option<bool>,
     /// `always`, `everysec` or `no`.
     fsync: Option<String>,
@@ -33,8 +33,8 @@ struct Told {
     policy: Option<String>,
 }
 
-impl Told {
-    fn of(text: &str) -> Self {
+impl ServerSettings {
+    fn parse(text: &str) -> Self {
         let value = |name: &str| {
             let pairs = text.lines().filter_map(|line| line.split_once(':'));
             pairs.into_iter().find(|(key, _)| *key == name).map(|(_, value)| value.trim().to_owned())
@@ -49,13 +49,13 @@ impl Told {
 }
 
 /// `INFO` is lines of `name:value`; what `CONFIG` answers is made the same.
-fn text(answer: &Value) -> String {
+fn reply_text(reply: &Value) -> String {
     let word = |value: &Value| match value {
         Value::BulkString(bytes) => String::from_utf8_lossy(bytes).into_owned(),
         Value::SimpleString(text) | Value::VerbatimString { text, .. } => text.clone(),
         _ => String::new(),
     };
-    match answer {
+    match reply {
         Value::Array(words) => words.iter().map(word).collect::<Vec<_>>().join(":"),
         Value::Map(pairs) => {
             let pairs = pairs.iter().map(|(name, value)| format!("{}:{}", word(name), word(value)));
@@ -65,9 +65,9 @@ fn text(answer: &Value) -> String {
     }
 }
 
-fn findings(told: &Told) -> Vec<Finding> {
-    let policy = told.policy.as_deref().unwrap_or_default();
-    let evicts = told.has_limit == Some(true) && policy.starts_with("allkeys-");
+fn findings(settings: &ServerSettings) -> Vec<Finding> {
+    let policy = settings.policy.as_deref().unwrap_or_default();
+    let evicts = settings.has_limit == Some(true) && policy.starts_with("allkeys-");
     let eviction = evicts.then(|| {
         Finding::warning(
             "redis-eviction",
@@ -75,11 +75,11 @@ fn findings(told: &Told) -> Vec<Finding> {
             "set maxmemory-policy to noeviction or to a volatile-… policy, and bound streams by maxlen instead",
         )
     });
-    [eviction, persistence(told)].into_iter().flatten().collect()
+    [eviction, persistence(settings)].into_iter().flatten().collect()
 }
 
-fn persistence(told: &Told) -> Option<Finding> {
-    match (told.has_log, told.fsync.as_deref()) {
+fn persistence(settings: &ServerSettings) -> Option<Finding> {
+    match (settings.has_log, settings.fsync.as_deref()) {
         (Some(false), _) => Some(Finding::warning(
             "redis-persistence",
             "Redis keeps no log of what it acknowledges: a crash loses the entries since its last snapshot",
@@ -103,16 +103,17 @@ mod tests {
 
     #[test]
     fn what_redis_does_not_tell_is_no_finding() {
-        assert_eq!(Told::of("NOPERM this user has no permissions"), Told::default());
-        assert_eq!(findings(&Told::default()), []);
+        assert_eq!(ServerSettings::parse("NOPERM this user has no permissions"), ServerSettings::default());
+        assert_eq!(findings(&ServerSettings::default()), []);
     }
 
     #[test]
     fn policy_without_a_limit_drops_nothing() {
-        let told =
-            Told::of("aof_enabled:1\r\nmaxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\nappendfsync:always");
-        assert_eq!(findings(&told), []);
-        let told = Told { has_limit: Some(true), ..told };
-        assert_eq!(findings(&told)[0].code, "redis-eviction");
+        let settings = ServerSettings::parse(
+            "aof_enabled:1\r\nmaxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\nappendfsync:always",
+        );
+        assert_eq!(findings(&settings), []);
+        let settings = ServerSettings { has_limit: Some(true), ..settings };
+        assert_eq!(findings(&settings)[0].code, "redis-eviction");
     }
 }

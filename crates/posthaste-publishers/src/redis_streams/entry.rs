@@ -3,15 +3,15 @@
 use posthaste::Delivery;
 use redis::{Cmd, Pipeline};
 
-use super::settings::Settings;
+use super::builder::Settings;
 use crate::format::Message;
-use crate::refused::Refused;
+use crate::unsendable::Unsendable;
 
 /// What stands before the name of a header, so that none takes the place of our own fields.
-const HEADER: &str = "header:";
+const HEADER_FIELD_PREFIX: &str = "header:";
 
 /// Headers of the formats that are fields of every entry already, under a shorter name.
-const FIELDS: [&str; 3] = ["outbox-event-id", "outbox-event-type", "outbox-aggregate-id"];
+const HEADERS_SENT_AS_FIELDS: [&str; 3] = ["outbox-event-id", "outbox-event-type", "outbox-aggregate-id"];
 
 /// An entry that is not sent yet.
 pub(super) struct Entry {
@@ -21,13 +21,13 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn new(delivery: &Delivery, settings: &Settings) -> Result<Self, Refused> {
+    pub(super) fn new(delivery: &Delivery, settings: &Settings) -> Result<Self, Unsendable> {
         let stream = settings.stream.target(delivery)?.into_owned();
         settings.topics.check(delivery.topic(), &stream)?;
         let message = settings.format.message(delivery, "ce-");
         let bytes = stream.len() + delivery.aggregate_id().map_or(0, str::len) + message.size();
         if bytes > settings.max_message_bytes {
-            return Err(Refused::too_large(bytes, settings.max_message_bytes));
+            return Err(Unsendable::too_large(bytes, settings.max_message_bytes));
         }
         let command = command(&stream, delivery, &message, settings);
         Ok(Self { stream, command, bytes })
@@ -36,27 +36,27 @@ impl Entry {
 
 /// Entries that go out at once, and the streams that they are for.
 #[derive(Default)]
-pub(super) struct Run {
+pub(super) struct EntryPipeline {
     pub(super) pipeline: Pipeline,
     pub(super) streams: Vec<String>,
     bytes: usize,
 }
 
-impl Run {
-    /// Runs that are not too large; an entry that is too large by itself is alone.
-    pub(super) fn of(entries: impl Iterator<Item = Entry>, most: usize) -> Vec<Self> {
-        let mut runs: Vec<Self> = Vec::new();
+impl EntryPipeline {
+    /// Pipelines that are not too large; an entry that is too large by itself is alone.
+    pub(super) fn split(entries: impl Iterator<Item = Entry>, max_bytes: usize) -> Vec<Self> {
+        let mut pipelines: Vec<Self> = Vec::new();
         for entry in entries {
-            match runs.last_mut().filter(|run| run.bytes + entry.bytes <= most) {
-                Some(run) => run.add(entry),
+            match pipelines.last_mut().filter(|pipeline| pipeline.bytes + entry.bytes <= max_bytes) {
+                Some(pipeline) => pipeline.add(entry),
                 None => {
-                    let mut run = Self::default();
-                    run.add(entry);
-                    runs.push(run);
+                    let mut pipeline = Self::default();
+                    pipeline.add(entry);
+                    pipelines.push(pipeline);
                 }
             }
         }
-        runs
+        pipelines
     }
 
     fn add(&mut self, entry: Entry) {
@@ -78,9 +78,10 @@ fn command(stream: &str, delivery: &Delivery, message: &Message<'_>, settings: &
     }
     command.arg("content-type").arg(&*message.content_type);
     let mut field = String::new();
-    for (name, value) in message.headers.iter().filter(|(name, _)| !FIELDS.contains(&&**name)) {
+    for (name, value) in message.headers.iter().filter(|(name, _)| !HEADERS_SENT_AS_FIELDS.contains(&&**name))
+    {
         field.clear();
-        field.push_str(HEADER);
+        field.push_str(HEADER_FIELD_PREFIX);
         field.push_str(name);
         command.arg(&field).arg(&**value);
     }

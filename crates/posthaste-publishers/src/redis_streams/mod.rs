@@ -1,11 +1,11 @@
 //! Redis Streams: each event is an entry, which the server has written before it answers.
 
-mod answer;
+mod allowed_topics;
+mod builder;
 mod check;
 mod diagnose;
 mod entry;
-mod settings;
-mod topics;
+mod outcome;
 
 use std::fmt;
 use std::io;
@@ -19,21 +19,21 @@ use redis::{AsyncConnectionConfig, Pipeline, RedisError, Value};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::error::PublisherError;
-use crate::link::Link;
-use entry::{Entry, Run};
-pub use settings::RedisStreamBuilder;
-use settings::Settings;
+use crate::shared_connection::SharedConnection;
+pub use builder::RedisStreamBuilder;
+use builder::Settings;
+use entry::{Entry, EntryPipeline};
 
 const NAME: &str = "Redis Streams";
 
 /// Events per call.
-const BATCH: usize = 500;
+const BATCH_EVENTS: usize = 500;
 
 /// What goes out at once: more than this has to be answered within one timeout.
-const PIPELINE_BYTES: usize = 8 << 20;
+const MAX_PIPELINE_BYTES: usize = 8 << 20;
 
 /// How long a connection is kept to a server that refuses to write.
-const REPLACE_AFTER: Duration = Duration::from_secs(1);
+const REPLACEMENT_DELAY: Duration = Duration::from_secs(1);
 
 /// Adds each event to a stream, by `XADD`. An event is delivered when Redis has answered with the id of its
 /// entry; what that is worth when a server dies, `appendfsync` and `min-replicas-to-write` say.
@@ -60,11 +60,11 @@ const REPLACE_AFTER: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub struct RedisStreamPublisher {
     settings: Arc<Settings>,
-    link: Arc<Link<Connection>>,
+    shared_connection: Arc<SharedConnection<Connection>>,
 }
 
 struct Connection {
-    shared: MultiplexedConnection,
+    multiplexed: MultiplexedConnection,
     made_at: Instant,
 }
 
@@ -82,7 +82,7 @@ impl RedisStreamPublisher {
     }
 
     fn new(settings: Settings) -> Self {
-        Self { settings: Arc::new(settings), link: Arc::default() }
+        Self { settings: Arc::new(settings), shared_connection: Arc::default() }
     }
 
     async fn connect(&self) -> Result<Connection, String> {
@@ -95,63 +95,64 @@ impl RedisStreamPublisher {
                 self.settings.client.get_multiplexed_async_connection_with_config(&config).await?;
             // Who should have logged in learns of it here. Entries would be refused as too long for strangers.
             match redis::cmd("PING").exec_async(&mut connection).await {
-                Err(error) if answer::is_login(&error) => Err(error),
+                Err(error) if outcome::is_login_error(&error) => Err(error),
                 _ => Ok(connection),
             }
         };
         match timeout(limit, connect).await {
-            Ok(Ok(shared)) => Ok(Connection { shared, made_at: Instant::now() }),
-            Ok(Err(error)) => Err(answer::no_connection(&error, &self.settings)),
-            Err(_) => Err(answer::no_connection(&too_slow(), &self.settings)),
+            Ok(Ok(multiplexed)) => Ok(Connection { multiplexed, made_at: Instant::now() }),
+            Ok(Err(error)) => Err(outcome::no_connection(&error, &self.settings)),
+            Err(_) => Err(outcome::no_connection(&timed_out(), &self.settings)),
         }
     }
 
-    /// Adds them in one go, though not as a transaction: each has its own answer.
-    async fn add(&self, run: &Run, deadline: Instant) -> Vec<Outcome> {
-        let count = run.streams.len();
-        let connection = match timeout_at(deadline, self.link.get(|_| true, self.connect())).await {
-            Ok(Ok(connection)) => connection,
-            Ok(Err(why)) => return each(count, || Outcome::no_connection(why.clone())),
-            Err(_) => return each(count, || answer::too_late(&self.settings)),
-        };
-        match self.ask(&connection, &run.pipeline, count, deadline).await {
-            Ok(answers) => {
-                if answers.iter().any(answer::is_misled) {
-                    self.leave(&connection);
+    /// Adds them in one go, though not as a transaction: each has its own reply.
+    async fn add_entries(&self, entries: &EntryPipeline, deadline: Instant) -> Vec<Outcome> {
+        let count = entries.streams.len();
+        let connection =
+            match timeout_at(deadline, self.shared_connection.get(|_| true, self.connect())).await {
+                Ok(Ok(connection)) => connection,
+                Ok(Err(why)) => return repeated(count, || Outcome::no_connection(why.clone())),
+                Err(_) => return repeated(count, || outcome::of_expired_deadline(&self.settings)),
+            };
+        match self.query(&connection, &entries.pipeline, count, deadline).await {
+            Ok(replies) => {
+                if replies.iter().any(outcome::is_not_primary) {
+                    self.replace_if_old(&connection);
                 }
-                let outcomes = answers.iter().zip(&run.streams);
-                outcomes.map(|(answer, stream)| answer::outcome(answer, stream)).collect()
+                let outcomes = replies.iter().zip(&entries.streams);
+                outcomes.map(|(reply, stream)| outcome::of_reply(reply, stream)).collect()
             }
-            Err(error) => each(count, || answer::lost(error.as_ref(), &self.settings)),
+            Err(error) => repeated(count, || outcome::of_lost_reply(error.as_ref(), &self.settings)),
         }
     }
 
     /// The next call connects anew: where the host's name or address has moved on, that leads to the primary. Not
     /// at once again, because a server may refuse to write for hours.
-    fn leave(&self, connection: &Arc<Connection>) {
-        if connection.made_at.elapsed() >= REPLACE_AFTER {
-            self.link.give_up(connection);
+    fn replace_if_old(&self, connection: &Arc<Connection>) {
+        if connection.made_at.elapsed() >= REPLACEMENT_DELAY {
+            self.shared_connection.give_up(connection);
         }
     }
 
-    /// One answer for each command, or else what went wrong, if it is known. The next call connects anew then: a
+    /// One reply for each command, or else what went wrong, if it is known. The next call connects anew then: a
     /// connection that went silent would stay so for minutes.
-    async fn ask(
+    async fn query(
         &self,
         connection: &Arc<Connection>,
         pipeline: &Pipeline,
         count: usize,
         deadline: Instant,
     ) -> Result<Vec<Value>, Option<RedisError>> {
-        let mut shared = connection.shared.clone();
+        let mut multiplexed = connection.multiplexed.clone();
         let until = deadline.min(Instant::now() + self.settings.timeout);
-        let lost = match timeout_at(until, shared.req_packed_commands(pipeline, 0, count)).await {
-            Ok(Ok(answers)) if answers.len() == count => return Ok(answers),
+        let lost = match timeout_at(until, multiplexed.req_packed_commands(pipeline, 0, count)).await {
+            Ok(Ok(replies)) if replies.len() == count => return Ok(replies),
             Ok(Ok(_)) => None,
             Ok(Err(error)) => Some(error),
-            Err(_) => Some(too_slow()),
+            Err(_) => Some(timed_out()),
         };
-        self.link.give_up(connection);
+        self.shared_connection.give_up(connection);
         Err(lost)
     }
 }
@@ -160,41 +161,41 @@ impl RedisStreamPublisher {
 impl Destination for RedisStreamPublisher {
     async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
         let entries = batch.iter().map(|delivery| Entry::new(delivery, &self.settings));
-        let (mut good, mut refused) = (Vec::with_capacity(batch.len()), Vec::new());
+        let (mut good, mut unsendable) = (Vec::with_capacity(batch.len()), Vec::new());
         for (at, entry) in entries.enumerate() {
             match entry {
                 Ok(entry) => good.push(entry),
-                Err(why) => refused.push((at, why)),
+                Err(why) => unsendable.push((at, why)),
             }
         }
         let mut outcomes = Vec::with_capacity(batch.len());
-        let (count, deadline) = (good.len(), Instant::now() + self.settings.call());
-        for run in Run::of(good.into_iter(), PIPELINE_BYTES) {
-            outcomes.extend(self.add(&run, deadline).await);
+        let (count, deadline) = (good.len(), Instant::now() + self.settings.call_timeout());
+        for pipeline in EntryPipeline::split(good.into_iter(), MAX_PIPELINE_BYTES) {
+            outcomes.extend(self.add_entries(&pipeline, deadline).await);
             if let Some(Outcome::Unreachable(why)) = outcomes.last() {
                 let why = why.error.to_string();
                 // Whoever was silent once would be so again, and what comes later must not come first.
-                outcomes.extend(each(count - outcomes.len(), || Outcome::no_answer(why.clone())));
+                outcomes.extend(repeated(count - outcomes.len(), || Outcome::no_answer(why.clone())));
                 break;
             }
         }
         // From the first to the last, so that each place is what it was in the batch.
-        for (at, why) in refused {
+        for (at, why) in unsendable {
             outcomes.insert(at, why.into());
         }
         outcomes
     }
 
     fn profile(&self) -> Profile {
-        Profile::publisher(BATCH)
+        Profile::publisher(BATCH_EVENTS)
     }
 }
 
-fn too_slow() -> RedisError {
+fn timed_out() -> RedisError {
     io::Error::from(io::ErrorKind::TimedOut).into()
 }
 
-fn each(count: usize, outcome: impl Fn() -> Outcome) -> Vec<Outcome> {
+fn repeated(count: usize, outcome: impl Fn() -> Outcome) -> Vec<Outcome> {
     std::iter::repeat_with(outcome).take(count).collect()
 }
 

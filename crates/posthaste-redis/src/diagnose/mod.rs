@@ -11,31 +11,31 @@ use posthaste::admin::{
 use posthaste::{EventRow, Status, StoreError, Timestamp};
 
 use crate::RedisStore;
-use crate::page::{Direction, Look, PAGE};
+use crate::page::{Direction, PAGE_ROWS, ScanBudget};
 
 /// So much of the audit is searched for who has paused a route.
-const MOST_ENTRIES: usize = 10_000;
+const MAX_AUDIT_ENTRIES: usize = 10_000;
 
 impl RedisStore {
     pub(crate) async fn read_findings(&self, tolerance: &Tolerance) -> Result<Vec<Finding>, StoreError> {
         let stats = self.stats().await?;
         let mut findings = self.observe_rows(&stats).await?.findings(&stats, tolerance);
         findings.extend(self.compare_clocks(tolerance).await);
-        findings.extend(self.look_at_servers(tolerance).await);
+        findings.extend(self.diagnose_servers(tolerance).await);
         Ok(findings)
     }
 
     async fn observe_rows(&self, stats: &Stats) -> Result<RowObservations, StoreError> {
-        let newest = self.page(&Filter::default(), None, PAGE, Direction::NewestFirst).await?;
-        let mut seen = Pending::default();
-        let (mut after, mut look) = (None, Look::at_most(RowObservations::MAX_OLDEST_ROWS));
+        let newest = self.page(&Filter::default(), None, PAGE_ROWS, Direction::NewestFirst).await?;
+        let mut seen = PendingRows::default();
+        let (mut after, mut budget) = (None, ScanBudget::at_most(RowObservations::MAX_OLDEST_ROWS));
         loop {
             let pending = Filter::status(Status::New);
-            let page = self.page(&pending, after, PAGE, Direction::OldestFirst).await?;
-            look.add(&page);
+            let page = self.page(&pending, after, PAGE_ROWS, Direction::OldestFirst).await?;
+            budget.add(&page);
             page.rows.iter().for_each(|row| seen.add(row));
             match page.next {
-                Some(next) if !look.is_over() => after = Some(next),
+                Some(next) if !budget.is_over() => after = Some(next),
                 _ => break,
             }
         }
@@ -52,7 +52,7 @@ impl RedisStore {
     /// The server knows which routes are paused; the audit knows since when, and by whom.
     async fn read_pauses(&self, routes: &BTreeSet<String>) -> Result<Vec<PausedRoute>, StoreError> {
         let (mut entries, mut page) = (Vec::new(), PageRequest::first(PageRequest::MAX_LIMIT));
-        while !routes.is_empty() && entries.len() < MOST_ENTRIES {
+        while !routes.is_empty() && entries.len() < MAX_AUDIT_ENTRIES {
             let read = self.audit(&page).await?;
             entries.extend(read.items);
             let Some(next) = read.next else { break };
@@ -70,13 +70,13 @@ impl RedisStore {
 
 /// What was seen of the oldest pending rows.
 #[derive(Default)]
-struct Pending {
+struct PendingRows {
     unreadable: u64,
     lost_leases: LostLeases,
     parked: HashMap<String, ParkedRoute>,
 }
 
-impl Pending {
+impl PendingRows {
     fn add(&mut self, row: &EventRow) {
         self.unreadable += u64::from(row.malformed.is_some());
         self.lost_leases.add(row.id.as_str(), row.lost_leases);

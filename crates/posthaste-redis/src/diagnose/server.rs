@@ -7,37 +7,38 @@ use posthaste::admin::{Finding, Tolerance};
 use redis::InfoDict;
 
 use crate::RedisStore;
-use crate::connection::ONE_SERVER;
+use crate::connection::SINGLE_SERVER_NAME;
 
 impl RedisStore {
     /// A server that does not tell is not blamed. What everybody may ask is asked with INFO.
-    pub(super) async fn look_at_servers(&self, tolerance: &Tolerance) -> Vec<Finding> {
-        let states = self.link().query_each::<InfoDict>(&redis::cmd("INFO")).await.unwrap_or_default();
+    pub(super) async fn diagnose_servers(&self, tolerance: &Tolerance) -> Vec<Finding> {
+        let states = self.connections().query_each::<InfoDict>(&redis::cmd("INFO")).await.unwrap_or_default();
         let mut settings: HashMap<String, HashMap<String, String>> = HashMap::new();
         // By name: passwords are among the others.
         for name in ["appendfsync", "maxclients"] {
             let get = redis::cmd("CONFIG").arg("GET").arg(name).to_owned();
             for (server, found) in
-                self.link().query_each::<HashMap<String, String>>(&get).await.unwrap_or_default()
+                self.connections().query_each::<HashMap<String, String>>(&get).await.unwrap_or_default()
             {
                 settings.entry(server).or_default().extend(found);
             }
         }
         let servers = states.into_iter().map(|(name, state)| {
             let settings = settings.remove(&name).unwrap_or_default();
-            Server { name, state, settings }
+            ServerInfo { name, state, settings }
         });
         servers.flat_map(|server| server.findings(tolerance)).collect()
     }
 }
 
-struct Server {
+/// What one server says of itself.
+struct ServerInfo {
     name: String,
     state: InfoDict,
     settings: HashMap<String, String>,
 }
 
-impl Server {
+impl ServerInfo {
     fn findings(&self, tolerance: &Tolerance) -> Vec<Finding> {
         let findings = [self.eviction(), self.memory(tolerance), self.durability(), self.clients(tolerance)];
         findings.into_iter().flatten().collect()
@@ -95,7 +96,7 @@ impl Server {
             "no" => "whatever its system has not written yet",
             _ => "the last second of writes",
         };
-        let whose = if name == ONE_SERVER { String::new() } else { format!(" of {name}") };
+        let whose = if name == SINGLE_SERVER_NAME { String::new() } else { format!(" of {name}") };
         Some(Finding::note(
             "redis-fsync",
             format!("a crash of the machine{whose} can lose {writes} (appendfsync is not always)"),

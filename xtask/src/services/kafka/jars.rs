@@ -13,7 +13,7 @@ const VERSION: &str = "4.1.1";
 /// As old as the interface that this Kafka is built for.
 const LOGGER_VERSION: &str = "1.7.36";
 
-const COPY: &str = "org.apache.maven.plugins:maven-dependency-plugin:2.8:copy-dependencies";
+const COPY_GOAL: &str = "org.apache.maven.plugins:maven-dependency-plugin:2.8:copy-dependencies";
 
 /// The folder with them.
 pub(super) fn obtain() -> Result<PathBuf, String> {
@@ -28,7 +28,7 @@ fn download(folder: &Path) -> Result<(), String> {
     let pom = folder.join("pom.xml");
     fs::write(&pom, project()).map_err(|error| format!("{} cannot be written: {error}", pom.display()))?;
     let mut mvn = Command::new("mvn");
-    mvn.args(["--batch-mode", "--quiet", "--file"]).arg(&pom).args([COPY, "-DincludeScope=runtime"]);
+    mvn.args(["--batch-mode", "--quiet", "--file"]).arg(&pom).args([COPY_GOAL, "-DincludeScope=runtime"]);
     process::run(mvn.arg(format!("-DoutputDirectory={}", folder.display()))).map(|_| ())
 }
 

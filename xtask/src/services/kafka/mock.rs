@@ -5,13 +5,13 @@
 use std::fs;
 use std::path::Path;
 
-use super::URL;
-use crate::services::set::{Set, Start};
+use super::URL_VAR;
+use crate::services::server_set::{ServerSet, ServerStart};
 use crate::services::url;
 use crate::shell::Cargo;
 
 /// Tells tests that what they see is not Kafka.
-const MOCK: &str = "POSTHASTE_TEST_KAFKA_MOCK";
+const MOCK_VAR: &str = "POSTHASTE_TEST_KAFKA_MOCK";
 
 const NAME: &str = "Kafka-mock";
 
@@ -19,7 +19,7 @@ const NAME: &str = "Kafka-mock";
 const SCRIPT: &str = r#"mkfifo kafka_mock.input && exec "$0" 0<> kafka_mock.input"#;
 
 /// `why` there is no better one.
-pub(super) fn serve(set: &mut Set, why: &str) -> Result<(), String> {
+pub(super) fn serve(set: &mut ServerSet, why: &str) -> Result<(), String> {
     // All of it: the report has room for a line only.
     eprintln!("{why}");
     let program = set.directory().join("kafka_mock");
@@ -30,7 +30,7 @@ pub(super) fn serve(set: &mut Set, why: &str) -> Result<(), String> {
     let log = set.log(NAME);
     // It chooses the port itself.
     let said = || fs::read_to_string(&log).unwrap_or_default();
-    let start = Start {
+    let start = ServerStart {
         name: NAME,
         program: Path::new("sh"),
         args: &["-c", SCRIPT, &program],
@@ -45,8 +45,8 @@ pub(super) fn serve(set: &mut Set, why: &str) -> Result<(), String> {
     if let Some((_, port)) = url::kafka_addresses(&url).and_then(|addresses| addresses.first().copied()) {
         set.correct_port(port);
     }
-    set.export(URL, url);
-    set.export(MOCK, "1");
+    set.export(URL_VAR, url);
+    set.export(MOCK_VAR, "1");
     set.note(&left_out(why));
     Ok(())
 }

@@ -1,0 +1,477 @@
+//! The Kafka producer of a publisher, and the delivery reports that complete the events it sent.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rdkafka::ClientContext;
+use rdkafka::admin::{AdminClient, AdminOptions, ResourceSpecifier};
+use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
+use rdkafka::error::KafkaError;
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::metadata::{Metadata, MetadataTopic};
+use rdkafka::producer::{
+    BaseRecord, DeliveryResult, Producer as _, ProducerContext, PurgeConfig, ThreadedProducer,
+};
+use rdkafka::types::RDKafkaErrorCode as Code;
+use tokio::sync::{Notify, oneshot, watch};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::builder::Secrets;
+use crate::format::Message;
+
+/// How long all brokers may be away before the events on the way count as unreachable. The library connects
+/// anew meanwhile, and a broker that is back by then has lost nobody's time.
+const BROKERS_DOWN_GRACE: Duration = Duration::from_secs(1);
+
+/// What to do about brokers that do not answer.
+pub(super) const BROKERS_DOWN_ADVICE: &str =
+    "check host and port, that they run, and whether they want TLS or a login";
+
+const CONTENT_TYPE: &str = "content-type";
+
+/// How long the reports of a purge may take.
+pub(super) const PURGE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The producer in use. It is made with the first events, and made anew after it lost all brokers or failed
+/// for good: what its predecessor still held is purged, so that nothing leaves late, and no gap in a
+/// sequence matters to the next.
+pub(super) struct CurrentProducer {
+    config: ClientConfig,
+    secrets: Secrets,
+    is_single_message: bool,
+    current: Mutex<Option<Arc<Producer>>>,
+}
+
+impl CurrentProducer {
+    pub(super) fn new(config: ClientConfig, secrets: Secrets) -> Self {
+        Self { config, secrets, is_single_message: false, current: Mutex::default() }
+    }
+
+    /// With one message per request.
+    pub(super) fn single_message(mut config: ClientConfig, secrets: Secrets) -> Self {
+        config.set("batch.num.messages", "1");
+        Self { is_single_message: true, ..Self::new(config, secrets) }
+    }
+
+    pub(super) fn hosts(&self) -> &str {
+        self.config.get("bootstrap.servers").unwrap_or_default()
+    }
+
+    /// The producer in use, or a new one; or why there is none.
+    pub(super) fn get(&self) -> Result<Arc<Producer>, String> {
+        let mut current = self.current();
+        if let Some(producer) = current.as_ref().filter(|producer| !producer.health().is_down(Instant::now()))
+        {
+            return Ok(Arc::clone(producer));
+        }
+        let producer = Producer::new(&self.config, self.secrets.clone(), self.is_single_message);
+        let producer = Arc::new(producer.map_err(|error| {
+            format!("Kafka: no producer can be made: {}", self.secrets.redact(&error.to_string()))
+        })?);
+        *current = Some(Arc::clone(&producer));
+        Ok(producer)
+    }
+
+    /// Takes a producer out of use, and what it holds out of its queues.
+    pub(super) async fn give_up(&self, producer: &Arc<Producer>) {
+        {
+            let mut current = self.current();
+            if current.as_ref().is_some_and(|other| Arc::ptr_eq(other, producer)) {
+                *current = None;
+            }
+        }
+        let producer = Arc::clone(producer);
+        // It may wait for a thread that looks up a name.
+        drop(tokio::task::spawn_blocking(move || producer.purge()));
+    }
+
+    /// The topic's `min.insync.replicas`; none if the brokers do not tell this user.
+    pub(super) async fn min_in_sync(&self, topic: &str, wait: Duration) -> Option<usize> {
+        let state = Arc::new(ProducerState::new(self.secrets.clone()));
+        let admin: AdminClient<ProducerCallbacks> =
+            self.config.create_with_context(ProducerCallbacks(state)).ok()?;
+        let options = AdminOptions::new().request_timeout(Some(wait));
+        let asked = timeout(wait, admin.describe_configs([&ResourceSpecifier::Topic(topic)], &options)).await;
+        drop_on_thread(admin);
+        let settings = asked.ok()?.ok()?.pop()?.ok()?;
+        settings.get("min.insync.replicas")?.value.as_ref()?.parse().ok()
+    }
+
+    fn current(&self) -> MutexGuard<'_, Option<Arc<Producer>>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One producer of librdkafka, with what it has reported about its brokers.
+pub(super) struct Producer {
+    /// librdkafka's own producer, there until this one is dropped.
+    rdkafka: Option<ThreadedProducer<ProducerCallbacks>>,
+    state: Arc<ProducerState>,
+    is_single_message: bool,
+}
+
+struct ProducerState {
+    health: watch::Sender<ProducerHealth>,
+    /// Whether `health` is other than its default, to be asked for every report.
+    is_unhealthy: AtomicBool,
+    /// A report makes room in the queue.
+    queue_room: Notify,
+    secrets: Secrets,
+}
+
+/// What a producer has reported about its brokers and about itself; the default is good health.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ProducerHealth {
+    /// Since when no broker is connected.
+    down_since: Option<Instant>,
+    /// The producer will never send again.
+    fatal: bool,
+    /// What the library said last.
+    why: Option<String>,
+}
+
+impl ProducerHealth {
+    fn down_at(&self) -> Option<Instant> {
+        if self.fatal {
+            Some(Instant::now())
+        } else {
+            self.down_since.map(|since| since + BROKERS_DOWN_GRACE)
+        }
+    }
+
+    fn is_down(&self, now: Instant) -> bool {
+        self.fatal || self.down_since.is_some_and(|since| since + BROKERS_DOWN_GRACE <= now)
+    }
+
+    /// Why nothing can be sent, if it is so.
+    pub(super) fn no_connection(&self) -> Option<String> {
+        let why = self.why.as_deref().unwrap_or("nobody said why");
+        if self.fatal {
+            return Some(format!("the producer failed, and another takes its place: {why}"));
+        }
+        // The advice comes first: what the library says is long, and cut.
+        self.down_since.map(|_| format!("no broker can be reached ({BROKERS_DOWN_ADVICE}): {why}"))
+    }
+}
+
+impl Producer {
+    fn new(config: &ClientConfig, secrets: Secrets, is_single_message: bool) -> Result<Self, KafkaError> {
+        let state = Arc::new(ProducerState::new(secrets));
+        let rdkafka = config.create_with_context(ProducerCallbacks(Arc::clone(&state)))?;
+        Ok(Self { rdkafka: Some(rdkafka), state, is_single_message })
+    }
+
+    pub(super) fn is_single_message(&self) -> bool {
+        self.is_single_message
+    }
+
+    pub(super) fn health(&self) -> ProducerHealth {
+        let mut health = self.state.health.borrow().clone();
+        // It is said to us later than the events are given back.
+        if let Some((_, why)) = self.rdkafka().client().fatal_error() {
+            health.fatal = true;
+            health.why = Some(self.state.secrets.redact(&why));
+        }
+        health
+    }
+
+    /// Puts a message into the queue. What is wrong with it is reported at once, but for a full queue.
+    pub(super) fn send(
+        &self,
+        topic: &str,
+        key: Option<&str>,
+        message: &Message<'_>,
+        batch: &Arc<InFlightBatch>,
+        at: usize,
+    ) -> Result<(), Code> {
+        let report = Box::new(DeliveryReport { batch: Arc::clone(batch), at });
+        let mut record = BaseRecord::<str, [u8], Box<DeliveryReport>>::with_opaque_to(topic, report)
+            .payload(&*message.body)
+            .headers(headers(message));
+        record.key = key;
+        let Err((error, record)) = self.rdkafka().send(record) else { return Ok(()) };
+        let code = error.rdkafka_error_code().unwrap_or(Code::Fail);
+        if code != Code::QueueFull {
+            self.state.note_error(code, None);
+            record.delivery_opaque.complete(code);
+        }
+        Err(code)
+    }
+
+    /// Waits for room in the queue, for a while; no, and at once, if there is no hope for it any more: each
+    /// of the events that are left asks.
+    pub(super) async fn wait_for_room(&self, deadline: Instant) -> bool {
+        let now = Instant::now();
+        if now >= deadline || self.health().is_down(now) {
+            return false;
+        }
+        // A report between the look at the queue and here is missed, but not for long.
+        let _ = timeout(Duration::from_millis(20), self.state.queue_room.notified()).await;
+        true
+    }
+
+    /// Waits until every event has its report; no if there is no hope for that any more.
+    pub(super) async fn wait_for_reports(&self, batch: &InFlightBatch, deadline: Instant) -> bool {
+        self.wait_unless_down(batch.wait_for_all(), deadline).await.is_some()
+    }
+
+    /// Waits for this until the deadline, or until the producer's health says that it will not come.
+    async fn wait_unless_down<T>(&self, wanted: impl Future<Output = T>, deadline: Instant) -> Option<T> {
+        let mut health = self.state.health.subscribe();
+        let mut wanted = std::pin::pin!(wanted);
+        loop {
+            let until = health.borrow_and_update().down_at().map_or(deadline, |until| until.min(deadline));
+            tokio::select! {
+                biased;
+                wanted = &mut wanted => return Some(wanted),
+                _ = health.changed() => {}
+                () = tokio::time::sleep_until(until) => return None,
+            }
+        }
+    }
+
+    /// Asks the brokers for this topic, or for all there are; none if they do not answer.
+    pub(super) async fn probe(self: &Arc<Self>, topic: Option<&str>, wait: Duration) -> Option<Code> {
+        let topic = topic.map(str::to_owned);
+        let probe = move |producer: &Self| producer.fetch_metadata(topic.as_deref(), wait, |_| Code::NoError);
+        self.call_blocking(probe, wait).await.map(|code| code.unwrap_or_else(|code| code))
+    }
+
+    /// How many replicas a topic has, in the partition that has the fewest; none if the brokers do not answer, and
+    /// zero if there is no such topic. All topics are asked for: a question for one may make it.
+    pub(super) async fn replicas(self: &Arc<Self>, topic: &str, wait: Duration) -> Option<usize> {
+        let topic = topic.to_owned();
+        let fewest = move |metadata: &Metadata| {
+            let topic = metadata.topics().iter().find(|known| known.name() == topic);
+            let partitions = topic.into_iter().flat_map(MetadataTopic::partitions);
+            partitions.map(|partition| partition.replicas().len()).min().unwrap_or_default()
+        };
+        self.call_blocking(move |producer| producer.fetch_metadata(None, wait, fewest), wait).await?.ok()
+    }
+
+    /// The library holds a thread until it knows. It is none of the runtime's, which would wait for it at its own
+    /// end.
+    async fn call_blocking<T: Send + 'static>(
+        self: &Arc<Self>,
+        call: impl FnOnce(&Self) -> T + Send + 'static,
+        wait: Duration,
+    ) -> Option<T> {
+        let (sender, receiver) = oneshot::channel();
+        let producer = Arc::clone(self);
+        let call = move || {
+            let _ = sender.send(call(&producer));
+        };
+        std::thread::Builder::new().name("kafka check".to_owned()).spawn(call).ok()?;
+        self.wait_unless_down(receiver, Instant::now() + wait).await?.ok()
+    }
+
+    fn fetch_metadata<T>(
+        &self,
+        topic: Option<&str>,
+        wait: Duration,
+        read: impl FnOnce(&Metadata) -> T,
+    ) -> Result<T, Code> {
+        let metadata = self.rdkafka().client().fetch_metadata(topic, wait);
+        let metadata = metadata.map_err(|error| error.rdkafka_error_code().unwrap_or(Code::Fail))?;
+        // Who answers is there, whatever the producer has been through.
+        self.state.note_report(Code::NoError);
+        let of_topic = metadata.topics().first().filter(|_| topic.is_some());
+        match of_topic.and_then(MetadataTopic::error) {
+            Some(error) => Err(Code::from(error)),
+            None => Ok(read(&metadata)),
+        }
+    }
+
+    /// Waits for the reports of what was purged.
+    pub(super) async fn wait_for_purge(&self, batch: &InFlightBatch, deadline: Instant) {
+        let _ = timeout_at(deadline.min(Instant::now() + PURGE_TIMEOUT), batch.wait_for_all()).await;
+    }
+
+    fn purge(&self) {
+        self.rdkafka().purge(PurgeConfig::default().queue().inflight());
+    }
+
+    fn rdkafka(&self) -> &ThreadedProducer<ProducerCallbacks> {
+        self.rdkafka.as_ref().expect("it is taken when the producer is dropped")
+    }
+}
+
+impl Drop for Producer {
+    fn drop(&mut self) {
+        drop_on_thread(self.rdkafka.take());
+    }
+}
+
+/// Ending a client takes some tenths of a second.
+fn drop_on_thread(client: impl Send + 'static) {
+    let _ = std::thread::Builder::new().name("kafka end".to_owned()).spawn(move || drop(client));
+}
+
+fn headers(message: &Message<'_>) -> OwnedHeaders {
+    let mut headers = OwnedHeaders::new_with_capacity(message.headers.len() + 1);
+    // The format says what it is, not the event.
+    let is_kept = |name: &str| !name.eq_ignore_ascii_case(CONTENT_TYPE);
+    for (name, value) in message.headers.iter().filter(|(name, _)| is_kept(name)) {
+        headers = headers.insert(Header { key: name, value: Some(value.as_bytes()) });
+    }
+    headers.insert(Header { key: CONTENT_TYPE, value: Some(message.content_type.as_bytes()) })
+}
+
+/// The events of one call that are on their way, and what was reported about each.
+pub(super) struct InFlightBatch {
+    codes: Mutex<ReportedCodes>,
+    /// Notified when the last report is there.
+    all_reported: Notify,
+}
+
+struct ReportedCodes {
+    codes: Vec<Option<Code>>,
+    left: usize,
+}
+
+impl InFlightBatch {
+    /// With places for `places` events, of which `count` are sent.
+    pub(super) fn new(places: usize, count: usize) -> Self {
+        let codes = ReportedCodes { codes: vec![None; places], left: count };
+        Self { codes: Mutex::new(codes), all_reported: Notify::new() }
+    }
+
+    pub(super) fn complete(&self, at: usize, code: Code) {
+        let mut reported = self.lock();
+        if reported.codes[at].replace(code).is_none() {
+            reported.left -= 1;
+            if reported.left == 0 {
+                self.all_reported.notify_one();
+            }
+        }
+    }
+
+    pub(super) fn codes(&self) -> Vec<Option<Code>> {
+        self.lock().codes.clone()
+    }
+
+    async fn wait_for_all(&self) {
+        while self.lock().left > 0 {
+            self.all_reported.notified().await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ReportedCodes> {
+        self.codes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Goes with a message as its opaque value, and comes back with the report about its delivery.
+struct DeliveryReport {
+    batch: Arc<InFlightBatch>,
+    at: usize,
+}
+
+impl DeliveryReport {
+    fn complete(&self, code: Code) {
+        self.batch.complete(self.at, code);
+    }
+}
+
+/// The callbacks of a producer, which the library calls on a thread of its own.
+struct ProducerCallbacks(Arc<ProducerState>);
+
+impl ProducerContext for ProducerCallbacks {
+    type DeliveryOpaque = Box<DeliveryReport>;
+
+    fn delivery(&self, result: &DeliveryResult<'_>, report: Box<DeliveryReport>) {
+        let code = match result {
+            Ok(_) => Code::NoError,
+            Err((error, _)) => error.rdkafka_error_code().unwrap_or(Code::Fail),
+        };
+        self.0.note_report(code);
+        report.complete(code);
+    }
+}
+
+impl ClientContext for ProducerCallbacks {
+    fn error(&self, error: KafkaError, reason: &str) {
+        let code = error.rdkafka_error_code().unwrap_or(Code::Fail);
+        self.0.note_error(code, Some(reason));
+    }
+
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
+        let text = self.0.secrets.redact(text);
+        match level {
+            RDKafkaLogLevel::Emerg
+            | RDKafkaLogLevel::Alert
+            | RDKafkaLogLevel::Critical
+            | RDKafkaLogLevel::Error => tracing::warn!(facility, "librdkafka: {text}"),
+            _ => tracing::debug!(facility, "librdkafka: {text}"),
+        }
+    }
+
+    /// Whoever asks for statistics finds them where the library's lines are.
+    fn stats_raw(&self, statistics: &[u8]) {
+        tracing::debug!("librdkafka: {}", String::from_utf8_lossy(statistics));
+    }
+}
+
+impl ProducerState {
+    fn new(secrets: Secrets) -> Self {
+        Self {
+            health: watch::Sender::default(),
+            is_unhealthy: AtomicBool::new(false),
+            queue_room: Notify::new(),
+            secrets,
+        }
+    }
+
+    /// A broker that answers is there.
+    fn note_report(&self, code: Code) {
+        self.queue_room.notify_waiters();
+        if code == Code::NoError && self.is_unhealthy.load(Ordering::Acquire) {
+            self.is_unhealthy.store(false, Ordering::Release);
+            self.health.send_if_modified(|health| {
+                if !health.fatal {
+                    *health = ProducerHealth::default();
+                }
+                !health.fatal
+            });
+        }
+    }
+
+    fn note_error(&self, code: Code, reason: Option<&str>) {
+        let why = reason.map(|reason| self.secrets.redact(reason));
+        self.health.send_modify(|health| match code {
+            Code::AllBrokersDown => {
+                health.down_since.get_or_insert_with(Instant::now);
+            }
+            Code::Fatal => {
+                health.fatal = true;
+                health.why = why.or(health.why.take());
+            }
+            _ => health.why = why.or(health.why.take()),
+        });
+        self.is_unhealthy.store(true, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste::{Delivery, Event};
+    use rdkafka::message::Headers as _;
+
+    use super::*;
+    use crate::format::Format;
+
+    #[test]
+    fn content_type_of_the_format_stands() {
+        let event = Event::builder("Made").header("Content-Type", "text/forged").header("region", "eu");
+        let delivery = Delivery::first(event.json_text("1").build().expect("a good event"));
+        let headers = headers(&Format::CloudEventsStructured.message(&delivery, "ce_"));
+        let values = |wanted: &str| -> Vec<String> {
+            let of_name = headers.iter().filter(|header| header.key.eq_ignore_ascii_case(wanted));
+            of_name.map(|header| String::from_utf8_lossy(header.value.unwrap_or_default()).into()).collect()
+        };
+        assert_eq!(values("region"), ["eu"]);
+        let types = values("content-type");
+        assert!(matches!(&types[..], [one] if one.starts_with("application/cloudevents+json")), "{types:?}");
+    }
+}

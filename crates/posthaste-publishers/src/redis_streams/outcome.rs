@@ -1,0 +1,130 @@
+//! The outcome of an event from the reply of Redis.
+
+use posthaste::Outcome;
+use redis::{ErrorKind, RedisError, Value};
+
+use super::builder::Settings;
+use crate::one_line::one_line;
+use crate::unreached::UNREACHABLE_ADVICE;
+
+/// The outcome of the reply to one `XADD`: the id of the entry, or an error.
+pub(super) fn of_reply(reply: &Value, stream: &str) -> Outcome {
+    let error = match reply {
+        Value::BulkString(_) | Value::SimpleString(_) | Value::VerbatimString { .. } => return Outcome::Done,
+        Value::ServerError(error) => error,
+        _ => return Outcome::retry(one_line(format!("Redis answers no entry's id for the stream {stream}"))),
+    };
+    let (code, details) = (error.code(), error.details().unwrap_or_default());
+    match code {
+        "WRONGTYPE" => {
+            Outcome::retry(one_line(format!("the key {stream} is no stream in Redis: rename one of the two")))
+        }
+        "NOPERM" => Outcome::retry(one_line(format!(
+            "the user may not add to the stream {stream}: allow XADD and the key, or use another user"
+        ))),
+        // It takes nothing from anybody until there is room, so that sending less would not help, and no event is to
+        // blame: an event waits as long as it takes, and is not given up as those for a busy destination are.
+        "OOM" => Outcome::no_answer("Redis is full (OOM): give it more maxmemory, or trim streams"),
+        "MISCONF" => {
+            Outcome::no_answer("Redis takes no writes, because it cannot write to its disk (MISCONF)")
+        }
+        "READONLY" => Outcome::no_answer("this Redis is a replica, which takes no writes: name the primary"),
+        "NOREPLICAS" => Outcome::no_answer("Redis has fewer replicas than min-replicas-to-write asks for"),
+        "NOAUTH" | "WRONGPASS" => Outcome::no_connection("Redis refuses the login: check user and password"),
+        // What a stranger sends is not even read when it is long.
+        "ERR" if details.contains("unauthenticated") => {
+            Outcome::no_connection("Redis refuses the login: check user and password")
+        }
+        "LOADING" => Outcome::no_answer("Redis still reads its data"),
+        "MOVED" | "ASK" | "CLUSTERDOWN" | "CROSSSLOT" => Outcome::no_answer(format!(
+            "this Redis is a node of a cluster ({code}), and clusters are not supported here: name a single server"
+        )),
+        "MASTERDOWN" | "BUSY" | "TRYAGAIN" | "UNBLOCKED" | "UNKILLABLE" => {
+            Outcome::no_answer(one_line(format!("Redis cannot answer now: {code} {details}")))
+        }
+        _ => Outcome::retry(one_line(format!(
+            "Redis refuses an entry of the stream {stream}: {code} {details}"
+        ))),
+    }
+}
+
+/// Whether the server is not, or not yet, the one that takes writes. An old primary may keep its clients for as long
+/// as it lives, while new connections lead to the new one.
+pub(super) fn is_not_primary(reply: &Value) -> bool {
+    let Value::ServerError(error) = reply else { return false };
+    matches!(error.code(), "READONLY" | "MASTERDOWN" | "LOADING" | "UNBLOCKED")
+}
+
+/// The outcome of each event of a pipeline that got no reply.
+pub(super) fn of_lost_reply(error: Option<&RedisError>, settings: &Settings) -> Outcome {
+    let server = &settings.server;
+    match error {
+        None => Outcome::no_answer(format!("Redis at {server} gave fewer answers than it should")),
+        Some(error) if error.is_timeout() => {
+            Outcome::no_answer(format!("Redis at {server} did not answer within {:?}", settings.timeout))
+        }
+        Some(error) => {
+            Outcome::no_connection(one_line(format!("the connection to Redis at {server} broke: {error}")))
+        }
+    }
+}
+
+/// The outcome of an event that was not sent before the time of the call was over.
+pub(super) fn of_expired_deadline(settings: &Settings) -> Outcome {
+    let (server, limit) = (&settings.server, settings.call_timeout());
+    Outcome::no_answer(format!("Redis at {server} did not take the events of a call within {limit:?}"))
+}
+
+/// Why there is no connection.
+pub(super) fn no_connection(error: &RedisError, settings: &Settings) -> String {
+    let server = &settings.server;
+    one_line(if is_login_error(error) {
+        format!("Redis at {server} refuses the login: check user and password")
+    } else if error.is_timeout() {
+        format!("no connection to Redis at {server} within {:?}: {UNREACHABLE_ADVICE}", settings.timeout)
+    } else {
+        format!("no connection to Redis at {server}: {error}: {UNREACHABLE_ADVICE}")
+    })
+}
+
+/// Whether it is about who we are.
+pub(super) fn is_login_error(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::AuthenticationFailed || matches!(error.code(), Some("NOAUTH" | "WRONGPASS"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(error: &str) -> Outcome {
+        let value = redis::parse_redis_value(format!("-{error}\r\n").as_bytes()).expect("an answer");
+        of_reply(&value, "orders")
+    }
+
+    #[test]
+    fn server_that_cannot_is_out_of_reach_and_an_entry_that_may_not_is_an_attempt() {
+        for error in [
+            "OOM command not allowed when used memory > 'maxmemory'.",
+            "MISCONF Redis is configured to save RDB snapshots",
+            "READONLY You can't write against a read only replica.",
+            "NOREPLICAS Not enough good replicas to write.",
+            "NOAUTH Authentication required.",
+            "ERR Protocol error: unauthenticated multibulk length",
+            "LOADING Redis is loading the dataset in memory",
+            "MOVED 3999 127.0.0.1:6381",
+            "CLUSTERDOWN The cluster is down",
+            "MASTERDOWN Link with MASTER is down",
+            "BUSY Redis is busy running a script.",
+            "UNBLOCKED force unblock from blocking operation",
+        ] {
+            assert!(matches!(answered(error), Outcome::Unreachable(_)), "{error}");
+        }
+        for error in
+            ["WRONGTYPE Operation against a key", "NOPERM this user has no permissions", "ERR unknown"]
+        {
+            assert!(matches!(answered(error), Outcome::Retry(_)), "{error}");
+        }
+        assert!(matches!(of_reply(&Value::BulkString(b"1-0".to_vec()), "orders"), Outcome::Done));
+        assert!(matches!(of_reply(&Value::Nil, "orders"), Outcome::Retry(_)));
+    }
+}

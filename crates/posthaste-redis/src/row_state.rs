@@ -1,0 +1,166 @@
+//! The state of a row: one text of twelve fields, as the scripts write it.
+
+use std::collections::BTreeSet;
+
+use posthaste::{EventDetail, EventRow, Status, Timestamp};
+
+use crate::escape::unescape;
+use crate::event_body::{self, DecodedEvent, Extent};
+use crate::keys::StreamId;
+
+/// The state of a row; its texts are as they came.
+#[derive(Debug, Default)]
+pub(crate) struct RowState {
+    status: Option<i64>,
+    attempts: Option<i64>,
+    deferrals: u32,
+    pub(crate) lost: u32,
+    pub(crate) replays: u32,
+    pub(crate) sid: StreamId,
+    done_at: Option<Timestamp>,
+    locked_at: Option<Timestamp>,
+    owner: Option<String>,
+    pub(crate) parked: Option<String>,
+    pub(crate) progress: BTreeSet<String>,
+    error: Option<String>,
+}
+
+impl RowState {
+    /// What the text says; a text that somebody edited says little.
+    pub(crate) fn parse(text: &str) -> Self {
+        let mut fields = text.splitn(12, '\t');
+        let mut next = || fields.next().unwrap_or_default();
+        let count = |text: &str| text.parse::<u64>().map_or(0, |n| u32::try_from(n).unwrap_or(u32::MAX));
+        let time = |text: &str| text.parse().ok().map(Timestamp::from_micros);
+        let status = next().parse().ok();
+        let sid = StreamId::from_sort_key(next()).unwrap_or_default();
+        let mut lease = next().split(' ').skip(1);
+        let owner = lease.next().map(unescape);
+        let locked_at = lease.next().and_then(time);
+        let attempts = next().parse().ok();
+        let (deferrals, lost, replays) = (count(next()), count(next()), count(next()));
+        let done_at = time(next());
+        // Since when it is put off, and for how long at most, which only the scripts need.
+        next();
+        let parked = Some(next()).filter(|route| !route.is_empty()).map(unescape);
+        let progress = next().split(',').filter(|name| !name.is_empty()).map(unescape).collect();
+        let error = Some(next()).filter(|error| !error.is_empty()).map(str::to_owned);
+        Self {
+            status,
+            attempts,
+            deferrals,
+            lost,
+            replays,
+            sid,
+            done_at,
+            locked_at,
+            owner,
+            parked,
+            progress,
+            error,
+        }
+    }
+
+    pub(crate) fn attempts(&self) -> u32 {
+        u32::try_from(self.attempts.unwrap_or(0).max(0)).unwrap_or(u32::MAX)
+    }
+
+    pub(crate) fn inserted_at(&self) -> Timestamp {
+        Timestamp::from_micros(self.sid.ms.saturating_mul(1000))
+    }
+
+    /// The status; a code that nobody knows counts as NEW.
+    fn status(&self) -> Status {
+        self.status.and_then(Status::from_code).unwrap_or(Status::New)
+    }
+
+    /// What is wrong with the row itself.
+    pub(crate) fn defect(&self) -> Option<String> {
+        match (self.status, self.attempts) {
+            (None, _) => Some("the state of the row cannot be read".to_owned()),
+            (Some(code), _) if Status::from_code(code).is_none() => {
+                Some(format!("unknown status code {code}"))
+            }
+            (_, Some(attempts)) if attempts < 0 => Some(format!("negative attempts: {attempts}")),
+            _ => None,
+        }
+    }
+}
+
+/// A row as a script returns it to an operator.
+pub(crate) struct AdminRow {
+    pub(crate) id: String,
+    /// None while no script has seen the row.
+    pub(crate) state: Option<String>,
+    pub(crate) due: Option<i64>,
+    pub(crate) body: Option<Vec<u8>>,
+    pub(crate) shard: u16,
+}
+
+impl AdminRow {
+    pub(crate) fn detail(&self, extent: Extent) -> EventDetail {
+        let state = RowState::parse(self.state.as_deref().unwrap_or("0"));
+        let DecodedEvent { event, payload_bytes, defect } =
+            event_body::decode(&self.id, self.body.as_deref(), state.inserted_at(), extent);
+        let row = EventRow {
+            seq: state.sid.seq(self.shard),
+            id: event.id().clone(),
+            event_type: event.event_type().to_owned(),
+            aggregate_type: event.aggregate_type().to_owned(),
+            aggregate_id: event.aggregate_id().map(str::to_owned),
+            tenant_id: event.tenant_id().map(str::to_owned),
+            payload_bytes,
+            status: state.status(),
+            attempts: state.attempts(),
+            deferrals: state.deferrals,
+            lost_leases: state.lost,
+            replays: state.replays,
+            available_at: self
+                .due
+                .map(Timestamp::from_micros)
+                .or(state.done_at)
+                .unwrap_or(state.inserted_at()),
+            created_at: event.occurred_at(),
+            inserted_at: state.inserted_at(),
+            done_at: state.done_at,
+            malformed: state.defect().or(defect),
+            parked: state.parked,
+            progress: state.progress,
+            last_error: state.error,
+            locked_by: state.owner,
+            locked_at: state.locked_at,
+        };
+        EventDetail { row, event }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn state_is_read_field_by_field() {
+        let state = RowState::parse(
+            "2\t1700000000000-17\t99 me%2C%20you 1700000000000001\t3\t1\t4\t5\t\t1700000000000002\tmail\ta,b%2Cc\tno\tway",
+        );
+        assert_eq!((state.status(), state.attempts(), state.deferrals), (Status::Retry, 3, 1));
+        assert_eq!((state.lost, state.replays), (4, 5));
+        assert_eq!(state.sid, StreamId { ms: 1_700_000_000_000, n: 7 });
+        assert_eq!((state.owner.as_deref(), state.parked.as_deref()), (Some("me, you"), Some("mail")));
+        assert!(state.progress.iter().eq(["a", "b,c"]));
+        assert_eq!((state.done_at, state.error.as_deref()), (None, Some("no\tway")));
+        assert_eq!(state.defect(), None);
+    }
+
+    #[test]
+    fn edited_state_is_said_to_be_so() {
+        for (text, defect) in [
+            ("", "the state of the row cannot be read"),
+            ("?", "the state of the row cannot be read"),
+            ("77", "unknown status code 77"),
+            ("0\t\t\t-1", "negative attempts: -1"),
+        ] {
+            assert_eq!(RowState::parse(text).defect().as_deref(), Some(defect), "{text:?}");
+        }
+    }
+}

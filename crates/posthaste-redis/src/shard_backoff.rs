@@ -1,0 +1,119 @@
+//! Back-off of shards that do not answer: they are left alone for a while, so that the others need not wait for them
+//! each time.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// The first back-off. Each that follows without an answer in between is twice as long, up to the maximum.
+const FIRST_BACKOFF: Duration = Duration::from_secs(1);
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
+
+/// The back-offs of all shards, by their number.
+#[derive(Debug)]
+pub(crate) struct ShardBackoffs(Mutex<Vec<ShardBackoff>>);
+
+#[derive(Clone, Debug, Default)]
+struct ShardBackoff {
+    /// `None` while the shard answers.
+    until: Option<Instant>,
+    delay: Duration,
+    /// A probe is under way.
+    is_probed: bool,
+}
+
+impl ShardBackoffs {
+    pub(crate) fn of(shards: u16) -> Self {
+        Self(Mutex::new(vec![ShardBackoff::default(); usize::from(shards)]))
+    }
+
+    /// Whether the shard did not answer the last time.
+    pub(crate) fn is_backing_off(&self, shard: u16) -> bool {
+        self.lock()[usize::from(shard)].until.is_some()
+    }
+
+    /// A call to a shard begins. Unless it is said to have been answered, the shard backs off.
+    pub(crate) fn start_call(&self, shard: u16) -> UnansweredCall<'_> {
+        UnansweredCall { backoffs: self, shard }
+    }
+
+    /// The shards whose back-off is over, each once: the caller probes them.
+    pub(crate) fn take_expired(&self) -> Vec<u16> {
+        let (mut backoffs, now) = (self.lock(), Instant::now());
+        let is_over =
+            |backoff: &ShardBackoff| !backoff.is_probed && backoff.until.is_some_and(|until| until <= now);
+        let expired = backoffs.iter_mut().zip(0..).filter(|(backoff, _)| is_over(backoff));
+        expired
+            .map(|(backoff, shard)| {
+                backoff.is_probed = true;
+                shard
+            })
+            .collect()
+    }
+
+    fn reset(&self, shard: u16) {
+        self.lock()[usize::from(shard)] = ShardBackoff::default();
+    }
+
+    fn back_off(&self, shard: u16) {
+        let (backoff, now) = (&mut self.lock()[usize::from(shard)], Instant::now());
+        backoff.is_probed = false;
+        // Calls that were under way together say it once.
+        if backoff.until.is_none_or(|until| until <= now) {
+            backoff.delay = (2 * backoff.delay).clamp(FIRST_BACKOFF, MAX_BACKOFF);
+            backoff.until = Some(now + backoff.delay);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<ShardBackoff>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A call that was not answered yet. Dropped, it was not answered in time.
+#[derive(Debug)]
+pub(crate) struct UnansweredCall<'r> {
+    backoffs: &'r ShardBackoffs,
+    shard: u16,
+}
+
+impl UnansweredCall<'_> {
+    pub(crate) fn answered(self) {
+        self.backoffs.reset(self.shard);
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for UnansweredCall<'_> {
+    fn drop(&mut self) {
+        self.backoffs.back_off(self.shard);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn backoff_grows_to_half_a_minute_and_ends_with_an_answer() {
+        let backoffs = ShardBackoffs::of(2);
+        for secs in [1, 2, 4, 8, 16, 30, 30] {
+            // Several calls were under way when it fell silent.
+            drop((backoffs.start_call(1), backoffs.start_call(1)));
+            assert!(backoffs.is_backing_off(1) && !backoffs.is_backing_off(0));
+            advance(Duration::from_secs(secs) - Duration::from_millis(1)).await;
+            assert!(backoffs.take_expired().is_empty(), "{secs}");
+            advance(Duration::from_millis(1)).await;
+            assert_eq!(backoffs.take_expired(), [1]);
+            assert!(backoffs.take_expired().is_empty(), "one look is enough");
+        }
+        backoffs.start_call(1).answered();
+        assert!(!backoffs.is_backing_off(1));
+        drop(backoffs.start_call(1));
+        advance(FIRST_BACKOFF).await;
+        assert_eq!(backoffs.take_expired(), [1]);
+    }
+}

@@ -1,0 +1,184 @@
+//! A fault before every command of a decision: whoever comes next finishes it, and a ticket never has two
+//! events.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use posthaste::{Event, Outbox, Timestamp, WriteError};
+
+use super::{DueExpiry, ExpiryDecision, RedisExpiry, Revocation};
+use crate::RedisStore;
+use crate::keys::Shard;
+use crate::script_fault_tests::{fresh, remove};
+
+const TICKET: &str = "17";
+
+fn event(event_type: &str) -> Event {
+    Event::builder(event_type).aggregate("Ticket", TICKET).json_text("{}").build().expect("a good event")
+}
+
+fn due() -> DueExpiry {
+    DueExpiry { ticket_id: TICKET.to_owned(), expires_at: Timestamp::from_micros(1_700_000_000_000_000) }
+}
+
+fn expiry(store: &RedisStore) -> RedisExpiry {
+    store.expiry(&Outbox::writer_only(store.clone()).build().expect("a good configuration"))
+}
+
+async fn decide(expiry: &RedisExpiry) -> Result<ExpiryDecision, WriteError> {
+    expiry.decide_expiry(&due(), event("TicketExpired"), None).await
+}
+
+/// What is known about the ticket.
+#[derive(Debug)]
+struct TicketContents {
+    /// The types of its events.
+    events: Vec<String>,
+    is_pending: bool,
+    is_due: bool,
+    is_held: bool,
+    is_begun: bool,
+    is_revoked: bool,
+    is_expired: bool,
+    will_be_forgotten: bool,
+}
+
+impl TicketContents {
+    async fn in_store(store: &RedisStore) -> Self {
+        let shard = store.keys().first();
+        let bodies: BTreeMap<String, String> = ask(store, shard, "HGETALL", "entries", None).await;
+        let body = |text: &String| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
+        let type_of = |text| body(text)["event_type"].as_str().expect("a type").to_owned();
+        let is_in =
+            async |key: &str| ask::<Option<f64>>(store, shard, "ZSCORE", key, Some(TICKET)).await.is_some();
+        let mut is_pending = true;
+        for id in bodies.keys() {
+            is_pending &= ask::<Option<f64>>(store, shard, "ZSCORE", "pending", Some(id)).await.is_some();
+        }
+        Self {
+            events: bodies.values().map(type_of).collect(),
+            is_pending,
+            is_due: is_in("expiry-due").await,
+            is_held: is_in("expiry-leases").await,
+            is_begun: ask(store, shard, "HEXISTS", "expiry-begun", Some(TICKET)).await,
+            is_revoked: is_in("revoked").await,
+            is_expired: ask(store, shard, "HEXISTS", "expired", Some(TICKET)).await,
+            will_be_forgotten: is_in("revoked").await || is_in("expired-at").await,
+        }
+    }
+
+    fn check(&self, case: &str) {
+        assert_eq!(self.events.len(), 1, "{case}: {self:?}");
+        assert!(self.is_pending, "{case}: nobody would deliver it: {self:?}");
+        assert!(!self.is_due && !self.is_held && !self.is_begun, "{case}: something is left: {self:?}");
+        assert!(self.will_be_forgotten, "{case}: {self:?}");
+        let of_type = self.events[0].as_str();
+        assert_eq!(self.is_revoked, of_type == "TicketRevoked", "{case}: {self:?}");
+        assert_eq!(self.is_expired, of_type == "TicketExpired", "{case}: {self:?}");
+    }
+}
+
+async fn ask<T: redis::FromRedisValue>(
+    store: &RedisStore,
+    shard: &Shard,
+    command: &str,
+    key: &str,
+    arg: Option<&str>,
+) -> T {
+    let mut cmd = redis::cmd(command);
+    cmd.arg(shard.key(key)).arg(arg.as_slice());
+    store.connections().query(&cmd).await.expect("the server answers")
+}
+
+/// What fails, and who comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Decide,
+    Revoke,
+    Prune,
+}
+
+impl Step {
+    async fn run(self, expiry: &RedisExpiry) -> Result<(), WriteError> {
+        match self {
+            Self::Decide => decide(expiry).await.map(|_| ()),
+            Self::Revoke => expiry.revoke(TICKET, event("TicketRevoked")).await.map(|_| ()),
+            Self::Prune => Ok(expiry.prune().await.map(|_| ())?),
+        }
+    }
+}
+
+/// Fails at the first command, then at the second, and so on until it no longer fails; then the next ones
+/// come, who do not fail.
+async fn fail_everywhere(first: Step, next: &[Step]) {
+    let mut n = 0;
+    loop {
+        n += 1;
+        let store = fresh().await;
+        let expiry = expiry(&store);
+        expiry.record_expiry_due(TICKET, due().expires_at).await.expect("the ticket is recorded");
+        expiry.claim(1, Duration::from_secs(30)).await.expect("the ticket is claimed");
+        let has_failed = first.run(&super::fault_tests::expiry(&store.failing_at(n))).await.is_err();
+        for step in next {
+            step.run(&expiry).await.expect("nothing fails any more");
+        }
+        TicketContents::in_store(&store).await.check(&format!("{first:?} failed at {n}, then {next:?}"));
+        remove(&store).await;
+        if !has_failed {
+            break;
+        }
+    }
+    assert!(n > 20, "only {n} commands: the fault does not reach the script");
+}
+
+// S1-36, S1-39
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn decision_that_failed_is_finished_by_the_next() {
+    fail_everywhere(Step::Decide, &[Step::Decide]).await;
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn revocation_that_failed_is_finished_by_the_next() {
+    fail_everywhere(Step::Revoke, &[Step::Revoke]).await;
+}
+
+// S1-42
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn ticket_whose_decision_failed_is_not_both_expired_and_revoked() {
+    fail_everywhere(Step::Decide, &[Step::Revoke, Step::Decide]).await;
+}
+
+// S1-42
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn ticket_whose_revocation_failed_is_not_both_expired_and_revoked() {
+    fail_everywhere(Step::Revoke, &[Step::Decide, Step::Revoke]).await;
+}
+
+/// A revoker may never come back; the worker finishes it, and the ticket expires if nothing was decided.
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn revocation_that_nobody_repeats_is_finished_by_the_worker() {
+    fail_everywhere(Step::Revoke, &[Step::Prune, Step::Decide]).await;
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn pruning_that_failed_is_repeated() {
+    fail_everywhere(Step::Prune, &[Step::Prune, Step::Decide]).await;
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn revocation_that_is_repeated_says_so() {
+    let store = fresh().await;
+    let expiry = expiry(&store);
+    let revoked = event("TicketRevoked");
+    for expected in [Revocation::Revoked, Revocation::AlreadyRevoked] {
+        assert_eq!(expiry.revoke(TICKET, revoked.clone()).await.expect("it answers"), expected);
+    }
+    remove(&store).await;
+}

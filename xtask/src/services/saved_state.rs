@@ -1,0 +1,180 @@
+//! What is written down about a set of servers, so that another process can use and end them.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// How the directories of the servers are named. Nothing else is ever removed.
+pub(super) const DIRECTORY_PREFIX: &str = "posthaste-services-";
+
+/// A set of servers: one line for each fact.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SavedState {
+    /// Everything that the servers write is in here.
+    pub(super) directory: PathBuf,
+    /// In the order in which they were started.
+    pub(super) servers: Vec<Server>,
+    /// Name and value of what tests find in their environment.
+    pub(super) variables: Vec<(String, String)>,
+    /// What a report has to say about them, a line each.
+    pub(super) notes: Vec<String>,
+}
+
+/// A process that was started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Server {
+    pub(super) name: String,
+    pub(super) pid: u32,
+    pub(super) port: u16,
+    /// The signal that ends it in good order, such as `INT`.
+    pub(super) stop_signal: String,
+}
+
+impl SavedState {
+    pub(super) fn new(directory: PathBuf) -> Self {
+        Self { directory, servers: Vec::new(), variables: Vec::new(), notes: Vec::new() }
+    }
+
+    pub(super) fn variable(&self, name: &str) -> Option<&str> {
+        self.variables.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    pub(super) fn to_text(&self) -> String {
+        let mut text = format!("directory {}\n", self.directory.display());
+        for Server { name, pid, port, stop_signal } in &self.servers {
+            let _ = writeln!(text, "server {name} {pid} {port} {stop_signal}");
+        }
+        for (name, value) in &self.variables {
+            let _ = writeln!(text, "variable {name} {value}");
+        }
+        for note in &self.notes {
+            let _ = writeln!(text, "note {note}");
+        }
+        text
+    }
+
+    /// None if the text is not one that we wrote.
+    pub(super) fn from_text(text: &str) -> Option<Self> {
+        let mut lines = text.lines();
+        let directory = PathBuf::from(lines.next()?.strip_prefix("directory ")?);
+        if !is_ours(&directory) {
+            return None;
+        }
+        let mut state = Self::new(directory);
+        for line in lines {
+            match line.split_once(' ')? {
+                ("server", server) => state.servers.push(Server::from_text(server)?),
+                ("variable", variable) => {
+                    let (name, value) = variable.split_once(' ')?;
+                    state.variables.push((name.to_owned(), value.to_owned()));
+                }
+                ("note", note) => state.notes.push(note.to_owned()),
+                _ => return None,
+            }
+        }
+        Some(state)
+    }
+
+    /// Lines for a shell's `eval`.
+    pub(super) fn exports(&self) -> String {
+        self.variables.iter().map(|(name, value)| format!("export {name}={}\n", shell_word(value))).collect()
+    }
+}
+
+impl Server {
+    fn from_text(text: &str) -> Option<Self> {
+        let mut words = text.split(' ');
+        let mut word = || words.next();
+        let server = Self {
+            name: word()?.to_owned(),
+            pid: word()?.parse().ok()?,
+            port: word()?.parse().ok()?,
+            stop_signal: word()?.to_owned(),
+        };
+        word().is_none().then_some(server)
+    }
+}
+
+/// As root we remove this directory later, so a damaged file must not name any other.
+fn is_ours(directory: &Path) -> bool {
+    let name = directory.file_name().and_then(|name| name.to_str());
+    directory.is_absolute() && name.is_some_and(|name| name.starts_with(DIRECTORY_PREFIX))
+}
+
+fn shell_word(value: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@".contains(c);
+    if !value.is_empty() && value.chars().all(is_plain) {
+        value.to_owned()
+    } else {
+        format!("'{}'", value.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> SavedState {
+        let server = |name: &str, pid, port, stop_signal: &str| Server {
+            name: name.to_owned(),
+            pid,
+            port,
+            stop_signal: stop_signal.to_owned(),
+        };
+        SavedState {
+            directory: "/tmp/posthaste-services-a b".into(),
+            servers: vec![server("PostgreSQL", 17, 20_001, "INT"), server("PgBouncer", 18, 20_002, "TERM")],
+            variables: vec![
+                ("URL".to_owned(), "postgres://postgres@127.0.0.1:20001/postgres".to_owned()),
+                ("BIN".to_owned(), "/usr/lib/it's here/bin".to_owned()),
+            ],
+            notes: vec!["LEFT OUT: something".to_owned()],
+        }
+    }
+
+    #[test]
+    fn state_survives_being_written() {
+        assert_eq!(SavedState::from_text(&example().to_text()), Some(example()));
+        let empty = SavedState::new("/tmp/posthaste-services-1".into());
+        assert_eq!(SavedState::from_text(&empty.to_text()), Some(empty));
+    }
+
+    #[test]
+    fn damaged_text_is_no_state() {
+        let head = "directory /tmp/posthaste-services-1\n";
+        for text in [
+            "".to_owned(),
+            "server PostgreSQL 1 2 INT\n".to_owned(),
+            format!("{head}\n"),
+            format!("{head}server PostgreSQL 1 2\n"),
+            format!("{head}server PostgreSQL -1 2 INT\n"),
+            format!("{head}server PostgreSQL 1 70000 INT\n"),
+            format!("{head}server PostgreSQL 1 2 INT more\n"),
+            format!("{head}variable NAME\n"),
+            format!("{head}other NAME value\n"),
+        ] {
+            assert_eq!(SavedState::from_text(&text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn directory_that_is_not_ours_is_refused() {
+        for directory in ["/", "/home", "posthaste-services-1", "/tmp/posthaste-services-1/..", ""] {
+            assert_eq!(SavedState::from_text(&format!("directory {directory}\n")), None, "{directory}");
+        }
+    }
+
+    #[test]
+    fn exports_can_be_evaluated_by_a_shell() {
+        let expected = "export URL=postgres://postgres@127.0.0.1:20001/postgres\n\
+                        export BIN='/usr/lib/it'\\''s here/bin'\n";
+        assert_eq!(example().exports(), expected);
+        assert_eq!(shell_word(""), "''");
+        assert_eq!(shell_word("a&b"), "'a&b'");
+    }
+
+    #[test]
+    fn variable_is_found_by_its_name() {
+        assert_eq!(example().variable("BIN"), Some("/usr/lib/it's here/bin"));
+        assert_eq!(example().variable("BI"), None);
+    }
+}
