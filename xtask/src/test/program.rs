@@ -20,7 +20,8 @@ pub(super) struct Program {
 }
 
 /// The longest first, so that none of them is left for the end.
-const LONGEST: &[&str] = &["cli", "publishers", "mysql", "postgres", "simulation", "writers", "redis"];
+const LONGEST: &[&str] =
+    &["cli", "publishers", "mysql_store", "postgres_store", "simulation", "writers", "redis"];
 
 impl Program {
     /// Builds the test programs that are asked for. The build's own errors are printed by cargo.

@@ -29,10 +29,6 @@ mod name;
 mod open;
 mod operator;
 pub(crate) mod session;
-#[cfg(test)]
-#[path = "../../tests/postgres/support/silence.rs"]
-#[allow(dead_code, unreachable_pub, reason = "it is shared with other tests")]
-pub(crate) mod silence;
 mod store;
 pub(crate) mod table;
 pub(crate) mod text;

@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
+use posthaste_testkit::proxy::SlowLine;
 use redis::cmd;
 use serde_json::Value;
 
 use super::options;
 use super::place::Place;
 use super::process::{Relay, until_within};
-use super::slow_line::SlowLine;
 use crate::postgres_kit::PgShop;
 use crate::redis_kit::RedisShop;
 

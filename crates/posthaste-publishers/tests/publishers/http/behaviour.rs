@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use posthaste::{Delivery, Destination as _, Event, EventParts, Headers};
 use posthaste_publishers::{Format, PublisherError};
+use posthaste_testkit::server::SERVER_TIMEOUT;
 use tokio::sync::Barrier;
 use tokio::time::timeout;
 
 use super::wire::{Request, answer, serve};
 use super::{deliver_one, event, event_of, kinds, local, read};
-use crate::server::PATIENCE;
 
 type Seen = Arc<Mutex<Vec<Request>>>;
 
@@ -202,7 +202,7 @@ async fn eight_requests_at_once_and_never_more() {
         })
         .await
     };
-    let hooks = local(&server.url).concurrency(8).timeout(PATIENCE).build().expect("good settings");
+    let hooks = local(&server.url).concurrency(8).timeout(SERVER_TIMEOUT).build().expect("good settings");
     let calls = (0..4).map(|_| {
         let hooks = hooks.clone();
         tokio::spawn(async move { hooks.deliver(&(0..250).map(event).collect::<Vec<_>>()).await })

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use posthaste::Outcome;
 use posthaste_publishers::http::HttpPublisher;
+use posthaste_testkit::process::free_port;
+use posthaste_testkit::server::until;
 use tokio::io::{AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 
 use super::wire::{self, answer, serve, served};
 use super::{deliver_one, event, local, read};
-use crate::server::{free_port, until};
 use crate::trouble::destination_is_full_for_a_while;
 
 /// Stands in every part of a URL that is nobody's business.
