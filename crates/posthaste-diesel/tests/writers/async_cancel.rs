@@ -1,35 +1,11 @@
 //! Callers of diesel-async that go away: nothing of theirs is left to the next borrower of a connection, and
 //! nothing is delivered that was not committed.
 
-use std::pin::pin;
-use std::task::Poll;
-
-/// Polls a future at most so many times, then drops it.
-async fn drop_after<F: Future>(polls: usize, work: F) -> Option<F::Output> {
-    let mut work = pin!(work);
-    let mut left = polls;
-    std::future::poll_fn(|context| match left.checked_sub(1) {
-        None => Poll::Ready(None),
-        Some(rest) => {
-            left = rest;
-            match work.as_mut().poll(context) {
-                Poll::Ready(answer) => Poll::Ready(Some(answer)),
-                // Every other time without waiting for the answer.
-                Poll::Pending if left == 0 && fastrand::bool() => Poll::Ready(None),
-                Poll::Pending => Poll::Pending,
-            }
-        }
-    })
-    .await
-}
-
 macro_rules! cases {
     ($module:ident, $db:ident, $connection:ty $(, #[$ignore:meta])?) => {
         mod $module {
             use posthaste::{Admin as _, CommitError, StoreError};
-            use crate::support::event;
-
-            use super::drop_after;
+            use posthaste_testkit::{drop_after, event};
 
             async_harness!($db, $connection);
 
