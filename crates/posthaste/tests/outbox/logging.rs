@@ -1,11 +1,6 @@
-//! What an operator sees: log lines at the right level without anybody's data, and the metrics. A program of
-//! its own: tests that keep no log must not decide for the whole process which lines are wanted.
-
-#[path = "outbox/support/mod.rs"]
-mod support;
+//! What an operator sees: log lines at the right level without anybody's data, and the metrics.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -22,72 +17,23 @@ use posthaste::{
     BoxError, Delivery, Event, EventId, MemoryStore, Outbox, Outcome, Recorder, Route, Routes, Status,
     Unrecoverable, WriterHook, interceptor,
 };
-use support::*;
+use posthaste_testkit::log::Log;
 use tokio::time::sleep;
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Level, Subscriber, subscriber};
+use tracing::Level;
+
+use crate::support::*;
 
 const SENTINEL: &str = "s3ntinel";
 
-/// Keeps every line and span of the test's thread, at every level.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<(Level, String)>>>);
-
-impl Log {
-    fn lines(&self) -> Vec<(Level, String)> {
-        self.0.lock().expect("log").clone()
-    }
-
-    fn count(&self, level: Level, text: &str) -> usize {
-        self.lines().iter().filter(|(at, line)| *at == level && line.contains(text)).count()
-    }
-
-    fn add(&self, level: Level, fields: impl FnOnce(&mut Text)) {
-        let mut text = Text(String::new());
-        fields(&mut text);
-        self.0.lock().expect("log").push((level, text.0));
-    }
-}
-
-struct Text(String);
-
-impl Visit for Text {
-    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        let _ = write!(self.0, "{}={value:?} ", field.name());
-    }
-}
-
-impl Subscriber for Log {
-    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-        metadata.target().starts_with("posthaste")
-    }
-
-    fn new_span(&self, span: &Attributes<'_>) -> Id {
-        self.add(*span.metadata().level(), |text| span.record(text));
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, values: &Record<'_>) {
-        self.add(Level::TRACE, |text| values.record(text));
-    }
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &tracing::Event<'_>) {
-        self.add(*event.metadata().level(), |text| event.record(text));
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
+/// Every line and span of ours on the test's thread, at every level.
+fn log_of_posthaste() -> Log {
+    Log::of_thread_where(|metadata| metadata.target().starts_with("posthaste"))
 }
 
 // S2-23, S2-43, S2-49, S3-112, S3-118
 #[tokio::test(start_paused = true)]
 async fn dropping_from_the_hot_queue_warns_once_a_second() {
-    let log = Log::default();
-    let _guard = subscriber::set_default(log.clone());
+    let log = log_of_posthaste();
     let (store, slow) = (FaultyStore::new(), Gated::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
     let queue = QueueConfig { hot: 4, ..QueueConfig::default() };
@@ -105,8 +51,7 @@ async fn dropping_from_the_hot_queue_warns_once_a_second() {
 // S2-49, S3-118, S4-13
 #[tokio::test(start_paused = true)]
 async fn dead_events_undecodable_rows_and_failed_polls_are_errors_with_the_id() {
-    let log = Log::default();
-    let _guard = subscriber::set_default(log.clone());
+    let log = log_of_posthaste();
     let store = FaultyStore::new();
     let dead = Recorder::with(|_| Outcome::Dead("no".to_owned()));
     let routes = Routes::new().add(Route::event("Made").deliver_to(dead));
@@ -119,11 +64,11 @@ async fn dead_events_undecodable_rows_and_failed_polls_are_errors_with_the_id() 
 
     let has = |text: &str, id: &EventId| {
         let lines = log.lines();
-        lines.iter().any(|(level, line)| {
-            *level == Level::ERROR
-                && line.contains(text)
-                && line.contains(id.as_str())
-                && line.contains("orders")
+        lines.iter().any(|line| {
+            line.level == Level::ERROR
+                && line.fields.contains(text)
+                && line.fields.contains(id.as_str())
+                && line.fields.contains("orders")
         })
     };
     assert!(has("event is DEAD", &id), "{:?}", log.lines());
@@ -151,8 +96,7 @@ impl WriterHook for Chatty {
 // S3-57, S3-83, S3-84
 #[tokio::test(start_paused = true)]
 async fn panic_of_a_hook_or_after_a_dispatch_is_an_error_line_and_nothing_more() {
-    let log = Log::default();
-    let _guard = subscriber::set_default(log.clone());
+    let log = log_of_posthaste();
     let store = FaultyStore::new();
     let routes = Routes::new().add(Route::event("Made").deliver_to(Recorder::new()));
     let outbox = Outbox::single_node(store.clone(), routes)
@@ -170,8 +114,7 @@ async fn panic_of_a_hook_or_after_a_dispatch_is_an_error_line_and_nothing_more()
 // S3-128
 #[tokio::test(start_paused = true)]
 async fn purge_says_how_many_rows_went_and_a_failed_one_is_an_error() {
-    let log = Log::default();
-    let _guard = subscriber::set_default(log.clone());
+    let log = log_of_posthaste();
     let store = FaultyStore::new();
     let outbox = Outbox::writer_only(store.clone()).purge_at_age(HOUR, HOUR).start().expect("start");
     commit(&store.memory, &outbox, events("Made", 10)).await;
@@ -182,15 +125,15 @@ async fn purge_says_how_many_rows_went_and_a_failed_one_is_an_error() {
     assert_eq!(log.count(Level::INFO, "old events purged"), 0);
     sleep(HOUR).await;
     let told = log.lines();
-    let told = told.iter().find(|(level, line)| *level == Level::INFO && line.contains("old events purged"));
-    assert!(told.is_some_and(|(_, line)| line.contains("rows=10")), "{:?}", log.lines());
+    let told =
+        told.iter().find(|line| line.level == Level::INFO && line.fields.contains("old events purged"));
+    assert!(told.is_some_and(|line| line.fields.contains("rows=10")), "{:?}", log.lines());
 }
 
 // Invariant 10
 #[tokio::test(start_paused = true)]
 async fn no_line_at_any_level_shows_a_payload_a_header_or_an_error_of_a_destination() {
-    let log = Log::default();
-    let _guard = subscriber::set_default(log.clone());
+    let log = log_of_posthaste();
     let store = FaultyStore::new();
     let answers = |delivery: &Delivery| match (delivery.payload().len() % 6, delivery.attempt) {
         (0, _) => Outcome::Dead(SENTINEL.to_owned()),
@@ -236,7 +179,7 @@ async fn no_line_at_any_level_shows_a_payload_a_header_or_an_error_of_a_destinat
 
     let lines = log.lines();
     assert!(lines.len() > 50, "it did log: {}", lines.len());
-    let leak = lines.iter().find(|(_, line)| line.contains(SENTINEL));
+    let leak = lines.iter().find(|line| line.fields.contains(SENTINEL));
     assert!(leak.is_none(), "{leak:?}");
     let kept = store.memory.rows().iter().any(|row| row.last_error.as_deref() == Some(SENTINEL));
     assert!(kept, "the rows do say why");
@@ -383,8 +326,7 @@ async fn metrics_can_have_another_prefix_and_show_an_open_breaker() {
 // S3-119
 #[tokio::test(start_paused = true)]
 async fn mode_without_a_hot_path_never_speaks_of_drops() {
-    let (log, numbers) = (Log::default(), Numbers::default());
-    let _guard = subscriber::set_default(log.clone());
+    let (log, numbers) = (log_of_posthaste(), Numbers::default());
     let store = FaultyStore::new();
     let routes = Routes::new().add(Route::event("Made").deliver_to(Recorder::new()));
     let outbox = metrics::with_local_recorder(&numbers, || Outbox::ordered(store.clone(), routes).start())

@@ -8,6 +8,7 @@ use posthaste::trace::{CaptureTrace, TRACEPARENT, TRACESTATE, TraceContext};
 use posthaste::{
     Event, EventBuilder, Headers, Limits, MemoryStore, Outbox, Outcome, Recorder, Route, Routes, WriterHook,
 };
+use posthaste_testkit::log::ask_every_subscriber;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::FmtSpan;
 
@@ -161,6 +162,7 @@ impl<'a> MakeWriter<'a> for Lines {
 
 #[tokio::test(start_paused = true)]
 async fn dispatch_is_a_debug_span_that_says_what_goes_where() {
+    ask_every_subscriber();
     let lines = Lines::default();
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter("posthaste::dispatch=debug")
@@ -187,6 +189,7 @@ async fn dispatch_is_a_debug_span_that_says_what_goes_where() {
 
 #[tokio::test(start_paused = true)]
 async fn dispatch_of_a_batch_says_how_many_and_to_which_of_several() {
+    ask_every_subscriber();
     let lines = Lines::default();
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter("posthaste::dispatch=debug")

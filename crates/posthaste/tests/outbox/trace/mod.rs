@@ -1,5 +1,4 @@
-//! Traces through the outbox. A program of its own: its tests listen to `tracing`, which remembers for the
-//! whole process what somebody wants to hear.
+//! Traces through the outbox.
 
 /// What is captured at a write, and what a destination sends on.
 mod context;

@@ -12,6 +12,7 @@ use posthaste::trace::{CaptureTrace, TRACEPARENT, TRACESTATE, TraceContext};
 use posthaste::{
     Delivery, Event, EventBuilder, Headers, MemoryStore, Outbox, Outcome, Recorder, Route, Routes, WriterHook,
 };
+use posthaste_testkit::log::ask_every_subscriber;
 use tracing::subscriber::DefaultGuard;
 use tracing::{Instrument as _, info_span};
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -27,6 +28,7 @@ struct Traces {
 
 impl Traces {
     fn listen(sampler: Sampler) -> Self {
+        ask_every_subscriber();
         let exporter = InMemorySpanExporter::default();
         let provider =
             SdkTracerProvider::builder().with_sampler(sampler).with_simple_exporter(exporter.clone()).build();
