@@ -21,9 +21,12 @@ pub(crate) struct MySqlShop {
 impl MySqlShop {
     /// A database with nothing in it, under a name that nobody else uses.
     pub(crate) fn bare() -> Self {
+        Self::bare_on(&variable("POSTHASTE_TEST_MYSQL_URL"))
+    }
+
+    fn bare_on(url: &str) -> Self {
         let database = unique_name("cli");
-        let url = variable("POSTHASTE_TEST_MYSQL_URL");
-        let (place, parameters) = url.split_once('?').unwrap_or((&url, ""));
+        let (place, parameters) = url.split_once('?').unwrap_or((url, ""));
         let (server, _) = place.rsplit_once('/').expect("the URL names a database");
         let shop = Self {
             server: url.parse().expect("a good URL"),
@@ -35,10 +38,18 @@ impl MySqlShop {
     }
 
     pub(crate) fn empty() -> Self {
-        let shop = Self::bare();
-        let said = shop.run("migrate apply");
+        Self::bare().migrated()
+    }
+
+    /// An empty outbox on the server at this URL.
+    pub(crate) fn empty_on(url: &str) -> Self {
+        Self::bare_on(url).migrated()
+    }
+
+    fn migrated(self) -> Self {
+        let said = self.run("migrate apply");
         assert_eq!(said.code, 0, "{said}");
-        shop
+        self
     }
 
     /// An outbox with rows in every state.

@@ -19,17 +19,28 @@ pub(crate) struct PgShop {
 impl PgShop {
     /// A schema with nothing in it, under a name that nobody else uses.
     pub(crate) fn bare() -> Self {
-        let url = variable("POSTHASTE_TEST_POSTGRES_URL");
+        Self::bare_on(variable("POSTHASTE_TEST_POSTGRES_URL"))
+    }
+
+    fn bare_on(url: String) -> Self {
         let shop = Self { schema: unique_name("cli"), url };
         shop.sql(&format!("CREATE SCHEMA {}", shop.schema));
         shop
     }
 
     pub(crate) fn empty() -> Self {
-        let shop = Self::bare();
-        let said = shop.run("migrate apply");
+        Self::bare().migrated()
+    }
+
+    /// An empty outbox on the server at this URL.
+    pub(crate) fn empty_on(url: String) -> Self {
+        Self::bare_on(url).migrated()
+    }
+
+    fn migrated(self) -> Self {
+        let said = self.run("migrate apply");
         assert_eq!(said.code, 0, "{said}");
-        shop
+        self
     }
 
     /// An outbox with rows in every state.

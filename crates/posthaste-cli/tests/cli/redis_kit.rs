@@ -21,7 +21,11 @@ pub(crate) struct RedisShop {
 impl RedisShop {
     /// A name under which there is nothing.
     pub(crate) fn empty() -> Self {
-        let url = variable("POSTHASTE_TEST_REDIS_URL");
+        Self::empty_on(variable("POSTHASTE_TEST_REDIS_URL"))
+    }
+
+    /// The same on the server at this URL.
+    pub(crate) fn empty_on(url: String) -> Self {
         Self { url, name: unique_name("cli") }
     }
 
