@@ -5,7 +5,7 @@ macro_rules! cases {
     ($module:ident, $db:ident, $connection:ty $(, #[$ignore:meta])?) => {
         mod $module {
             use posthaste::{Admin as _, CommitError, StoreError};
-            use posthaste_testkit::{drop_after, event};
+            use posthaste_testkit::{drop_after, event, soon};
 
             async_harness!($db, $connection);
 
@@ -49,12 +49,16 @@ macro_rules! cases {
                 let mut connection = harness.pool.get().await.expect("a connection");
                 let mut tx = harness.writer.begin(&mut connection).await.expect("it begins");
                 tx.write(event("outer")).await.expect("the write works");
+                let written = tokio::sync::Notify::new();
                 let inner = tx.savepoint(async |tx| {
                     tx.write(event("inner")).await?;
+                    written.notify_one();
                     std::future::pending::<Result<(), Stop>>().await
                 });
-                let patience = std::time::Duration::from_millis(300);
-                assert!(tokio::time::timeout(patience, inner).await.is_err(), "it waits for ever");
+                tokio::select! {
+                    ended = inner => panic!("it waits for ever: {ended:?}"),
+                    () = soon("the inner event is written", written.notified()) => {}
+                }
                 let refused = tx.write(event("late")).await;
                 assert!(matches!(refused, Err(WriteError::Store(StoreError::NoTransaction))), "{refused:?}");
                 let answer = tx.commit().await;

@@ -16,7 +16,7 @@ use redis::AsyncCommands as _;
 use crate::support::{self, event, url_of};
 
 /// How soon after a server is back the first delivery has to come.
-const RECOVERY: Duration = Duration::from_secs(5);
+const RECOVERY: Duration = Duration::from_secs(15);
 
 /// What a service knows of its mints.
 #[derive(Default)]

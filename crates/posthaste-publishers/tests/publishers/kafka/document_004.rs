@@ -173,7 +173,7 @@ async fn event_that_fails_five_times_is_dead_and_an_operator_sends_it_again() {
     for (pair, wait) in calls.windows(2).zip([100, 200, 400, 800]) {
         let (waited, wait) = (pair[1].began - pair[0].ended, Duration::from_millis(wait));
         println!("{waited:?} for {wait:?}");
-        let slack = Duration::from_millis(20)..Duration::from_secs(2);
+        let slack = Duration::from_millis(20)..Duration::from_secs(10);
         assert!(waited + slack.start >= wait && waited < wait + slack.end, "{waited:?} for {wait:?}");
     }
     let row = shop.store.list(&Filter::dead(), &PageRequest::first(1)).await.expect("rows").items.remove(0);

@@ -51,7 +51,8 @@ pub(crate) async fn process_is_asked_to_stop_with_a_thousand_in_flight(broker: &
     signal(child.id(), "TERM");
     let status = tokio::task::spawn_blocking(move || child.wait()).await.expect("a wait").expect("a status");
     assert!(status.success(), "{status}");
-    assert!(asked.elapsed() <= DRAIN + Duration::from_secs(2), "it took {:?}", asked.elapsed());
+    // Far less than a delivery may take, which is a minute.
+    assert!(asked.elapsed() <= DRAIN + Duration::from_secs(20), "it took {:?}", asked.elapsed());
     broker.release();
 
     // What the child held lapses with its leases, which are short.
