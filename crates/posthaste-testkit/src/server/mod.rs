@@ -167,7 +167,8 @@ impl Drop for OwnServer {
         if let Some(process) = &mut self.process
             && matches!(process.try_wait(), Ok(None))
         {
-            signal(process.id(), self.drop_signal);
+            // It may end by itself at this moment.
+            let _ = Command::new("kill").args(["-s", self.drop_signal, &process.id().to_string()]).status();
             let _ = process.wait();
         }
     }
