@@ -107,14 +107,11 @@ impl OwnServer {
     }
 
     fn running(&mut self) -> Running {
-        let runs = self.process.as_mut().filter(|process| matches!(process.try_wait(), Ok(None)));
-        let pid = match runs {
-            Some(process) => process.id(),
-            None => {
-                let process = self.spawn();
-                self.process.insert(process).id()
-            }
-        };
+        let ended = self.process.as_mut().is_none_or(|process| !matches!(process.try_wait(), Ok(None)));
+        if ended {
+            self.process = Some(self.spawn());
+        }
+        let pid = self.pid();
         Running { port: self.port, pid }
     }
 
