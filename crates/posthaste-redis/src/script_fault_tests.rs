@@ -16,6 +16,7 @@ use posthaste::store::{
 };
 use posthaste::writer::{NewLease, NewRow};
 use posthaste::{Event, EventId, Outbox, StoreError, Timestamp};
+use posthaste_testkit::variable;
 
 use crate::scripts::Scripts;
 use crate::{Inner, OutboxName, RedisStore};
@@ -47,8 +48,7 @@ impl RedisStore {
 
 /// An outbox of its own on the shared server.
 pub(crate) async fn fresh() -> RedisStore {
-    let url =
-        std::env::var("POSTHASTE_TEST_REDIS_URL").expect("POSTHASTE_TEST_REDIS_URL: run `cargo xtask test`");
+    let url = variable("POSTHASTE_TEST_REDIS_URL");
     let name =
         OutboxName::new(&format!("f{}", EventId::uuid_v7().as_str().replace('-', ""))).expect("a good name");
     RedisStore::builder(&url).expect("a good URL").name(name).connect().await.expect("the store opens")
@@ -152,7 +152,7 @@ impl Scene {
         let lease = leased.then(|| NewLease { owner: self.owner.clone(), token, duration: HOUR });
         let row = |_| NewRow { event: event(), delay: None, lease: lease.clone() };
         let rows: Vec<NewRow> = (0..n).map(row).collect();
-        let url = std::env::var("POSTHASTE_TEST_REDIS_URL").expect("checked before");
+        let url = variable("POSTHASTE_TEST_REDIS_URL");
         let client = redis::Client::open(url).expect("a good URL");
         let mut connection = client.get_multiplexed_async_connection().await.expect("the server answers");
         let seqs = self.store.insert_rows(&mut connection, &rows).await.expect("the insert works");

@@ -1,10 +1,8 @@
 //! The web service on PostgreSQL from outside: over TCP, with a database of its own on a real server.
 
-use std::time::Duration;
-
 use posthaste_examples::axum_postgres::run;
+use posthaste_testkit::soon;
 use sqlx::PgPool;
-use tokio::time::timeout;
 
 use crate::support::{Database, Service};
 
@@ -37,7 +35,7 @@ async fn order_is_confirmed_soon_after_it_was_placed() {
     let confirmed = async {
         while !service.get("/orders/1").await.ends_with(r#"{"id":1,"item":"tea","confirmed":true}"#) {}
     };
-    timeout(Duration::from_secs(10), confirmed).await.expect("the handler runs");
+    soon("the handler runs", confirmed).await;
     service.stop().await;
     database.remove().await;
 }

@@ -1,13 +1,11 @@
 //! The web service on SQLite from outside: over TCP, with a real file.
 
-use std::time::Duration;
-
 use posthaste::ShutdownReport;
 use posthaste_examples::axum_sqlite::run;
+use posthaste_testkit::soon;
 use sqlx::SqlitePool;
 use sqlx::sqlite::SqliteConnectOptions;
 use tempfile::TempDir;
-use tokio::time::timeout;
 
 use crate::support::Service;
 
@@ -47,7 +45,7 @@ async fn order_is_confirmed_soon_after_it_was_placed() {
     let confirmed = async {
         while !shop.service.get("/orders/1").await.ends_with(r#"{"id":1,"item":"tea","confirmed":true}"#) {}
     };
-    timeout(Duration::from_secs(10), confirmed).await.expect("the handler runs");
+    soon("the handler runs", confirmed).await;
     shop.close().await;
 }
 

@@ -9,9 +9,9 @@ use std::{env, fs};
 
 use posthaste::{Delivery, Outbox, Recorder, Route, Routes};
 use posthaste_sqlx::PgStore;
+use posthaste_testkit::soon;
 use sqlx::PgPool;
 use tempfile::TempDir;
-use tokio::time::timeout;
 
 use crate::support::Database;
 
@@ -135,7 +135,7 @@ async fn only_what_is_committed_is_delivered(producer: Producer) {
 
     let placed = program.run(&database, "").await;
     assert!(placed.status.success(), "{}", String::from_utf8_lossy(&placed.stderr));
-    timeout(Duration::from_secs(10), seen.wait_for(1)).await.expect("the event arrives");
+    soon("the event arrives", seen.wait_for(1)).await;
     relay.idle().await.expect("the store answers");
 
     let order = sqlx::query_scalar("SELECT id FROM orders").fetch_one(&pool).await.expect("one order");

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use posthaste::{Outbox, Recorder, Route, Routes, Store};
 use posthaste_sqlx::{MySqlStore, PgStore};
+use posthaste_testkit::variable;
 use sqlx::mysql::MySqlConnectOptions;
 use sqlx::{AssertSqlSafe, Connection as _, MySqlConnection, PgConnection};
 
@@ -90,7 +91,7 @@ async fn least_rights_are_enough_for_the_page_on_postgres() {
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn least_rights_are_enough_for_the_page_on_mysql() {
-    let url = std::env::var("POSTHASTE_TEST_MYSQL_URL").expect("POSTHASTE_TEST_MYSQL_URL: cargo xtask test");
+    let url = variable("POSTHASTE_TEST_MYSQL_URL");
     let server: MySqlConnectOptions = url.parse().expect("a URL");
     let mut root = MySqlConnection::connect_with(&server).await.expect("the server is there");
     // The database has the name of its user.

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::process::{Command, Output};
 
+use posthaste_testkit::variable;
+
 fn run(variables: &[(&str, String)]) -> Output {
     let variables = variables.iter().map(|(name, value)| (*name, value.as_str()));
     Command::new(env!("CARGO_BIN_EXE_redis_tickets")).env_clear().envs(variables).output().expect("it runs")
@@ -19,9 +21,7 @@ fn program_without_a_server_says_which_variable_it_needs() {
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
 fn every_ticket_ends_with_one_event() {
-    let url =
-        std::env::var("POSTHASTE_TEST_REDIS_URL").expect("POSTHASTE_TEST_REDIS_URL: run `cargo xtask test`");
-    let output = run(&[("REDIS_URL", url)]);
+    let output = run(&[("REDIS_URL", variable("POSTHASTE_TEST_REDIS_URL"))]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let printed = String::from_utf8_lossy(&output.stdout);
     let mut tickets: BTreeMap<&str, Vec<&str>> = BTreeMap::new();

@@ -21,7 +21,7 @@ pub(super) struct Program {
 
 /// The longest first, so that none of them is left for the end.
 const LONGEST_PROGRAMS: &[&str] =
-    &["cli", "publishers", "mysql", "postgres", "simulation", "writers", "redis"];
+    &["cli", "publishers", "mysql_store", "postgres_store", "simulation", "writers", "redis"];
 
 /// What a build made.
 #[derive(Debug)]

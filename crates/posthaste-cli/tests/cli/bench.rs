@@ -1,5 +1,6 @@
 //! `posthaste bench`: every figure is there, and nothing is left behind.
 
+use posthaste_testkit::variable;
 use serde_json::Value;
 use sqlx::Connection as _;
 
@@ -130,7 +131,7 @@ async fn bench_schemas(url: &str) -> Result<Vec<String>, sqlx::Error> {
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn postgres_gives_every_figure_and_its_schema_is_dropped() -> Result<(), sqlx::Error> {
     let _alone = SERVERS.lock().await;
-    let url = std::env::var("POSTHASTE_TEST_POSTGRES_URL").expect("run `cargo xtask services up`");
+    let url = variable("POSTHASTE_TEST_POSTGRES_URL");
     let before = bench_schemas(&url).await?;
     let report = bench(&url, &["--snapshot-rows", "200"]);
     assert_complete(&report);
@@ -165,7 +166,7 @@ async fn bench_tables(url: &str) -> Result<Vec<String>, sqlx::Error> {
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn mysql_gives_every_figure_and_its_tables_are_dropped() -> Result<(), sqlx::Error> {
     let _alone = SERVERS.lock().await;
-    let url = std::env::var("POSTHASTE_TEST_MYSQL_URL").expect("run `cargo xtask services up`");
+    let url = variable("POSTHASTE_TEST_MYSQL_URL");
     let before = bench_tables(&url).await?;
     let report = bench(&url, &["--snapshot-rows", "200"]);
     assert_complete(&report);
@@ -193,7 +194,7 @@ fn bench_keys(url: &str) -> redis::RedisResult<Vec<String>> {
 #[ignore = "needs Redis: cargo xtask test"]
 fn redis_gives_every_figure_and_its_keys_are_removed() -> redis::RedisResult<()> {
     let _alone = SERVERS.blocking_lock();
-    let url = std::env::var("POSTHASTE_TEST_REDIS_URL").expect("run `cargo xtask services up`");
+    let url = variable("POSTHASTE_TEST_REDIS_URL");
     let before = bench_keys(&url)?;
     let report = bench(&url, &["--snapshot-rows", "200"]);
     assert_complete(&report);
@@ -234,8 +235,7 @@ fn publishing_to_a_file_gives_every_figure_and_every_event() {
 #[ignore = "needs PostgreSQL and Redis: cargo xtask test"]
 fn publishing_from_postgres_to_redis_gives_every_figure() -> redis::RedisResult<()> {
     let _alone = SERVERS.blocking_lock();
-    let given = |name: &str| std::env::var(name).expect("run `cargo xtask services up`");
-    let (store, redis) = (given("POSTHASTE_TEST_POSTGRES_URL"), given("POSTHASTE_TEST_REDIS_URL"));
+    let (store, redis) = (variable("POSTHASTE_TEST_POSTGRES_URL"), variable("POSTHASTE_TEST_REDIS_URL"));
     let stream = format!("bench:{}", std::process::id());
     let to = redis.replacen("redis://", "redis-stream://", 1) + "0?stream=" + &stream;
     assert_published(&publish(&store, &to));
@@ -280,7 +280,7 @@ fn assert_layouts_measured(store: &str) {
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn layouts_on_postgres_give_every_figure_and_their_schema_is_dropped() -> Result<(), sqlx::Error> {
     let _alone = SERVERS.lock().await;
-    let url = std::env::var("POSTHASTE_TEST_POSTGRES_URL").expect("run `cargo xtask services up`");
+    let url = variable("POSTHASTE_TEST_POSTGRES_URL");
     let before = bench_schemas(&url).await?;
     assert_layouts_measured(&url);
     assert_eq!(bench_schemas(&url).await?, before);
@@ -291,7 +291,7 @@ async fn layouts_on_postgres_give_every_figure_and_their_schema_is_dropped() -> 
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn layouts_on_mysql_give_every_figure_and_their_tables_are_dropped() -> Result<(), sqlx::Error> {
     let _alone = SERVERS.lock().await;
-    let url = std::env::var("POSTHASTE_TEST_MYSQL_URL").expect("run `cargo xtask services up`");
+    let url = variable("POSTHASTE_TEST_MYSQL_URL");
     let before = bench_tables(&url).await?;
     assert_layouts_measured(&url);
     assert_eq!(bench_tables(&url).await?, before);
@@ -337,7 +337,7 @@ fn relay_on_sqlite_gives_every_figure_and_the_new_file_is_removed() {
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn relay_on_postgres_gives_every_figure_and_its_schema_is_dropped() -> Result<(), sqlx::Error> {
     let _alone = SERVERS.lock().await;
-    let url = std::env::var("POSTHASTE_TEST_POSTGRES_URL").expect("run `cargo xtask services up`");
+    let url = variable("POSTHASTE_TEST_POSTGRES_URL");
     let before = bench_schemas(&url).await?;
     assert_relayed(&relay(&url));
     assert_eq!(bench_schemas(&url).await?, before);
@@ -349,7 +349,7 @@ async fn relay_on_postgres_gives_every_figure_and_its_schema_is_dropped() -> Res
 fn relay_on_mysql_and_redis_gives_every_figure() {
     let _alone = SERVERS.blocking_lock();
     for name in ["POSTHASTE_TEST_MYSQL_URL", "POSTHASTE_TEST_REDIS_URL"] {
-        assert_relayed(&relay(&std::env::var(name).expect("run `cargo xtask services up`")));
+        assert_relayed(&relay(&variable(name)));
     }
 }
 

@@ -4,6 +4,7 @@
 use std::net::TcpListener;
 
 use insta::assert_snapshot;
+use posthaste_testkit::variable;
 use serde_json::{Value, json};
 
 use crate::kit::{Said, Shop};
@@ -254,7 +255,7 @@ fn destinations_that_are_not_there_are_found_and_tell_no_secret() {
 #[test]
 #[ignore = "needs RabbitMQ: cargo xtask test"]
 fn note_is_healthy_and_nothing_else_is_said() {
-    let broker = std::env::var("POSTHASTE_TEST_AMQP_URL").expect("run `cargo xtask services up`");
+    let broker = variable("POSTHASTE_TEST_AMQP_URL");
     let url = format!("{broker}?exchange=amq.topic");
     let said = Shop::empty().run_args(&["doctor", "--publish", &url]);
     assert_eq!((said.code, said.stderr.as_str()), (0, ""), "{said}");
@@ -266,7 +267,7 @@ fn note_is_healthy_and_nothing_else_is_said() {
 #[ignore = "needs NATS: cargo xtask test"]
 fn broker_is_asked_too() {
     let shop = Shop::empty();
-    let nats = std::env::var("POSTHASTE_TEST_NATS_URL").expect("run `cargo xtask services up`");
+    let nats = variable("POSTHASTE_TEST_NATS_URL");
     let nats = nats.split(',').next().expect("a server");
     let said = shop.run_args(&["doctor", "--publish", &format!("Order.*={nats}/nobody.takes.this")]);
     let expected = format!(

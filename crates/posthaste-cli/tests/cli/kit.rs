@@ -5,32 +5,10 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use posthaste_sqlx::SqliteStore;
+use posthaste_testkit::shop::{DONE_LATER, ROWS, insert};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, SqliteConnection};
 use tempfile::TempDir;
-
-/// Rows in every state. DEAD and DONE ones are of 2020; pending ones come from a clock that is far
-/// ahead, so that their age is always zero.
-const SEED: &str = r#"
-INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, headers,
-  status, attempts, available_at, created_at, inserted_at, done_at, last_error) VALUES
-('n-1', 'OrderPlaced', 'Order', 'o-7', 'acme', '{"total": 42}', NULL,
-  0, 0, 1577934000000000, 1577934000000000, 4102444800000000, NULL, NULL),
-('n-2', 'OrderPlaced', 'Order', 'o-8', NULL, '{}', NULL,
-  2, 3, 4102444800000000, 1577934000000000, 4102444800000000, NULL, 'timeout'),
-('d-1', 'OrderPlaced', 'Order', 'o-1', 'acme', '{"total": 1.50, "items": []}', '{"region":"eu"}',
-  3, 10, 1577934000000000, 1577934000000000, 1577934000000000, 1577934245000000, 'connection refused'),
-('d-2', 'OrderPlaced', 'Order', 'o-2', 'bolt', '{}', NULL,
-  3, 10, 1577934000000000, 1577934000000000, 1577934000000000, 1577934246000000, 'connection refused'),
-('d-3', 'MailSent', '__GLOBAL__', NULL, NULL, '{}', NULL,
-  3, 0, 1577934000000000, 1577934000000000, 1577934000000000, 1577934247000000, 'no route'),
-('f-1', 'OrderPlaced', 'Order', 'o-3', NULL, '{}', NULL,
-  1, 0, 1577934000000000, 1577934000000000, 1577934000000000, 1577934248000000, NULL),
-('f-2', 'OrderPlaced', 'Order', 'o-4', NULL, '{}', NULL,
-  1, 0, 1577934000000000, 1577934000000000, 1577934000000000, 1577934249000000, NULL),
-('f-3', 'OrderPlaced', 'Order', 'o-5', NULL, '{}', NULL,
-  1, 0, 1577934000000000, 1577934000000000, 1577934000000000, 4102444800000000, NULL);
-"#;
 
 pub(crate) struct Shop {
     folder: TempDir,
@@ -55,7 +33,8 @@ impl Shop {
     /// An outbox with rows in every state.
     pub(crate) fn seeded() -> Self {
         let shop = Self::empty();
-        shop.sql(SEED);
+        let rows = [&ROWS[..], &[DONE_LATER]].concat();
+        shop.sql(&insert(&rows, |seconds| (seconds * 1_000_000).to_string()));
         shop
     }
 

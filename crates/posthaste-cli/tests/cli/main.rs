@@ -18,7 +18,6 @@ mod look;
 mod migrate;
 mod mysql;
 mod mysql_kit;
-mod mysql_server;
 mod mysql_trouble;
 mod operate;
 mod postgres;

@@ -2,31 +2,13 @@
 
 use std::process::Command;
 
+use posthaste_testkit::shop::{ROWS, insert};
+use posthaste_testkit::{unique_name, variable};
 use sqlx::mysql::MySqlConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, MySqlConnection};
 
 use crate::kit::{Said, block_on};
-use crate::servers::{command_on, fresh_name};
-
-/// Rows in every state, as in `kit.rs`.
-const SEED: &str = r#"
-INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, headers,
-  status, attempts, available_at, created_at, inserted_at, done_at, last_error) VALUES
-('n-1', 'OrderPlaced', 'Order', 'o-7', 'acme', '{"total": 42}', NULL,
-  0, 0, '2020-01-02 03:00', '2020-01-02 03:00', '2100-01-01 00:00', NULL, NULL),
-('n-2', 'OrderPlaced', 'Order', 'o-8', NULL, '{}', NULL,
-  2, 3, '2100-01-01 00:00', '2020-01-02 03:00', '2100-01-01 00:00', NULL, 'timeout'),
-('d-1', 'OrderPlaced', 'Order', 'o-1', 'acme', '{"total": 1.50, "items": []}', '{"region":"eu"}',
-  3, 10, '2020-01-02 03:00', '2020-01-02 03:00', '2020-01-02 03:00', '2020-01-02 03:04:05', 'connection refused'),
-('d-2', 'OrderPlaced', 'Order', 'o-2', 'bolt', '{}', NULL,
-  3, 10, '2020-01-02 03:00', '2020-01-02 03:00', '2020-01-02 03:00', '2020-01-02 03:04:06', 'connection refused'),
-('d-3', 'MailSent', '__GLOBAL__', NULL, NULL, '{}', NULL,
-  3, 0, '2020-01-02 03:00', '2020-01-02 03:00', '2020-01-02 03:00', '2020-01-02 03:04:07', 'no route'),
-('f-1', 'OrderPlaced', 'Order', 'o-3', NULL, '{}', NULL,
-  1, 0, '2020-01-02 03:00', '2020-01-02 03:00', '2020-01-02 03:00', '2020-01-02 03:04:08', NULL),
-('f-2', 'OrderPlaced', 'Order', 'o-4', NULL, '{}', NULL,
-  1, 0, '2020-01-02 03:00', '2020-01-02 03:00', '2020-01-02 03:00', '2020-01-02 03:04:09', NULL);
-"#;
+use crate::servers::command_on;
 
 /// A database that goes when the test ends.
 pub(crate) struct MySqlShop {
@@ -39,9 +21,12 @@ pub(crate) struct MySqlShop {
 impl MySqlShop {
     /// A database with nothing in it, under a name that nobody else uses.
     pub(crate) fn bare() -> Self {
-        let database = fresh_name();
-        let url = std::env::var("POSTHASTE_TEST_MYSQL_URL").expect("run `cargo xtask services up`");
-        let (place, parameters) = url.split_once('?').unwrap_or((&url, ""));
+        Self::bare_on(&variable("POSTHASTE_TEST_MYSQL_URL"))
+    }
+
+    fn bare_on(url: &str) -> Self {
+        let database = unique_name("cli");
+        let (place, parameters) = url.split_once('?').unwrap_or((url, ""));
         let (server, _) = place.rsplit_once('/').expect("the URL names a database");
         let shop = Self {
             server: url.parse().expect("a good URL"),
@@ -53,16 +38,24 @@ impl MySqlShop {
     }
 
     pub(crate) fn empty() -> Self {
-        let shop = Self::bare();
-        let said = shop.run("migrate apply");
+        Self::bare().migrated()
+    }
+
+    /// An empty outbox on the server at this URL.
+    pub(crate) fn empty_on(url: &str) -> Self {
+        Self::bare_on(url).migrated()
+    }
+
+    fn migrated(self) -> Self {
+        let said = self.run("migrate apply");
         assert_eq!(said.code, 0, "{said}");
-        shop
+        self
     }
 
     /// An outbox with rows in every state.
     pub(crate) fn seeded() -> Self {
         let shop = Self::empty();
-        shop.sql(SEED);
+        shop.sql(&insert(&ROWS, |seconds| format!("TIMESTAMPADD(SECOND, {seconds}, '1970-01-01')")));
         shop
     }
 

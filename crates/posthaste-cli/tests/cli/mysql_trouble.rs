@@ -3,9 +3,10 @@
 use std::net::TcpListener;
 
 use insta::assert_snapshot;
+use posthaste_testkit::server::MariaDbServer;
 
+use crate::kit::block_on;
 use crate::mysql_kit::MySqlShop;
-use crate::mysql_server::OwnServer;
 use crate::servers::assert_kept;
 
 /// Whatever is said, this is not in it.
@@ -125,8 +126,8 @@ fn table_of_somebody_else() {
 fn server_is_too_old() {
     let shop = MySqlShop::bare();
     for (version, words) in [("10.3.39-MariaDB", "migrate apply"), ("8.0.12", "migrate check")] {
-        let server = OwnServer::of_version(version);
-        let old = shop.through(format!("mysql://root@{}/information_schema", server.host()));
+        let server = block_on(MariaDbServer::of_version(version));
+        let old = shop.through(format!("mysql://root@127.0.0.1:{}/information_schema", server.port()));
         let said = old.run(words);
         assert_eq!(said.code, 1, "{said}");
         assert!(said.stderr.contains(&format!("has version {version}")), "{said}");

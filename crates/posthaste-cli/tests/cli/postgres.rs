@@ -1,6 +1,7 @@
 //! Operators' commands on PostgreSQL.
 
 use insta::assert_snapshot;
+use posthaste_testkit::variable;
 
 use crate::postgres_kit::PgShop;
 
@@ -212,7 +213,7 @@ fn table_of_the_document_is_adopted_when_told() {
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 fn everything_works_behind_pgbouncer() {
     let direct = PgShop::seeded();
-    let url = std::env::var("POSTHASTE_TEST_PGBOUNCER_URL").expect("run `cargo xtask services up`");
+    let url = variable("POSTHASTE_TEST_PGBOUNCER_URL");
     let shop = direct.through(url);
     for words in
         ["migrate check", "migrate apply", "status", "dead list", "dead replay d-1", "event show d-2"]

@@ -2,31 +2,13 @@
 
 use std::process::Command;
 
+use posthaste_testkit::shop::{ROWS, insert};
+use posthaste_testkit::{unique_name, variable};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, PgConnection};
 
 use crate::kit::{Said, block_on};
-use crate::servers::{command_on, fresh_name};
-
-/// Rows in every state, as in `kit.rs`.
-const SEED: &str = r#"
-INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, headers,
-  status, attempts, available_at, created_at, inserted_at, done_at, last_error) VALUES
-('n-1', 'OrderPlaced', 'Order', 'o-7', 'acme', '{"total": 42}', NULL,
-  0, 0, '2020-01-02 03:00Z', '2020-01-02 03:00Z', '2100-01-01 00:00Z', NULL, NULL),
-('n-2', 'OrderPlaced', 'Order', 'o-8', NULL, '{}', NULL,
-  2, 3, '2100-01-01 00:00Z', '2020-01-02 03:00Z', '2100-01-01 00:00Z', NULL, 'timeout'),
-('d-1', 'OrderPlaced', 'Order', 'o-1', 'acme', '{"total": 1.50, "items": []}', '{"region":"eu"}',
-  3, 10, '2020-01-02 03:00Z', '2020-01-02 03:00Z', '2020-01-02 03:00Z', '2020-01-02 03:04:05Z', 'connection refused'),
-('d-2', 'OrderPlaced', 'Order', 'o-2', 'bolt', '{}', NULL,
-  3, 10, '2020-01-02 03:00Z', '2020-01-02 03:00Z', '2020-01-02 03:00Z', '2020-01-02 03:04:06Z', 'connection refused'),
-('d-3', 'MailSent', '__GLOBAL__', NULL, NULL, '{}', NULL,
-  3, 0, '2020-01-02 03:00Z', '2020-01-02 03:00Z', '2020-01-02 03:00Z', '2020-01-02 03:04:07Z', 'no route'),
-('f-1', 'OrderPlaced', 'Order', 'o-3', NULL, '{}', NULL,
-  1, 0, '2020-01-02 03:00Z', '2020-01-02 03:00Z', '2020-01-02 03:00Z', '2020-01-02 03:04:08Z', NULL),
-('f-2', 'OrderPlaced', 'Order', 'o-4', NULL, '{}', NULL,
-  1, 0, '2020-01-02 03:00Z', '2020-01-02 03:00Z', '2020-01-02 03:00Z', '2020-01-02 03:04:09Z', NULL);
-"#;
+use crate::servers::command_on;
 
 /// A schema that goes when the test ends.
 pub(crate) struct PgShop {
@@ -37,23 +19,34 @@ pub(crate) struct PgShop {
 impl PgShop {
     /// A schema with nothing in it, under a name that nobody else uses.
     pub(crate) fn bare() -> Self {
-        let url = std::env::var("POSTHASTE_TEST_POSTGRES_URL").expect("run `cargo xtask services up`");
-        let shop = Self { schema: fresh_name(), url };
+        Self::bare_on(variable("POSTHASTE_TEST_POSTGRES_URL"))
+    }
+
+    fn bare_on(url: String) -> Self {
+        let shop = Self { schema: unique_name("cli"), url };
         shop.sql(&format!("CREATE SCHEMA {}", shop.schema));
         shop
     }
 
     pub(crate) fn empty() -> Self {
-        let shop = Self::bare();
-        let said = shop.run("migrate apply");
+        Self::bare().migrated()
+    }
+
+    /// An empty outbox on the server at this URL.
+    pub(crate) fn empty_on(url: String) -> Self {
+        Self::bare_on(url).migrated()
+    }
+
+    fn migrated(self) -> Self {
+        let said = self.run("migrate apply");
         assert_eq!(said.code, 0, "{said}");
-        shop
+        self
     }
 
     /// An outbox with rows in every state.
     pub(crate) fn seeded() -> Self {
         let shop = Self::empty();
-        shop.sql(SEED);
+        shop.sql(&insert(&ROWS, |seconds| format!("to_timestamp({seconds})")));
         shop
     }
 

@@ -2,6 +2,7 @@
 
 use insta::assert_snapshot;
 use posthaste_redis::RedisStore;
+use posthaste_testkit::variable;
 use redis::cmd;
 use redis::streams::StreamRangeReply;
 
@@ -189,7 +190,7 @@ fn there_is_nothing_to_migrate() {
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
 fn cluster_is_counted_as_a_whole() {
-    let nodes = std::env::var("POSTHASTE_TEST_REDIS_CLUSTER_URL").expect("run `cargo xtask services up`");
+    let nodes = variable("POSTHASTE_TEST_REDIS_CLUSTER_URL");
     let shop = RedisShop::empty();
     shop.write(RedisStore::cluster(nodes.split(',')).unwrap().shards(5), 20);
     let cluster = shop.through(format!("redis+cluster://{}/", nodes.replace("redis://", "")));

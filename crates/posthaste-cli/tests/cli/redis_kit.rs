@@ -1,17 +1,15 @@
-//! An outbox of one's own on the server of this test run, a server of one's own, and the binary to look at
-//! them with.
+//! An outbox of one's own on the server of this test run, and the binary to look at it with.
 
-use std::io::{BufRead as _, BufReader};
-use std::net::TcpListener;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::Command;
 
 use posthaste::{Event, Outbox};
 use posthaste_redis::{OutboxName, RedisStore, RedisStoreBuilder};
+use posthaste_testkit::shop::{PAST, ROWS, Row};
+use posthaste_testkit::{unique_name, variable};
 use redis::{Cmd, FromRedisValue, cmd};
-use tempfile::TempDir;
 
 use crate::kit::{Said, block_on};
-use crate::servers::{command_on, fresh_name};
+use crate::servers::command_on;
 
 /// An outbox that goes when the test ends.
 pub(crate) struct RedisShop {
@@ -20,64 +18,48 @@ pub(crate) struct RedisShop {
     name: String,
 }
 
-/// A row that an engine has seen: id, type, aggregate, tenant, status, attempts, when it was inserted and when
-/// it was done, both in milliseconds, and its error.
-type Row = (&'static str, &'static str, &'static str, &'static str, u8, u8, i64, i64, &'static str);
-
-/// Rows in every state, as in `kit.rs`.
-const SEED: [Row; 7] = [
-    ("n-1", "OrderPlaced", "o-7", "acme", 0, 0, FAR, 0, ""),
-    ("n-2", "OrderPlaced", "o-8", "", 2, 3, FAR, 0, "timeout"),
-    ("d-1", "OrderPlaced", "o-1", "acme", 3, 10, PAST, 1_577_934_245_000, "connection refused"),
-    ("d-2", "OrderPlaced", "o-2", "bolt", 3, 10, PAST, 1_577_934_246_000, "connection refused"),
-    ("d-3", "MailSent", "o-9", "", 3, 0, PAST, 1_577_934_247_000, "no route"),
-    ("f-1", "OrderPlaced", "o-3", "", 1, 0, PAST, 1_577_934_248_000, ""),
-    ("f-2", "OrderPlaced", "o-4", "", 1, 0, PAST, 1_577_934_249_000, ""),
-];
-
-/// 2020, and a clock that is far ahead, so that the age of what waits is always zero.
-const PAST: i64 = 1_577_934_000_000;
-const FAR: i64 = 4_102_444_800_000;
-
 impl RedisShop {
     /// A name under which there is nothing.
     pub(crate) fn empty() -> Self {
-        let url = std::env::var("POSTHASTE_TEST_REDIS_URL").expect("run `cargo xtask services up`");
-        Self { url, name: fresh_name() }
+        Self::empty_on(variable("POSTHASTE_TEST_REDIS_URL"))
+    }
+
+    /// The same on the server at this URL.
+    pub(crate) fn empty_on(url: String) -> Self {
+        Self { url, name: unique_name("cli") }
     }
 
     /// An outbox with rows in every state.
     pub(crate) fn seeded() -> Self {
         let shop = Self::empty();
-        SEED.iter().enumerate().for_each(|(number, row)| shop.add(number, row));
+        ROWS.iter().enumerate().for_each(|(number, row)| shop.add(number, row));
         shop
     }
 
-    /// Stores a row as the scripts do.
+    /// Stores a row as the scripts do. All have the same payload.
     fn add(&self, number: usize, row: &Row) {
-        let &(id, event_type, aggregate, tenant, status, attempts, inserted, done, error) = row;
-        let with = match tenant {
-            "" => String::new(),
-            tenant => format!(r#""tenant_id":"{tenant}","headers":{{"region":"eu"}},"#),
-        };
+        let Row { id, event_type, status, attempts, .. } = row;
+        let order = row.order.unwrap_or("o-9");
+        let with = row.tenant.map(|tenant| format!(r#""tenant_id":"{tenant}","headers":{{"region":"eu"}},"#));
         let body = format!(
-            r#"{{"event_type":"{event_type}","aggregate_type":"Order","aggregate_id":"{aggregate}",{with}"created_at":{},"payload_bytes":28,"payload":"{{\"total\": 1.50, \"items\": []}}"}}"#,
-            PAST * 1000
+            r#"{{"event_type":"{event_type}","aggregate_type":"Order","aggregate_id":"{order}",{}"created_at":{},"payload_bytes":28,"payload":"{{\"total\": 1.50, \"items\": []}}"}}"#,
+            with.unwrap_or_default(),
+            micros(PAST)
         );
-        let done = if done > 0 { (done * 1000).to_string() } else { String::new() };
+        let done = row.done_at.map(|at| micros(at).to_string()).unwrap_or_default();
         let digits = number.to_string().len();
-        let place = format!("{inserted}-{digits}{number}");
+        let place = format!("{}-{digits}{number}", row.inserted_at * 1000);
+        let error = row.last_error.unwrap_or_default();
         let state = format!("{status}\t{place}\t\t{attempts}\t0\t0\t0\t{done}\t\t\t\t{error}");
         self.ask::<u8>(cmd("HSET").arg(self.key("entries")).arg(id).arg(body));
         self.ask::<u8>(cmd("HSET").arg(self.key("state")).arg(id).arg(state));
-        let (index, due) = match status {
-            0 => ("waiting", Some(PAST)),
-            2 => ("waiting", Some(FAR)),
-            3 => ("dead", None),
-            _ => ("done", None),
+        let index = match status {
+            0 | 2 => "waiting",
+            3 => "dead",
+            _ => "done",
         };
-        if let Some(due) = due {
-            self.ask::<u8>(cmd("ZADD").arg(self.key("pending")).arg(due * 1000).arg(id));
+        if index == "waiting" {
+            self.ask::<u8>(cmd("ZADD").arg(self.key("pending")).arg(micros(row.available_at)).arg(id));
         }
         self.ask::<u8>(cmd("ZADD").arg(self.key(index)).arg(0).arg(format!("{place}:{id}")));
     }
@@ -172,43 +154,6 @@ impl RedisShop {
     }
 }
 
-/// A Redis with a password, which ends with the test.
-pub(crate) struct OwnServer {
-    process: Child,
-    port: u16,
-    /// A server whose log nobody reads would wait.
-    _log: BufReader<ChildStdout>,
-    _folder: TempDir,
-}
-
-impl OwnServer {
-    pub(crate) fn with_password(password: &str) -> Self {
-        let program = std::env::var("POSTHASTE_TEST_REDIS_BIN").expect("run `cargo xtask services up`");
-        let folder = tempfile::tempdir().expect("a folder");
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
-        let port = port.expect("a free port").port();
-        let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig=KILL", "--", &program, "--bind", "127.0.0.1", "--save", ""]);
-        command.args(["--port", &port.to_string(), "--requirepass", password]).current_dir(folder.path());
-        let mut process = command.stdout(Stdio::piped()).spawn().expect("it starts");
-        let mut log = BufReader::new(process.stdout.take().expect("a log"));
-        let mut line = String::new();
-        while !line.contains("eady to accept connections") {
-            line.clear();
-            assert!(log.read_line(&mut line).expect("text") > 0, "the server ended");
-        }
-        Self { process, port, _log: log, _folder: folder }
-    }
-
-    /// `host:port`.
-    pub(crate) fn host(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
-    }
-}
-
-impl Drop for OwnServer {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+fn micros(seconds: i64) -> i64 {
+    seconds * 1_000_000
 }

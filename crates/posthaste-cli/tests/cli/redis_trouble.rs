@@ -3,9 +3,11 @@
 use std::net::TcpListener;
 
 use insta::assert_snapshot;
+use posthaste_testkit::server::RedisServer;
 use redis::cmd;
 
-use crate::redis_kit::{OwnServer, RedisShop};
+use crate::kit::block_on;
+use crate::redis_kit::RedisShop;
 use crate::servers::assert_kept;
 
 /// Whatever is said, this is not in it.
@@ -21,8 +23,8 @@ fn assert_password_is_kept(shop: &RedisShop) {
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
 fn wrong_password() {
-    let server = OwnServer::with_password(RIGHT);
-    let refused = RedisShop::empty().through(format!("redis://:{SENTINEL}@{}", server.host()));
+    let server = block_on(RedisServer::new(&["--requirepass", RIGHT]).started());
+    let refused = RedisShop::empty().through(format!("redis://:{SENTINEL}@127.0.0.1:{}", server.port()));
     assert_snapshot!(refused.run("status"), @"
     --- stderr
     error: the outbox in redis://***@db.example cannot be opened
@@ -38,7 +40,7 @@ fn wrong_password() {
     --- exit code 1
     ");
     assert_password_is_kept(&refused);
-    let known = refused.through(format!("redis://:{RIGHT}@{}", server.host()));
+    let known = refused.through(format!("redis://:{RIGHT}@127.0.0.1:{}", server.port()));
     assert_eq!(known.run("status").code, 0);
     assert_password_is_kept(&known);
 }

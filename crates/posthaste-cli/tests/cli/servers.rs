@@ -1,8 +1,6 @@
 //! What the tests on every kind of server share.
 
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Every command that opens a store.
 const COMMANDS: [&str; 14] = [
@@ -21,13 +19,6 @@ const COMMANDS: [&str; 14] = [
     "migrate check",
     "migrate print",
 ];
-
-/// A name that nobody else uses.
-pub(crate) fn fresh_name() -> String {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_micros();
-    format!("cli{now}_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
-}
 
 /// `posthaste` with these words on the store at this URL, with nobody at the keyboard.
 pub(crate) fn command_on(url: &str, words: &str) -> Command {

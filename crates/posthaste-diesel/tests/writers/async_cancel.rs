@@ -1,35 +1,11 @@
 //! Callers of diesel-async that go away: nothing of theirs is left to the next borrower of a connection, and
 //! nothing is delivered that was not committed.
 
-use std::pin::pin;
-use std::task::Poll;
-
-/// Polls a future at most so many times, then drops it.
-async fn drop_after<F: Future>(polls: usize, work: F) -> Option<F::Output> {
-    let mut work = pin!(work);
-    let mut left = polls;
-    std::future::poll_fn(|context| match left.checked_sub(1) {
-        None => Poll::Ready(None),
-        Some(rest) => {
-            left = rest;
-            match work.as_mut().poll(context) {
-                Poll::Ready(answer) => Poll::Ready(Some(answer)),
-                // Every other time without waiting for the answer.
-                Poll::Pending if left == 0 && fastrand::bool() => Poll::Ready(None),
-                Poll::Pending => Poll::Pending,
-            }
-        }
-    })
-    .await
-}
-
 macro_rules! cases {
     ($module:ident, $db:ident, $connection:ty $(, #[$ignore:meta])?) => {
         mod $module {
             use posthaste::{Admin as _, CommitError, StoreError};
-            use crate::support::event;
-
-            use super::drop_after;
+            use posthaste_testkit::{drop_after, event, soon};
 
             async_harness!($db, $connection);
 
@@ -73,12 +49,16 @@ macro_rules! cases {
                 let mut connection = harness.pool.get().await.expect("a connection");
                 let mut tx = harness.writer.begin(&mut connection).await.expect("it begins");
                 tx.write(event("outer")).await.expect("the write works");
+                let written = tokio::sync::Notify::new();
                 let inner = tx.savepoint(async |tx| {
                     tx.write(event("inner")).await?;
+                    written.notify_one();
                     std::future::pending::<Result<(), Stop>>().await
                 });
-                let patience = std::time::Duration::from_millis(300);
-                assert!(tokio::time::timeout(patience, inner).await.is_err(), "it waits for ever");
+                tokio::select! {
+                    ended = inner => panic!("it waits for ever: {ended:?}"),
+                    () = soon("the inner event is written", written.notified()) => {}
+                }
                 let refused = tx.write(event("late")).await;
                 assert!(matches!(refused, Err(WriteError::Store(StoreError::NoTransaction))), "{refused:?}");
                 let answer = tx.commit().await;

@@ -6,9 +6,6 @@
 /// RabbitMQ.
 #[cfg(feature = "amqp")]
 mod amqp;
-/// Certificates of an authority of a test's own.
-#[cfg(any(feature = "nats", feature = "redis-streams"))]
-mod certificates;
 /// Webhooks.
 #[cfg(feature = "http")]
 mod http;
@@ -21,15 +18,10 @@ mod lines;
 /// NATS JetStream.
 #[cfg(feature = "nats")]
 mod nats;
-/// A way to a server that can lose what comes back.
-#[cfg(any(feature = "nats", feature = "redis-streams"))]
-mod proxy;
 /// Redis Streams.
 #[cfg(feature = "redis-streams")]
 mod redis_streams;
 /// A password that must be in no text and in no log.
 mod secrets;
-/// Servers of a test's own, to be killed, held and started again.
-mod server;
 /// A broker is away for half a minute, holds its answers longer than a lease, or is away when we have to go.
 mod trouble;

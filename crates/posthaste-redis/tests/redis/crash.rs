@@ -8,14 +8,15 @@ use posthaste::admin::{Admin as _, Filter, PageRequest};
 use posthaste::store::Store as _;
 use posthaste::{Event, Outbox, Recorder, Route, Routes, Status};
 use posthaste_redis::{RedisCommitError, RedisStore, RedisWriter};
+use posthaste_testkit::proxy::BlackHole;
+use posthaste_testkit::server::RedisServer;
+use posthaste_testkit::{soon, until};
 use redis::AsyncCommands as _;
 
-use crate::server::OwnServer;
-use crate::silence::Proxy;
-use crate::support::{self, event, soon, until, url_of};
+use crate::support::{self, event, url_of};
 
 /// How soon after a server is back the first delivery has to come.
-const RECOVERY: Duration = Duration::from_secs(5);
+const RECOVERY: Duration = Duration::from_secs(15);
 
 /// What a service knows of its mints.
 #[derive(Default)]
@@ -89,7 +90,7 @@ async fn with_status(store: &RedisStore, status: Option<Status>) -> BTreeMap<Str
 #[ignore = "needs Redis: cargo xtask test"]
 async fn server_killed_ten_times_during_5000_mints_loses_and_invents_nothing() {
     const MINTS: usize = 5000;
-    let mut server = OwnServer::durable().await;
+    let mut server = RedisServer::durable(&[]).started().await;
     let url = server.url();
     let (store, elsewhere) = (
         RedisStore::connect(&url).await.expect("it opens"),
@@ -158,7 +159,7 @@ async fn server_killed_ten_times_during_5000_mints_loses_and_invents_nothing() {
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn forgotten_scripts_and_a_restart_between_two_mints_lose_nothing() {
-    let mut server = OwnServer::durable().await;
+    let mut server = RedisServer::durable(&[]).started().await;
     let store = RedisStore::connect(&server.url()).await.expect("it opens");
     let (outbox, recorder) = engine(&store);
     let writer = store.writer(&outbox);
@@ -190,8 +191,8 @@ async fn forgotten_scripts_and_a_restart_between_two_mints_lose_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn connections_that_fall_silent_are_replaced() {
-    let server = OwnServer::durable().await;
-    let proxy = Proxy::start(server.port()).await;
+    let server = RedisServer::durable(&[]).started().await;
+    let proxy = BlackHole::before(server.port()).await;
     let store = RedisStore::connect(&url_of(proxy.port())).await.expect("it opens");
     let (outbox, recorder) = engine(&store);
     let behind = RedisStore::connect(&server.url()).await.expect("it opens");

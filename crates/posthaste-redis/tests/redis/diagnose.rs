@@ -3,11 +3,12 @@
 use posthaste::Admin as _;
 use posthaste::admin::{Finding, Severity, Tolerance};
 use posthaste_redis::RedisStore;
+use posthaste_testkit::server::RedisServer;
+use posthaste_testkit::soon;
 
-use crate::server::OwnServer;
-use crate::support::{self, engine, event, soon};
+use crate::support::{self, engine, event};
 
-async fn store_on(server: &OwnServer) -> RedisStore {
+async fn store_on(server: &RedisServer) -> RedisStore {
     RedisStore::builder(&server.url()).expect("a good URL").connect().await.expect("the store opens")
 }
 
@@ -15,7 +16,7 @@ async fn diagnosed(store: &RedisStore, tolerance: Tolerance) -> Vec<Finding> {
     store.diagnose(&tolerance).await.expect("a diagnosis")
 }
 
-async fn set(server: &OwnServer, name: &str, value: &str) {
+async fn set(server: &RedisServer, name: &str, value: &str) {
     let mut set = redis::cmd("CONFIG");
     set.arg("SET").arg(name).arg(value);
     let _: () = set.query_async(&mut support::connect(&server.url()).await).await.expect("CONFIG SET");
@@ -35,7 +36,7 @@ fn assert_only(findings: &[Finding], code: &str, severity: Severity, words: &[&s
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn healthy_outbox_has_no_findings() {
-    let server = OwnServer::durable().await;
+    let server = RedisServer::durable(&[]).started().await;
     let store = store_on(&server).await;
     assert_eq!(diagnosed(&store, Tolerance::default()).await, []);
     let (outbox, recorder) = engine(&store);
@@ -49,7 +50,7 @@ async fn healthy_outbox_has_no_findings() {
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn server_that_forgets_or_evicts_is_found() {
-    let server = OwnServer::start(&["--appendonly", "no"]).await;
+    let server = RedisServer::new(&["--appendonly", "no"]).started().await;
     let store = store_on(&server).await;
     let words = ["the server", "appendonly is no", "changes", "CONFIG SET appendonly yes"];
     let findings = diagnosed(&store, Tolerance::default()).await;
@@ -79,7 +80,7 @@ async fn server_that_forgets_or_evicts_is_found() {
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn limits_of_a_server_are_found_before_they_are_reached() {
-    let server = OwnServer::durable().await;
+    let server = RedisServer::durable(&[]).started().await;
     let store = store_on(&server).await;
     set(&server, "maxmemory", "1gb").await;
     assert_eq!(diagnosed(&store, Tolerance::default()).await, []);
@@ -94,7 +95,7 @@ async fn limits_of_a_server_are_found_before_they_are_reached() {
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn user_without_config_is_told_what_info_knows() {
-    let server = OwnServer::start(&["--appendonly", "no"]).await;
+    let server = RedisServer::new(&["--appendonly", "no"]).started().await;
     let mut rights = redis::cmd("ACL");
     rights.arg(&["SETUSER", "posthaste", "on", ">secret", "~{outbox:*", "&outbox:wake"]);
     rights.arg(&["+@read", "+@write", "+@stream", "+@sortedset", "+@hash", "+@scripting", "+@pubsub"]);

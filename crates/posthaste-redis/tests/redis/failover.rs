@@ -5,14 +5,15 @@ use std::time::{Duration, Instant};
 use posthaste::store::Store as _;
 use posthaste::{Outbox, Recorder, Route, Routes};
 use posthaste_redis::RedisStore;
+use posthaste_testkit::proxy::MovingAddress;
+use posthaste_testkit::server::RedisServer;
+use posthaste_testkit::{soon, until};
 
-use crate::forwarder::Forwarder;
-use crate::server::OwnServer;
-use crate::support::{self, event, soon, until, url_of};
+use crate::support::{self, event, url_of};
 use crate::trouble::claim;
 
 /// Makes a server a replica of what is at this port.
-async fn demote(server: &OwnServer, primary: u16) {
+async fn demote(server: &RedisServer, primary: u16) {
     let mut replicate = redis::cmd("REPLICAOF");
     replicate.arg("127.0.0.1").arg(primary);
     let _: () = replicate.query_async(&mut support::connect(&server.url()).await).await.expect("REPLICAOF");
@@ -26,7 +27,7 @@ fn engine(store: &RedisStore, poll: Duration) -> (Outbox, Recorder) {
 }
 
 /// Writes an event as a process does that knows the new primary.
-async fn write_at(server: &OwnServer, event_type: &str) -> RedisStore {
+async fn write_at(server: &RedisServer, event_type: &str) -> RedisStore {
     let store = RedisStore::connect(&server.url()).await.expect("it opens");
     let nobody = Outbox::writer_only(store.clone()).build().expect("a good configuration");
     store.writer(&nobody).write(event(event_type, "1")).await.expect("it is stored");
@@ -35,8 +36,8 @@ async fn write_at(server: &OwnServer, event_type: &str) -> RedisStore {
 
 /// `follows`: whether the old primary hears of what the new one gets.
 async fn deliveries_go_on_at_the_new_primary(follows: bool) {
-    let (old, new) = (OwnServer::start(&[]).await, OwnServer::start(&[]).await);
-    let address = Forwarder::to(old.port()).await;
+    let (old, new) = (RedisServer::new(&[]).started().await, RedisServer::new(&[]).started().await);
+    let address = MovingAddress::to(old.port()).await;
     let store = RedisStore::connect(&url_of(address.port())).await.expect("it opens");
     let (outbox, recorder) = engine(&store, Duration::from_millis(100));
     write_at(&old, "Before").await;
@@ -76,8 +77,8 @@ async fn demoted_primary_that_hears_of_nothing_new_is_left_too() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn wake_up_is_heard_from_the_new_primary() {
-    let (old, new) = (OwnServer::start(&[]).await, OwnServer::start(&[]).await);
-    let address = Forwarder::to(old.port()).await;
+    let (old, new) = (RedisServer::new(&[]).started().await, RedisServer::new(&[]).started().await);
+    let address = MovingAddress::to(old.port()).await;
     let store = RedisStore::connect(&url_of(address.port())).await.expect("it opens");
     let (outbox, recorder) = engine(&store, Duration::from_secs(3600));
     write_at(&old, "Before").await;
@@ -105,8 +106,8 @@ async fn wake_up_is_heard_from_the_new_primary() {
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn server_that_stays_a_replica_is_not_connected_to_with_every_call() {
-    let server = OwnServer::start(&[]).await;
-    let address = Forwarder::to(server.port()).await;
+    let server = RedisServer::new(&[]).started().await;
+    let address = MovingAddress::to(server.port()).await;
     let store = RedisStore::connect(&url_of(address.port())).await.expect("it opens");
     demote(&server, 1).await;
     let (before, since) = (address.accepted(), Instant::now());

@@ -5,18 +5,18 @@ use std::time::Duration;
 use posthaste::admin::{Admin as _, Filter, PageRequest};
 use posthaste::{Outbox, Recorder, Route, Routes};
 use posthaste_redis::RedisStore;
+use posthaste_testkit::proxy::SlowLine;
+use posthaste_testkit::server::RedisServer;
 
-use crate::server::OwnServer;
 use crate::shards::{of_size, write};
-use crate::slow_line::SlowLine;
 
 const MIB: usize = 1024 * 1024;
 const BYTES_PER_SECOND: usize = 4_000_000;
 const PATIENCE: Duration = Duration::from_secs(240);
 
 /// A server with so many events of one mebibyte, and the store at the other end of the line.
-async fn far_store(events: usize) -> (OwnServer, RedisStore) {
-    let server = OwnServer::start(&[]).await;
+async fn far_store(events: usize) -> (RedisServer, RedisStore) {
+    let server = RedisServer::new(&[]).started().await;
     let near = RedisStore::connect(&server.url()).await.expect("it opens");
     for _ in 0..events {
         write(&near, vec![of_size("1", MIB)]).await;
@@ -58,7 +58,7 @@ async fn claims_become_smaller_until_they_come_in_time() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn large_event_is_shown_over_a_slow_line() {
-    let server = OwnServer::start(&[]).await;
+    let server = RedisServer::new(&[]).started().await;
     let mut connection = crate::support::connect(&server.url()).await;
     let body = format!(r#"{{"event_type":"Large","payload":"{}"}}"#, "x".repeat(10 * MIB));
     let mut produce = redis::pipe();

@@ -6,9 +6,9 @@ use posthaste::admin::{Admin as _, BacklogBy, Filter, PageRequest};
 use posthaste::store::{Purge, Purgeable, Store};
 use posthaste::{Event, Outbox};
 use posthaste_redis::RedisStore;
+use posthaste_testkit::server::RedisServer;
 use redis::aio::MultiplexedConnection;
 
-use crate::server::OwnServer;
 use crate::support::{self, store_with_shards};
 
 const MIB: u64 = 1024 * 1024;
@@ -32,8 +32,8 @@ async fn calls(connection: &mut MultiplexedConnection, command: &str) -> u64 {
 }
 
 /// An outbox on a server of its own, with so many bodies of one mebibyte, to which nothing leads.
-async fn with_large_bodies(count: usize) -> (OwnServer, RedisStore, MultiplexedConnection) {
-    let server = OwnServer::start(&[]).await;
+async fn with_large_bodies(count: usize) -> (RedisServer, RedisStore, MultiplexedConnection) {
+    let server = RedisServer::new(&[]).started().await;
     let store = RedisStore::connect(&server.url()).await.expect("it opens");
     let mut connection = support::connect(&server.url()).await;
     for n in 0..count {

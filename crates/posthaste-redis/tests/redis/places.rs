@@ -10,10 +10,11 @@ use posthaste::store::{
 };
 use posthaste::{Event, EventId, Outbox, Status, Timestamp};
 use posthaste_redis::{OutboxName, RedisStore};
+use posthaste_testkit::{soon, until};
 use redis::AsyncCommands as _;
 use redis::streams::{StreamId, StreamRangeReply};
 
-use crate::support::{self, engine, event, key, soon, until};
+use crate::support::{self, engine, event, key};
 use crate::trouble::claim;
 
 const BODY: &str = r#"{"event_type":"Foreign","payload":"{}"}"#;

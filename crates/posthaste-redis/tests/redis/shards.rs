@@ -8,8 +8,9 @@ use posthaste::store::{
 };
 use posthaste::{Admin as _, Event, Outbox, Recorder, Route, Routes};
 use posthaste_redis::RedisStore;
+use posthaste_testkit::{soon, until};
 
-use crate::support::{self, soon, store_with_shards, until};
+use crate::support::{self, store_with_shards};
 
 /// An aggregate in each of the first `shards` shards.
 pub(crate) fn aggregates(store: &RedisStore, shards: usize) -> Vec<String> {

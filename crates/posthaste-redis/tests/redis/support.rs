@@ -1,22 +1,18 @@
-//! Outboxes of their own on a shared server, and servers of their own.
-
-use std::time::Duration;
+//! Outboxes of their own on a shared server.
 
 use posthaste::{Event, EventId, Outbox, Recorder, Route, Routes, Timestamp};
 use posthaste_redis::{OutboxName, RedisStore, RedisStoreBuilder};
+use posthaste_testkit::{HOUR, variable};
 use redis::aio::MultiplexedConnection;
 
 /// The server that all tests share.
 pub(crate) fn server_url() -> String {
-    std::env::var("POSTHASTE_TEST_REDIS_URL")
-        .expect("POSTHASTE_TEST_REDIS_URL is set: run `cargo xtask test`")
+    variable("POSTHASTE_TEST_REDIS_URL")
 }
 
 /// The nodes of the cluster that all tests share.
 pub(crate) fn cluster_urls() -> Vec<String> {
-    let urls = std::env::var("POSTHASTE_TEST_REDIS_CLUSTER_URL");
-    let urls = urls.expect("POSTHASTE_TEST_REDIS_CLUSTER_URL is set: run `cargo xtask test`");
-    urls.split(',').map(str::to_owned).collect()
+    variable("POSTHASTE_TEST_REDIS_CLUSTER_URL").split(',').map(str::to_owned).collect()
 }
 
 /// A connection as a service has one.
@@ -91,28 +87,11 @@ pub(crate) fn url_of(port: u16) -> String {
     format!("redis://127.0.0.1:{port}/")
 }
 
-/// Waits for something that has to happen soon.
-pub(crate) async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
-    const PATIENCE: Duration = Duration::from_secs(30);
-    tokio::time::timeout(PATIENCE, work).await.unwrap_or_else(|_| panic!("not within {PATIENCE:?}: {what}"))
-}
-
-/// Looks again and again until it is so.
-pub(crate) async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
-    soon(what, async {
-        let mut ticks = tokio::time::interval(Duration::from_millis(10));
-        while !is_so().await {
-            ticks.tick().await;
-        }
-    })
-    .await;
-}
-
 /// An engine that delivers everything to a recorder, and wakes for nothing but wake-ups of other processes and the hot path.
 pub(crate) fn engine(store: &RedisStore) -> (Outbox, Recorder) {
     let recorder = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
-    let outbox = Outbox::single_node(store.clone(), routes).poll_interval(Duration::from_secs(3600));
+    let outbox = Outbox::single_node(store.clone(), routes).poll_interval(HOUR);
     (outbox.start().expect("a good configuration"), recorder)
 }
 

@@ -7,10 +7,12 @@ use posthaste::admin::{Admin as _, Filter, PageRequest};
 use posthaste::store::{Claim, ClaimOrder, LeaseToken, Owner, Store as _};
 use posthaste::{Event, Outbox, Status, StoreError};
 use posthaste_redis::{OpenError, RedisCommitError, RedisStore};
+use posthaste_testkit::certificates::certificates_for;
+use posthaste_testkit::server::RedisServer;
+use posthaste_testkit::{soon, until};
 use redis::AsyncCommands as _;
 
-use crate::server::OwnServer;
-use crate::support::{self, engine, event, key, soon, until};
+use crate::support::{self, engine, event, key};
 
 /// An error with all its sources.
 fn whole(error: &dyn Error) -> String {
@@ -174,7 +176,7 @@ async fn edited_bodies_become_dead_with_the_reason_and_hide_nothing() {
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn full_memory_refuses_writes_whole_and_delivers_when_there_is_room() {
-    let server = OwnServer::start(&["--maxmemory-policy", "noeviction"]).await;
+    let server = RedisServer::new(&["--maxmemory-policy", "noeviction"]).started().await;
     let store = RedisStore::connect(&server.url()).await.expect("it opens");
     let mut connection = support::connect(&server.url()).await;
     let (outbox, recorder) = engine(&store);
@@ -208,7 +210,7 @@ async fn full_memory_refuses_writes_whole_and_delivers_when_there_is_room() {
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn full_memory_lets_nothing_be_claimed() {
-    let server = OwnServer::start(&["--maxmemory-policy", "noeviction"]).await;
+    let server = RedisServer::new(&["--maxmemory-policy", "noeviction"]).started().await;
     let store = RedisStore::connect(&server.url()).await.expect("it opens");
     let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
     store.writer(&outbox).write(event("A", "1")).await.expect("it is stored");
@@ -227,12 +229,13 @@ async fn full_memory_lets_nothing_be_claimed() {
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn replica_is_refused_unless_somebody_only_looks() {
-    let primary = OwnServer::start(&[]).await;
+    let primary = RedisServer::new(&[]).started().await;
     let store = RedisStore::connect(&primary.url()).await.expect("it opens");
     let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
     store.writer(&outbox).write(event("A", "1")).await.expect("it is stored");
     claim(&store).await.expect("the claim works");
-    let replica = OwnServer::start(&["--replicaof", "127.0.0.1", &primary.port().to_string()]).await;
+    let replica =
+        RedisServer::new(&["--replicaof", "127.0.0.1", &primary.port().to_string()]).started().await;
     let error = RedisStore::connect(&replica.url()).await.expect_err("a replica");
     assert!(
         matches!(error, OpenError::ReadOnlyServer { .. }) && error.to_string().contains("read_only()"),
@@ -252,7 +255,7 @@ async fn replica_is_refused_unless_somebody_only_looks() {
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn busy_server_and_a_killed_script_are_said_and_harm_nothing() {
-    let server = OwnServer::start(&["--lua-time-limit", "10"]).await;
+    let server = RedisServer::new(&["--lua-time-limit", "10"]).started().await;
     let store = RedisStore::connect(&server.url()).await.expect("it opens");
     let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
     let writer = store.writer(&outbox);
@@ -279,7 +282,7 @@ async fn busy_server_and_a_killed_script_are_said_and_harm_nothing() {
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn errors_at_open_say_what_to_do_and_show_no_secret() {
-    let server = OwnServer::start(&["--requirepass", "the-right-one"]).await;
+    let server = RedisServer::new(&["--requirepass", "the-right-one"]).started().await;
     let with = |login: &str| format!("redis://{login}127.0.0.1:{}/", server.port());
     for login in ["", ":sEcret@", "ann:sEcret@"] {
         let error = RedisStore::connect(&with(login)).await.expect_err("refused");
@@ -315,8 +318,14 @@ async fn number_of_shards_stays_with_the_outbox() {
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn tls_is_spoken_to_those_whose_certificate_is_right() {
-    let (server, root) = OwnServer::with_tls().await;
-    let (_other, other_root) = OwnServer::with_tls().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = certificates_for(folder.path(), &["localhost"]);
+    let other_root = certificates_for(tempfile::tempdir().expect("a folder").path(), &["localhost"]);
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let (certificate, key) = (file("cert.pem"), file("key.pem"));
+    let files = ["--tls-cert-file", &certificate, "--tls-key-file", &key];
+    let settings = [&["--tls-port", "PORT", "--tls-auth-clients", "no"], &files[..]].concat();
+    let server = RedisServer::new(&settings).started().await;
     let url = |host: &str| format!("rediss://{host}:{}/", server.port());
     let open = async |host: &str, root: &str| {
         RedisStore::builder(&url(host)).expect("a good URL").root_certificate(root).connect().await

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex};
 use posthaste::admin::{Admin as _, Filter};
 use posthaste::{BoxError, Event, Outbox, Recorder, Route, Routes, Status, WriteError, WriterHook};
 use posthaste_redis::{ENQUEUE_LUA, RedisCommitError, RedisStore};
+use posthaste_testkit::soon;
 use redis::AsyncCommands as _;
 
-use crate::support::{self, engine, event, key, soon};
+use crate::support::{self, engine, event, key};
 
 /// Every call of a hook, in order.
 #[derive(Clone, Default)]

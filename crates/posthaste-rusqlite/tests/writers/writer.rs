@@ -2,43 +2,15 @@
 //! SQLite ends by itself, writer contexts without a store.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use posthaste::conformance::Scene;
-use posthaste::{
-    BoxError, CommitError, Event, Outbox, Recorder, Route, Routes, StoreError, WriteError, WriterHook,
-};
+use posthaste::{BoxError, CommitError, Outbox, Recorder, Route, Routes, StoreError, WriteError};
 use posthaste_rusqlite::{SqliteTx, SqliteWriter};
 use posthaste_sql::{Sqlite, WriterContext};
 use posthaste_sqlx::SqliteStore;
+use posthaste_testkit::{TransactionEnds, delivered, event, soon};
 use rusqlite::Connection;
 use tempfile::TempDir;
-
-/// Notes which transactions ended, and how.
-#[derive(Clone, Default)]
-struct Ends(Arc<Mutex<Vec<String>>>);
-
-impl Ends {
-    fn note(&self, end: &str, events: &[Event]) {
-        let ids: Vec<&str> = events.iter().map(|event| event.id().as_str()).collect();
-        self.0.lock().expect("no test panics in it").push(format!("{end} {}", ids.join(",")));
-    }
-
-    fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock().expect("no test panics in it"))
-    }
-}
-
-impl WriterHook for Ends {
-    fn after_commit(&self, events: &[Event]) {
-        self.note("committed", events);
-    }
-
-    fn after_rollback(&self, events: &[Event]) {
-        self.note("rolled back", events);
-    }
-}
 
 /// A file of one's own, an engine on it, and the ends of all transactions.
 struct World {
@@ -47,7 +19,7 @@ struct World {
     outbox: Outbox,
     writer: SqliteWriter,
     recorder: Recorder,
-    ends: Ends,
+    ends: TransactionEnds,
     _dir: TempDir,
 }
 
@@ -60,7 +32,7 @@ impl World {
         let store = builder.migrate().connect().await.expect("the store opens");
         let connection = Connection::open(file).expect("the file opens");
         connection.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY, item)").expect("a table");
-        let (recorder, ends) = (Recorder::new(), Ends::default());
+        let (recorder, ends) = (Recorder::new(), TransactionEnds::default());
         let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
         let builder = Outbox::single_node(store.clone(), routes).hook(ends.clone());
         let outbox = builder.start().expect("a good configuration");
@@ -77,19 +49,8 @@ impl World {
 
     async fn delivered(&self) -> Vec<String> {
         soon("the engine is idle", self.outbox.idle()).await.expect("the store answers");
-        let mut ids: Vec<String> = self.recorder.ids().iter().map(ToString::to_string).collect();
-        ids.sort();
-        ids
+        delivered(&self.recorder)
     }
-}
-
-fn event(id: &str) -> Event {
-    Event::builder("Tested").id(id).json_text("{}").build().expect("a good event")
-}
-
-async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
-    let patience = Duration::from_secs(30);
-    tokio::time::timeout(patience, work).await.unwrap_or_else(|_| panic!("not within {patience:?}: {what}"))
 }
 
 fn assert_no_transaction<T: std::fmt::Debug>(answer: Result<T, WriteError>) {
@@ -239,7 +200,7 @@ async fn receipt_of_a_transaction_by_text_is_only_a_wake_up() {
 #[tokio::test]
 async fn writer_context_without_a_store_writes_what_a_relay_finds() {
     let mut w = World::new().await;
-    let ends = Ends::default();
+    let ends = TransactionEnds::default();
     let context = WriterContext::<Sqlite>::writer_only().hook(ends.clone()).build();
     let writer = SqliteWriter::new(context.clone());
     let tx = writer.begin(&mut w.connection).unwrap();

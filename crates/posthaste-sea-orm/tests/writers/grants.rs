@@ -1,12 +1,13 @@
 //! A service with the least rights on PostgreSQL, as `migrations/postgres/grants.sql` gives them: its
 //! connections are those of a writer, and its engine is a relay.
 
-use posthaste::{Event, Outbox, Recorder, Route, Routes};
+use posthaste::{Outbox, Recorder, Route, Routes};
 use posthaste_sea_orm::SeaWriter;
 use posthaste_sqlx::PgStore;
+use posthaste_testkit::{event, variable};
 use sea_orm::{ConnectionTrait as _, Database, TransactionTrait as _};
 
-use crate::support::{new_name, server};
+use crate::support::new_name;
 
 const GRANTS: &str = include_str!("../../../posthaste-sqlx/migrations/postgres/grants.sql");
 const ROLES: [&str; 3] = ["writer", "relay", "viewer"];
@@ -30,20 +31,16 @@ fn drop_roles(schema: &str) -> String {
 
 /// The URL of the server for this role.
 fn url_as(schema: &str, role: &str) -> String {
-    let url = server("POSTHASTE_TEST_POSTGRES_URL");
+    let url = variable("POSTHASTE_TEST_POSTGRES_URL");
     let (scheme, rest) = url.split_once("://").expect("a URL");
     let (_, address) = rest.rsplit_once('@').expect("a URL with a user");
     format!("{scheme}://{schema}_{role}@{address}")
 }
 
-fn event(id: &str) -> Event {
-    Event::builder("Tested").id(id).json_text("{}").build().expect("a good event")
-}
-
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn writer_with_the_least_rights_writes_everywhere_also_in_savepoints() {
-    let (url, schema) = (server("POSTHASTE_TEST_POSTGRES_URL"), new_name());
+    let (url, schema) = (variable("POSTHASTE_TEST_POSTGRES_URL"), new_name());
     let builder = |url: &str| PgStore::builder(&url.parse().unwrap()).schema(schema.parse().unwrap());
     builder(&url).migrate().connect().await.unwrap().close().await;
     let admin = Database::connect(&url).await.unwrap();

@@ -3,12 +3,13 @@
 use posthaste::conformance::Scene;
 use posthaste_sea_orm::SeaWriter;
 use posthaste_sqlx::MySqlStore;
+use posthaste_testkit::variable;
 use sea_orm::{ConnectOptions, ConnectionTrait as _, Database};
 
-use crate::support::{Sea, Statements, new_name, server};
+use crate::support::{Sea, Statements, new_name};
 
 async fn new() -> Sea {
-    let (server, name) = (server("POSTHASTE_TEST_MYSQL_URL"), new_name());
+    let (server, name) = (variable("POSTHASTE_TEST_MYSQL_URL"), new_name());
     let admin = Database::connect(&server).await.expect("a connection");
     admin.execute_unprepared(&format!("CREATE DATABASE {name}")).await.expect("a database");
     let (address, _) = server.rsplit_once('/').expect("the URL names a database");

@@ -3,12 +3,13 @@
 use posthaste::conformance::Scene;
 use posthaste_sea_orm::SeaWriter;
 use posthaste_sqlx::PgStore;
+use posthaste_testkit::variable;
 use sea_orm::{ConnectOptions, ConnectionTrait as _, Database};
 
-use crate::support::{Sea, Statements, new_name, server};
+use crate::support::{Sea, Statements, new_name};
 
 async fn new() -> Sea {
-    let (url, schema) = (server("POSTHASTE_TEST_POSTGRES_URL"), new_name());
+    let (url, schema) = (variable("POSTHASTE_TEST_POSTGRES_URL"), new_name());
     let builder =
         PgStore::builder(&url.parse().expect("a good URL")).schema(schema.parse().expect("a good name"));
     let store = builder.migrate().connect().await.expect("the store opens");

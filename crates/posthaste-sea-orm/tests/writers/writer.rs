@@ -1,33 +1,18 @@
 //! What the Writer on SeaORM promises beside the Writers' suite.
 
-use std::pin::pin;
-use std::task::Poll;
 use std::time::Duration;
 
 use posthaste::{BoxError, CommitError, Event, Outbox, Recorder, Route, Routes};
 use posthaste_sea_orm::{SeaTx, SeaWriter};
 use posthaste_sql::{Postgres, Sqlite, WriterContext};
 use posthaste_sqlx::{PgStore, SqliteStore};
+use posthaste_testkit::{drop_after, variable};
 use sea_orm::{ConnectOptions, ConnectionTrait as _, Database, DatabaseConnection, TransactionTrait as _};
 
-use crate::support::{new_name, server};
-
-/// Polls a future at most so many times, then drops it.
-async fn drop_after<F: Future>(polls: usize, work: F) -> Option<F::Output> {
-    let mut work = pin!(work);
-    let mut left = polls;
-    std::future::poll_fn(|context| {
-        if left == 0 {
-            return Poll::Ready(None);
-        }
-        left -= 1;
-        work.as_mut().poll(context).map(Some)
-    })
-    .await
-}
+use crate::support::new_name;
 
 async fn pool_of_one() -> DatabaseConnection {
-    let url = std::env::var("POSTHASTE_TEST_POSTGRES_URL").expect("run `cargo xtask test`");
+    let url = variable("POSTHASTE_TEST_POSTGRES_URL");
     let mut options = ConnectOptions::new(url);
     options.max_connections(1).sqlx_logging(false).acquire_timeout(Duration::from_secs(30));
     Database::connect(options).await.expect("a connection")
@@ -106,7 +91,7 @@ async fn event_that_a_nested_transaction_takes_back_later_is_never_delivered() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn commit_is_called_rolled_back_only_where_the_server_itself_has_said_no() {
-    let (url, schema) = (server("POSTHASTE_TEST_POSTGRES_URL"), new_name());
+    let (url, schema) = (variable("POSTHASTE_TEST_POSTGRES_URL"), new_name());
     let builder = PgStore::builder(&url.parse().unwrap()).schema(schema.parse().unwrap());
     builder.migrate().connect().await.unwrap().close().await;
     let mut options = ConnectOptions::new(&url);

@@ -30,10 +30,6 @@ pub(crate) mod lock_session;
 mod name;
 mod queries;
 pub(crate) mod resolved_layout;
-#[cfg(test)]
-#[path = "../../tests/postgres/support/silence.rs"]
-#[allow(dead_code, unreachable_pub, reason = "it is shared with other tests")]
-pub(crate) mod silence;
 mod store;
 pub(crate) mod table;
 

@@ -122,7 +122,7 @@ async fn check(connection: &mut MySqlConnection, store: &MySqlStore, when: &str)
 
 /// A store in a database of its own, a connection to it, and its name.
 pub(super) async fn open(test: &str) -> (MySqlStore, MySqlConnection, String) {
-    let url = std::env::var("POSTHASTE_TEST_MYSQL_URL").expect("run `cargo xtask test`");
+    let url = posthaste_testkit::variable("POSTHASTE_TEST_MYSQL_URL");
     let server: sqlx::mysql::MySqlConnectOptions = url.parse().expect("a good URL");
     let mut connection = MySqlConnection::connect_with(&server).await.expect("a connection");
     let database = format!("{test}_{}", std::process::id());

@@ -124,7 +124,7 @@ async fn check(connection: &mut PgConnection, sql: &Sql, statements: &[Expected]
 
 /// A store in a schema of its own, and its name.
 pub(super) async fn store(test: &str) -> PgStore {
-    let url = std::env::var("POSTHASTE_TEST_POSTGRES_URL").expect("run `cargo xtask test`");
+    let url = posthaste_testkit::variable("POSTHASTE_TEST_POSTGRES_URL");
     let schema: SchemaName = format!("{test}_{}", std::process::id()).parse().expect("a good name");
     let builder = PgStore::builder(&url.parse().expect("a good URL")).schema(schema);
     builder.migrate().connect().await.expect("the store opens")

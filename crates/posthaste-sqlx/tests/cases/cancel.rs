@@ -20,7 +20,8 @@ use crate::support::*;
 /// The tests of this file.
 macro_rules! cancel_tests {
     ($ignored:literal) => {
-        crate::server_tests!(
+        posthaste_testkit::server_tests!(
+            crate::cases::cancel,
             $ignored,
             (),
             dropped_begin_leaves_no_transaction_behind,

@@ -25,7 +25,8 @@ use crate::support::*;
 /// The tests of this file.
 macro_rules! layout_tests {
     ($ignored:literal) => {
-        crate::server_tests!(
+        posthaste_testkit::server_tests!(
+            crate::cases::layout,
             $ignored,
             (),
             order_service_row_goes_from_new_to_sent,

@@ -11,16 +11,17 @@ use posthaste::store::{
 use posthaste::{Admin as _, EventId};
 use posthaste_sqlx::foreign::{Field, Layout, State};
 
-use crate::layout::cases::*;
+use crate::cases::layout::*;
 use crate::layout::{ORDER_SERVICE, builder, builder_at};
-use crate::support::log::Lines;
-use crate::support::silence::Proxy;
+use crate::support::log::Log;
+use crate::support::proxy::BlackHole;
 use crate::support::*;
 
 /// The tests of this file.
 macro_rules! layout_engine_tests {
     ($ignored:literal) => {
-        crate::server_tests!(
+        posthaste_testkit::server_tests!(
+            crate::cases::layout_engine,
             $ignored,
             (),
             engine_purges_nothing_unless_it_was_told_to,
@@ -106,7 +107,7 @@ pub(crate) async fn late_outcome_of_a_row_is_not_that_of_another_with_its_id() {
 pub(crate) async fn store_without_its_server_settles_nothing() {
     let db = Db::new().await;
     db.execute(ORDER_SERVICE).await;
-    let proxy = Proxy::start(server().get_port()).await;
+    let proxy = BlackHole::before(server().get_port()).await;
     let store = open(&db, Layout::order_service()).await;
     let cut_off = builder_at(&db, Layout::order_service(), proxy.port()).connect().await.unwrap();
     drop(proxy);
@@ -123,7 +124,7 @@ pub(crate) async fn store_without_its_server_settles_nothing() {
 pub(crate) async fn store_that_can_put_nothing_more_aside_says_so_once() {
     let (db, store) = orders().await;
     write_orders(&db, 0, 10_001).await;
-    let lines = Lines::keep();
+    let lines = Log::of_thread();
     let warnings = || lines.text().matches("nothing is claimed until").count();
     let owner = Owner::from("tester");
     for times in 1..=2 {
@@ -304,7 +305,7 @@ pub(crate) async fn foreign_rows_say_what_they_are_parked_for() {
 /// An error may quote the payload, and a table without a status for failures has no other place for it.
 pub(crate) async fn words_of_an_error_stay_out_of_the_log() {
     let (db, store) = debezium().await;
-    let log = Lines::keep();
+    let log = Log::of_thread();
     let secret = || "refused: card 4111".to_owned();
     settle(&store, &claim(&store, 1).await, Verdict::Dead { reason: secret() }).await;
     let backoff = posthaste::store::Backoff { max_attempts: 1, delays: [Duration::ZERO].into() };

@@ -6,15 +6,16 @@ use posthaste::store::{Settled, Verdict};
 use posthaste_sqlx::OpenError;
 use posthaste_sqlx::foreign::{Field, Layout, State};
 
-use super::{PARTITIONED, User, as_user};
-use crate::layout::cases::*;
+use crate::cases::layout::*;
 use crate::layout::{DEBEZIUM, ORDER_SERVICE, builder};
+use crate::layout_open::{PARTITIONED, User, as_user};
 use crate::support::*;
 
 /// The tests of this file.
 macro_rules! layout_open_tests {
     ($ignored:literal) => {
-        crate::server_tests!(
+        posthaste_testkit::server_tests!(
+            crate::cases::layout_open,
             $ignored,
             (),
             right_that_is_missing_is_noticed_before_anything_is_delivered,

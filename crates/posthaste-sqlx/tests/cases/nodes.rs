@@ -14,7 +14,8 @@ use crate::support::*;
 /// The tests of this file, and the node that they start.
 macro_rules! node_tests {
     ($ignored:literal) => {
-        crate::server_tests!(
+        posthaste_testkit::server_tests!(
+            crate::cases::nodes,
             $ignored,
             (flavor = "multi_thread", worker_threads = 2),
             four_nodes_deliver_each_event_exactly_once,
@@ -216,7 +217,7 @@ pub(crate) async fn node_stopped_past_its_lease_changes_nothing_that_another_hol
     let mut stopped = Node::start(&config).await;
     write(&db, "Failing", (0..10).map(|n| format!("failing{n}"))).await;
     stopped.says("DELIVERED", 10).await;
-    stopped.suspend().await;
+    stopped.suspend();
     // It fails all of them in the moment in which it goes on, before it can see that they are lost.
     stopped.tell("GO");
     let mut next = Node::start(&config).await;
@@ -256,7 +257,7 @@ pub(crate) async fn node_stopped_under_load_is_replaced_and_only_what_it_had_beg
     let mut stopped = Node::start(&config).await;
     let load = Load::start("load", &db.plain_writer(), &db.pool, 3, Duration::from_millis(2));
     stopped.says("DELIVERED", 200).await;
-    stopped.suspend().await;
+    stopped.suspend();
     until("its leases lapse, and the other one delivers", async || {
         db.int("SELECT count(*) FROM outbox_event WHERE status = 1 AND lost_leases > 0").await > 0
     })

@@ -17,7 +17,8 @@ use crate::support::*;
 /// The tests of this file.
 macro_rules! payload_tests {
     ($ignored:literal) => {
-        crate::server_tests!(
+        posthaste_testkit::server_tests!(
+            crate::cases::payloads,
             $ignored,
             (),
             single_and_batch_inserts_come_back_byte_for_byte_and_write_the_same_row,
@@ -40,9 +41,9 @@ macro_rules! payload_tests {
             #[test]
             #[ignore = $ignored]
             fn whatever_may_be_written_comes_back(
-                events in proptest::collection::vec(crate::support::payloads::any_event(), 1..16),
+                events in proptest::collection::vec(posthaste_testkit::payloads::any_event(), 1..16),
             ) {
-                cases::whatever_may_be_written_comes_back(events);
+                crate::cases::payloads::whatever_may_be_written_comes_back(events);
             }
         }
     };

@@ -8,13 +8,13 @@ use sqlx::pool::PoolOptions;
 use sqlx::{AssertSqlSafe, Row as _};
 
 use crate::nodes::*;
-use crate::support::server::{End, OwnServer};
 use crate::support::*;
 
 /// The tests of this file.
 macro_rules! restart_tests {
     ($ignored:literal) => {
-        crate::server_tests!(
+        posthaste_testkit::server_tests!(
+            crate::cases::restart,
             $ignored,
             (flavor = "multi_thread", worker_threads = 2),
             server_restarted_ten_times_under_load_loses_and_invents_nothing,
@@ -54,7 +54,7 @@ async fn first_deliveries(recorders: &[Recorder; 2]) -> Duration {
 pub(crate) async fn server_restarted_ten_times_under_load_loses_and_invents_nothing() {
     let _alone = alone().await;
     let mut server = OwnServer::start().await;
-    let options = server.options();
+    let options = options_of(&server);
     let recorders = [Recorder::new(), Recorder::new()];
     let (store, hot) = start_engine(&options, &recorders[0]).await;
     let (elsewhere, cold) = start_engine(&options, &recorders[1]).await;

@@ -10,7 +10,8 @@ use crate::support::*;
 /// The tests of this file.
 macro_rules! row_tests {
     ($ignored:literal) => {
-        crate::server_tests!(
+        posthaste_testkit::server_tests!(
+            crate::cases::rows,
             $ignored,
             (),
             malformed_rows_are_dead_with_the_reason_and_the_rest_is_delivered,

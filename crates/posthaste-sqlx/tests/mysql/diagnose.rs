@@ -7,7 +7,6 @@ use posthaste::admin::{Severity, Tolerance};
 use posthaste_sqlx::MySqlStore;
 use sqlx::{Connection as _, MySqlConnection};
 
-use crate::support::server::OwnServer;
 use crate::support::*;
 
 const INDEXES: [&str; 4] = ["id", "due", "phase", "parked"];
@@ -62,13 +61,13 @@ async fn index_that_is_not_to_be_used_is_found_and_the_advice_mends_it() {
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn transaction_that_holds_back_the_cleaning_up_is_found_with_who_has_it_open() {
     let server = OwnServer::start().await;
-    let store = MySqlStore::builder(&server.options()).migrate().connect().await.unwrap();
+    let store = MySqlStore::builder(&options_of(&server)).migrate().connect().await.unwrap();
     assert_eq!(diagnosed(&store).await, []);
-    let mut forgotten = MySqlConnection::connect_with(&server.options()).await.unwrap();
+    let mut forgotten = MySqlConnection::connect_with(&options_of(&server)).await.unwrap();
     let id: u64 = sqlx::query_scalar("SELECT CONNECTION_ID()").fetch_one(&mut forgotten).await.unwrap();
     sqlx::raw_sql("START TRANSACTION WITH CONSISTENT SNAPSHOT").execute(&mut forgotten).await.unwrap();
     sqlx::raw_sql("SELECT COUNT(*) FROM outbox_event").execute(&mut forgotten).await.unwrap();
-    let mut busy = MySqlConnection::connect_with(&server.options()).await.unwrap();
+    let mut busy = MySqlConnection::connect_with(&options_of(&server)).await.unwrap();
     for n in 0..20 {
         let insert = "INSERT INTO outbox_event (event_id, event_type, payload) VALUES (?, 'T', '{}')";
         sqlx::query(insert).bind(n.to_string()).execute(&mut busy).await.unwrap();

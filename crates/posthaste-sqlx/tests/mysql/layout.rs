@@ -5,11 +5,8 @@ use posthaste::admin::{Filter, Replay};
 use posthaste::store::{Claim, Owner, Purge, Purgeable, Store as _};
 use posthaste_sqlx::foreign::{Field, ForeignTableStore, ForeignTableStoreBuilder, Layout, State};
 
+use crate::cases::layout as cases;
 use crate::support::*;
-
-#[macro_use]
-#[path = "../cases/layout.rs"]
-pub(crate) mod cases;
 
 layout_tests!("needs MariaDB: cargo xtask test");
 

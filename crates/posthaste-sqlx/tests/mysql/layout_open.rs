@@ -4,10 +4,6 @@ use posthaste_sqlx::foreign::{ForeignTableStore, ForeignTableStoreBuilder, Layou
 
 use crate::support::*;
 
-#[macro_use]
-#[path = "../cases/layout_open.rs"]
-mod cases;
-
 layout_open_tests!("needs MariaDB: cargo xtask test");
 
 pub(crate) const PARTITIONED: &str = "CREATE TABLE parted (id BIGINT NOT NULL, at DATETIME(6) NOT NULL,

@@ -10,7 +10,6 @@ use proptest::prelude::*;
 use sqlx::ConnectOptions as _;
 use sqlx::mysql::MySqlPoolOptions;
 
-use crate::support::server::OwnServer;
 use crate::support::*;
 
 /// A database in which this was executed.
@@ -166,11 +165,11 @@ async fn user_who_may_not_is_told_where_the_grants_are() {
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn server_that_only_reads_is_refused_unless_one_only_looks() {
     let own = OwnServer::start().await;
-    let root = MySqlPoolOptions::new().connect_with(own.options()).await.unwrap();
+    let root = MySqlPoolOptions::new().connect_with(options_of(&own)).await.unwrap();
     // Who has all rights may write even there.
     run(&root, "CREATE USER relay@'%'; GRANT ALL ON shop.* TO relay@'%'").await.unwrap();
     let on = |table: &str| {
-        MySqlStore::builder(&own.options().username("relay")).table(table.parse().expect("a good name"))
+        MySqlStore::builder(&options_of(&own).username("relay")).table(table.parse().expect("a good name"))
     };
     on("ready").migrate().connect().await.expect("an outbox").close().await;
     run(&root, "SET GLOBAL read_only = ON").await.unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use posthaste::store::{Claim, ClaimOrder, LeaseToken, Owner, Store as _};
 use posthaste_sqlx::MySqlStore;
 
-use crate::support::log::Lines;
+use crate::support::log::Log;
 use crate::support::*;
 
 /// A claim that fails because of that look would keep everything from being delivered.
@@ -30,7 +30,7 @@ async fn claims_go_on_where_the_names_of_parked_rows_cannot_be_read() {
     ] {
         db.execute(&grant).await;
     }
-    let log = Lines::keep();
+    let log = Log::of_thread();
     let store = MySqlStore::builder(&db.options.clone().username(&name)).connect().await;
     let store = store.expect("the store opens");
     let (owner, token, lease) = (Owner::from("tester"), LeaseToken::random(), Duration::from_secs(60));

@@ -2,14 +2,9 @@
 //! `mariadb` shell, with parameters of any type that holds text; at any time, in any time zone; and rows that
 //! nobody can read.
 
-#[macro_use]
-#[path = "../cases/rows.rs"]
-mod cases;
-
 use std::process::Command;
 use std::time::Duration;
 
-use cases::{ODD_JSON, deliver_all};
 use posthaste::admin::{Filter, PageRequest, Tolerance};
 use posthaste::store::{
     Claim, ClaimOrder, LeaseToken, OnDone, Owner, Purge, Purgeable, Renew, Settle, Settlement, Store as _,
@@ -20,6 +15,7 @@ use posthaste::{Admin as _, Event, EventId, EventRow, Status, Timestamp};
 use posthaste_sqlx::MySqlStore;
 use sqlx::mysql::MySqlPoolOptions;
 
+use crate::cases::rows::{ODD_JSON, deliver_all};
 use crate::support::*;
 
 row_tests!("needs MariaDB: cargo xtask test");
@@ -218,7 +214,7 @@ fn assert_recent(time: Timestamp) {
 fn times_are_right_to_the_microsecond_in_a_process_and_a_session_of_other_time_zones() {
     let this = std::env::current_exe().expect("this program");
     let child = Command::new(this)
-        .args(["--exact", "rows::process_in_newfoundland", "--include-ignored", "--nocapture"])
+        .args(["--exact", "mysql::rows::process_in_newfoundland", "--include-ignored", "--nocapture"])
         .env("TZ", "America/St_Johns")
         .output()
         .expect("it runs");

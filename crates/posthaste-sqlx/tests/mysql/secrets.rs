@@ -7,7 +7,7 @@ use posthaste::{Admin as _, Recorder};
 use posthaste_sqlx::{MySqlStore, OpenError};
 use sqlx::mysql::MySqlPoolOptions;
 
-use crate::support::log::Lines;
+use crate::support::log::Log;
 use crate::support::*;
 
 const SECRET: &str = "s3ntinel-PW-9f";
@@ -27,7 +27,7 @@ fn assert_no_secret(what: &str, text: &str) {
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn wrong_password_is_refused_and_stands_in_no_text() {
     let user = new_user("the right one", "").await;
-    let log = Lines::keep();
+    let log = Log::of_thread();
     for error in errors_of(MySqlStore::builder(&server().username(&user).password(SECRET))).await {
         assert!(matches!(error, OpenError::Refused { .. }), "{error:?}");
         assert!(error.to_string().contains("correct them in the URL"), "{error}");
@@ -42,7 +42,7 @@ async fn wrong_password_is_refused_and_stands_in_no_text() {
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn password_stands_in_no_text_of_what_was_opened_or_could_not_be() {
     let (database, user) = (new_database().await, new_user(SECRET, "").await);
-    let log = Lines::keep();
+    let log = Log::of_thread();
     let options = server().username(&user).password(SECRET).database(&database);
     let builder = MySqlStore::builder(&options);
     let store = builder.clone().migrate().connect().await.expect("the password is right");

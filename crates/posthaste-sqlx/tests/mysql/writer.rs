@@ -13,7 +13,7 @@ struct World {
     outbox: Outbox,
     writer: MySqlWriter,
     recorder: Recorder,
-    log: Log,
+    log: HookCalls,
 }
 
 impl World {
@@ -21,7 +21,7 @@ impl World {
         let db = Db::new().await;
         db.execute("CREATE TABLE orders (id INT PRIMARY KEY, total INT NOT NULL)").await;
         db.execute("INSERT INTO orders VALUES (1, 0), (2, 0)").await;
-        let (recorder, log) = (Recorder::new(), Log::default());
+        let (recorder, log) = (Recorder::new(), HookCalls::default());
         let outbox = db.engine(&recorder).hook(log.clone()).start().expect("a good configuration");
         let writer = db.store.writer(&outbox);
         Self { db, outbox, writer, recorder, log }

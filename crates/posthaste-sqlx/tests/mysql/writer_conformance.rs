@@ -2,13 +2,12 @@
 
 use async_trait::async_trait;
 use posthaste::conformance::{
-    Elsewhere, End, OwnEnd, SavepointEnd, Scene, Script, ScriptError, Step, Way, WriterCapabilities,
-    WriterHarness,
+    Elsewhere, End, OwnEnd, Scene, Script, ScriptError, Way, WriterCapabilities, WriterHarness,
 };
 use posthaste::{BoxError, Event, EventId, Receipt, WriteError};
 use posthaste_sqlx::mysql::MySqlSavepoint;
 use posthaste_sqlx::{MySqlTx, MySqlWriter};
-use sqlx::{Connection as _, Executor as _};
+use sqlx::{Connection as _, Executor as _, MySqlConnection};
 
 use crate::support::Db;
 use crate::support::script::Statements;
@@ -65,7 +64,12 @@ impl MySql {
     }
 }
 
-crate::play_scripts!(MySqlTx, MySqlSavepoint, STATEMENTS);
+posthaste_testkit::play_scripts!(MySqlTx, MySqlSavepoint<'_>, STATEMENTS, execute);
+
+async fn execute(connection: &mut MySqlConnection, statement: &'static str) -> Result<(), BoxError> {
+    connection.execute(statement).await?;
+    Ok(())
+}
 
 #[async_trait]
 impl WriterHarness for MySql {
@@ -99,7 +103,8 @@ impl WriterHarness for MySql {
         let other = Db::with_pool(1).await;
         let born = self.db.text("SELECT applied_at FROM outbox_event_schema").await.expect("a time");
         other.execute(&format!("UPDATE outbox_event_schema SET applied_at = '{born}'")).await;
-        let answer = crate::write_elsewhere!(self.writer, &other.pool, event, way, "START TRANSACTION");
+        let answer =
+            posthaste_testkit::write_elsewhere!(self.writer, &other.pool, event, way, "START TRANSACTION");
         let stored = other.int("SELECT count(*) FROM outbox_event").await.cast_unsigned();
         other.close().await;
         Some(Elsewhere { answer, stored })

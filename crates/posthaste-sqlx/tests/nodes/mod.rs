@@ -13,10 +13,12 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
 use posthaste::Event;
+use posthaste_testkit::process::{hold, release};
+use posthaste_testkit::soon;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex, MutexGuard, mpsc};
 
-use crate::support::{Db, soon, until};
+use crate::support::Db;
 
 pub use load::{Journal, Load, write_as_service};
 pub use program::run_node;
@@ -150,30 +152,14 @@ impl Node {
         self.said.0.entry(word.to_owned()).or_default().push(rest.to_owned());
     }
 
-    /// Stops it where it is. Returns when all of its threads stand still, which a busy machine takes its
-    /// time for.
-    pub async fn suspend(&self) {
-        self.signal("STOP");
-        until("a node stands still", async || self.states().iter().all(|state| state == "T")).await;
+    /// Stops it where it is. Returns when all of its threads stand still.
+    pub fn suspend(&self) {
+        hold(self.child.id());
     }
 
     /// Lets it go on.
     pub fn resume(&self) {
-        self.signal("CONT");
-    }
-
-    /// The states of its threads; none where the system does not say.
-    fn states(&self) -> Vec<String> {
-        let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).into_iter().flatten();
-        let stats =
-            threads.flatten().filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok());
-        // Behind the name, which may contain anything.
-        stats.filter_map(|stat| Some(stat.rsplit_once(") ")?.1[..1].to_owned())).collect()
-    }
-
-    fn signal(&self, signal: &str) {
-        let script = format!("kill -s {signal} {}", self.child.id());
-        assert!(Command::new("sh").args(["-c", &script]).status().expect("a shell").success(), "{script}");
+        release(self.child.id());
     }
 
     /// Kills it at once and answers what it had said.

@@ -7,7 +7,7 @@ use posthaste::store::{OnDone, Purge, Purgeable};
 use posthaste::{Admin as _, EventId, Outbox, Outcome, Recorder, RetryPolicy, Status};
 use posthaste_sqlx::PgStore;
 
-use crate::support::log::Lines;
+use crate::support::log::Log;
 use crate::support::*;
 
 async fn write(db: &Db, outbox: &Outbox, ids: &[&str]) {
@@ -257,7 +257,7 @@ async fn without_the_right_to_make_partitions_the_last_one_takes_everything() {
     .await;
     let store =
         PgStore::builder(&server().username(&role)).schema(db.schema.clone()).connect().await.unwrap();
-    let log = Lines::keep();
+    let log = Log::of_thread();
     archive_one(&db, &store, "a").await;
     assert_eq!(partition_of(&db, "a").await, "outbox_event_archive_rest");
     let warning = || log.text().lines().find(|line| line.starts_with("WARN")).map(str::to_owned);

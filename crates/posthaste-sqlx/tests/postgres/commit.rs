@@ -9,8 +9,8 @@ use posthaste_sqlx::postgres::PgStoreBuilder;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{Executor as _, PgPool};
 
-use crate::support::pooler::OwnPooler;
-use crate::support::proxy::{Fate, Proxy};
+use crate::support::proxy::{BrokenCommit, Fate};
+use crate::support::server::PgBouncer;
 use crate::support::*;
 
 struct World {
@@ -18,8 +18,8 @@ struct World {
     outbox: Outbox,
     writer: PgWriter,
     recorder: Recorder,
-    log: Log,
-    proxy: Proxy,
+    log: HookCalls,
+    proxy: BrokenCommit,
     /// The service's pool, whose way to the server breaks.
     pool: PgPool,
 }
@@ -27,11 +27,11 @@ struct World {
 impl World {
     async fn new() -> Self {
         let db = Db::new().await;
-        let (recorder, log) = (Recorder::new(), Log::default());
+        let (recorder, log) = (Recorder::new(), HookCalls::default());
         let outbox = db.engine(&recorder).hook(log.clone()).start().expect("a good configuration");
         let writer = db.store.writer(&outbox);
-        let proxy = Proxy::to(&server()).await;
-        let pool = pool_in(&db.schema, proxy.options.clone(), 1).await;
+        let proxy = BrokenCommit::to(server().get_host(), server().get_port()).await;
+        let pool = pool_in(&db.schema, options_by(proxy.port()), 1).await;
         Self { db, outbox, writer, recorder, log, proxy, pool }
     }
 
@@ -115,12 +115,12 @@ async fn many_lost_commits_neither_lose_nor_invent_an_event() {
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn commit_whose_answer_a_pooler_has_lost_is_unknown_and_the_poller_delivers_it() {
     let db = Db::open(1, PgStoreBuilder::pgbouncer).await;
-    let (recorder, log) = (Recorder::new(), Log::default());
+    let (recorder, log) = (Recorder::new(), HookCalls::default());
     let engine = db.engine(&recorder).poll_interval(Duration::from_millis(50)).hook(log.clone());
     let outbox = engine.start().expect("a good configuration");
-    let proxy = Proxy::to(&server()).await;
-    let pooler = OwnPooler::before("127.0.0.1", proxy.options.get_port(), server().get_username()).await;
-    let options = proxy.options.clone().port(pooler.port).extra_float_digits(None);
+    let proxy = BrokenCommit::to(server().get_host(), server().get_port()).await;
+    let pooler = PgBouncer::before("127.0.0.1", proxy.port(), server().get_username()).await;
+    let options = options_by(pooler.port()).extra_float_digits(None);
     let pool = PgPoolOptions::new().max_connections(1).connect_with(options).await.expect("the pool opens");
     for (id, fate) in [("kept", Fate::Passes), ("lost", Fate::Lost), ("committed", Fate::AnswerLost)] {
         let mut tx = db.store.writer(&outbox).begin(&pool).await.expect("a transaction");

@@ -7,7 +7,6 @@ use posthaste::{Admin as _, Recorder};
 use posthaste_sqlx::{OpenError, PgStore};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
-use crate::support::server::{End, OwnServer};
 use crate::support::*;
 
 const INDEXES: [&str; 5] = ["due", "pending", "parked", "done", "dead"];
@@ -167,16 +166,16 @@ async fn pooler_in_transaction_mode_is_found() {
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn what_holds_back_vacuum_is_found_with_who_does_it() {
     let mut server = OwnServer::start().await;
-    let store = PgStore::builder(&server.options()).migrate().connect().await.unwrap();
+    let store = PgStore::builder(&options_of(&server)).migrate().connect().await.unwrap();
     let setting = "ALTER SYSTEM SET max_prepared_transactions = 5";
-    let mut connection = PgConnection::connect_with(&server.options()).await.unwrap();
+    let mut connection = PgConnection::connect_with(&options_of(&server)).await.unwrap();
     sqlx::raw_sql(setting).execute(&mut connection).await.unwrap();
     drop(connection);
     server.restart(End::Fast).await;
     until("the store is back", async || store.diagnose(&Tolerance::default()).await.is_ok()).await;
     assert_eq!(diagnosed(&store).await, []);
 
-    let options = server.options().application_name("report");
+    let options = options_of(&server).application_name("report");
     let mut forgotten = PgConnection::connect_with(&options).await.unwrap();
     let text = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM outbox_event";
     sqlx::raw_sql(text).execute(&mut forgotten).await.unwrap();
@@ -193,7 +192,7 @@ async fn what_holds_back_vacuum_is_found_with_who_does_it() {
     drop(forgotten);
     until("the session is gone", async || diagnosed_with(&store, strict.clone()).await.is_empty()).await;
 
-    let mut prepared = PgConnection::connect_with(&server.options()).await.unwrap();
+    let mut prepared = PgConnection::connect_with(&options_of(&server)).await.unwrap();
     let text = "BEGIN; DELETE FROM outbox_event; PREPARE TRANSACTION 'left''over'";
     sqlx::raw_sql(text).execute(&mut prepared).await.unwrap();
     let findings = diagnosed_with(&store, strict.clone()).await;
@@ -209,9 +208,9 @@ async fn what_holds_back_vacuum_is_found_with_who_does_it() {
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn limits_of_a_server_are_found_before_they_are_reached() {
     let server = OwnServer::start().await;
-    let store = PgStore::builder(&server.options()).migrate().connect().await.unwrap();
+    let store = PgStore::builder(&options_of(&server)).migrate().connect().await.unwrap();
     assert_eq!(diagnosed(&store).await, []);
-    let mut connection = PgConnection::connect_with(&server.options()).await.unwrap();
+    let mut connection = PgConnection::connect_with(&options_of(&server)).await.unwrap();
     let mut run = async |text: &str| {
         sqlx::raw_sql(AssertSqlSafe(text)).execute(&mut connection).await.unwrap();
     };
@@ -237,7 +236,7 @@ async fn limits_of_a_server_are_found_before_they_are_reached() {
     assert!(found(&findings, "notify-queue").is_none(), "{findings:?}");
 
     // A session that listens, and then stands still in a transaction.
-    let mut deaf = PgConnection::connect_with(&server.options()).await.unwrap();
+    let mut deaf = PgConnection::connect_with(&options_of(&server)).await.unwrap();
     sqlx::raw_sql("LISTEN outbox_event").execute(&mut deaf).await.unwrap();
     sqlx::raw_sql("BEGIN; SELECT 1").execute(&mut deaf).await.unwrap();
     for _ in 0..20 {
@@ -257,12 +256,12 @@ async fn limits_of_a_server_are_found_before_they_are_reached() {
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn slot_of_a_replica_that_is_gone_is_found() {
     let server = OwnServer::start().await;
-    let store = PgStore::builder(&server.options()).migrate().connect().await.unwrap();
-    let mut connection = PgConnection::connect_with(&server.options()).await.unwrap();
+    let store = PgStore::builder(&options_of(&server)).migrate().connect().await.unwrap();
+    let mut connection = PgConnection::connect_with(&options_of(&server)).await.unwrap();
     let slot = "SELECT pg_create_physical_replication_slot('replica')";
     sqlx::raw_sql(slot).execute(&mut connection).await.unwrap();
     let replica = server.start_replica("replica").await;
-    let looking = PgStore::builder(&replica.options()).read_only().connect().await.unwrap();
+    let looking = PgStore::builder(&options_of(&replica)).read_only().connect().await.unwrap();
     assert_eq!(diagnosed(&looking).await, []);
     until("the replica has said what it needs", async || {
         let needs = "SELECT count(*) FROM pg_replication_slots WHERE xmin IS NOT NULL";

@@ -5,11 +5,8 @@ use posthaste::store::{Claim, Owner, Purge, Purgeable, Settled, Store as _, Verd
 use posthaste::{Admin, Status};
 use posthaste_sqlx::foreign::{Field, ForeignTableStore, ForeignTableStoreBuilder, Layout, State};
 
+use crate::cases::layout as cases;
 use crate::support::*;
-
-#[macro_use]
-#[path = "../cases/layout.rs"]
-pub(crate) mod cases;
 
 layout_tests!("needs PostgreSQL: cargo xtask test");
 

@@ -5,10 +5,6 @@ use posthaste_sqlx::foreign::{ForeignTableStore, ForeignTableStoreBuilder, Layou
 use crate::layout::{ORDER_SERVICE, builder};
 use crate::support::*;
 
-#[macro_use]
-#[path = "../cases/layout_open.rs"]
-mod cases;
-
 layout_open_tests!("needs PostgreSQL: cargo xtask test");
 
 pub(crate) const PARTITIONED: &str = "CREATE TABLE parted (id BIGINT NOT NULL, at TIMESTAMPTZ NOT NULL,

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Executor as _};
 
-use crate::support::log::Lines;
+use crate::support::log::Log;
 use crate::support::*;
 
 const SECRET: &str = "s3ntinel-PW-9f";
@@ -67,7 +67,7 @@ fn assert_no_secret(what: &str, text: &str) {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn wrong_password_is_refused_and_stands_in_no_text() {
-    let log = Lines::keep();
+    let log = Log::of_thread();
     let options = server().username("with_password").password(SECRET);
     for error in errors_of(PgStore::builder(&options)).await {
         assert!(matches!(error, OpenError::Refused { .. }), "{error:?}");
@@ -84,7 +84,7 @@ async fn password_stands_in_no_text_of_what_was_opened_or_could_not_be() {
     let schema = new_schema();
     let role = format!("r{schema}");
     administer(&format!(r#"CREATE ROLE "{role}" LOGIN SUPERUSER PASSWORD '{SECRET}'"#)).await;
-    let log = Lines::keep();
+    let log = Log::of_thread();
     let options = server().username(&role).password(SECRET);
     let builder = PgStore::builder(&options).schema(schema.clone()).listen_on(&options);
     let store = builder.clone().migrate().connect().await.expect("the password is right");

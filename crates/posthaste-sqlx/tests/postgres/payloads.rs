@@ -1,9 +1,5 @@
 //! Events as PostgreSQL keeps them, and several outboxes beside each other.
 
-#[macro_use]
-#[path = "../cases/payloads.rs"]
-mod cases;
-
 use std::time::Duration;
 
 use posthaste::{Admin as _, Outbox, Recorder, Route, Routes};

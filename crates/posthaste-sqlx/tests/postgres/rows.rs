@@ -1,18 +1,14 @@
 //! Rows that other programs write: with the columns of document 003 or fewer, by `psql`, with parameters
 //! of any type that holds text; and rows that nobody can read.
 
-#[macro_use]
-#[path = "../cases/rows.rs"]
-mod cases;
-
 use std::process::Stdio;
 use std::time::Duration;
 
-use cases::{ODD_JSON, deliver_all};
 use posthaste::admin::{Filter, PageRequest, Tolerance};
 use posthaste::store::Store as _;
 use posthaste::{Admin as _, EventId, Status, Timestamp};
 
+use crate::cases::rows::{ODD_JSON, deliver_all};
 use crate::support::*;
 
 row_tests!("needs PostgreSQL: cargo xtask test");

@@ -8,7 +8,6 @@ use posthaste::{Admin as _, BoxError, CommitError, Outbox, Recorder, Source, Sto
 use posthaste_sqlx::{PgTx, PgWriter};
 use sqlx::{Connection as _, Executor as _, PgConnection};
 
-use crate::support::server::OwnServer;
 use crate::support::*;
 
 /// A running engine that only the hot path and the wake-ups of commits can wake.
@@ -17,7 +16,7 @@ struct World {
     outbox: Outbox,
     writer: PgWriter,
     recorder: Recorder,
-    log: Log,
+    log: HookCalls,
 }
 
 impl World {
@@ -26,7 +25,7 @@ impl World {
     }
 
     fn on(db: Db) -> Self {
-        let (recorder, log) = (Recorder::new(), Log::default());
+        let (recorder, log) = (Recorder::new(), HookCalls::default());
         let outbox = db.engine(&recorder).hook(log.clone()).start().expect("a good configuration");
         let writer = db.store.writer(&outbox);
         Self { db, outbox, writer, recorder, log }
@@ -242,12 +241,12 @@ async fn engine_needs_no_connection_of_the_services_pool() {
 async fn database_of_the_same_name_on_another_server_is_refused() {
     let db = Db::new().await;
     let another = OwnServer::start().await;
-    let other = posthaste_sqlx::PgStore::builder(&another.options()).schema(db.schema.clone());
+    let other = posthaste_sqlx::PgStore::builder(&options_of(&another)).schema(db.schema.clone());
     let other = other.migrate().connect().await.expect("the store opens");
-    let pool = pool_in(&db.schema, another.options(), 1).await;
+    let pool = pool_in(&db.schema, options_of(&another), 1).await;
     let mut tx = db.plain_writer().begin(&pool).await.unwrap();
     let refused = tx.write(event("lost")).await.expect_err("it is another server").to_string();
-    for port in [server().get_port(), another.options().get_port()] {
+    for port in [server().get_port(), another.port()] {
         assert!(refused.contains(&format!("postgres on 127.0.0.1:{port}")), "{refused}");
     }
     drop(tx);

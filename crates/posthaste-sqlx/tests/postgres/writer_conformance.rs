@@ -2,13 +2,12 @@
 
 use async_trait::async_trait;
 use posthaste::conformance::{
-    Elsewhere, End, OwnEnd, SavepointEnd, Scene, Script, ScriptError, Step, Way, WriterCapabilities,
-    WriterHarness,
+    Elsewhere, End, OwnEnd, Scene, Script, ScriptError, Way, WriterCapabilities, WriterHarness,
 };
 use posthaste::{BoxError, Event, EventId, Receipt, WriteError};
 use posthaste_sqlx::postgres::PgSavepoint;
 use posthaste_sqlx::{PgStore, PgTx, PgWriter};
-use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgPool};
+use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, PgPool};
 
 use crate::support::script::Statements;
 use crate::support::{Db, administrator, pool_in, run, server, text_of};
@@ -95,7 +94,12 @@ async fn administrate(sql: &str) {
     done.unwrap_or_else(|error| panic!("{sql}: {error}"));
 }
 
-crate::play_scripts!(PgTx, PgSavepoint, STATEMENTS);
+posthaste_testkit::play_scripts!(PgTx, PgSavepoint<'_>, STATEMENTS, execute);
+
+async fn execute(connection: &mut PgConnection, statement: &'static str) -> Result<(), BoxError> {
+    connection.execute(statement).await?;
+    Ok(())
+}
 
 #[async_trait]
 impl WriterHarness for Postgres {
@@ -126,7 +130,7 @@ impl WriterHarness for Postgres {
 
     async fn write_elsewhere(&self, event: Event, way: Way) -> Option<Elsewhere> {
         let other = Copy::of(&self.db).await;
-        let answer = crate::write_elsewhere!(self.writer, &other.pool, event, way, "BEGIN");
+        let answer = posthaste_testkit::write_elsewhere!(self.writer, &other.pool, event, way, "BEGIN");
         Some(Elsewhere { answer, stored: other.close().await })
     }
 

@@ -16,7 +16,7 @@ struct World {
     outbox: Outbox,
     writer: SqliteWriter,
     recorder: Recorder,
-    log: Log,
+    log: HookCalls,
 }
 
 impl World {
@@ -25,7 +25,7 @@ impl World {
     }
 
     fn on(db: Db) -> Self {
-        let (recorder, log) = (Recorder::new(), Log::default());
+        let (recorder, log) = (Recorder::new(), HookCalls::default());
         let outbox = db.engine(&recorder).hook(log.clone()).start().expect("a good configuration");
         let writer = db.store.writer(&outbox);
         Self { db, outbox, writer, recorder, log }

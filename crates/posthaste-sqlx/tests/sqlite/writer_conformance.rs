@@ -2,13 +2,12 @@
 
 use async_trait::async_trait;
 use posthaste::conformance::{
-    Elsewhere, End, OwnEnd, SavepointEnd, Scene, Script, ScriptError, Step, Way, WriterCapabilities,
-    WriterHarness,
+    Elsewhere, End, OwnEnd, Scene, Script, ScriptError, Way, WriterCapabilities, WriterHarness,
 };
 use posthaste::{BoxError, Event, EventId, Receipt, WriteError};
 use posthaste_sqlx::sqlite::SqliteSavepoint;
 use posthaste_sqlx::{SqliteTx, SqliteWriter};
-use sqlx::{Connection as _, Executor as _, SqlitePool};
+use sqlx::{Connection as _, Executor as _, SqliteConnection, SqlitePool};
 
 use crate::support::Db;
 use crate::support::script::Statements;
@@ -69,7 +68,12 @@ impl Sqlite {
     }
 }
 
-crate::play_scripts!(SqliteTx, SqliteSavepoint, STATEMENTS);
+posthaste_testkit::play_scripts!(SqliteTx, SqliteSavepoint<'_>, STATEMENTS, execute);
+
+async fn execute(connection: &mut SqliteConnection, statement: &'static str) -> Result<(), BoxError> {
+    connection.execute(statement).await?;
+    Ok(())
+}
 
 #[async_trait]
 impl WriterHarness for Sqlite {
@@ -102,7 +106,7 @@ impl WriterHarness for Sqlite {
         let copy = self.db.dir.path().join("copy.db");
         self.db.execute(&format!("VACUUM INTO '{}'", copy.display())).await;
         let pool = SqlitePool::connect_with(self.db.options.clone().filename(&copy)).await.expect("a pool");
-        let answer = crate::write_elsewhere!(self.writer, &pool, event, way, "BEGIN IMMEDIATE");
+        let answer = posthaste_testkit::write_elsewhere!(self.writer, &pool, event, way, "BEGIN IMMEDIATE");
         let stored: i64 =
             sqlx::query_scalar("SELECT count(*) FROM outbox_event").fetch_one(&pool).await.expect("a count");
         pool.close().await;

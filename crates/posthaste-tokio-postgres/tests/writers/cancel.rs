@@ -2,37 +2,15 @@
 //! somebody else, and what is stored is delivered, and nothing else is.
 
 use std::collections::BTreeSet;
-use std::pin::pin;
-use std::task::Poll;
-use std::time::Duration;
 
 use deadpool_postgres::Pool;
 use posthaste::{BoxError, Outbox, Recorder, Route, Routes};
 use posthaste_tokio_postgres::PgWriter;
 use tokio_postgres::SimpleQueryMessage;
 
-use crate::support::{Db, event, soon};
+use crate::support::{Db, drop_after, event, until};
 
 const ROUNDS: usize = 400;
-
-/// Polls a future at most so many times, then drops it, every other time without waiting for the answer
-/// to what it asked last.
-async fn drop_after<F: Future>(polls: usize, work: F) -> Option<F::Output> {
-    let mut work = pin!(work);
-    let mut left = polls;
-    std::future::poll_fn(|context| {
-        if left == 0 {
-            return Poll::Ready(None);
-        }
-        left -= 1;
-        match work.as_mut().poll(context) {
-            Poll::Ready(answer) => Poll::Ready(Some(answer)),
-            Poll::Pending if left == 0 && fastrand::bool() => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
-        }
-    })
-    .await
-}
 
 /// Asked in the simple protocol, in which the clock of a statement is that of its transaction unless the
 /// transaction began before.
@@ -85,13 +63,7 @@ async fn cancelled_calls_leave_no_transaction_to_the_next_borrower() {
     let stored: BTreeSet<String> = db.ids().await.into_iter().collect();
     assert_eq!(stored.len() as i64, 2 * db.int("SELECT count(*) FROM orders").await, "all or nothing");
     let delivered = || -> BTreeSet<String> { recorder.ids().iter().map(ToString::to_string).collect() };
-    soon("everything that is stored is delivered", async {
-        let mut look = tokio::time::interval(Duration::from_millis(10));
-        while delivered() != stored {
-            look.tick().await;
-        }
-    })
-    .await;
+    until("everything that is stored is delivered", async || delivered() == stored).await;
     outbox.shutdown().await;
     db.close().await;
 }

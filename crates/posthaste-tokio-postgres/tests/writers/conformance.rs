@@ -4,17 +4,18 @@ use async_trait::async_trait;
 use deadpool_postgres::{Object, Pool};
 use futures_util::future::BoxFuture;
 use posthaste::conformance::{
-    Elsewhere, End, OwnEnd, SavepointEnd, Scene, Script, ScriptError, Step, Way, WriterCapabilities,
-    WriterHarness,
+    Elsewhere, End, OwnEnd, Scene, Script, ScriptError, Way, WriterCapabilities, WriterHarness,
 };
 use posthaste::{BoxError, Event, EventId, Receipt, WriteError};
+use posthaste_testkit::script::Statements;
 use posthaste_tokio_postgres::{PgConnection, PgSavepoint, PgTx, PgWriter, PreparedClient};
 use tokio::sync::Mutex;
 use tokio_postgres::{Client, Config, Error, Transaction};
 
 use crate::support::{Db, connect};
 
-const FAILS: &str = "SELECT 1/0";
+const STATEMENTS: Statements =
+    Statements { business: "INSERT INTO orders DEFAULT VALUES", fails: "SELECT 1/0", aborts: "SELECT 1/0" };
 
 struct TokioPostgres<C> {
     db: Db,
@@ -55,7 +56,7 @@ macro_rules! insert_and_end {
             _ => $writer.insert_all(&tx, $events).await,
         };
         if $end == OwnEnd::Aborted {
-            let _ = tx.batch_execute(FAILS).await.expect_err("it fails");
+            let _ = tx.batch_execute(STATEMENTS.aborts).await.expect_err("it fails");
         }
         match $end {
             OwnEnd::Rollback => tx.rollback().await?,
@@ -96,52 +97,7 @@ impl<C: Service> TokioPostgres<C> {
     }
 }
 
-/// Transactions and savepoints share methods and no trait.
-macro_rules! play_steps {
-    ($play:ident, $tx:ident, $steps:ident, $written:ident) => {{
-        for step in $steps {
-            match step {
-                Step::Write(event) => $written.extend($tx.write(event).await?),
-                Step::WriteAll(events) => $written.extend($tx.write_all(events).await?),
-                Step::FailedWrite(event) => {
-                    let _ = $tx.write(event).await.expect_err("the server refuses it");
-                }
-                Step::Savepoint { steps, end } => {
-                    let mut inner = $tx.savepoint().await?;
-                    Box::pin(play_inside(&mut inner, steps, $written)).await?;
-                    match end {
-                        SavepointEnd::Release => inner.release().await?,
-                        SavepointEnd::Rollback => inner.rollback().await?,
-                        SavepointEnd::Drop => drop(inner),
-                    }
-                }
-                Step::Undone(steps) => {
-                    execute($tx, "SAVEPOINT mine").await?;
-                    Box::pin($play($tx, steps, $written)).await?;
-                    execute($tx, "ROLLBACK TO mine").await?;
-                    execute($tx, "RELEASE mine").await?;
-                }
-                Step::Business => execute($tx, "INSERT INTO orders DEFAULT VALUES").await?,
-                Step::FailedStatement | Step::Abort => {
-                    let _ = $tx.batch_execute(FAILS).await.expect_err("it fails");
-                }
-            }
-        }
-        Ok(())
-    }};
-}
-
-async fn play(tx: &mut PgTx<'_>, steps: Vec<Step>, written: &mut Vec<EventId>) -> Result<(), ScriptError> {
-    play_steps!(play, tx, steps, written)
-}
-
-async fn play_inside(
-    tx: &mut PgSavepoint<'_>,
-    steps: Vec<Step>,
-    written: &mut Vec<EventId>,
-) -> Result<(), ScriptError> {
-    play_steps!(play_inside, tx, steps, written)
-}
+posthaste_testkit::play_scripts!(PgTx<'_>, PgSavepoint<'_>, STATEMENTS, execute);
 
 async fn execute(tx: &Transaction<'_>, statement: &str) -> Result<(), BoxError> {
     tx.batch_execute(statement).await.map_err(BoxError::from)

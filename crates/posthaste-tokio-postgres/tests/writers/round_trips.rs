@@ -1,15 +1,15 @@
 //! An event costs no round trip of its own: counted on the wire, beside transactions written by hand.
 
 use posthaste::BoxError;
+use posthaste_testkit::proxy::BrokenCommit;
 use posthaste_tokio_postgres::PreparedClient;
 
-use crate::support::proxy::Proxy;
-use crate::support::{Db, connect, event, events, pool};
+use crate::support::{Db, broken_commit, connect, event, events, pool};
 
 const ORDER: &str = "INSERT INTO orders DEFAULT VALUES";
 
 /// How many round trips this work takes.
-async fn round_trips(proxy: &Proxy, work: impl Future<Output = Result<(), BoxError>>) -> usize {
+async fn round_trips(proxy: &BrokenCommit, work: impl Future<Output = Result<(), BoxError>>) -> usize {
     let before = proxy.round_trips();
     work.await.expect("it works");
     proxy.round_trips() - before
@@ -19,9 +19,9 @@ async fn round_trips(proxy: &Proxy, work: impl Future<Output = Result<(), BoxErr
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn transaction_with_an_event_takes_as_many_round_trips_as_one_written_by_hand() {
     let db = Db::new().await;
-    let (proxy, writer) = (Proxy::to(&db.config).await, db.plain_writer());
+    let ((proxy, config), writer) = (broken_commit(&db.config).await, db.plain_writer());
 
-    let mut client = connect(&proxy.config).await;
+    let mut client = connect(&config).await;
     let order = client.prepare(ORDER).await.unwrap();
     let by_hand =
         "INSERT INTO outbox_event (event_id, event_type, payload) VALUES ('by-hand', 'Tested', '{}')";
@@ -56,7 +56,7 @@ async fn transaction_with_an_event_takes_as_many_round_trips_as_one_written_by_h
     });
     assert_eq!(prepared.await, by_hand, "statements that are prepared");
 
-    let pool = pool(&proxy.config, 1);
+    let pool = pool(&config, 1);
     let mut object = pool.get().await.unwrap();
     writer.begin(&mut object).await.unwrap().commit().await.unwrap();
     let order = object.prepare_cached(ORDER).await.unwrap();
@@ -76,8 +76,8 @@ async fn transaction_with_an_event_takes_as_many_round_trips_as_one_written_by_h
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn many_events_and_the_proof_of_them_take_no_more_round_trips() {
     let db = Db::new().await;
-    let (proxy, writer) = (Proxy::to(&db.config).await, db.plain_writer());
-    let mut client = connect(&proxy.config).await;
+    let ((proxy, config), writer) = (broken_commit(&db.config).await, db.plain_writer());
+    let mut client = connect(&config).await;
     let taken = round_trips(&proxy, async {
         let tx = writer.begin(&mut client).await?;
         let batch = events(&["a", "b", "c"]);
@@ -97,10 +97,10 @@ async fn many_events_and_the_proof_of_them_take_no_more_round_trips() {
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn receipt_takes_no_round_trip_but_its_insert() {
     let db = Db::new().await;
-    let proxy = Proxy::to(&db.config).await;
+    let (proxy, config) = broken_commit(&db.config).await;
     let scene = posthaste::conformance::Scene::start(db.store.clone());
     let writer = posthaste_tokio_postgres::PgWriter::new(db.store.writer_context(scene.outbox()));
-    let mut client = connect(&proxy.config).await;
+    let mut client = connect(&config).await;
     let taken = round_trips(&proxy, async {
         let tx = client.transaction().await?;
         let receipt = writer.insert(&tx, event("a")).await?;

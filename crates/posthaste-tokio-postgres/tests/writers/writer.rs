@@ -1,46 +1,17 @@
 //! What the Writers' suite leaves to the driver: closures, refused and lost COMMITs, writer contexts without a
 //! store, PgBouncer.
 
-use std::sync::{Arc, Mutex};
-
 use posthaste::conformance::Scene;
-use posthaste::{
-    Admin as _, BoxError, CommitError, Event, EventId, Outbox, Recorder, Route, Routes, WriterHook,
-};
+use posthaste::{Admin as _, BoxError, CommitError, EventId, Outbox, Recorder, Route, Routes};
 use posthaste_sql::{Postgres, WriterContext};
 use posthaste_sqlx::postgres::PgStoreBuilder;
+use posthaste_testkit::TransactionEnds;
+use posthaste_testkit::proxy::Fate;
+use posthaste_testkit::server::PgBouncer;
 use posthaste_tokio_postgres::{PgTx, PgWriter};
-
 use tokio_postgres::Config;
 
-use crate::support::pooler::OwnPooler;
-use crate::support::proxy::{Fate, Proxy};
-use crate::support::{Db, connect, event, events, pool, soon, variable};
-
-/// Notes which transactions ended, and how.
-#[derive(Clone, Default)]
-struct Ends(Arc<Mutex<Vec<String>>>);
-
-impl Ends {
-    fn note(&self, end: &str, events: &[Event]) {
-        let ids: Vec<&str> = events.iter().map(|event| event.id().as_str()).collect();
-        self.0.lock().expect("no test panics in it").push(format!("{end} {}", ids.join(",")));
-    }
-
-    fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock().expect("no test panics in it"))
-    }
-}
-
-impl WriterHook for Ends {
-    fn after_commit(&self, events: &[Event]) {
-        self.note("committed", events);
-    }
-
-    fn after_rollback(&self, events: &[Event]) {
-        self.note("rolled back", events);
-    }
-}
+use crate::support::{Db, broken_commit, connect, event, events, pool, soon, variable};
 
 /// A running engine, and the ends of all transactions.
 struct World {
@@ -48,12 +19,12 @@ struct World {
     outbox: Outbox,
     writer: PgWriter,
     recorder: Recorder,
-    ends: Ends,
+    ends: TransactionEnds,
 }
 
 impl World {
     async fn new() -> Self {
-        let (db, recorder, ends) = (Db::new().await, Recorder::new(), Ends::default());
+        let (db, recorder, ends) = (Db::new().await, Recorder::new(), TransactionEnds::default());
         let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
         let builder = Outbox::single_node(db.store.clone(), routes).hook(ends.clone());
         let outbox = builder.start().expect("a good configuration");
@@ -162,9 +133,9 @@ async fn commit_that_a_deferred_constraint_refuses_is_rolled_back_and_delivers_n
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn lost_commit_is_unknown_and_delivered_only_if_it_applied() {
     let w = World::new().await;
-    let proxy = Proxy::to(&w.db.config).await;
+    let (proxy, config) = broken_commit(&w.db.config).await;
     for (fate, id) in [(Fate::Lost, "lost"), (Fate::AnswerLost, "applied")] {
-        let mut client = connect(&proxy.config).await;
+        let mut client = connect(&config).await;
         let tx = w.writer.begin(&mut client).await.unwrap();
         tx.write(event(id)).await.unwrap();
         proxy.next_commit(fate);
@@ -183,16 +154,16 @@ async fn lost_commit_is_unknown_and_delivered_only_if_it_applied() {
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn commit_whose_answer_a_pooler_has_lost_is_unknown_and_delivered_only_if_it_applied() {
     let db = Db::open(PgStoreBuilder::pgbouncer).await;
-    let (recorder, ends) = (Recorder::new(), Ends::default());
+    let (recorder, ends) = (Recorder::new(), TransactionEnds::default());
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
     let outbox = Outbox::single_node(db.store.clone(), routes).hook(ends.clone()).start().unwrap();
     let writer = PgWriter::new(db.store.writer_context(&outbox));
-    let proxy = Proxy::to(&db.config).await;
-    let user = proxy.config.get_user().unwrap_or("postgres").to_owned();
-    let pooler = OwnPooler::before("127.0.0.1", proxy.config.get_ports()[0], &user).await;
+    let (proxy, way) = broken_commit(&db.config).await;
+    let user = way.get_user().unwrap_or("postgres").to_owned();
+    let pooler = PgBouncer::before("127.0.0.1", proxy.port(), &user).await;
     let mut config = Config::new();
-    config.host("127.0.0.1").port(pooler.port).user(&user);
-    config.dbname(proxy.config.get_dbname().unwrap_or("postgres"));
+    config.host("127.0.0.1").port(pooler.port()).user(&user);
+    config.dbname(way.get_dbname().unwrap_or("postgres"));
     for (fate, id) in [(Fate::Lost, "lost"), (Fate::AnswerLost, "applied")] {
         for is_nested in [false, true] {
             let id = format!("{id}-{is_nested}");
@@ -246,9 +217,8 @@ async fn receipt_in_a_raw_savepoint_is_only_a_wake_up() {
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn writer_context_without_a_store_writes_what_a_relay_finds() {
     let db = Db::new().await;
-    let ends = Ends::default();
-    let context =
-        WriterContext::<Postgres>::writer_only().schema(db.schema.clone()).hook(ends.clone()).build();
+    let ends = TransactionEnds::default();
+    let context = WriterContext::<Postgres>::writer_only().schema(db.schema.clone()).hook(ends.clone()).build();
     let writer = PgWriter::new(context.clone());
     let mut client = db.connect().await;
     let tx = writer.begin(&mut client).await.unwrap();

@@ -5,11 +5,8 @@ use std::time::Duration;
 use posthaste::memory::{CommitFault, MemoryStore};
 use posthaste::store::{Claim, ClaimOrder, LeaseToken, Owner, Store};
 use posthaste::writer::NewRow;
-use posthaste::{Event, EventId, Outbox, Recorder, Route, Routes};
-
-fn event(id: &str) -> Event {
-    Event::builder("Tested").id(id).json_text("{}").build().expect("a good event")
-}
+use posthaste::{EventId, Outbox, Recorder, Route, Routes};
+use posthaste_testkit::event;
 
 /// An engine that is started, and what it delivers.
 fn running(store: &MemoryStore) -> (Outbox, Recorder) {

@@ -2,70 +2,28 @@
 //! every way in which a transaction can end.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt as _;
 use posthaste::memory::{CommitFault, MemoryConnection, MemoryStore, MemoryTx, MemoryWriter};
 use posthaste::writer::NewRow;
 use posthaste::{BoxError, CommitError, Event, EventId, Outbox, StoreError, WriteError, WriterHook};
-
-/// Notes every call of a hook, in order: `name id,id`.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<String>>>);
-
-impl Log {
-    fn note(&self, name: &str, events: &[Event]) {
-        let ids: Vec<&str> = events.iter().map(|event| event.id().as_str()).collect();
-        self.0.lock().expect("no test panics in it").push(format!("{name} {}", ids.join(",")));
-    }
-
-    fn lines(&self) -> Vec<String> {
-        self.0.lock().expect("no test panics in it").clone()
-    }
-}
-
-impl WriterHook for Log {
-    fn before_write(&self, events: Vec<Event>) -> Result<Vec<Event>, BoxError> {
-        self.note("before_write", &events);
-        Ok(events)
-    }
-
-    fn after_write(&self, events: &[Event]) {
-        self.note("after_write", events);
-    }
-
-    fn after_commit(&self, events: &[Event]) {
-        self.note("after_commit", events);
-    }
-
-    fn after_rollback(&self, events: &[Event]) {
-        self.note("after_rollback", events);
-    }
-}
+use posthaste_testkit::{HookCalls, event, events};
 
 struct World {
     store: MemoryStore,
     writer: MemoryWriter,
-    log: Log,
+    log: HookCalls,
 }
 
 /// A store and a writer without an engine, whose hooks are noted.
 fn world() -> World {
-    let (store, log) = (MemoryStore::new(), Log::default());
+    let (store, log) = (MemoryStore::new(), HookCalls::default());
     let outbox = Outbox::writer_only(store.clone()).hook(log.clone()).build().expect("a good configuration");
     World { writer: store.writer(&outbox), store, log }
 }
 
 fn writer_with(store: &MemoryStore, hook: impl WriterHook) -> MemoryWriter {
     store.writer(&Outbox::writer_only(store.clone()).hook(hook).build().expect("a good configuration"))
-}
-
-fn event(id: &str) -> Event {
-    Event::builder("Tested").id(id).json_text("{}").build().expect("a good event")
-}
-
-fn events(ids: &[&str]) -> Vec<Event> {
-    ids.iter().map(|id| event(id)).collect()
 }
 
 fn stored(store: &MemoryStore) -> Vec<String> {

@@ -3,10 +3,9 @@
 
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use posthaste::{BoxError, ShutdownReport};
+use posthaste_testkit::{unique_name, variable};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, PgConnection};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -73,10 +72,7 @@ pub struct Database {
 
 impl Database {
     pub async fn create() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_micros();
-        let n = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("example_{now}_{}_{n}", std::process::id());
+        let name = unique_name("example_");
         run_on_the_server(format!("CREATE DATABASE {name}")).await;
         Self { name }
     }
@@ -107,10 +103,7 @@ impl Database {
 }
 
 fn server() -> PgConnectOptions {
-    const VARIABLE: &str = "POSTHASTE_TEST_POSTGRES_URL";
-    let url = std::env::var(VARIABLE);
-    let url = url.unwrap_or_else(|_| panic!("{VARIABLE} is not set: run `cargo xtask test`"));
-    url.parse().unwrap_or_else(|error| panic!("{VARIABLE}: {error}"))
+    variable("POSTHASTE_TEST_POSTGRES_URL").parse().expect("a good URL")
 }
 
 async fn run_on_the_server(sql: String) {

@@ -3,13 +3,13 @@
 use std::process::Command;
 use std::time::Duration;
 
+use posthaste_testkit::{unique_name, variable};
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 
 use crate::kit::block_on;
 use crate::relay::process::until;
-use crate::servers::fresh_name;
 
 /// A message, as kcat reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(super) fn is_stand_in() -> bool {
 }
 
 fn hosts() -> String {
-    let url = std::env::var("POSTHASTE_TEST_KAFKA_URL").expect("run `cargo xtask services up`");
+    let url = variable("POSTHASTE_TEST_KAFKA_URL");
     url.trim_start_matches("kafka://").trim_end_matches('/').to_owned()
 }
 
@@ -40,7 +40,7 @@ pub(super) fn url(topic: &str) -> String {
 
 /// The name of a topic that does not exist.
 pub(super) fn missing_topic() -> String {
-    format!("layout-{}", fresh_name())
+    unique_name("layout-")
 }
 
 /// Makes a topic.

@@ -1,15 +1,19 @@
 //! Large events of programs that know no limit: the relay delivers all of them with its default settings, and
-//! its memory does not grow with them.
+//! its memory does not grow with them. Each has a server of its own: one that is busy with gibibytes would hold up
+//! every other test.
 
 use std::time::Duration;
 
+use posthaste_testkit::proxy::SlowLine;
+use posthaste_testkit::server::{MariaDbServer, PostgresServer, RedisServer};
 use redis::cmd;
 use serde_json::Value;
 
 use super::options;
 use super::place::Place;
 use super::process::{Relay, until_within};
-use super::slow_line::SlowLine;
+use crate::kit::block_on;
+use crate::mysql_kit::MySqlShop;
 use crate::postgres_kit::PgShop;
 use crate::redis_kit::RedisShop;
 
@@ -29,7 +33,7 @@ const ALLOCATOR: (&str, &str) = ("MALLOC_MMAP_THRESHOLD_", "1048576");
 /// by default, and some that only other programs write.
 const BACKLOGS: [(usize, usize); 2] = [(600, MIB), (50, 20 * MIB)];
 
-fn large_backlogs_are_delivered_in_little_memory(make: fn() -> Place) {
+fn large_backlogs_are_delivered_in_little_memory(make: impl Fn() -> Place) {
     for (count, bytes) in BACKLOGS {
         let place = make();
         write_large(&place, count, bytes);
@@ -111,19 +115,25 @@ fn large_backlogs_in_sqlite_need_little_memory() {
 #[test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 fn large_backlogs_in_postgres_need_little_memory() {
-    large_backlogs_are_delivered_in_little_memory(Place::postgres);
+    let server = block_on(PostgresServer::start());
+    large_backlogs_are_delivered_in_little_memory(|| Place::Postgres(PgShop::empty_on(server.url())));
 }
 
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn large_backlogs_in_mysql_need_little_memory() {
-    large_backlogs_are_delivered_in_little_memory(Place::mysql);
+    // As the server of the test run: a packet must hold the largest event.
+    let settings = ["--max-allowed-packet=64M", "--innodb-buffer-pool-size=256M"];
+    let server = block_on(MariaDbServer::start_with(&settings));
+    let empty = || Place::MySql(Box::new(MySqlShop::empty_on(&server.url())));
+    large_backlogs_are_delivered_in_little_memory(empty);
 }
 
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
 fn large_backlogs_in_redis_need_little_memory() {
-    large_backlogs_are_delivered_in_little_memory(Place::redis);
+    let server = block_on(RedisServer::new(&[]).started());
+    large_backlogs_are_delivered_in_little_memory(|| Place::Redis(RedisShop::empty_on(server.url())));
 }
 
 /// All of it in one claim would take longer than the relay waits for an answer, each time anew.
@@ -132,7 +142,8 @@ fn large_backlogs_in_redis_need_little_memory() {
 fn large_backlog_behind_a_slow_line_is_delivered() {
     const COUNT: usize = 100;
     const BYTES_PER_SECOND: usize = 20_000_000;
-    let shop = PgShop::empty();
+    let server = block_on(PostgresServer::start());
+    let shop = PgShop::empty_on(server.url());
     write_large(&Place::Postgres(shop.through(shop.url().to_owned())), COUNT, MIB);
     let line = SlowLine::to(&shop.host(), BYTES_PER_SECOND);
     let far = Place::Postgres(shop.through(shop.url().replacen(&shop.host(), &line.address(), 1)));

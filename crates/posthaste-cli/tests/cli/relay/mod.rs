@@ -12,8 +12,6 @@ mod reload;
 mod restart;
 mod secrets;
 pub(crate) mod sink;
-#[cfg(target_os = "linux")]
-mod slow_line;
 mod slow_questions;
 mod start;
 mod stop;

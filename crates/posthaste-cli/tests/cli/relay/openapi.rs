@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use posthaste_testkit::variable;
+
 use super::place::Place;
 use super::process::Relay;
 use super::sink::Sink;
@@ -59,7 +61,7 @@ fn run(url: &str, token: &str, config: &str, options: &[&str]) {
 
 /// A tail does not end, so it is left out. All that is negative must be refused, all that is positive accepted.
 fn command(url: &str, token: &str, config: &Path) -> Command {
-    let python = std::env::var("POSTHASTE_TEST_PYTHON").expect("POSTHASTE_TEST_PYTHON: see cargo xtask test");
+    let python = variable("POSTHASTE_TEST_PYTHON");
     let mut command = Command::new(python);
     command.args(["-m", "schemathesis.cli", "--config-file"]).arg(config).arg("run");
     command.arg(format!("{url}/openapi.json")).args(["--exclude-operation-id", "tail"]);

@@ -4,6 +4,8 @@
 use std::net::TcpListener;
 use std::process::Command;
 
+use posthaste_testkit::variable;
+
 use super::ids;
 use super::place::Place;
 use super::process::Relay;
@@ -120,8 +122,8 @@ fn start_that_fails_tells_no_secret() {
 #[test]
 #[ignore = "needs PostgreSQL, MariaDB and Redis: cargo xtask test"]
 fn login_that_is_refused_tells_no_secret() {
-    for variable in ["POSTHASTE_TEST_POSTGRES_URL", "POSTHASTE_TEST_MYSQL_URL", "POSTHASTE_TEST_REDIS_URL"] {
-        let url = std::env::var(variable).expect("run `cargo xtask services up`");
+    for name in ["POSTHASTE_TEST_POSTGRES_URL", "POSTHASTE_TEST_MYSQL_URL", "POSTHASTE_TEST_REDIS_URL"] {
+        let url = variable(name);
         let (scheme, rest) = url.split_once("://").expect("a URL");
         let host = rest.split_once('@').map_or(rest, |(_, host)| host);
         let store = format!("{scheme}://nobody-here:{SECRET}@{host}");

@@ -10,11 +10,10 @@ pub mod mysql;
 pub mod postgres;
 pub mod sqlite;
 
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use posthaste::conformance::ScriptError;
-use posthaste::{BoxError, CommitError, Event, WriteError};
+use posthaste::{BoxError, CommitError, WriteError};
+use posthaste_testkit::unique_name;
+pub use posthaste_testkit::{event, variable};
 
 pub use mysql::MySql;
 pub use postgres::Postgres;
@@ -70,18 +69,7 @@ pub fn script_error(stop: Stop) -> ScriptError {
     }
 }
 
-pub fn event(id: &str) -> Event {
-    Event::builder("Tested").id(id).json_text("{}").build().expect("a good event")
-}
-
-pub fn variable(name: &str) -> String {
-    std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run `cargo xtask test`"))
-}
-
 /// A name that nobody else uses.
 pub fn new_name() -> String {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_micros();
-    let n = NEXT.fetch_add(1, Ordering::Relaxed);
-    format!("t{now}_{}_{n}", std::process::id())
+    unique_name("t")
 }

@@ -4,11 +4,11 @@ use std::sync::Mutex;
 
 use posthaste::{EventId, Outcome};
 use posthaste_publishers::publisher;
+use posthaste_testkit::server::until;
 
 use super::node::Node;
 use super::queue::Queue;
 use super::{event, outcome_of, unanswered};
-use crate::server::until;
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs RabbitMQ: cargo xtask test"]

@@ -46,8 +46,8 @@ impl Broker for Rabbit {
         self.node.hold();
     }
 
-    fn let_go(&self) {
-        self.node.let_go();
+    fn release(&self) {
+        self.node.release();
     }
 
     async fn received(&self, n: usize) -> Vec<EventId> {
@@ -90,7 +90,7 @@ async fn check_has_an_answer_of_the_broker_even_if_there_is_no_exchange_to_look_
     assert_eq!(publisher.check().await, Ok(()));
     rabbit.hold();
     let answer = publisher.check().await;
-    rabbit.let_go();
+    rabbit.release();
     let text = trouble::one_line_that_advises(answer.expect_err("it is held"));
     assert!(text.starts_with("RabbitMQ let us in, but does not answer"), "{text}");
 }

@@ -87,8 +87,11 @@ async fn queues_that_nobody_tells_of_are_a_note() {
     let other = Queue::new(&shared());
     other.declare_with(limited, "#").await;
     assert_eq!(codes(&other.direct_url()).await, [UNKNOWN], "the broker objects to something else first");
-    let silent =
-        format!("{}&management=http://127.0.0.1:{}", queue.publisher_url(), crate::server::free_port());
+    let silent = format!(
+        "{}&management=http://127.0.0.1:{}",
+        queue.publisher_url(),
+        posthaste_testkit::process::free_port()
+    );
     assert_eq!(codes(&silent).await, [UNKNOWN], "no plugin listens");
     queue.delete().await;
     other.delete().await;
@@ -102,7 +105,8 @@ async fn management_plugin_tells_of_the_queues_behind_an_exchange() {
     let classic = Queue::declared(&node.url()).await;
     let url = |queue: &Queue| format!("{}&management={management}", queue.publisher_url());
     // The plugin starts with the node, and listens a little later.
-    crate::server::until("the plugin answers", async || codes(&url(&classic)).await == [CLASSIC]).await;
+    posthaste_testkit::server::until("the plugin answers", async || codes(&url(&classic)).await == [CLASSIC])
+        .await;
 
     let quorum = Queue::new(&node.url());
     quorum.declare_with(of_kind("quorum"), "#").await;

@@ -4,11 +4,11 @@ use std::process::Command;
 
 use posthaste::{Delivery, Event, EventId, Outcome, Timestamp};
 use posthaste_publishers::publisher;
+use posthaste_testkit::variable;
 use serde_json::{Value, json};
 
 use super::queue::Queue;
 use super::{outcome_of, shared};
-use crate::server::given;
 
 /// Reads one message of a queue and prints what it is.
 const CONSUMER: &str = r#"
@@ -29,7 +29,7 @@ connection.close()
 "#;
 
 async fn read(queue: &Queue) -> Value {
-    let mut python = Command::new(given("POSTHASTE_TEST_PYTHON"));
+    let mut python = Command::new(variable("POSTHASTE_TEST_PYTHON"));
     python.args(["-c", CONSUMER, &shared(), &queue.name]);
     let output = tokio::task::spawn_blocking(move || python.output()).await.expect("a wait").expect("Python");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -3,10 +3,10 @@
 use posthaste::Outcome;
 use posthaste_publishers::amqp::AmqpPublisher;
 use posthaste_publishers::publisher;
+use posthaste_testkit::process::free_port;
 
 use super::queue::Queue;
 use super::{event, outcome_of, shared, unconnected};
-use crate::server::free_port;
 use crate::trouble::{is_out_of_reach, one_line_that_advises};
 
 const SENTINEL: &str = "s3ntinel-PW-9f";
@@ -103,7 +103,9 @@ async fn host_that_says_nothing_is_an_outage_when_the_timeout_ends() {
     assert!(text.starts_with("no host of RabbitMQ let us in before the timeout ended: check "), "{text}");
     let (mut ended, _) = silent.accept().expect("it connected");
     let read = tokio::task::spawn_blocking(move || std::io::Read::read_to_end(&mut ended, &mut Vec::new()));
-    let read = tokio::time::timeout(crate::server::PATIENCE, read).await.expect("the connection was ended");
+    let read = tokio::time::timeout(posthaste_testkit::server::SERVER_TIMEOUT, read)
+        .await
+        .expect("the connection was ended");
     assert!(read.is_ok());
 }
 

@@ -29,13 +29,13 @@ use posthaste::conformance::destination::{DestinationCapabilities, DestinationHa
 use posthaste::{Delivery, Destination, Event, Outcome};
 use posthaste_publishers::publisher;
 
-use crate::server::given;
 use node::Node;
+use posthaste_testkit::variable;
 use queue::Queue;
 
 /// The URL of the server that all tests share.
 fn shared() -> String {
-    given("POSTHASTE_TEST_AMQP_URL")
+    variable("POSTHASTE_TEST_AMQP_URL")
 }
 
 /// What the cases send is no larger than this, but for one.

@@ -4,8 +4,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use lapin::{Connection, ConnectionProperties};
-
-use crate::server::{OwnServer, free_port, given, listens, program};
+use posthaste_testkit::process::{free_port, program};
+use posthaste_testkit::server::OwnServer;
+use posthaste_testkit::variable;
 
 pub(super) struct Node {
     server: OwnServer,
@@ -49,8 +50,8 @@ impl Node {
     }
 
     pub(super) async fn start(&mut self) {
-        self.names.start(listens).await;
-        self.server.start(answers).await;
+        self.names.listen().await;
+        self.server.start(|running| answers(running.port)).await;
     }
 
     pub(super) fn kill(&mut self) {
@@ -61,13 +62,13 @@ impl Node {
         self.server.hold();
     }
 
-    pub(super) fn let_go(&self) {
-        self.server.let_go();
+    pub(super) fn release(&self) {
+        self.server.release();
     }
 
     /// Runs `rabbitmqctl` for this node.
     pub(super) async fn control(&self, arguments: &[&str]) {
-        let program = Path::new(&given("POSTHASTE_TEST_RABBITMQ_BIN")).with_file_name("rabbitmqctl");
+        let program = Path::new(&variable("POSTHASTE_TEST_RABBITMQ_BIN")).with_file_name("rabbitmqctl");
         let mut command = Command::new(program);
         environment(&mut command, self.server.dir(), self.server.port(), self.names.port());
         command.arg("--quiet").args(arguments).stdout(Stdio::null());
@@ -85,7 +86,7 @@ async fn answers(port: u16) -> bool {
 }
 
 fn start(folder: &Path, port: u16, nodes_port: u16, names_port: u16) -> Command {
-    let mut command = program(&given("POSTHASTE_TEST_RABBITMQ_BIN"));
+    let mut command = program(&variable("POSTHASTE_TEST_RABBITMQ_BIN"));
     environment(&mut command, folder, port, names_port);
     // The script becomes the node instead of watching over it: whoever kills it kills the node.
     command.env("RABBITMQ_ALLOW_INPUT", "1").arg("-noinput").args(THREADS);

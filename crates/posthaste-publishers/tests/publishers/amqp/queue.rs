@@ -12,9 +12,8 @@ use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Channel, Connection, ConnectionProperties, ExchangeKind};
 use posthaste::conformance::destination::Received;
 use posthaste::{EventId, Headers};
+use posthaste_testkit::server::SERVER_TIMEOUT;
 use tokio::time::{Duration, Instant, interval, timeout};
-
-use crate::server::PATIENCE;
 
 pub(super) struct Queue {
     /// Of the server.
@@ -116,7 +115,7 @@ impl Queue {
             if different(&seen) >= n {
                 return seen;
             }
-            assert!(started.elapsed() < PATIENCE, "{} of {n} arrived", seen.len());
+            assert!(started.elapsed() < SERVER_TIMEOUT, "{} of {n} arrived", seen.len());
             ticks.tick().await;
         }
     }
@@ -130,7 +129,7 @@ impl Queue {
         let first = timeout(Duration::from_secs(10), connect()).await;
         match first {
             Ok(channel) => channel,
-            Err(_) => timeout(PATIENCE, connect()).await.expect("a channel in time"),
+            Err(_) => timeout(SERVER_TIMEOUT, connect()).await.expect("a channel in time"),
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use posthaste::Outcome;
 use posthaste_publishers::publisher;
+use posthaste_testkit::process::free_port;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 
 use super::node::Node;
 use super::queue::Queue;
 use super::{event, outcome_of, unconnected};
-use crate::server::free_port;
 
 fn authority(name: &str) -> CertifiedIssuer<'static, KeyPair> {
     let mut parameters = CertificateParams::new(Vec::<String>::new()).expect("parameters");

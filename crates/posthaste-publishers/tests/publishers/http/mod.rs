@@ -140,8 +140,8 @@ impl Broker for Receiver {
         self.server.hold();
     }
 
-    fn let_go(&self) {
-        self.server.let_go();
+    fn release(&self) {
+        self.server.release();
     }
 
     async fn received(&self, n: usize) -> Vec<EventId> {

@@ -5,10 +5,10 @@ use std::process::{Command, Stdio};
 use posthaste::{Delivery, Destination as _, Event};
 use posthaste_publishers::Format;
 use posthaste_publishers::http::HttpPublisher;
+use posthaste_testkit::server::OwnServer;
 use serde_json::Value;
 
 use super::{deliver_one, kinds, local, read};
-use crate::server::{OwnServer, listens};
 
 const RECEIVER: &str = include_str!("receiver.py");
 const OLD: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -28,7 +28,7 @@ impl Python {
             command.arg(folder.join("taken.jsonl")).stdin(Stdio::null());
             command
         });
-        server.start(listens).await;
+        server.listen().await;
         Self { server }
     }
 

@@ -13,11 +13,12 @@ use base64::engine::general_purpose::STANDARD;
 use percent_encoding::percent_decode_str;
 use posthaste::conformance::destination::Received;
 use posthaste::{EventId, Headers};
+use posthaste_testkit::process::program;
+use posthaste_testkit::server::{OwnServer, until};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::wire;
-use crate::server::{OwnServer, listens, program, until};
 
 /// By these the child knows what to do.
 const FILE: &str = "POSTHASTE_TEST_HTTP_FILE";
@@ -37,7 +38,7 @@ impl Receiver {
     }
 
     pub(super) async fn start(&mut self) {
-        self.server.start(listens).await;
+        self.server.listen().await;
     }
 
     pub(super) fn kill(&mut self) {

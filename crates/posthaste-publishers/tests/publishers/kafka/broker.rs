@@ -10,6 +10,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use posthaste::EventId;
 use posthaste::conformance::destination::Received;
+use posthaste_testkit::process::{free_port, program};
+use posthaste_testkit::server::{OwnServer, SERVER_TIMEOUT};
+use posthaste_testkit::variable;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
@@ -20,7 +23,6 @@ use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, interval};
 
-use crate::server::{OwnServer, PATIENCE, free_port, given, listens, program};
 use crate::trouble::Broker;
 
 /// Of topics that tests make. The topics that a mock makes by itself have four, which cannot be set.
@@ -28,7 +30,7 @@ pub(super) const PARTITIONS: i32 = 3;
 
 /// `host:port` of the broker that all tests share.
 pub(super) fn shared() -> String {
-    let url = given("POSTHASTE_TEST_KAFKA_URL");
+    let url = variable("POSTHASTE_TEST_KAFKA_URL");
     url.trim_start_matches("kafka://").trim_end_matches('/').to_owned()
 }
 
@@ -76,7 +78,8 @@ pub(super) async fn try_create(
     for (name, value) in settings {
         topic = topic.set(name, value);
     }
-    let options = AdminOptions::new().operation_timeout(Some(PATIENCE)).request_timeout(Some(PATIENCE));
+    let options =
+        AdminOptions::new().operation_timeout(Some(SERVER_TIMEOUT)).request_timeout(Some(SERVER_TIMEOUT));
     let created = admin.create_topics([&topic], &options).await.expect("an answer").remove(0);
     created.map(drop).map_err(|(_, code)| code)
 }
@@ -84,7 +87,7 @@ pub(super) async fn try_create(
 /// A mock has no such request, but makes the topics that producers ask for.
 fn ask_for(hosts: &str, topic: &str) {
     let producer: BaseProducer = client(hosts).create().expect("a client");
-    producer.client().fetch_metadata(Some(topic), PATIENCE).expect("an answer");
+    producer.client().fetch_metadata(Some(topic), SERVER_TIMEOUT).expect("an answer");
 }
 
 fn consumer(hosts: &str) -> BaseConsumer {
@@ -176,7 +179,7 @@ fn read_now(hosts: &str, topic: &str) -> Vec<Seen> {
         from.add_partition_offset(topic, partition, Offset::Beginning).expect("a partition");
         consumer.assign(&from).expect("assigned");
         loop {
-            let message = consumer.poll(PATIENCE).expect("a message in time").expect("a message");
+            let message = consumer.poll(SERVER_TIMEOUT).expect("a message in time").expect("a message");
             seen.push(Seen::of(&message));
             if message.offset() + 1 >= end {
                 break;
@@ -188,7 +191,7 @@ fn read_now(hosts: &str, topic: &str) -> Vec<Seen> {
 
 /// All messages of a topic, once they are of at least `n` different events.
 pub(super) async fn read_at_least(hosts: &str, topic: &str, n: usize) -> Vec<Seen> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + SERVER_TIMEOUT;
     let mut ticks = interval(Duration::from_millis(50));
     loop {
         let seen = read(hosts, topic).await;
@@ -310,7 +313,7 @@ fn java(dir: &Path, main: &str, args: &[&str]) -> Command {
     let mut command = program("java");
     command
         .args(["-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-cp"])
-        .arg(format!("{}/*", given("POSTHASTE_TEST_KAFKA_LIB")))
+        .arg(format!("{}/*", variable("POSTHASTE_TEST_KAFKA_LIB")))
         .arg(main)
         .args(args)
         .current_dir(dir);
@@ -324,7 +327,7 @@ impl Broker for OwnKafka {
     }
 
     async fn start(&mut self) {
-        self.server.start(listens).await;
+        self.server.listen().await;
         create_topic(&self.hosts(), &self.topic, &[]).await;
     }
 
@@ -336,8 +339,8 @@ impl Broker for OwnKafka {
         self.server.hold();
     }
 
-    fn let_go(&self) {
-        self.server.let_go();
+    fn release(&self) {
+        self.server.release();
     }
 
     async fn received(&self, n: usize) -> Vec<EventId> {

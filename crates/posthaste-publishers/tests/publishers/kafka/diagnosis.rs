@@ -3,10 +3,10 @@
 use posthaste::admin::Severity;
 use posthaste_publishers::Publisher as _;
 use posthaste_publishers::kafka::KafkaPublisher;
+use posthaste_testkit::server::until;
 
 use super::broker::{OwnKafka, create_topic, is_left_out, shared, try_create, unique};
 use super::publisher;
-use crate::server::{listens, until};
 use crate::trouble::Broker as _;
 
 async fn codes(publisher: &KafkaPublisher) -> Vec<(&'static str, Severity)> {
@@ -49,7 +49,7 @@ async fn topic_that_one_of_two_brokers_may_acknowledge_is_found() {
     let Some(mut kafka) = OwnKafka::new().await else { return };
     let mut peer = kafka.peer();
     kafka.start().await;
-    peer.start(listens).await;
+    peer.listen().await;
     let hosts = kafka.hosts();
     until("both brokers are in the cluster", async || {
         try_create(&hosts, "weak", 2, &[("min.insync.replicas", "1")]).await.is_ok()

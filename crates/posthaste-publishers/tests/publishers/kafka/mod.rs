@@ -3,7 +3,6 @@
 mod broker;
 mod diagnosis;
 mod document_004;
-mod log;
 mod order;
 mod refusals;
 #[cfg(feature = "kafka-tls")]
@@ -20,10 +19,16 @@ use posthaste::conformance::destination::{DestinationCapabilities, DestinationHa
 use posthaste::{Delivery, Destination, Event, EventParts, Outcome};
 use posthaste_publishers::Format;
 use posthaste_publishers::kafka::KafkaPublisher;
+use posthaste_testkit::log::Log;
 use tokio::sync::Mutex;
 
 use crate::trouble::{self, Broker as _};
 use broker::{OwnKafka, count_partitions, create_topic, read, read_at_least, shared, unique};
+
+/// What we log, at every level, by whatever thread: some of them are the library's.
+fn log_of_posthaste() -> Log {
+    Log::of_process_where(|metadata| metadata.target().starts_with("posthaste"))
+}
 
 /// A topic on the shared broker, or on one of its own once that was started.
 struct Kafka {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use posthaste::{Destination as _, Event, Outcome};
 use posthaste_publishers::kafka::KafkaPublisher;
+use posthaste_testkit::process::free_port;
 use rdkafka::mocking::MockCluster;
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -13,7 +14,6 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::broker::{OwnKafka, PARTITIONS, Seen, read};
 use super::{deliveries, is_done};
-use crate::server::free_port;
 use crate::trouble::Broker as _;
 
 const EVENTS: u32 = 20_000;

@@ -6,12 +6,11 @@ use std::path::Path;
 use posthaste::{Destination as _, Outcome};
 use posthaste_publishers::Publisher as _;
 use posthaste_publishers::kafka::KafkaPublisher;
+use posthaste_testkit::process::free_port;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 
 use super::broker::{OwnKafka, read};
-use super::log::Log;
-use super::{deliveries, is_done, order};
-use crate::server::free_port;
+use super::{deliveries, is_done, log_of_posthaste, order};
 use crate::trouble::{Broker as _, is_out_of_reach};
 
 const SECRET: &str = "s3ntinel-PW-9f";
@@ -54,7 +53,7 @@ async fn answer(url: &str) -> Outcome {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Kafka: cargo xtask test"]
 async fn only_who_trusts_the_broker_knows_the_password_and_is_allowed_to_gets_in() {
-    let log = Log::keep();
+    let log = log_of_posthaste();
     let (ssl, sasl) = (free_port(), free_port());
     let listeners = format!(",SSL://127.0.0.1:{ssl},SASL_SSL://127.0.0.1:{sasl}");
     let Some(mut kafka) = OwnKafka::with(&listeners, &settings()).await else { return };
@@ -94,7 +93,7 @@ async fn only_who_trusts_the_broker_knows_the_password_and_is_allowed_to_gets_in
     println!("{error}");
     assert!(!error.to_string().contains(SECRET), "{error}");
     assert_eq!(read(&kafka.hosts(), "events").await.len(), 1, "nobody else got in");
-    let told = log.lines().into_iter().find(|line| line.contains(SECRET));
-    assert_eq!(told, None);
-    assert!(log.lines().iter().any(|line| line.contains("librdkafka")), "the library's lines are in the log");
+    let text = log.text();
+    assert_eq!(text.lines().find(|line| line.contains(SECRET)), None);
+    assert!(text.contains("librdkafka"), "the library's lines are in the log");
 }

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use posthaste::{Config, Destination as _, MemoryStore, Outbox, Outcome, Route, Routes};
 use posthaste_publishers::kafka::KafkaPublisher;
+use posthaste_testkit::server::until;
 use rdkafka::mocking::MockCluster;
 
 use super::broker::{OwnKafka, PARTITIONS};
 use super::{deliveries, is_done, order, publisher};
-use crate::server::until;
 use crate::trouble::Broker as _;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -33,7 +33,7 @@ async fn publisher_answers_before_the_engine_ends_the_call() {
     let error = || store.rows().into_iter().find_map(|row| row.last_error);
     until("the held event has an answer", async || error().is_some()).await;
     let text = error().expect("an answer");
-    broker.let_go();
+    broker.release();
     assert!(text.starts_with("Kafka: "), "the engine was first: {text}");
 
     until("it is done", async || store.rows().iter().all(|row| row.done_at.is_some())).await;

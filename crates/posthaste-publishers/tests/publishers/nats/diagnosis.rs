@@ -4,10 +4,11 @@ use async_nats::jetstream::stream::StorageType;
 use futures_util::future::join_all;
 use posthaste::admin::{Finding, Severity};
 use posthaste_publishers::Publisher as _;
+use posthaste_testkit::process::free_port;
+use posthaste_testkit::server::until;
 
 use super::server::{NatsServer, Stream};
 use super::{built, order};
-use crate::server::{free_port, until};
 
 /// Any user of the account may ask servers how they keep messages.
 const OPEN: &str = r#"

@@ -5,10 +5,10 @@ use std::time::Duration;
 use posthaste::{Delivery, Destination as _, Event, Outcome};
 use posthaste_publishers::Publisher as _;
 use posthaste_publishers::nats::NatsPublisher;
+use posthaste_testkit::certificates::{certificates, certificates_for};
 
 use super::server::{NatsServer, Stream};
 use super::{built, deliver_one, order};
-use crate::certificates::{certificates, certificates_for};
 use crate::trouble::is_out_of_reach;
 
 const SECRET: &str = "s3ntinel-PW-9f";

@@ -6,11 +6,12 @@ use async_nats::jetstream::stream::{Config, DiscardPolicy};
 use futures_util::StreamExt as _;
 use posthaste::{Delivery, Destination as _, Event, EventParts, Headers, Outcome, Timestamp};
 use posthaste_publishers::nats::NatsPublisher;
+use posthaste_testkit::process::{free_port, program};
+use posthaste_testkit::proxy::LostAnswers;
+use posthaste_testkit::variable;
 
 use super::server::{NatsServer, Stream, some_name};
 use super::{built, deliver_one, order, shared};
-use crate::proxy::Proxy;
-use crate::server::{free_port, given, program};
 
 async fn own_server() -> NatsServer {
     let mut server = NatsServer::new("");
@@ -82,8 +83,8 @@ async fn lost_acknowledgement_is_no_answer_and_the_retry_is_stored_once() {
     let server = own_server().await;
     let stream = Stream::new(server.url(), "lost");
     stream.create().await;
-    let proxy = Proxy::to(server.port()).await;
-    let publisher = NatsPublisher::builder([format!("127.0.0.1:{}", proxy.port)])
+    let proxy = LostAnswers::to(server.port()).await;
+    let publisher = NatsPublisher::builder([format!("127.0.0.1:{}", proxy.port())])
         .subject("lost.orders")
         .timeout(Duration::from_secs(1))
         .build()
@@ -96,7 +97,7 @@ async fn lost_acknowledgement_is_no_answer_and_the_retry_is_stored_once() {
     let Outcome::Unreachable(why) = &outcome else { panic!("{outcome:?}") };
     assert!(!why.connection_failed, "{outcome:?}");
     let text = why.error.to_string();
-    assert_eq!(text, format!("NATS at 127.0.0.1:{} did not answer within 1s", proxy.port));
+    assert_eq!(text, format!("NATS at 127.0.0.1:{} did not answer within 1s", proxy.port()));
     assert!(started.elapsed() < Duration::from_secs(8), "{:?}", started.elapsed());
     stream.received(2).await;
     proxy.lose_answers(false);
@@ -337,7 +338,7 @@ async fn consumer_in_python_reads_it() {
     let outcome = deliver_one(&built(&format!("{url}?format=cloudevents")), cloud.clone()).await;
     assert!(matches!(outcome, Outcome::Done), "{outcome:?}");
 
-    let mut command = program(&given("POSTHASTE_TEST_PYTHON"));
+    let mut command = program(&variable("POSTHASTE_TEST_PYTHON"));
     let output = command.args(["-c", CONSUMER, &shared(), &format!("{name}.Order")]).output();
     let output = output.expect("Python runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -13,9 +13,9 @@ use async_trait::async_trait;
 use posthaste::conformance::destination::{DestinationCapabilities, DestinationHarness, Received, Server};
 use posthaste::{Delivery, Destination, Event, EventId, Outcome};
 use posthaste_publishers::nats::NatsPublisher;
+use posthaste_testkit::variable;
 use tokio::sync::Mutex;
 
-use crate::server::given;
 use crate::trouble::{self, Broker};
 use server::{NatsServer, Stream, some_name};
 
@@ -47,7 +47,7 @@ impl Nats {
 
 /// The server of all tests.
 fn shared() -> String {
-    let servers = given("POSTHASTE_TEST_NATS_URL");
+    let servers = variable("POSTHASTE_TEST_NATS_URL");
     servers.split(',').next().expect("a server").to_owned()
 }
 
@@ -135,8 +135,8 @@ impl Broker for OwnBroker {
         self.server.hold();
     }
 
-    fn let_go(&self) {
-        self.server.let_go();
+    fn release(&self) {
+        self.server.release();
     }
 
     async fn received(&self, n: usize) -> Vec<EventId> {

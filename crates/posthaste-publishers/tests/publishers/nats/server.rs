@@ -4,8 +4,9 @@ use async_nats::jetstream;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use posthaste::EventId;
 use posthaste::conformance::destination::Received;
-
-use crate::server::{OwnServer, free_port, given, listens, program, until};
+use posthaste_testkit::process::{free_port, program};
+use posthaste_testkit::server::{OwnServer, until};
+use posthaste_testkit::variable;
 
 /// A server of a test's own, which keeps its messages when it is killed.
 pub(super) struct NatsServer {
@@ -23,7 +24,7 @@ impl NatsServer {
             );
             let file = dir.join("nats.conf");
             std::fs::write(&file, text).expect("a file of settings");
-            let mut command = program(&given("POSTHASTE_TEST_NATS_BIN"));
+            let mut command = program(&variable("POSTHASTE_TEST_NATS_BIN"));
             command.arg("-c").arg(file);
             command
         });
@@ -43,7 +44,7 @@ impl NatsServer {
     }
 
     pub(super) async fn start(&mut self) {
-        self.server.start(listens).await;
+        self.server.listen().await;
     }
 
     pub(super) fn kill(&mut self) {
@@ -54,8 +55,8 @@ impl NatsServer {
         self.server.hold();
     }
 
-    pub(super) fn let_go(&self) {
-        self.server.let_go();
+    pub(super) fn release(&self) {
+        self.server.release();
     }
 }
 

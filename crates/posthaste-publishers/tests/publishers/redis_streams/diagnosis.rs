@@ -2,9 +2,10 @@
 
 use posthaste::admin::Severity;
 use posthaste_publishers::Publisher as _;
+use posthaste_testkit::server::RedisServer;
 
 use super::built;
-use super::server::RedisServer;
+use super::server::command;
 
 async fn codes(server: &RedisServer, login: &str) -> Vec<(&'static str, Severity)> {
     let url = format!("redis-stream://{login}127.0.0.1:{}?stream=orders", server.port());
@@ -16,7 +17,7 @@ async fn codes(server: &RedisServer, login: &str) -> Vec<(&'static str, Severity
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn server_that_keeps_everything_has_no_finding() {
-    let mut server = RedisServer::new(&["--maxmemory", "100mb", "--maxmemory-policy", "noeviction"]);
+    let mut server = RedisServer::durable(&["--maxmemory", "100mb", "--maxmemory-policy", "noeviction"]);
     server.start().await;
     assert_eq!(codes(&server, "").await, []);
 }
@@ -24,29 +25,29 @@ async fn server_that_keeps_everything_has_no_finding() {
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn server_without_a_log_or_with_a_late_one_is_found() {
-    let mut server = RedisServer::new(&[]);
+    let mut server = RedisServer::durable(&[]);
     server.start().await;
-    server.command(&["CONFIG", "SET", "appendfsync", "everysec"]).await;
+    command(&server, &["CONFIG", "SET", "appendfsync", "everysec"]).await;
     assert_eq!(codes(&server, "").await, [("redis-fsync", Severity::Note)]);
-    server.command(&["CONFIG", "SET", "appendonly", "no"]).await;
+    command(&server, &["CONFIG", "SET", "appendonly", "no"]).await;
     assert_eq!(codes(&server, "").await, [("redis-persistence", Severity::Warning)]);
 }
 
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn server_that_drops_streams_when_it_is_full_is_found() {
-    let mut server = RedisServer::new(&["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]);
+    let mut server = RedisServer::durable(&["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]);
     server.start().await;
     assert_eq!(codes(&server, "").await, [("redis-eviction", Severity::Warning)]);
-    server.command(&["CONFIG", "SET", "maxmemory-policy", "volatile-lru"]).await;
+    command(&server, &["CONFIG", "SET", "maxmemory-policy", "volatile-lru"]).await;
     assert_eq!(codes(&server, "").await, [], "a stream has no time to live");
 }
 
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn user_who_may_only_add_is_told_nothing_wrong() {
-    let mut server = RedisServer::new(&["--appendonly", "no"]);
+    let mut server = RedisServer::durable(&["--appendonly", "no"]);
     server.start().await;
-    server.command(&["ACL", "SETUSER", "some", "on", ">some", "~orders", "+xadd"]).await;
+    command(&server, &["ACL", "SETUSER", "some", "on", ">some", "~orders", "+xadd"]).await;
     assert_eq!(codes(&server, "some:some@").await, []);
 }

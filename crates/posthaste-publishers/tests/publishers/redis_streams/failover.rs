@@ -3,26 +3,24 @@
 use std::time::Instant;
 
 use posthaste::Outcome;
+use posthaste_testkit::proxy::MovingAddress;
+use posthaste_testkit::server::{RedisServer, until};
 
-use super::forwarder::Forwarder;
-use super::server::{RedisServer, received};
+use super::server::{command, received};
 use super::{built, deliver_one, order, why_unreachable};
-use crate::server::until;
 
 async fn started() -> RedisServer {
-    let mut server = RedisServer::new(&[]);
-    server.start().await;
-    server
+    RedisServer::durable(&[]).started().await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn demoted_primary_is_left_for_the_new_one() {
     let (old, new) = (started().await, started().await);
-    let address = Forwarder::to(old.port()).await;
+    let address = MovingAddress::to(old.port()).await;
     let publisher = built(&format!("redis-stream://127.0.0.1:{}/0?stream=orders", address.port()));
     assert!(matches!(deliver_one(&publisher, order()).await, Outcome::Done));
-    old.command(&["REPLICAOF", "127.0.0.1", &new.port().to_string()]).await;
+    command(&old, &["REPLICAOF", "127.0.0.1", &new.port().to_string()]).await;
     address.lead_to(new.port());
     let event = order();
     until("the new primary has it", || {
@@ -38,10 +36,10 @@ async fn demoted_primary_is_left_for_the_new_one() {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn server_that_stays_a_replica_is_not_connected_to_with_every_delivery() {
     let server = started().await;
-    let address = Forwarder::to(server.port()).await;
+    let address = MovingAddress::to(server.port()).await;
     let publisher = built(&format!("redis-stream://127.0.0.1:{}/0?stream=orders", address.port()));
     assert!(matches!(deliver_one(&publisher, order()).await, Outcome::Done));
-    server.command(&["REPLICAOF", "127.0.0.1", "1"]).await;
+    command(&server, &["REPLICAOF", "127.0.0.1", "1"]).await;
     let (before, since) = (address.accepted(), Instant::now());
     for _ in 0..200 {
         let why = why_unreachable(&deliver_one(&publisher, order()).await);

@@ -5,10 +5,10 @@ use std::time::Duration;
 use posthaste::{Delivery, Destination as _, Event, Outcome};
 use posthaste_publishers::Publisher as _;
 use posthaste_publishers::redis_streams::RedisStreamPublisher;
+use posthaste_testkit::certificates::certificates;
+use posthaste_testkit::server::RedisServer;
 
-use super::server::RedisServer;
 use super::{built, deliver_one, order, why_unreachable};
-use crate::certificates::certificates;
 use crate::trouble::is_out_of_reach;
 
 const SECRET: &str = "s3ntinel-PW-9f";
@@ -20,7 +20,7 @@ fn is_secret(outcome: &Outcome, publisher: &RedisStreamPublisher) -> bool {
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn wrong_password_is_out_of_reach_and_stays_secret() {
-    let mut server = RedisServer::new(&["--requirepass", SECRET]);
+    let mut server = RedisServer::durable(&["--requirepass", SECRET]);
     server.start().await;
     let place = format!("127.0.0.1:{}", server.port());
     for login in [format!(":not-{SECRET}@"), format!("you:{SECRET}@")] {
@@ -44,9 +44,9 @@ async fn wrong_password_is_out_of_reach_and_stays_secret() {
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn stream_that_is_denied_is_an_attempt_and_the_others_are_delivered() {
-    let mut server = RedisServer::new(&[]);
+    let mut server = RedisServer::durable(&[]);
     server.start().await;
-    server.command(&["ACL", "SETUSER", "some", "on", ">some", "~orders", "+@all", "-ping"]).await;
+    command(&server, &["ACL", "SETUSER", "some", "on", ">some", "~orders", "+@all", "-ping"]).await;
     let publisher = built(&format!("redis-stream://some:some@127.0.0.1:{}?stream=orders", server.port()));
     let denied = Event::builder("Secret").topic("secret").json_text("{}").build().expect("a good event");
     let outcomes = publisher.deliver(&[order(), denied, order()].map(Delivery::first)).await;
@@ -64,7 +64,7 @@ async fn certificate_of_another_authority_is_out_of_reach() {
     let other = certificates(tempfile::tempdir().expect("a folder").path());
     let path = |name: &str| folder.path().join(name).display().to_string();
     std::fs::write(path("ca.pem"), &authority).expect("a file");
-    let mut server = RedisServer::new(&[
+    let mut server = RedisServer::durable(&[
         "--tls-port",
         "PORT",
         "--tls-cert-file",

@@ -4,14 +4,16 @@ use std::time::{Duration, Instant};
 
 use posthaste::{Delivery, Destination as _, Event, Outcome};
 use posthaste_publishers::redis_streams::RedisStreamPublisher;
+use posthaste_testkit::process::program;
+use posthaste_testkit::proxy::LostAnswers;
+use posthaste_testkit::server::RedisServer;
+use posthaste_testkit::variable;
 
-use super::server::{RedisServer, received};
+use super::server::{command, received};
 use super::{built, deliver_one, order, why_unreachable};
-use crate::proxy::Proxy;
-use crate::server::{given, program};
 
 async fn own_server(settings: &[&str]) -> (RedisServer, RedisStreamPublisher) {
-    let mut server = RedisServer::new(settings);
+    let mut server = RedisServer::durable(settings);
     server.start().await;
     let publisher = built(&format!("redis-stream://127.0.0.1:{}/0?stream=orders", server.port()));
     (server, publisher)
@@ -22,13 +24,13 @@ async fn own_server(settings: &[&str]) -> (RedisServer, RedisStreamPublisher) {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn connection_that_went_silent_is_made_anew() {
     let (server, _) = own_server(&[]).await;
-    let proxy = Proxy::to(server.port()).await;
-    let publisher = built(&format!("redis-stream://127.0.0.1:{}/0?stream=orders", proxy.port));
+    let proxy = LostAnswers::to(server.port()).await;
+    let publisher = built(&format!("redis-stream://127.0.0.1:{}/0?stream=orders", proxy.port()));
     assert!(matches!(deliver_one(&publisher, order()).await, Outcome::Done));
     proxy.lose_answers(true);
     let started = Instant::now();
     let outcome = deliver_one(&publisher, order()).await;
-    let place = format!("127.0.0.1:{}", proxy.port);
+    let place = format!("127.0.0.1:{}", proxy.port());
     assert_eq!(why_unreachable(&outcome), format!("Redis at {place} did not answer within 2s"));
     let outcome = deliver_one(&publisher, order()).await;
     assert!(
@@ -50,7 +52,7 @@ async fn server_that_is_full_is_out_of_reach_until_it_has_room() {
     let (server, publisher) = own_server(&["--maxmemory", "1", "--maxmemory-policy", "noeviction"]).await;
     let outcome = deliver_one(&publisher, order()).await;
     assert_eq!(why_unreachable(&outcome), "Redis is full (OOM): give it more maxmemory, or trim streams");
-    server.command(&["CONFIG", "SET", "maxmemory", "0"]).await;
+    command(&server, &["CONFIG", "SET", "maxmemory", "0"]).await;
     assert!(matches!(deliver_one(&publisher, order()).await, Outcome::Done));
 }
 
@@ -58,12 +60,12 @@ async fn server_that_is_full_is_out_of_reach_until_it_has_room() {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn key_that_is_no_stream_is_an_attempt_and_the_others_are_delivered() {
     let (server, publisher) = own_server(&[]).await;
-    server.command(&["SET", "text", "1", "PX", "600000"]).await;
+    command(&server, &["SET", "text", "1", "PX", "600000"]).await;
     let wrong = Event::builder("Wrong").topic("text").json_text("{}").build().expect("a good event");
     let outcomes = publisher.deliver(&[order(), wrong, order()].map(Delivery::first)).await;
     let [Outcome::Done, Outcome::Retry(why), Outcome::Done] = &outcomes[..] else { panic!("{outcomes:?}") };
     assert_eq!(why.to_string(), "the key text is no stream in Redis: rename one of the two");
-    server.command(&["DEL", "text"]).await;
+    command(&server, &["DEL", "text"]).await;
     assert_eq!(received(server.port(), 2).await.len(), 2);
 }
 
@@ -79,7 +81,7 @@ async fn node_of_a_cluster_is_out_of_reach_and_says_why() {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn replica_is_out_of_reach_and_says_why() {
     let (server, publisher) = own_server(&[]).await;
-    server.command(&["REPLICAOF", "127.0.0.1", "1"]).await;
+    command(&server, &["REPLICAOF", "127.0.0.1", "1"]).await;
     let text = why_unreachable(&deliver_one(&publisher, order()).await);
     assert_eq!(text, "this Redis is a replica, which takes no writes: name the primary");
 }
@@ -121,7 +123,7 @@ async fn batch_of_many_bytes_goes_out_in_parts_and_in_order() {
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn program_of_redis_reads_it_from_the_shared_server() {
-    let shared = given("POSTHASTE_TEST_REDIS_URL");
+    let shared = variable("POSTHASTE_TEST_REDIS_URL");
     let host = shared.trim_start_matches("redis://").trim_end_matches('/');
     let stream = format!("posthaste-test-{}", std::process::id());
     let event = Event::builder("OrderPlaced")

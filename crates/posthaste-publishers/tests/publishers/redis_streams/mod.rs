@@ -2,9 +2,6 @@
 
 mod diagnosis;
 mod failover;
-#[allow(unreachable_pub, reason = "also a module of tests that are crates of their own")]
-#[path = "../../../../posthaste-redis/tests/redis/forwarder.rs"]
-mod forwarder;
 mod login;
 mod meaning;
 mod server;
@@ -17,10 +14,11 @@ use posthaste::conformance::destination::{DestinationCapabilities, DestinationHa
 use posthaste::{Delivery, Destination, Event, EventId, Outcome};
 use posthaste_publishers::Publisher as _;
 use posthaste_publishers::redis_streams::RedisStreamPublisher;
+use posthaste_testkit::server::RedisServer;
 use tokio::sync::Mutex;
 
 use crate::trouble::{self, Broker};
-use server::{RedisServer, received};
+use server::received;
 
 /// A server of its own: events name their streams, and these tests look at all there are.
 struct Redis {
@@ -30,7 +28,7 @@ struct Redis {
 
 impl Redis {
     async fn new() -> Self {
-        let mut server = RedisServer::new(&[]);
+        let mut server = RedisServer::durable(&[]);
         server.start().await;
         Self { port: server.port(), server: Mutex::new(server) }
     }
@@ -108,8 +106,8 @@ impl Broker for OwnBroker {
         self.server.hold();
     }
 
-    fn let_go(&self) {
-        self.server.let_go();
+    fn release(&self) {
+        self.server.release();
     }
 
     async fn received(&self, n: usize) -> Vec<EventId> {
@@ -121,7 +119,7 @@ impl Broker for OwnBroker {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn server_that_is_killed_for_half_a_minute_loses_nothing() {
-    let mut broker = OwnBroker { server: RedisServer::new(&[]), timeout: 2 };
+    let mut broker = OwnBroker { server: RedisServer::durable(&[]), timeout: 2 };
     trouble::broker_is_killed_for_half_a_minute(&mut broker).await;
 }
 
@@ -130,7 +128,7 @@ async fn server_that_is_killed_for_half_a_minute_loses_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn server_that_answers_later_than_the_lease_ends_gets_nothing_twice() {
-    let mut broker = OwnBroker { server: RedisServer::new(&[]), timeout: 30 };
+    let mut broker = OwnBroker { server: RedisServer::durable(&[]), timeout: 30 };
     trouble::broker_answers_later_than_the_lease_ends(&mut broker).await;
 }
 
@@ -138,14 +136,14 @@ async fn server_that_answers_later_than_the_lease_ends_gets_nothing_twice() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn process_that_is_asked_to_stop_loses_nothing() {
-    let mut broker = OwnBroker { server: RedisServer::new(&[]), timeout: 30 };
+    let mut broker = OwnBroker { server: RedisServer::durable(&[]), timeout: 30 };
     trouble::process_is_asked_to_stop_with_a_thousand_in_flight(&mut broker).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn check_says_whether_the_server_is_there() {
-    let mut broker = OwnBroker { server: RedisServer::new(&[]), timeout: 2 };
+    let mut broker = OwnBroker { server: RedisServer::durable(&[]), timeout: 2 };
     trouble::broker_is_checked(&mut broker).await;
 }
 
@@ -153,7 +151,7 @@ async fn check_says_whether_the_server_is_there() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn check_makes_a_connection_anew_that_broke_while_nobody_used_it() {
-    let mut server = RedisServer::new(&[]);
+    let mut server = RedisServer::durable(&[]);
     server.start().await;
     let publisher = built(&format!("redis-stream://127.0.0.1:{}?stream=orders", server.port()));
     assert_eq!(publisher.check().await, Ok(()));

@@ -1,73 +1,20 @@
-//! Servers of Redis, and what is in them.
+//! What is in a server of Redis.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use posthaste::EventId;
 use posthaste::conformance::destination::Received;
+use posthaste_testkit::server::{RedisServer, until};
 use redis::aio::MultiplexedConnection;
 
-use crate::server::{OwnServer, given, listens, program, until};
-
-/// A server of a test's own, which keeps what it has acknowledged when it is killed.
-pub(super) struct RedisServer {
-    server: OwnServer,
-}
-
-impl RedisServer {
-    /// With these settings besides. Where `PORT` stands among them, the server listens there and nowhere else.
-    pub(super) fn new(settings: &[&str]) -> Self {
-        let settings: Vec<String> = settings.iter().map(|text| (*text).to_owned()).collect();
-        let server = OwnServer::new(move |dir, port| {
-            let mut command = program(&given("POSTHASTE_TEST_REDIS_BIN"));
-            let port = port.to_string();
-            let has_port = settings.iter().any(|setting| setting == "PORT");
-            command.args([
-                "--bind",
-                "127.0.0.1",
-                "--appendonly",
-                "yes",
-                "--appendfsync",
-                "always",
-                "--save",
-                "",
-            ]);
-            command.args(["--port", if has_port { "0" } else { &port }]);
-            command.arg("--dir").arg(dir);
-            command.args(settings.iter().map(|setting| if setting == "PORT" { &port } else { setting }));
-            command
-        });
-        Self { server }
+/// Sends a command as the user who may everything.
+pub(super) async fn command(server: &RedisServer, words: &[&str]) {
+    let mut command = redis::cmd(words[0]);
+    for word in &words[1..] {
+        command.arg(*word);
     }
-
-    pub(super) fn port(&self) -> u16 {
-        self.server.port()
-    }
-
-    pub(super) async fn start(&mut self) {
-        self.server.start(listens).await;
-    }
-
-    pub(super) fn kill(&mut self) {
-        self.server.kill();
-    }
-
-    pub(super) fn hold(&self) {
-        self.server.hold();
-    }
-
-    pub(super) fn let_go(&self) {
-        self.server.let_go();
-    }
-
-    /// Sends a command as the user who may everything.
-    pub(super) async fn command(&self, words: &[&str]) {
-        let mut command = redis::cmd(words[0]);
-        for word in &words[1..] {
-            command.arg(*word);
-        }
-        command.exec_async(&mut connection(self.port()).await).await.expect("an answer");
-    }
+    command.exec_async(&mut connection(server.port()).await).await.expect("an answer");
 }
 
 async fn connection(port: u16) -> MultiplexedConnection {

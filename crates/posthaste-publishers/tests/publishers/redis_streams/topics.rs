@@ -2,8 +2,9 @@
 
 use posthaste::{Delivery, Destination as _, Event, Outcome};
 use posthaste_publishers::redis_streams::RedisStreamPublisher;
+use posthaste_testkit::server::RedisServer;
 
-use super::server::{RedisServer, received};
+use super::server::received;
 use super::{built, deliver_one, order};
 
 fn with_topic(topic: &str) -> Event {
@@ -21,7 +22,7 @@ async fn refusal(publisher: &RedisStreamPublisher, topic: &str) -> String {
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn key_of_an_outbox_is_made_no_stream_by_an_event() {
-    let mut server = RedisServer::new(&[]);
+    let mut server = RedisServer::durable(&[]);
     server.start().await;
     let publisher = built(&format!("redis-stream://127.0.0.1:{}/0?stream=orders", server.port()));
     for key in ["{outbox:0}:dead", "{outbox:0}:entries", "{outbox:3}:parked"] {
@@ -38,7 +39,7 @@ async fn key_of_an_outbox_is_made_no_stream_by_an_event() {
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn topics_of_events_can_be_restricted() {
-    let mut server = RedisServer::new(&[]);
+    let mut server = RedisServer::durable(&[]);
     server.start().await;
     let place = format!("127.0.0.1:{}", server.port());
     let by_url = built(&format!("redis-stream://{place}/0?stream=orders&topics=shop:*,audit"));

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use posthaste::admin::{Admin as _, Filter};
 use posthaste::{Config, Destination, MemoryStore, Outbox, RetryPolicy, Route, Routes, Status};
+use posthaste_testkit::server::until;
+use posthaste_testkit::throughout;
 
 use super::events;
-use crate::server::{throughout, until};
 
 const EVENTS: usize = 100;
 

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use posthaste::{Delivery, Outcome};
 use posthaste_publishers::{Publisher, Unreached};
+use posthaste_testkit::server::until;
 use tokio::time::Instant;
 
 use super::{Broker, events, publisher};
 use crate::secrets::SENTINEL;
-use crate::server::until;
 
 /// Longer than the timeout of any publisher here.
 const BOUND: Duration = Duration::from_secs(12);
@@ -33,7 +33,7 @@ pub(crate) async fn broker_is_checked(broker: &mut dyn Broker) {
 
     broker.hold();
     let answer = timely(&*other).await;
-    broker.let_go();
+    broker.release();
     // The system takes connections for a receiver of webhooks that is held.
     if !broker.url().starts_with("http") {
         println!("it is held: {}", one_line_that_advises(answer.expect_err("it is held")));

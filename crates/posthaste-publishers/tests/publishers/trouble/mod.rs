@@ -36,7 +36,7 @@ pub(crate) trait Broker: Send + Sync {
     fn hold(&self);
 
     /// Lets it go on.
-    fn let_go(&self);
+    fn release(&self);
 
     /// The ids of all messages that a consumer sees, repeats included, once there are at least `n`
     /// different ones. Reads from the beginning each time.

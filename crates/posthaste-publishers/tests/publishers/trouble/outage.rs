@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use posthaste::admin::{Admin as _, Filter};
 use posthaste::{Config, MemoryStore, Outbox, Route, Routes, Status};
+use posthaste_testkit::server::until;
+use posthaste_testkit::throughout;
 
 use super::{Broker, counts, events, ids, publisher};
-use crate::server::{throughout, until};
 
 const EVENTS: usize = 5_000;
 const AWAY: Duration = Duration::from_secs(30);

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use posthaste::config::LeaseConfig;
 use posthaste::{Config, MemoryStore, Outbox, Route, Routes};
+use posthaste_testkit::throughout;
 
 use super::{Broker, counts, events, ids, publisher};
-use crate::server::throughout;
 
 const EVENTS: usize = 500;
 const LEASE: Duration = Duration::from_secs(1);
@@ -37,7 +37,7 @@ pub(crate) async fn broker_answers_later_than_the_lease_ends(broker: &mut dyn Br
         store.rows().iter().filter(|row| row.done_at.is_some()).count() == 1
     })
     .await;
-    broker.let_go();
+    broker.release();
     outbox.idle().await.expect("idle");
 
     let received = broker.received(EVENTS).await;

@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex};
 
 use posthaste::{EventId, Status, WriteError, WriterHook};
 use posthaste_redis::{OpenError, expired_event_id};
+use posthaste_testkit::soon;
 use redis::AsyncCommands as _;
 
 use super::*;
-use crate::support::{engine, event, key, soon};
+use crate::support::{engine, event, key};
 
 // S1-36, S1-40, S1-41, S1-43, S1-44
 #[tokio::test]

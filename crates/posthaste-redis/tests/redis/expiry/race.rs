@@ -1,9 +1,9 @@
 //! Workers and a revoker after the same tickets.
 
 use futures_util::{StreamExt as _, stream};
+use posthaste_testkit::soon;
 
 use super::*;
-use crate::support::soon;
 
 /// Runs two workers and a revoker on `count` tickets, and checks that each of these has exactly one event.
 async fn race<C: ConnectionLike + Clone>(scene: Scene<C>, elsewhere: &RedisStore, count: u64) {

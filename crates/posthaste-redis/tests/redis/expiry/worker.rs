@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
+use posthaste_testkit::{soon, until};
 use tokio::sync::Notify;
 
 use super::*;
-use crate::support::{event, soon, until};
+use crate::support::event;
 
 /// Which tickets a worker asked for, in order.
 #[derive(Clone, Default)]

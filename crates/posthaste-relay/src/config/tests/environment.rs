@@ -42,7 +42,7 @@ fn environment_overrides_the_file() {
         ],
     );
     assert_eq!(config.admin.listen, Some("127.0.0.1:1".parse().unwrap()));
-    assert_eq!(config.admin.tokens[0].token.expose(), "1234567890123456");
+    assert_eq!(config.admin.tokens[0].secret.expose(), "1234567890123456");
     let outbox = &config.outboxes[0];
     assert_eq!(outbox.store.url.expose(), "sqlite:other.db");
     assert_eq!((outbox.config.workers, outbox.config.poller.interval.as_secs()), (Some(7), 9));

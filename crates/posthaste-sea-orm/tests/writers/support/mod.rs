@@ -11,14 +11,9 @@ use posthaste::conformance::{
 };
 use posthaste::{BoxError, Event, EventId, Receipt, WriteError};
 use posthaste_sea_orm::{SeaSavepoint, SeaTx, SeaWriter};
+pub use posthaste_testkit::script::Statements;
+use posthaste_testkit::unique_name;
 use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, TransactionTrait};
-
-/// What a service says in a script.
-pub struct Statements {
-    pub business: &'static str,
-    pub fails: &'static str,
-    pub aborts: &'static str,
-}
 
 type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 type Cleanup = Box<dyn Fn() -> Later<()> + Send + Sync>;
@@ -225,9 +220,5 @@ async fn count(db: &DatabaseConnection, sql: &str) -> u64 {
 
 /// A name that nobody else uses.
 pub fn new_name() -> String {
-    format!("sea_{}_{:08x}", std::process::id(), fastrand::u32(..))
-}
-
-pub fn server(variable: &str) -> String {
-    std::env::var(variable).unwrap_or_else(|_| panic!("{variable} is not set: run `cargo xtask test`"))
+    unique_name("sea")
 }

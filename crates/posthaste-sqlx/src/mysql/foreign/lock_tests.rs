@@ -4,6 +4,8 @@
 use std::time::Duration;
 
 use posthaste_sql::mysql::Flavour;
+use posthaste_testkit::proxy::BlackHole;
+use posthaste_testkit::variable;
 use sqlx::mysql::MySqlConnectOptions;
 use sqlx::{ConnectOptions as _, MySql, MySqlConnection};
 use tokio::time::interval;
@@ -11,7 +13,6 @@ use tokio::time::interval;
 use super::MySqlForeignTable;
 use crate::foreign::Layout;
 use crate::foreign::lock_session::{LockSession, SessionGuard};
-use crate::foreign::silence::Proxy;
 use crate::foreign::table::tests::{
     leads, row_of_another_time_is_not_read, slow_questions_hold_nothing_up, takes_over,
 };
@@ -24,7 +25,7 @@ const TABLE: &str = "CREATE TABLE outboxevent (id CHAR(36) PRIMARY KEY, aggregat
 
 /// A database of its own with a table, and its owner.
 async fn database(test: &str) -> (MySqlConnectOptions, MySqlConnection, String) {
-    let url = std::env::var("POSTHASTE_TEST_MYSQL_URL").expect("run `cargo xtask test`");
+    let url = variable("POSTHASTE_TEST_MYSQL_URL");
     let options: MySqlConnectOptions = url.parse().expect("a good URL");
     let mut owner = options.connect().await.expect("a connection");
     let name = format!("{test}_{}", std::process::id());
@@ -57,7 +58,7 @@ async fn number(session: &mut SessionGuard<'_, MySql>, text: &'static str) -> i6
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn lock_of_a_leader_that_fell_silent_is_free_again() {
     let (options, mut owner, name) = database("layout_lock").await;
-    let proxy = Proxy::start(options.get_port()).await;
+    let proxy = BlackHole::before(options.get_port()).await;
     let first = open(&options.clone().host("127.0.0.1").port(proxy.port())).await;
     let second = open(&options).await;
     assert!(leads(&first).await && !leads(&second).await);

@@ -1,11 +1,12 @@
 //! Tests: the server finds out that whoever had the lock of a table has vanished, and operators hold nothing up.
 
+use posthaste_testkit::proxy::BlackHole;
+use posthaste_testkit::variable;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions as _, PgConnection, Postgres};
 
 use super::PgForeignTable;
 use crate::foreign::Layout;
-use crate::foreign::silence::Proxy;
 use crate::foreign::table::ForeignTable as _;
 use crate::foreign::table::tests::{
     leads, row_of_another_time_is_not_read, slow_questions_hold_nothing_up, takes_over,
@@ -18,7 +19,7 @@ const TABLE: &str = "CREATE TABLE outboxevent (id UUID PRIMARY KEY, aggregatetyp
 
 /// A schema of its own with a table, and its owner.
 async fn schema(test: &str) -> (PgConnectOptions, PgConnection, String) {
-    let url = std::env::var("POSTHASTE_TEST_POSTGRES_URL").expect("run `cargo xtask test`");
+    let url = variable("POSTHASTE_TEST_POSTGRES_URL");
     let options: PgConnectOptions = url.parse().expect("a good URL");
     let mut owner = options.connect().await.expect("a connection");
     let name = format!("{test}_{}", std::process::id());
@@ -68,7 +69,7 @@ async fn lock_of_a_leader_that_fell_silent_is_free_again() {
     let (options, mut owner, name) = schema("layout_lock").await;
     let shown = "SELECT current_setting('idle_session_timeout', true)";
     let known: Option<String> = sqlx::query_scalar(shown).fetch_one(&mut owner).await.expect("an answer");
-    let proxy = Proxy::start(options.get_port()).await;
+    let proxy = BlackHole::before(options.get_port()).await;
     let first = open(&options.clone().host("127.0.0.1").port(proxy.port()), &name).await;
     let second = open(&options, &name).await;
     assert!(leads(&first).await && !leads(&second).await);

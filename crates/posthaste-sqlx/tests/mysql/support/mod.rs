@@ -5,16 +5,7 @@
 
 #![allow(dead_code, unreachable_pub, unused_imports, reason = "every test file uses a part of it")]
 
-#[path = "../../steps/mod.rs"]
-mod steps;
-
-pub mod server;
-#[path = "../../postgres/support/silence.rs"]
-pub mod silence;
-
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use posthaste::admin::Filter;
 use posthaste::{Admin as _, EventId, Outbox, Recorder, Route, Routes, SingleNode, Status};
@@ -23,21 +14,25 @@ use posthaste_sqlx::mysql::MySqlStoreBuilder;
 // The names by which the cases of every server know them.
 pub use posthaste_sqlx::{MySqlStore as Store, MySqlTx as Tx, MySqlWriter as Writer};
 use posthaste_sqlx::{MySqlStore, MySqlWriter};
+pub use posthaste_testkit::server::{MariaDbEnd as End, MariaDbServer as OwnServer};
+pub use posthaste_testkit::*;
 pub use sqlx::mysql::MySqlConnectOptions as Options;
 use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
 use sqlx::{AssertSqlSafe, Connection as _, MySqlConnection, MySqlPool, Row as _};
 pub use sqlx::{MySql as Database, MySqlPool as Pool};
-pub use steps::*;
 
 /// Whether a connection can be used again after a caller went away in the midst of a statement.
 pub const DROPPED_STATEMENT_IS_HARMLESS: bool = false;
 
 /// The server of this test run.
 pub fn server() -> MySqlConnectOptions {
-    const VARIABLE: &str = "POSTHASTE_TEST_MYSQL_URL";
-    let url = std::env::var(VARIABLE);
-    let url = url.unwrap_or_else(|_| panic!("{VARIABLE} is not set: run `cargo xtask test`"));
-    url.parse().unwrap_or_else(|error| panic!("{VARIABLE}: {error}"))
+    const NAME: &str = "POSTHASTE_TEST_MYSQL_URL";
+    variable(NAME).parse().unwrap_or_else(|error| panic!("{NAME}: {error}"))
+}
+
+/// How to reach a server of a test's own.
+pub fn options_of(server: &OwnServer) -> MySqlConnectOptions {
+    server.url().parse().expect("a good URL")
 }
 
 /// A database that nobody else uses.
@@ -47,10 +42,7 @@ pub async fn new_database() -> String {
 
 /// The same with options, such as a character set.
 pub async fn new_database_with(options: &str) -> String {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_micros();
-    let n = NEXT.fetch_add(1, Ordering::Relaxed);
-    let name = format!("t{now}_{}_{n}", std::process::id());
+    let name = unique_name("t");
     administrate(&format!("CREATE DATABASE {name} {options}")).await;
     name
 }

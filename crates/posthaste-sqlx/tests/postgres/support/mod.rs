@@ -4,17 +4,7 @@
 
 #![allow(dead_code, unreachable_pub, unused_imports, reason = "every test file uses a part of it")]
 
-#[path = "../../steps/mod.rs"]
-mod steps;
-
-pub mod pooler;
-pub mod proxy;
-pub mod server;
-pub mod silence;
-
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use posthaste::admin::Filter;
 use posthaste::{Admin as _, EventId, Outbox, Recorder, Route, Routes, SingleNode, Status};
@@ -23,11 +13,12 @@ use posthaste_sqlx::postgres::PgStoreBuilder;
 // The names by which the cases of every server know them.
 pub use posthaste_sqlx::{PgStore as Store, PgTx as Tx, PgWriter as Writer};
 use posthaste_sqlx::{PgStore, PgWriter};
+pub use posthaste_testkit::server::{PostgresEnd as End, PostgresServer as OwnServer};
+pub use posthaste_testkit::*;
 pub use sqlx::postgres::PgConnectOptions as Options;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgSslMode};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgPool, Row as _};
 pub use sqlx::{PgPool as Pool, Postgres as Database};
-pub use steps::*;
 
 /// Whether a connection can be used again after a caller went away in the midst of a statement.
 pub const DROPPED_STATEMENT_IS_HARMLESS: bool = true;
@@ -42,18 +33,23 @@ pub fn pgbouncer() -> PgConnectOptions {
     options("POSTHASTE_TEST_PGBOUNCER_URL")
 }
 
-fn options(variable: &str) -> PgConnectOptions {
-    let url = std::env::var(variable);
-    let url = url.unwrap_or_else(|_| panic!("{variable} is not set: run `cargo xtask test`"));
-    url.parse().unwrap_or_else(|error| panic!("{variable}: {error}"))
+fn options(name: &str) -> PgConnectOptions {
+    variable(name).parse().unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// How to reach a server of a test's own.
+pub fn options_of(server: &OwnServer) -> PgConnectOptions {
+    server.url().parse().expect("a good URL")
+}
+
+/// How to reach the server by a way to it on another port of this host.
+pub fn options_by(port: u16) -> PgConnectOptions {
+    server().host("127.0.0.1").port(port).ssl_mode(PgSslMode::Disable)
 }
 
 /// A schema that nobody else uses.
 pub fn new_schema() -> SchemaName {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_micros();
-    let n = NEXT.fetch_add(1, Ordering::Relaxed);
-    format!("t{now}_{}_{n}", std::process::id()).parse().expect("a good name")
+    unique_name("t").parse().expect("a good name")
 }
 
 /// A database of one's own: a schema that goes with it, a store in it, and a pool as a service has one,

@@ -2,18 +2,15 @@
 
 #![allow(dead_code, unreachable_pub, unused_imports, reason = "every test file uses a part of it")]
 
-#[path = "../../steps/mod.rs"]
-mod steps;
-
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use posthaste::admin::Filter;
 use posthaste::{Admin as _, EventId, Outbox, Recorder, Route, Routes, SingleNode, Status};
 use posthaste_sqlx::{SqliteStore, SqliteWriter};
+pub use posthaste_testkit::*;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{AssertSqlSafe, Row as _, SqlitePool};
-pub use steps::*;
 use tempfile::TempDir;
 
 /// A database in a folder that goes with it, a pool as a service has one, and a store on it.

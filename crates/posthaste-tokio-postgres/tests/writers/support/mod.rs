@@ -4,26 +4,19 @@
 
 #![allow(dead_code, unreachable_pub, reason = "every test file uses a part of it")]
 
-#[path = "../../../../posthaste-sqlx/tests/postgres/support/pooler.rs"]
-pub mod pooler;
-pub mod proxy;
-
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod};
-use posthaste::{Event, Outbox};
+use posthaste::Outbox;
 use posthaste_sqlx::postgres::PgStoreBuilder;
 use posthaste_sqlx::{PgStore, SchemaName};
+use posthaste_testkit::proxy::BrokenCommit;
+use posthaste_testkit::unique_name;
+pub use posthaste_testkit::{drop_after, event, events, soon, until, variable};
 use posthaste_tokio_postgres::PgWriter;
+use tokio_postgres::config::Host;
 use tokio_postgres::{Client, Config, NoTls};
 
 pub fn url() -> String {
     variable("POSTHASTE_TEST_POSTGRES_URL")
-}
-
-pub fn variable(name: &str) -> String {
-    std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run `cargo xtask test`"))
 }
 
 /// A database of one's own: a schema that goes with it, with an outbox and a table of orders, and the way
@@ -40,10 +33,7 @@ impl Db {
     }
 
     pub async fn open(change: impl FnOnce(PgStoreBuilder) -> PgStoreBuilder) -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_micros();
-        let n = NEXT.fetch_add(1, Ordering::Relaxed);
-        let schema: SchemaName = format!("p{now}_{}_{n}", std::process::id()).parse().expect("a good name");
+        let schema: SchemaName = unique_name("p").parse().expect("a good name");
         let builder = PgStore::builder(&url().parse().expect("a good URL")).schema(schema.clone());
         let store = change(builder).migrate().connect().await.expect("the store opens");
         let mut config: Config = url().parse().expect("a good URL");
@@ -139,16 +129,13 @@ pub fn pool(config: &Config, size: usize) -> Pool {
     Pool::builder(manager).max_size(size).build().expect("a pool")
 }
 
-pub fn event(id: &str) -> Event {
-    Event::builder("Tested").id(id).json_text("{}").build().expect("a good event")
-}
-
-pub fn events(ids: &[&str]) -> Vec<Event> {
-    ids.iter().map(|id| event(id)).collect()
-}
-
-/// Waits for something that has to happen soon, on real time.
-pub async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
-    let patience = Duration::from_secs(30);
-    tokio::time::timeout(patience, work).await.unwrap_or_else(|_| panic!("not within {patience:?}: {what}"))
+/// A way to this server that can break, and how a connection takes it.
+pub async fn broken_commit(server: &Config) -> (BrokenCommit, Config) {
+    let Host::Tcp(host) = &server.get_hosts()[0] else { panic!("a server on TCP") };
+    let proxy = BrokenCommit::to(host, server.get_ports()[0]).await;
+    let mut config = Config::new();
+    config.host("127.0.0.1").port(proxy.port()).user(server.get_user().unwrap_or("postgres"));
+    config.dbname(server.get_dbname().unwrap_or("postgres"));
+    config.options(server.get_options().unwrap_or_default());
+    (proxy, config)
 }

@@ -1,0 +1,51 @@
+//! MariaDB goes away and comes back under load, and so do sessions of MySQL and MariaDB.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use posthaste::{Outbox, Recorder, Route, Routes, Status};
+
+use crate::nodes::*;
+use crate::support::*;
+
+restart_tests!("needs MariaDB: cargo xtask test");
+
+/// Those of the engine and those of the service, in the midst of whatever they do.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs MariaDB: cargo xtask test"]
+async fn sessions_killed_thirty_times_under_load_lose_and_invent_nothing() {
+    let _alone = alone().await;
+    let db = Db::with_pool(8).await;
+    let recorder = Recorder::new();
+    let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
+    let outbox = Outbox::multi_node(db.store.clone(), routes, Duration::from_secs(2));
+    let outbox = outbox.poll_interval(Duration::from_millis(100)).hot_lease(Duration::from_secs(2));
+    let outbox = outbox.start().expect("a good configuration");
+    let loads = [
+        Load::start("hot", &db.store.writer(&outbox), &db.pool, 3, Duration::from_millis(2)),
+        Load::start("cold", &db.plain_writer(), &db.pool, 3, Duration::from_millis(2)),
+    ];
+    let mut killed = 0;
+    for _ in 0..30 {
+        soon("events flow", recorder.wait_for(recorder.count() + 20)).await;
+        killed += kill_connections(&format!("db = '{}'", db.name)).await;
+    }
+    let mut journal = Journal::default();
+    for load in loads {
+        journal.absorb(load.stop().await);
+    }
+    until("everything is settled", async || db.count(Status::New).await + db.count(Status::Retry).await == 0)
+        .await;
+    outbox.shutdown().await;
+    let delivered: BTreeSet<String> = set_of(recorder.ids());
+    println!(
+        "{killed} sessions killed, {} committed, {} rolled back, {} unknown, {} repeats",
+        journal.committed.len(),
+        journal.rolled_back.len(),
+        journal.unknown.len(),
+        recorder.count() - delivered.len(),
+    );
+    journal.check(delivered.iter().map(String::as_str));
+    assert_eq!(delivered, set_of(db.ids().await), "what is there was delivered, and nothing else");
+    db.close().await;
+}

@@ -1,0 +1,26 @@
+//! Several nodes, each a process of its own, on one MySQL or MariaDB table, and whatever else is judged by
+//! the clock. A program of its own: other tests would take the cores from it.
+#![cfg(feature = "mysql")]
+
+#[macro_use]
+mod cases {
+    #[macro_use]
+    pub(crate) mod nodes;
+    #[macro_use]
+    pub(crate) mod restart;
+}
+
+mod nodes;
+
+mod mysql {
+    mod nodes {
+        mod contention;
+        mod restart;
+    }
+    pub(crate) mod support;
+}
+
+// The name by which the cases of every server know it.
+use mysql::support;
+
+node_tests!("needs MariaDB: cargo xtask test");

@@ -1,0 +1,50 @@
+//! PostgreSQL goes away and comes back under load, and a connection goes silent.
+
+use std::time::{Duration, Instant};
+
+use posthaste::{Outbox, Recorder, Route, Routes};
+
+use crate::nodes::*;
+use crate::support::proxy::BlackHole;
+use crate::support::*;
+
+restart_tests!("needs PostgreSQL: cargo xtask test");
+
+// T-HALFOPEN, F35
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn silent_listen_connection_costs_no_more_than_the_poll_interval_and_is_replaced() {
+    let poll = Duration::from_secs(1);
+    let proxy = BlackHole::before(server().get_port()).await;
+    let listen = server().port(proxy.port());
+    let db = Db::open(4, |builder| builder.listen_on(&listen)).await;
+    let recorder = Recorder::new();
+    let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
+    let engine = Outbox::multi_node(db.store.clone(), routes, Duration::from_secs(30)).poll_interval(poll);
+    let engine = engine.start().expect("a good configuration");
+    let writers = db.writer_elsewhere().await;
+    let deliver = async |id: &str| {
+        let known = recorder.count();
+        let mut tx = writers.begin(&db.pool).await.expect("a transaction");
+        tx.write(telling_event(id)).await.expect("written");
+        tx.commit().await.expect("committed");
+        let committed = Instant::now();
+        soon(id, recorder.wait_for(known + 1)).await;
+        committed.elapsed()
+    };
+    until("it listens", async || proxy.accepted() == 1).await;
+    deliver("before").await;
+
+    proxy.swallow();
+    let silent = Instant::now();
+    for n in 0..3 {
+        let took = deliver(&format!("silent{n}")).await;
+        println!("in silence: {took:?}");
+        assert!(took < poll + Duration::from_secs(2), "{took:?}");
+    }
+    until("it listens again", async || proxy.accepted() == 2).await;
+    println!("connected again after {:?}", silent.elapsed());
+    assert!(silent.elapsed() < Duration::from_secs(25), "{:?}", silent.elapsed());
+    engine.shutdown().await;
+    drop_schema(&db.schema).await;
+}

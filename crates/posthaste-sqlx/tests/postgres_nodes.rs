@@ -1,0 +1,26 @@
+//! Several nodes, each a process of its own, on one PostgreSQL table, and whatever else is judged by the
+//! clock. A program of its own: other tests would take the cores from it.
+#![cfg(feature = "postgres")]
+
+#[macro_use]
+mod cases {
+    #[macro_use]
+    pub(crate) mod nodes;
+    #[macro_use]
+    pub(crate) mod restart;
+}
+
+mod nodes;
+
+mod postgres {
+    mod nodes {
+        mod faults;
+        mod restart;
+    }
+    pub(crate) mod support;
+}
+
+// The name by which the cases of every server know it.
+use postgres::support;
+
+node_tests!("needs PostgreSQL: cargo xtask test");

@@ -1,0 +1,44 @@
+//! The PostgreSQL store and its Writer. One program for all of them: linking it is most of the work.
+#![cfg(feature = "postgres")]
+
+#[macro_use]
+mod cases {
+    #[macro_use]
+    pub(crate) mod cancel;
+    #[macro_use]
+    pub(crate) mod layout;
+    #[macro_use]
+    pub(crate) mod layout_engine;
+    #[macro_use]
+    pub(crate) mod layout_open;
+    #[macro_use]
+    pub(crate) mod payloads;
+    #[macro_use]
+    pub(crate) mod rows;
+}
+
+mod postgres {
+    mod adopt;
+    mod archive;
+    mod bouncer;
+    mod cancel;
+    mod commit;
+    mod conformance;
+    mod diagnose;
+    mod grants;
+    pub(crate) mod layout;
+    mod layout_engine;
+    pub(crate) mod layout_open;
+    mod open;
+    mod operators;
+    mod payloads;
+    mod rows;
+    pub(crate) mod support;
+    mod sweep;
+    mod wake;
+    mod writer;
+    mod writer_conformance;
+}
+
+// The names by which the cases of every server know them.
+use postgres::{layout, layout_open, support};

@@ -1,0 +1,18 @@
+//! The SQLite store and its Writer. One program for all of them: linking it is most of the work.
+#![cfg(feature = "sqlite")]
+
+mod sqlite {
+    mod adopt;
+    mod cancel;
+    mod conformance;
+    mod diagnose;
+    mod engine;
+    mod foreign_rows;
+    mod open;
+    mod payloads;
+    pub(crate) mod support;
+    mod writer;
+    mod writer_conformance;
+}
+
+use sqlite::support;

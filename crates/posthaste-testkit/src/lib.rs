@@ -1,0 +1,25 @@
+//! What the tests of every crate of this workspace share. It is not published.
+//!
+//! It knows no driver: servers and proxies have a port or a URL, and a test builds the options of its driver from it.
+//! So every crate can use it, also in the tests below its `src`.
+
+#[cfg(feature = "certificates")]
+pub mod certificates;
+mod environment;
+mod events;
+mod findings;
+mod hook_calls;
+pub mod log;
+pub mod payloads;
+pub mod process;
+pub mod proxy;
+pub mod script;
+pub mod server;
+pub mod shop;
+mod wait;
+
+pub use environment::{unique_name, variable};
+pub use events::{delivered, event, events, set_of};
+pub use findings::{assert_found, diagnosed, diagnosed_with, found, statement_of};
+pub use hook_calls::{HookCalls, TransactionEnds};
+pub use wait::{HOUR, drop_after, soon, throughout, until, until_within};

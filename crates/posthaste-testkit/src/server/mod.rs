@@ -1,0 +1,178 @@
+//! Servers of a test's own, to be killed, held and started again: a process, a folder and a port each.
+
+mod mariadb;
+mod pgbouncer;
+mod postgres;
+mod redis;
+mod redis_cluster;
+
+use std::fs::File;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+use crate::process::{free_port, give_to_unprivileged, hold, listens, release, signal};
+use crate::wait::until_within;
+
+pub use mariadb::{MariaDbEnd, MariaDbServer};
+pub use pgbouncer::PgBouncer;
+pub use postgres::{PostgresEnd, PostgresServer};
+pub use redis::RedisServer;
+pub use redis_cluster::RedisCluster;
+
+/// How long a server may take to do anything. Some of them are large, and share few cores with other tests.
+pub const SERVER_TIMEOUT: Duration = Duration::from_secs(90);
+
+/// How long one question may take, whether a server is ready.
+const QUESTION_TIMEOUT: Duration = Duration::from_secs(10);
+
+type NewCommand = Box<dyn Fn(&Path, u16) -> Command + Send + Sync>;
+
+/// Asks again and again until the answer is yes, and returns how long that took. For what a server does: it may take
+/// as long as a server may.
+pub async fn until(what: &str, is_so: impl AsyncFnMut() -> bool) -> Duration {
+    until_within(SERVER_TIMEOUT, what, is_so).await
+}
+
+/// A server of a test's own, of whatever kind. Dropped, it is killed.
+pub struct OwnServer {
+    port: u16,
+    dir: TempDir,
+    command: NewCommand,
+    process: Option<Child>,
+    drop_signal: &'static str,
+}
+
+/// A server that was started, and may be ready or not.
+#[derive(Clone, Copy, Debug)]
+pub struct Running {
+    /// Where it listens.
+    pub port: u16,
+    /// Its process.
+    pub pid: u32,
+}
+
+impl OwnServer {
+    /// A server that this command starts, given its folder and its port. It does not run yet.
+    pub fn new(command: impl Fn(&Path, u16) -> Command + Send + Sync + 'static) -> Self {
+        let dir = tempfile::tempdir().expect("a folder");
+        Self { port: free_port(), dir, command: Box::new(command), process: None, drop_signal: "KILL" }
+    }
+
+    /// The same for a command of [`unprivileged`](crate::process::unprivileged), which may use the folder.
+    pub fn unprivileged(command: impl Fn(&Path, u16) -> Command + Send + Sync + 'static) -> Self {
+        let server = Self::new(command);
+        give_to_unprivileged(server.dir());
+        server
+    }
+
+    /// Ends it by this signal when it is dropped, for a server that is more than one process.
+    pub fn dropped_by(mut self, signal: &'static str) -> Self {
+        self.drop_signal = signal;
+        self
+    }
+
+    /// Where it listens when it runs.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its folder. What it writes to its standard output and error is in the file `output.log`.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Starts it unless it runs, and returns when it is ready. A server that ends at once is started again: what is
+    /// left of a killed one may still hold the folder or the port.
+    pub async fn start<F: Future<Output = bool>>(&mut self, is_ready: impl Fn(Running) -> F) {
+        let started = std::time::Instant::now();
+        let mut ticks = tokio::time::interval(Duration::from_millis(20));
+        loop {
+            let running = self.running();
+            // A client that gets no answer from a server which is just starting may wait for ever: it is asked again.
+            if timeout(QUESTION_TIMEOUT, is_ready(running)).await.unwrap_or(false) {
+                return;
+            }
+            assert!(started.elapsed() < SERVER_TIMEOUT, "the server does not start:\n{}", self.log());
+            ticks.tick().await;
+        }
+    }
+
+    /// Starts it unless it runs, and returns when it listens.
+    pub async fn listen(&mut self) {
+        self.start(|running| listens(running.port)).await;
+    }
+
+    fn running(&mut self) -> Running {
+        let ended = self.process.as_mut().is_none_or(|process| !matches!(process.try_wait(), Ok(None)));
+        if ended {
+            self.process = Some(self.spawn());
+        }
+        let pid = self.pid();
+        Running { port: self.port, pid }
+    }
+
+    fn spawn(&self) -> Child {
+        let log =
+            File::options().create(true).append(true).open(self.dir().join("output.log")).expect("a log");
+        let mut command = (self.command)(self.dir(), self.port);
+        command.stdin(Stdio::null()).stdout(log.try_clone().expect("a log")).stderr(log);
+        command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"))
+    }
+
+    fn log(&self) -> String {
+        std::fs::read(self.dir().join("output.log"))
+            .map(|log| String::from_utf8_lossy(&log).into_owned())
+            .unwrap_or_default()
+    }
+
+    /// Ends it where it is: SIGKILL.
+    pub fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+
+    /// Ends it by this signal, and returns when it has ended.
+    pub async fn end(&mut self, name: &str) {
+        let mut process = self.process.take().expect("the server runs");
+        signal(process.id(), name);
+        until("the server ends", async || matches!(process.try_wait(), Ok(Some(_)))).await;
+    }
+
+    /// Holds it where it is: it keeps its connections, and answers nothing.
+    pub fn hold(&self) {
+        hold(self.pid());
+    }
+
+    /// Lets it go on.
+    pub fn release(&self) {
+        release(self.pid());
+    }
+
+    fn pid(&self) -> u32 {
+        self.process.as_ref().expect("the server runs").id()
+    }
+}
+
+impl Drop for OwnServer {
+    fn drop(&mut self) {
+        if let Some(process) = &mut self.process
+            && matches!(process.try_wait(), Ok(None))
+        {
+            // It may end by itself at this moment.
+            let _ = Command::new("kill").args(["-s", self.drop_signal, &process.id().to_string()]).status();
+            let _ = process.wait();
+        }
+    }
+}
+
+impl std::fmt::Debug for OwnServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OwnServer").field("port", &self.port).field("dir", &self.dir).finish_non_exhaustive()
+    }
+}

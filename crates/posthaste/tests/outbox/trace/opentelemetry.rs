@@ -1,0 +1,268 @@
+//! Traces through OpenTelemetry: what a tracing system shows of an event, from the request to the consumer.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use opentelemetry::Context;
+use opentelemetry::propagation::TextMapPropagator as _;
+use opentelemetry::trace::{SpanContext, Status, TraceContextExt as _, TracerProvider as _};
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use opentelemetry_sdk::trace::{InMemorySpanExporter, Sampler, SdkTracerProvider, SpanData};
+use posthaste::trace::{CaptureTrace, TRACEPARENT, TRACESTATE, TraceContext};
+use posthaste::{
+    Delivery, Event, EventBuilder, Headers, MemoryStore, Outbox, Outcome, Recorder, Route, Routes, WriterHook,
+};
+use posthaste_testkit::log::ask_every_subscriber;
+use tracing::subscriber::DefaultGuard;
+use tracing::{Instrument as _, info_span};
+use tracing_subscriber::layer::SubscriberExt as _;
+
+const FOREIGN: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+/// A tracing system that listens to this thread.
+struct Traces {
+    exporter: InMemorySpanExporter,
+    _provider: SdkTracerProvider,
+    _guard: DefaultGuard,
+}
+
+impl Traces {
+    fn listen(sampler: Sampler) -> Self {
+        ask_every_subscriber();
+        let exporter = InMemorySpanExporter::default();
+        let provider =
+            SdkTracerProvider::builder().with_sampler(sampler).with_simple_exporter(exporter.clone()).build();
+        let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("test"));
+        let guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
+        Self { exporter, _provider: provider, _guard: guard }
+    }
+
+    fn spans(&self, name: &str) -> Vec<SpanData> {
+        let spans = self.exporter.get_finished_spans().expect("spans");
+        spans.into_iter().filter(|span| span.name == name).collect()
+    }
+
+    fn only(&self, name: &str) -> SpanData {
+        let mut spans = self.spans(name);
+        assert_eq!(spans.len(), 1, "{name}: {spans:?}");
+        spans.remove(0)
+    }
+}
+
+fn all() -> Sampler {
+    Sampler::ParentBased(Box::new(Sampler::AlwaysOn))
+}
+
+fn made() -> EventBuilder {
+    Event::builder("Made").json(&1)
+}
+
+/// An outbox that captures, and what it stands on.
+fn start(routes: Routes) -> (MemoryStore, Outbox) {
+    let store = MemoryStore::new();
+    let builder = Outbox::single_node(store.clone(), routes).hook(CaptureTrace::from_opentelemetry());
+    (store, builder.start().expect("start"))
+}
+
+fn to(recorder: &Recorder) -> Routes {
+    Routes::new().add(Route::event("Made").deliver_to(recorder.clone()))
+}
+
+async fn commit(store: &MemoryStore, outbox: &Outbox, events: Vec<Event>) {
+    let mut tx = store.writer(outbox).begin().await.expect("begin");
+    tx.write_all(events).await.expect("write");
+    tx.commit().await.expect("commit");
+}
+
+/// A request that writes so many events.
+async fn request(store: &MemoryStore, outbox: &Outbox, events: usize) {
+    let events = (0..events).map(|_| made().build().expect("event")).collect();
+    commit(store, outbox, events).instrument(info_span!("request")).await;
+    outbox.idle().await.expect("idle");
+}
+
+fn ids(span: &SpanContext) -> (String, String) {
+    (span.trace_id().to_string(), span.span_id().to_string())
+}
+
+fn place(context: &TraceContext) -> (String, String) {
+    (context.trace_id(), context.span_id())
+}
+
+fn sent(delivery: &Delivery) -> (String, String) {
+    place(delivery.trace.as_ref().expect("a trace"))
+}
+
+fn links(span: &SpanData) -> Vec<(String, String)> {
+    span.links.iter().map(|link| ids(&link.span_context)).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn trace_leads_from_the_request_to_what_the_destination_sends_on() {
+    let traces = Traces::listen(all());
+    let recorder = Recorder::new();
+    let (store, outbox) = start(to(&recorder));
+    request(&store, &outbox, 1).await;
+
+    let [delivery] = &recorder.deliveries()[..] else { panic!("one delivery") };
+    let request = traces.only("request");
+    let (dispatch, deliver) = (traces.only("posthaste.dispatch"), traces.only("posthaste.deliver"));
+    let written = TraceContext::of(delivery).expect("captured");
+    assert_eq!(place(&written), ids(&request.span_context), "written in the request");
+    assert_eq!(sent(delivery), ids(&deliver.span_context), "the span that is sent on exists");
+    assert_eq!(deliver.span_context.trace_id(), request.span_context.trace_id());
+    assert_eq!(deliver.parent_span_id, request.span_context.span_id());
+    assert_eq!(links(&deliver), [ids(&dispatch.span_context)]);
+    assert_eq!(links(&dispatch), [ids(&request.span_context)]);
+    assert_ne!(dispatch.span_context.trace_id(), request.span_context.trace_id());
+    assert_eq!(deliver.status, Status::Unset);
+}
+
+#[tokio::test(start_paused = true)]
+async fn batch_is_one_dispatch_with_a_link_and_a_span_for_each_event() {
+    let traces = Traces::listen(all());
+    let recorder = Recorder::new().publisher(10);
+    let (store, outbox) = start(to(&recorder));
+    let traceless = made().build().expect("event");
+    let foreign = made().header(TRACEPARENT, FOREIGN).build().expect("event");
+    // Outside of any request, so that the first one is in no trace.
+    commit(&store, &outbox, vec![traceless, foreign]).await;
+    request(&store, &outbox, 2).await;
+
+    let deliveries = recorder.deliveries();
+    let dispatches = traces.spans("posthaste.dispatch");
+    assert_eq!(dispatches.len(), 1, "they were committed before a worker ran");
+    let written = deliveries.iter().filter_map(|delivery| TraceContext::of(delivery));
+    assert_eq!(links(&dispatches[0]), written.map(|written| place(&written)).collect::<Vec<_>>());
+    assert_eq!(deliveries[0].trace, None);
+    let sent: Vec<_> = deliveries[1..].iter().map(sent).collect();
+    let exported = traces.spans("posthaste.deliver");
+    assert_eq!(exported.iter().map(|span| ids(&span.span_context)).collect::<Vec<_>>(), sent);
+    assert!(exported.iter().all(|span| links(span) == [ids(&dispatches[0].span_context)]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn handler_works_in_the_trace_of_the_request() {
+    let traces = Traces::listen(all());
+    let handler = async |_: Delivery| {
+        async {}.instrument(info_span!("charge")).await;
+    };
+    let (store, outbox) = start(Routes::new().handle("Made", handler));
+    request(&store, &outbox, 1).await;
+
+    let charge = traces.only("charge");
+    assert_eq!(charge.span_context.trace_id(), traces.only("request").span_context.trace_id());
+    assert_eq!(charge.parent_span_id, traces.only("posthaste.deliver").span_context.span_id());
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_attempt_is_marked_and_the_next_one_has_spans_of_its_own() {
+    let traces = Traces::listen(all());
+    let recorder = Recorder::with(|delivery| match delivery.attempt {
+        1 => Outcome::RetryAfter(Duration::from_secs(1), "s3ntinel".into()),
+        _ => Outcome::Done,
+    });
+    let (store, outbox) = start(to(&recorder));
+    request(&store, &outbox, 1).await;
+    recorder.wait_for(2).await;
+    outbox.idle().await.expect("idle");
+
+    for name in ["posthaste.dispatch", "posthaste.deliver"] {
+        let spans = traces.spans(name);
+        assert_eq!(spans.len(), 2, "{name}");
+        assert!(matches!(spans[0].status, Status::Error { .. }), "{:?}", spans[0]);
+        assert_eq!(spans[1].status, Status::Unset);
+        assert!(!format!("{spans:?}").contains("s3ntinel"), "no text of a destination");
+    }
+    let exported = traces.spans("posthaste.deliver");
+    let sent: Vec<_> = recorder.deliveries().iter().map(sent).collect();
+    assert_eq!(exported.iter().map(|span| ids(&span.span_context)).collect::<Vec<_>>(), sent);
+}
+
+#[tokio::test(start_paused = true)]
+async fn state_of_the_trace_goes_all_the_way() {
+    let traces = Traces::listen(all());
+    let recorder = Recorder::new();
+    let (store, outbox) = start(to(&recorder));
+    let incoming = remote(FOREIGN, "vendor=1");
+    let span = {
+        let _in_it = incoming.attach();
+        info_span!("request")
+    };
+    commit(&store, &outbox, vec![made().build().expect("event")]).instrument(span).await;
+    outbox.idle().await.expect("idle");
+
+    let [delivery] = &recorder.deliveries()[..] else { panic!("one delivery") };
+    assert_eq!(delivery.headers().get(TRACESTATE).map(String::as_str), Some("vendor=1"));
+    assert_eq!(delivery.trace.as_ref().and_then(TraceContext::tracestate), Some("vendor=1"));
+    assert_eq!(traces.only("posthaste.deliver").span_context.trace_state().header(), "vendor=1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn trace_that_is_not_recorded_goes_on_unrecorded() {
+    let traces = Traces::listen(all());
+    let recorder = Recorder::new();
+    let (store, outbox) = start(to(&recorder));
+    let unsampled = FOREIGN.replace("-01", "-00");
+    commit(&store, &outbox, vec![made().header(TRACEPARENT, &unsampled).build().expect("event")]).await;
+    outbox.idle().await.expect("idle");
+
+    let written = TraceContext::parse(&unsampled, None).expect("a context");
+    let sent = recorder.deliveries()[0].trace.clone().expect("a trace");
+    assert_eq!((sent.trace_id(), sent.is_sampled()), (written.trace_id(), false));
+    assert_ne!(sent.span_id(), written.span_id());
+    assert!(traces.spans("posthaste.deliver").is_empty());
+    assert_eq!(links(&traces.only("posthaste.dispatch")), [place(&written)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn trace_goes_on_where_our_sampler_records_nothing() {
+    let traces = Traces::listen(Sampler::AlwaysOff);
+    let recorder = Recorder::new();
+    let (store, outbox) = start(to(&recorder));
+    commit(&store, &outbox, vec![made().header(TRACEPARENT, FOREIGN).build().expect("event")]).await;
+    outbox.idle().await.expect("idle");
+
+    let written = TraceContext::parse(FOREIGN, None).expect("a context");
+    let sent = recorder.deliveries()[0].trace.clone().expect("a trace");
+    assert_eq!((sent.trace_id(), sent.is_sampled()), (written.trace_id(), true));
+    assert_ne!(sent.span_id(), written.span_id());
+    assert!(traces.exporter.get_finished_spans().expect("spans").is_empty());
+}
+
+fn captured() -> Headers {
+    let events = vec![made().build().expect("event")];
+    let events = CaptureTrace::from_opentelemetry().before_write(events).expect("events");
+    events[0].headers().clone()
+}
+
+fn remote(traceparent: &str, tracestate: &str) -> Context {
+    let headers = [(TRACEPARENT, traceparent), (TRACESTATE, tracestate)];
+    let headers: HashMap<_, _> = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    TraceContextPropagator::new().extract(&headers)
+}
+
+#[test]
+fn nothing_is_captured_outside_of_any_span() {
+    assert_eq!(captured(), Headers::new(), "nobody listens");
+    let _traces = Traces::listen(all());
+    assert_eq!(captured(), Headers::new(), "no span");
+}
+
+#[test]
+fn context_of_opentelemetry_is_captured_where_there_is_no_span() {
+    let _in_it = remote(FOREIGN, "vendor=1").attach();
+    let headers = captured();
+    assert_eq!(headers.get(TRACEPARENT).map(String::as_str), Some(FOREIGN));
+    assert_eq!(headers.get(TRACESTATE).map(String::as_str), Some("vendor=1"));
+}
+
+#[test]
+fn span_is_captured_before_the_context_around_it() {
+    let _traces = Traces::listen(all());
+    let _around = remote(FOREIGN, "vendor=1").attach();
+    let span = info_span!(parent: None, "request").entered();
+    let own = tracing_opentelemetry::OpenTelemetrySpanExt::context(&*span);
+    let captured = TraceContext::parse(&captured()[TRACEPARENT], None).expect("a context");
+    assert_eq!(place(&captured), ids(own.span().span_context()));
+}
