@@ -78,11 +78,12 @@ macro_rules! play_steps {
 /// Makes a test of each of these async functions of a module, on this kind of runtime: cases that every server passes.
 #[macro_export]
 macro_rules! server_tests {
-    ($($module:ident)::+, $ignored:literal, $runtime:tt, $($case:ident),* $(,)?) => {$(
+    ($module:path, $ignored:literal, $runtime:tt, $($case:ident),* $(,)?) => {$(
         #[tokio::test $runtime]
         #[ignore = $ignored]
         async fn $case() {
-            $($module)::+::$case().await;
+            use $module as cases;
+            cases::$case().await;
         }
     )*};
 }

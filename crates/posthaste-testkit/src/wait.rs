@@ -12,32 +12,21 @@ pub const HOUR: Duration = Duration::from_secs(3600);
 /// The longest that a test waits for something that takes a moment.
 const SOON_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The longest that one question may take, in [`until`].
-const QUESTION_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// Waits for something that has to happen soon, and fails if it does not.
 pub async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
     timeout(SOON_TIMEOUT, work).await.unwrap_or_else(|_| panic!("not within {SOON_TIMEOUT:?}: {what}"))
 }
 
-/// Asks again and again until the answer is yes, and returns how long that took. For what gives no signal: another
-/// process, or rows that somebody else changes.
-pub async fn until(what: &str, is_so: impl AsyncFnMut() -> bool) -> Duration {
-    until_within(SOON_TIMEOUT, what, is_so).await
-}
-
-/// The same, for something that may take this long.
-pub async fn until_within(within: Duration, what: &str, mut is_so: impl AsyncFnMut() -> bool) -> Duration {
-    let started = Instant::now();
-    let mut ticks = interval(Duration::from_millis(10));
-    loop {
-        ticks.tick().await;
-        // A client that gets no answer from a server which is just starting may wait for ever: it is asked again.
-        if timeout(QUESTION_TIMEOUT, is_so()).await.unwrap_or(false) {
-            return started.elapsed();
+/// Asks again and again until the answer is yes. For what gives no signal: another process, or rows that somebody
+/// else changes.
+pub async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    soon(what, async {
+        let mut ticks = interval(Duration::from_millis(10));
+        while !is_so().await {
+            ticks.tick().await;
         }
-        assert!(started.elapsed() < within, "not within {within:?}: {what}");
-    }
+    })
+    .await;
 }
 
 /// Asks again and again for this long, and fails as soon as the answer is no.

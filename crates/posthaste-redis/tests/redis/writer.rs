@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use posthaste::admin::{Admin as _, Filter};
 use posthaste::{BoxError, Event, Outbox, Recorder, Route, Routes, Status, WriteError, WriterHook};
 use posthaste_redis::{ENQUEUE_LUA, RedisCommitError, RedisStore};
-use posthaste_testkit::soon;
+use posthaste_testkit::{soon, until};
 use redis::AsyncCommands as _;
 
 use crate::support::{self, engine, event, key};
@@ -295,7 +295,7 @@ async fn write_wakes_the_engine_of_another_process() {
     let relay = relay.start().expect("a good configuration");
     soon(
         "it listens",
-        support::until("one subscriber", async || {
+        until("one subscriber", async || {
             let mut connection = support::connect(&support::server_url()).await;
             let mut count = redis::cmd("PUBSUB");
             count.arg("NUMSUB").arg(format!("{name}:wake"));

@@ -9,13 +9,12 @@ mod redis_cluster;
 use std::fs::File;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use tokio::time::timeout;
+use tokio::time::{interval, timeout};
 
 use crate::process::{free_port, give_to_unprivileged, hold, listens, release, signal};
-use crate::wait::until_within;
 
 pub use mariadb::{MariaDbEnd, MariaDbServer};
 pub use pgbouncer::PgBouncer;
@@ -26,15 +25,24 @@ pub use redis_cluster::RedisCluster;
 /// How long a server may take to do anything. Some of them are large, and share few cores with other tests.
 pub const SERVER_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// How long one question may take, whether a server is ready.
+/// How long one question to a server may take. A client that gets no answer from a server which is just starting may
+/// wait for ever: then it is asked again.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(10);
 
 type NewCommand = Box<dyn Fn(&Path, u16) -> Command + Send + Sync>;
 
 /// Asks again and again until the answer is yes, and returns how long that took. For what a server does: it may take
 /// as long as a server may.
-pub async fn until(what: &str, is_so: impl AsyncFnMut() -> bool) -> Duration {
-    until_within(SERVER_TIMEOUT, what, is_so).await
+pub async fn until<F: Future<Output = bool>>(what: &str, mut is_so: impl FnMut() -> F) -> Duration {
+    let started = Instant::now();
+    let mut ticks = interval(Duration::from_millis(20));
+    loop {
+        ticks.tick().await;
+        if timeout(QUESTION_TIMEOUT, is_so()).await.unwrap_or(false) {
+            return started.elapsed();
+        }
+        assert!(started.elapsed() < SERVER_TIMEOUT, "not within {SERVER_TIMEOUT:?}: {what}");
+    }
 }
 
 /// A server of a test's own, of whatever kind. Dropped, it is killed.
@@ -88,11 +96,10 @@ impl OwnServer {
     /// Starts it unless it runs, and returns when it is ready. A server that ends at once is started again: what is
     /// left of a killed one may still hold the folder or the port.
     pub async fn start<F: Future<Output = bool>>(&mut self, is_ready: impl Fn(Running) -> F) {
-        let started = std::time::Instant::now();
-        let mut ticks = tokio::time::interval(Duration::from_millis(20));
+        let started = Instant::now();
+        let mut ticks = interval(Duration::from_millis(20));
         loop {
             let running = self.running();
-            // A client that gets no answer from a server which is just starting may wait for ever: it is asked again.
             if timeout(QUESTION_TIMEOUT, is_ready(running)).await.unwrap_or(false) {
                 return;
             }
@@ -141,7 +148,7 @@ impl OwnServer {
     pub async fn end(&mut self, name: &str) {
         let mut process = self.process.take().expect("the server runs");
         signal(process.id(), name);
-        until("the server ends", async || matches!(process.try_wait(), Ok(Some(_)))).await;
+        until("the server ends", || std::future::ready(matches!(process.try_wait(), Ok(Some(_))))).await;
     }
 
     /// Holds it where it is: it keeps its connections, and answers nothing.

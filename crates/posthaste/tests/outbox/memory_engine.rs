@@ -5,7 +5,7 @@ use std::time::Duration;
 use posthaste::memory::{CommitFault, MemoryStore};
 use posthaste::store::{Claim, ClaimOrder, LeaseToken, Owner, Store};
 use posthaste::writer::NewRow;
-use posthaste::{EventId, Outbox, Recorder, Route, Routes};
+use posthaste::{Event, EventId, Outbox, Recorder, Route, Routes};
 use posthaste_testkit::event;
 
 /// An engine that is started, and what it delivers.

@@ -132,6 +132,6 @@ fn login_that_is_refused_tells_no_secret() {
         let output = command.env("RUST_LOG", "trace").output().expect("the binary starts");
         let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{said}");
-        assert_kept(variable, &said);
+        assert_kept(name, &said);
     }
 }

@@ -313,7 +313,7 @@ async fn call_that_is_dropped_leaves_room_for_others() {
     let pair = [event(1), event(2)];
     tokio::select! {
         outcomes = hooks.deliver(&pair) => panic!("{outcomes:?}"),
-        _ = until("the first request is there", async || requests.load(Ordering::SeqCst) == 1) => {}
+        () = until("the first request is there", async || requests.load(Ordering::SeqCst) == 1) => {}
     }
     assert_eq!(kinds(&hooks.deliver(&[event(1), event(2)]).await), ["done", "done"]);
 }

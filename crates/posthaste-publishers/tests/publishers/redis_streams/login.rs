@@ -8,6 +8,7 @@ use posthaste_publishers::redis_streams::RedisStreamPublisher;
 use posthaste_testkit::certificates::certificates;
 use posthaste_testkit::server::RedisServer;
 
+use super::server::command;
 use super::{built, deliver_one, order, why_unreachable};
 use crate::trouble::is_out_of_reach;
 
