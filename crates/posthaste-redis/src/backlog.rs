@@ -13,7 +13,8 @@ impl RedisStore {
         let (waiting, arrivals) = self.count_pending().await?;
         self.promote_up_to(Backlog::MAX_ROWS.saturating_sub(waiting as usize)).await?;
         let (pending, now) = (waiting + arrivals, self.clock().await?);
-        let (mut groups, mut after, mut budget) = (HashMap::new(), None, ScanBudget::at_most(Backlog::MAX_ROWS));
+        let (mut groups, mut after, mut budget) =
+            (HashMap::new(), None, ScanBudget::at_most(Backlog::MAX_ROWS));
         loop {
             let limit = PAGE_ROWS.min(Backlog::MAX_ROWS - budget.rows);
             let page = self.page(&Filter::status(Status::New), after, limit, Direction::OldestFirst).await?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use posthaste::{Admin, Store};
 use posthaste_redis::{RedisStore, RedisStoreBuilder};
 use posthaste_sqlx::postgres::PgStoreBuilder;
-use posthaste_sqlx::{Layout, ForeignTableStore, MySqlStore, OpenError, PgStore, SqliteStore};
+use posthaste_sqlx::{ForeignTableStore, Layout, MySqlStore, OpenError, PgStore, SqliteStore};
 use sqlx::postgres::PgConnectOptions;
 
 use crate::{InvalidStore, KNOWN_URLS, OpenStoreError, StoreSpec, StoreUrl};

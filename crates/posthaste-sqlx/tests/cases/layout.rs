@@ -14,12 +14,11 @@ use posthaste::store::{
 use posthaste::{
     Admin as _, Delivery, EventId, Outbox, Outcome, Recorder, RetryPolicy, Route, Routes, Status, StoreError,
 };
-use posthaste_sqlx::OpenError;
-use posthaste_sqlx::foreign::{Field, ForeignTableStore, Layout, State};
+use posthaste_sqlx::foreign::{Field, State};
+use posthaste_sqlx::{ForeignTableStore, Layout, OpenError};
 
-use crate::layout::{
-    DEBEZIUM, ORDER_SERVICE, OUTBOX_RECORD, builder, end_sessions, odd_table, stamped_table,
-};
+use crate::layout::{DEBEZIUM, ORDER_SERVICE, OUTBOX_RECORD};
+use crate::layout::{builder, end_sessions, odd_table, stamped_table};
 use crate::support::*;
 
 /// The tests of this file.

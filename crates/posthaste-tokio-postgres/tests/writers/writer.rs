@@ -218,7 +218,8 @@ async fn receipt_in_a_raw_savepoint_is_only_a_wake_up() {
 async fn writer_context_without_a_store_writes_what_a_relay_finds() {
     let db = Db::new().await;
     let ends = TransactionEnds::default();
-    let context = WriterContext::<Postgres>::writer_only().schema(db.schema.clone()).hook(ends.clone()).build();
+    let context =
+        WriterContext::<Postgres>::writer_only().schema(db.schema.clone()).hook(ends.clone()).build();
     let writer = PgWriter::new(context.clone());
     let mut client = db.connect().await;
     let tx = writer.begin(&mut client).await.unwrap();
