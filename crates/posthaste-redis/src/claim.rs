@@ -131,7 +131,7 @@ impl RedisStore {
         });
         claims.extend(others);
         claims.iter_mut().for_each(|shard_claim| {
-            shard_claim.wants_state = self.0.server_state.is_old(shard_claim.shard.number)
+            shard_claim.wants_state = self.0.server_state.is_old(shard_claim.shard.number);
         });
         claims.retain(|shard_claim| shard_claim.rows > 0 || shard_claim.wants_state);
         claims

@@ -221,7 +221,7 @@ impl ServerConnections {
         match &answer {
             Err(error) if is_lost(error) => _ = self.forget(generation, Duration::ZERO).await,
             Err(error) if is_wrong_server(error) && self.forget(generation, REPLACEMENT_DELAY).await => {
-                self.moved.notify()
+                self.moved.notify();
             }
             _ => {}
         }

@@ -97,7 +97,7 @@ fn build(options: &Options, report: &Report) -> Option<Vec<Program>> {
     match &programs {
         None => report.failed("build of the tests".to_owned()),
         Some(_) if !diagnostics.is_empty() => {
-            report.failed(format!("clippy: {} warnings", diagnostics.len()))
+            report.failed(format!("clippy: {} warnings", diagnostics.len()));
         }
         Some(_) => {}
     }

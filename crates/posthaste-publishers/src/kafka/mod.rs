@@ -181,7 +181,7 @@ impl KafkaPublisher {
                 Some(code)
                     if !producer.is_single_message() && outcome::may_be_about_another_message(code) =>
                 {
-                    again.push(at)
+                    again.push(at);
                 }
                 code => {
                     let context = ReportContext {

@@ -283,7 +283,7 @@ pub(crate) mod tests {
     #[test]
     fn rows_that_are_gone_are_neither_taken_nor_left() {
         let key = |id: &str| RowKey { id: id.into(), parts: Vec::new(), written: None };
-        let mut split = ByteBudget::new(10).split(["a", "b", "c"].map(key).to_vec());
+        let mut split = ByteBudget::new(10).split(["a", "b", "c"].map(key).into());
         let keys = split.next_step().expect("a step");
         split.measured(keys, &[("a".into(), 4), ("c".into(), 7)].into());
         let parts = split.end();

@@ -86,7 +86,7 @@ async fn answers(port: u16) -> bool {
 }
 
 fn start(folder: &Path, port: u16, nodes_port: u16, names_port: u16) -> Command {
-    let mut command = program(&variable("POSTHASTE_TEST_RABBITMQ_BIN"));
+    let mut command = program(variable("POSTHASTE_TEST_RABBITMQ_BIN"));
     environment(&mut command, folder, port, names_port);
     // The script becomes the node instead of watching over it: whoever kills it kills the node.
     command.env("RABBITMQ_ALLOW_INPUT", "1").arg("-noinput").args(THREADS);

@@ -338,7 +338,7 @@ async fn consumer_in_python_reads_it() {
     let outcome = deliver_one(&built(&format!("{url}?format=cloudevents")), cloud.clone()).await;
     assert!(matches!(outcome, Outcome::Done), "{outcome:?}");
 
-    let mut command = program(&variable("POSTHASTE_TEST_PYTHON"));
+    let mut command = program(variable("POSTHASTE_TEST_PYTHON"));
     let output = command.args(["-c", CONSUMER, &shared(), &format!("{name}.Order")]).output();
     let output = output.expect("Python runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -24,7 +24,7 @@ impl NatsServer {
             );
             let file = dir.join("nats.conf");
             std::fs::write(&file, text).expect("a file of settings");
-            let mut command = program(&variable("POSTHASTE_TEST_NATS_BIN"));
+            let mut command = program(variable("POSTHASTE_TEST_NATS_BIN"));
             command.arg("-c").arg(file);
             command
         });
