@@ -75,9 +75,13 @@ macro_rules! play_steps {
     }};
 }
 
-/// Makes a test of each of these async functions of a module, on this kind of runtime: cases that every server passes.
+/// Makes a test of each of these async functions of a module: cases that every server passes. `#[tokio::test]` has the
+/// arguments in parentheses, if there are any.
 #[macro_export]
 macro_rules! server_tests {
+    ($module:path, $ignored:literal, $($case:ident),* $(,)?) => {
+        $crate::server_tests!($module, $ignored, (), $($case),*);
+    };
     ($module:path, $ignored:literal, $runtime:tt, $($case:ident),* $(,)?) => {$(
         #[tokio::test $runtime]
         #[ignore = $ignored]

@@ -23,7 +23,6 @@ macro_rules! cancel_tests {
         posthaste_testkit::server_tests!(
             crate::cases::cancel,
             $ignored,
-            (),
             dropped_begin_leaves_no_transaction_behind,
             dropped_begin_of_sqlx_itself_is_counted,
             dropped_write_leaves_no_transaction_behind_and_delivers_nothing,

@@ -27,7 +27,6 @@ macro_rules! layout_tests {
         posthaste_testkit::server_tests!(
             crate::cases::layout,
             $ignored,
-            (),
             order_service_row_goes_from_new_to_sent,
             order_service_row_is_failed_after_five_attempts_and_replayed,
             order_service_row_that_is_rejected_is_failed_at_once,

@@ -23,7 +23,6 @@ macro_rules! layout_engine_tests {
         posthaste_testkit::server_tests!(
             crate::cases::layout_engine,
             $ignored,
-            (),
             engine_purges_nothing_unless_it_was_told_to,
             claim_is_full_while_more_rows_wait,
             late_outcome_of_a_row_is_not_that_of_another_with_its_id,

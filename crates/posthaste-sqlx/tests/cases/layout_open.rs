@@ -17,7 +17,6 @@ macro_rules! layout_open_tests {
         posthaste_testkit::server_tests!(
             crate::cases::layout_open,
             $ignored,
-            (),
             right_that_is_missing_is_noticed_before_anything_is_delivered,
             key_that_does_not_tell_rows_apart_is_refused,
             row_of_a_partitioned_table_is_found_by_its_id_and_time,

@@ -20,7 +20,6 @@ macro_rules! payload_tests {
         posthaste_testkit::server_tests!(
             crate::cases::payloads,
             $ignored,
-            (),
             single_and_batch_inserts_come_back_byte_for_byte_and_write_the_same_row,
             text_stays_readable_and_binary_stays_binary,
             a_thousand_events_go_in_one_call_and_all_arrive_as_they_were,

@@ -13,7 +13,6 @@ macro_rules! row_tests {
         posthaste_testkit::server_tests!(
             crate::cases::rows,
             $ignored,
-            (),
             malformed_rows_are_dead_with_the_reason_and_the_rest_is_delivered,
             operator_sees_everything_while_malformed_rows_wait_and_after_they_died,
             count_that_is_full_or_negative_in_the_middle_of_a_batch_spoils_nothing,
