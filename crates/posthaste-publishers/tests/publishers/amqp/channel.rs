@@ -189,7 +189,7 @@ fn that_holds(messages: i32) -> FieldTable {
 #[ignore = "needs RabbitMQ: cargo xtask test"]
 async fn backlog_waits_for_a_queue_that_is_full() {
     let queue = Queue::new(&shared());
-    queue.declare_with(that_holds(1), "#").await;
+    queue.declare_with(that_holds(10), "#").await;
     let destination = publisher(&queue.publisher_url()).expect("a good URL");
     destination_is_full_for_a_while(destination, async |count| drop(queue.received(count).await)).await;
     queue.delete().await;
