@@ -66,8 +66,8 @@ use target::BenchStore;
 /// "deleted": {"one", "hundred", "thousand": by events per call, "hundred_to_one"}},
 /// "by_hand": null or {"proved_tx_per_s", "proved_to_hand_written" and "outbox_to_proved": null where
 /// nothing has to be proved, "drain_events_per_s", "backlog_to_drain",
-/// "one_by_one_events_per_s", "backlog_to_one_by_one", "ringing_tx_per_s", "silent_tx_per_s" and
-/// "ringing_to_silent": null where processes do not wake each other, or always}, "settle_rows_per_s": {"kept",
+/// "one_by_one_events_per_s", "backlog_to_one_by_one", "notify_tx_per_s", "without_notify_tx_per_s" and
+/// "notify_to_without_notify": null where processes do not wake each other, or always}, "settle_rows_per_s": {"kept",
 /// "deleted", "one_by_one" and "kept_to_one_by_one": null or by hand}, "latency_us": {"p50", "p99", "count"},
 /// "between_processes_us": null or the same and "late", "settle_batch_mean": {"live_single",
 /// "live_batch", "backlog"}, "peak_memory_bytes": number or null, "flatness": null or {"batch", "few"

@@ -11,7 +11,7 @@ use super::rounds::{Delivered, Round};
 use super::settle::SettleRates;
 use super::snapshot::HeldSnapshot;
 use super::steady::Steady;
-use super::target::{Bell, Between, ByHand};
+use super::target::{Between, ByHand, NotifyCost};
 use crate::figures::Quantiles;
 
 /// What was measured. Rates are per second and medians of the rounds; ratios are medians of the
@@ -73,9 +73,9 @@ pub(super) struct ByHandFigures {
     pub(super) backlog_to_drain: Option<Ratio>,
     pub(super) one_by_one_events_per_s: f64,
     pub(super) backlog_to_one_by_one: Option<Ratio>,
-    pub(super) ringing_tx_per_s: Option<f64>,
-    pub(super) silent_tx_per_s: Option<f64>,
-    pub(super) ringing_to_silent: Option<Ratio>,
+    pub(super) notify_tx_per_s: Option<f64>,
+    pub(super) without_notify_tx_per_s: Option<f64>,
+    pub(super) notify_to_without_notify: Option<Ratio>,
 }
 
 /// Events per settle statement, by the way they were written.
@@ -154,9 +154,10 @@ impl ByHandFigures {
         };
         let proved: Vec<(&Round, f64)> =
             both.iter().filter_map(|(round, by_hand)| Some((*round, by_hand.proved?))).collect();
-        let bells: Vec<Bell> = both.iter().filter_map(|(_, by_hand)| by_hand.bell).collect();
-        let bell_rate = |figure: &dyn Fn(&Bell) -> f64| {
-            (!bells.is_empty()).then(|| median(bells.iter().map(figure).collect()).round())
+        let notify_costs: Vec<NotifyCost> =
+            both.iter().filter_map(|(_, by_hand)| by_hand.notify_cost).collect();
+        let notify_rate = |figure: &dyn Fn(&NotifyCost) -> f64| {
+            (!notify_costs.is_empty()).then(|| median(notify_costs.iter().map(figure).collect()).round())
         };
         Some(Self {
             proved_tx_per_s: (!proved.is_empty())
@@ -167,9 +168,11 @@ impl ByHandFigures {
             backlog_to_drain: ratio(&|round, by_hand| round.backlog.per_second / by_hand.drain),
             one_by_one_events_per_s: rate(&|by_hand| by_hand.one_by_one),
             backlog_to_one_by_one: ratio(&|round, by_hand| round.backlog.per_second / by_hand.one_by_one),
-            ringing_tx_per_s: bell_rate(&|bell| bell.ringing),
-            silent_tx_per_s: bell_rate(&|bell| bell.silent),
-            ringing_to_silent: Ratio::of(bells.iter().map(|bell| bell.ringing / bell.silent)),
+            notify_tx_per_s: notify_rate(&|notify_cost| notify_cost.with_notify),
+            without_notify_tx_per_s: notify_rate(&|notify_cost| notify_cost.without_notify),
+            notify_to_without_notify: Ratio::of(
+                notify_costs.iter().map(|notify_cost| notify_cost.with_notify / notify_cost.without_notify),
+            ),
         })
     }
 }

@@ -78,17 +78,17 @@ pub(super) struct ByHand {
     pub(super) drain: f64,
     /// Events drained by a loop that settles them one by one.
     pub(super) one_by_one: f64,
-    /// What it costs to wake other processes. None where that is not possible.
-    pub(super) bell: Option<Bell>,
+    /// What it costs to notify other processes. None where that is not possible.
+    pub(super) notify_cost: Option<NotifyCost>,
 }
 
 /// Transactions per second of a service without an engine.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bell {
-    /// Whose commits wake other processes.
-    pub(super) ringing: f64,
-    /// Whose commits wake nobody.
-    pub(super) silent: f64,
+pub(super) struct NotifyCost {
+    /// Commits notify other processes.
+    pub(super) with_notify: f64,
+    /// Commits notify nothing.
+    pub(super) without_notify: f64,
 }
 
 /// A business table and an outbox table.

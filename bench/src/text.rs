@@ -171,10 +171,10 @@ impl ByHandFigures {
         add(&mut rows, &self.proved_to_hand_written, "of the rate without that look");
         add(&mut rows, &self.outbox_to_proved, "of that is the Writer's rate");
         rows.extend(
-            self.silent_tx_per_s
+            self.without_notify_tx_per_s
                 .map(|rate| row(per_second(rate, "tx"), "by a Writer without an engine, in silence")),
         );
-        add(&mut rows, &self.ringing_to_silent, "of that while it wakes another process");
+        add(&mut rows, &self.notify_to_without_notify, "of that while it wakes another process");
         rows
     }
 }

@@ -122,7 +122,7 @@ impl BenchStore for MySql {
         progress.begin("drained by hand, one by one");
         let one_by_one = self.one_by_one(load).await?;
         // Nobody is woken here: others look by themselves whether something is due.
-        Ok(Some(ByHand { proved: Some(proved), drain, one_by_one, bell: None }))
+        Ok(Some(ByHand { proved: Some(proved), drain, one_by_one, notify_cost: None }))
     }
 
     async fn between(&self, load: &Load) -> anyhow::Result<Option<Between>> {

@@ -1,7 +1,7 @@
 //! The PostgreSQL store, in a schema of its own that is dropped at the end.
 
-mod bell;
 mod drain;
+mod notify_cost;
 mod statements;
 mod tables;
 
@@ -21,7 +21,7 @@ use super::layout::{Dialect, Foreign};
 use super::load::Load;
 use super::progress::Progress;
 use super::rounds::per_second;
-use super::target::{Bell, BenchStore, Between, ByHand, Snapshot, Tables as _};
+use super::target::{BenchStore, Between, ByHand, NotifyCost, Snapshot, Tables as _};
 use statements::Statements;
 use tables::PgTables;
 
@@ -134,11 +134,11 @@ impl BenchStore for Postgres {
         progress.begin("drained by hand, one by one");
         let one_by_one = self.one_by_one(load).await?;
         progress.begin("without an engine, waking others");
-        let ringing = bell::writing(self, load, Notify::AfterCommit).await?;
+        let with_notify = notify_cost::transactions_per_second(self, load, Notify::AfterCommit).await?;
         progress.begin("without an engine, waking nobody");
-        let silent = bell::writing(self, load, Notify::Off).await?;
-        let bell = Some(Bell { ringing, silent });
-        Ok(Some(ByHand { proved: Some(proved), drain, one_by_one, bell }))
+        let without_notify = notify_cost::transactions_per_second(self, load, Notify::Off).await?;
+        let notify_cost = Some(NotifyCost { with_notify, without_notify });
+        Ok(Some(ByHand { proved: Some(proved), drain, one_by_one, notify_cost }))
     }
 
     async fn between(&self, load: &Load) -> anyhow::Result<Option<Between>> {

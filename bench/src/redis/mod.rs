@@ -115,7 +115,7 @@ impl BenchStore for Redis {
         progress.begin("drained by hand, one by one");
         let one_by_one = per_second(singles, drain::one_by_one(&backlog, singles).await?.all);
         // EXEC answers what was stored, so there is nothing to prove; and every write wakes others.
-        Ok(Some(ByHand { proved: None, drain, one_by_one, bell: None }))
+        Ok(Some(ByHand { proved: None, drain, one_by_one, notify_cost: None }))
     }
 
     async fn between(&self, load: &Load) -> anyhow::Result<Option<Between>> {

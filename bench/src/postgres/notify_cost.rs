@@ -1,4 +1,4 @@
-//! What it costs a service that only writes to wake another process.
+//! The cost of a notification, for a service that only writes: transactions per second with and without one.
 
 use std::time::Duration;
 
@@ -13,12 +13,16 @@ use crate::load::Load;
 use crate::rounds::per_second;
 use crate::target::Writer as _;
 
-/// How long to wait for somebody who listens.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long to wait until the listener is connected.
+const LISTEN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How many transactions per second a service commits that has no engine, while another process
 /// listens.
-pub(super) async fn writing(bench: &Postgres, load: &Load, notify: Notify) -> anyhow::Result<f64> {
+pub(super) async fn transactions_per_second(
+    bench: &Postgres,
+    load: &Load,
+    notify: Notify,
+) -> anyhow::Result<f64> {
     let tables = bench.fresh().await?;
     let _listening = listen(bench, &tables).await?;
     let outbox = Outbox::writer_only(tables.store.clone()).build()?;
@@ -39,6 +43,6 @@ async fn listen(bench: &Postgres, tables: &PgTables) -> anyhow::Result<Notifier>
     let listener = bench.another(tables, Notify::Off).await?;
     let wake = listener.wake().unwrap_or_default();
     // It notifies once when it has connected.
-    timeout(PATIENCE, wake.notified()).await?;
+    timeout(LISTEN_TIMEOUT, wake.notified()).await?;
     Ok(wake)
 }
