@@ -7,11 +7,11 @@ use posthaste::store::{Notifier, Store as _};
 use posthaste_sqlx::postgres::Notify;
 use tokio::time::timeout;
 
-use super::Postgres;
+use super::PostgresBench;
 use super::tables::{PgTables, PgTablesWriter};
+use crate::bench_store::BenchWriter as _;
 use crate::load::Load;
 use crate::rounds::per_second;
-use crate::target::Writer as _;
 
 /// How long to wait until the listener is connected.
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(30);
@@ -19,7 +19,7 @@ const LISTEN_TIMEOUT: Duration = Duration::from_secs(30);
 /// How many transactions per second a service commits that has no engine, while another process
 /// listens.
 pub(super) async fn transactions_per_second(
-    bench: &Postgres,
+    bench: &PostgresBench,
     load: &Load,
     notify: Notify,
 ) -> anyhow::Result<f64> {
@@ -39,7 +39,7 @@ pub(super) async fn transactions_per_second(
 }
 
 /// Somebody who listens, and has begun to.
-async fn listen(bench: &Postgres, tables: &PgTables) -> anyhow::Result<Notifier> {
+async fn listen(bench: &PostgresBench, tables: &PgTables) -> anyhow::Result<Notifier> {
     let listener = bench.another(tables, Notify::Off).await?;
     let wake = listener.wake().unwrap_or_default();
     // It notifies once when it has connected.
