@@ -17,13 +17,13 @@ use super::load::{EVENT_TYPE, Load};
 use crate::figures::Histogram;
 
 /// Events per claim: as many as a relay takes.
-pub(super) const CLAIM: usize = 500;
+pub(super) const CLAIM_EVENTS: usize = 500;
 
 /// An engine whose handler counts, and says when it has counted all.
-pub(super) struct Counting {
+pub(super) struct CountingEngine {
     pub(super) outbox: Outbox,
     counter: Arc<Counter>,
-    store: Arc<Watched>,
+    store: Arc<MeasuredStore>,
 }
 
 #[derive(Debug)]
@@ -32,15 +32,15 @@ struct Counter {
     all: Notify,
 }
 
-impl Counting {
+impl CountingEngine {
     /// Not started yet.
     pub(super) fn build(store: Arc<dyn Store>, load: &Load) -> anyhow::Result<Self> {
         let counter = Arc::new(Counter { left: AtomicU64::new(load.events), all: Notify::new() });
-        let store = Watched::new(store);
-        let seen = Arc::clone(&counter);
+        let store = MeasuredStore::new(store);
+        let counted = Arc::clone(&counter);
         let count = handler(move |_: Delivery| {
-            if seen.left.fetch_sub(1, Ordering::Relaxed) == 1 {
-                seen.all.notify_one();
+            if counted.left.fetch_sub(1, Ordering::Relaxed) == 1 {
+                counted.all.notify_one();
             }
             std::future::ready(())
         });
@@ -72,7 +72,7 @@ pub(super) fn config(load: &Load) -> Config {
     Config {
         workers: Some(load.workers),
         poller: PollerConfig {
-            batch: CLAIM,
+            batch: CLAIM_EVENTS,
             interval: Duration::from_millis(100),
             ..PollerConfig::default()
         },
@@ -97,14 +97,14 @@ pub(super) fn start_stalled(store: Arc<dyn Store>, load: &Load) -> anyhow::Resul
 
 /// A store that counts its settlements and measures its claims.
 #[derive(Debug)]
-pub(super) struct Watched {
+pub(super) struct MeasuredStore {
     store: Arc<dyn Store>,
     calls: AtomicU64,
     events: AtomicU64,
     claims: Mutex<Histogram>,
 }
 
-impl Watched {
+impl MeasuredStore {
     pub(super) fn new(store: Arc<dyn Store>) -> Arc<Self> {
         let (calls, events) = (AtomicU64::new(0), AtomicU64::new(0));
         Arc::new(Self { store, calls, events, claims: Mutex::default() })
@@ -126,7 +126,7 @@ impl Watched {
 
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
-impl Store for Watched {
+impl Store for MeasuredStore {
     async fn claim(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
         let started = Instant::now();
         let claimed = self.store.claim(claim).await?;

@@ -4,12 +4,12 @@
 //! `examples/writers` (each driver's Writer beside an INSERT by hand) and `peers/` (other crates, a workspace of its
 //! own); `cargo xtask bench` runs them.
 
-mod between;
-mod calls;
+mod bench_store;
+mod call_size;
+mod cross_process;
 mod engine;
 mod figures;
-mod flat;
-mod layout;
+mod foreign;
 mod load;
 mod memory;
 mod memory_use;
@@ -25,8 +25,8 @@ mod rounds;
 mod settle;
 mod snapshot;
 mod sqlite;
-mod steady;
-mod target;
+mod steady_load;
+mod table_size;
 mod text;
 
 use std::fmt;
@@ -34,20 +34,20 @@ use std::fmt;
 use posthaste_stores::{InvalidStore, SecretUrl, StoreUrl};
 use serde::Serialize;
 
-use flat::Fullness;
-use layout::Foreign;
-use layout::report::LayoutReport;
+use bench_store::BenchStore;
+use foreign::ForeignPreset;
+use foreign::report::ForeignReport;
 use load::Load;
-use memory::Memory;
-use mysql::MySql;
-use postgres::Postgres;
+use memory::MemoryBench;
+use mysql::MySqlBench;
+use postgres::PostgresBench;
 use progress::Progress;
 use publish::report::PublishReport;
-use redis::Redis;
+use redis::RedisBench;
 use relay::report::RelayReport;
-use report::{Once, Report};
-use sqlite::Sqlite;
-use target::BenchStore;
+use report::{SingleMeasurements, StoreReport};
+use sqlite::SqliteBench;
+use table_size::TableFill;
 
 /// How fast a store writes and delivers on this machine
 ///
@@ -66,8 +66,8 @@ use target::BenchStore;
 /// "deleted": {"one", "hundred", "thousand": by events per call, "hundred_to_one"}},
 /// "by_hand": null or {"proved_tx_per_s", "proved_to_hand_written" and "outbox_to_proved": null where
 /// nothing has to be proved, "drain_events_per_s", "backlog_to_drain",
-/// "one_by_one_events_per_s", "backlog_to_one_by_one", "ringing_tx_per_s", "silent_tx_per_s" and
-/// "ringing_to_silent": null where processes do not wake each other, or always}, "settle_rows_per_s": {"kept",
+/// "one_by_one_events_per_s", "backlog_to_one_by_one", "notify_tx_per_s", "without_notify_tx_per_s" and
+/// "notify_to_without_notify": null where processes do not wake each other, or always}, "settle_rows_per_s": {"kept",
 /// "deleted", "one_by_one" and "kept_to_one_by_one": null or by hand}, "latency_us": {"p50", "p99", "count"},
 /// "between_processes_us": null or the same and "late", "settle_batch_mean": {"live_single",
 /// "live_batch", "backlog"}, "peak_memory_bytes": number or null, "flatness": null or {"batch", "few"
@@ -114,7 +114,7 @@ pub struct BenchArgs {
     idle: u64,
     /// Measure a table of order-service, outbox-record or debezium; on PostgreSQL, MySQL and MariaDB
     #[arg(long, value_name = "PRESET", conflicts_with_all = ["publish", "relay"])]
-    layout: Option<Foreign>,
+    layout: Option<ForeignPreset>,
     /// Events per measurement and round
     #[arg(long, value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u64).range(1..=2_000_000))]
     events: u64,
@@ -145,9 +145,9 @@ pub struct BenchArgs {
 }
 
 impl BenchArgs {
-    fn fullness(&self) -> Option<Fullness> {
+    fn table_fill(&self) -> Option<TableFill> {
         let asked = self.done_rows.is_some() || self.future_rows.is_some();
-        asked.then(|| Fullness {
+        asked.then(|| TableFill {
             done_rows: self.done_rows.unwrap_or_default(),
             future_rows: self.future_rows.unwrap_or_default(),
             pending_rows: 0,
@@ -170,24 +170,24 @@ impl BenchArgs {
 /// What was measured: JSON by `Serialize`, a table of 80 columns by `Display`.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-pub struct Measured(Figures);
+pub struct BenchReport(ReportKind);
 
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum Figures {
-    Store(Box<Report>),
+enum ReportKind {
+    Store(Box<StoreReport>),
     Publish(PublishReport),
     Relay(RelayReport),
-    Layout(LayoutReport),
+    Foreign(ForeignReport),
 }
 
-impl fmt::Display for Measured {
+impl fmt::Display for BenchReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&match &self.0 {
-            Figures::Store(report) => report.text(),
-            Figures::Publish(report) => report.text(),
-            Figures::Relay(report) => report.text(),
-            Figures::Layout(report) => report.text(),
+            ReportKind::Store(report) => report.text(),
+            ReportKind::Publish(report) => report.text(),
+            ReportKind::Relay(report) => report.text(),
+            ReportKind::Foreign(report) => report.text(),
         })
     }
 }
@@ -197,20 +197,20 @@ impl fmt::Display for Measured {
 /// # Errors
 ///
 /// The store or the destination cannot be used, or an event was not delivered.
-pub async fn run(args: BenchArgs, is_watched: bool) -> anyhow::Result<Measured> {
+pub async fn run(args: BenchArgs, is_watched: bool) -> anyhow::Result<BenchReport> {
     match args.store.expose().parse()? {
         StoreUrl::Postgres(options) => {
-            bench(&Postgres::open(*options, args.writers()).await?, &args, is_watched).await
+            bench(&PostgresBench::open(*options, args.writers()).await?, &args, is_watched).await
         }
         StoreUrl::MySql(options) => {
-            bench(&MySql::open(*options, args.writers()).await?, &args, is_watched).await
+            bench(&MySqlBench::open(*options, args.writers()).await?, &args, is_watched).await
         }
         StoreUrl::Redis(builder) => {
-            bench(&Redis::open(*builder, args.store.expose()).await?, &args, is_watched).await
+            bench(&RedisBench::open(*builder, args.store.expose()).await?, &args, is_watched).await
         }
-        StoreUrl::Memory => bench(&Memory, &args, is_watched).await,
+        StoreUrl::Memory => bench(&MemoryBench, &args, is_watched).await,
         StoreUrl::Sqlite(options) => {
-            bench(&Sqlite::open(*options, args.writers()).await?, &args, is_watched).await
+            bench(&SqliteBench::open(*options, args.writers()).await?, &args, is_watched).await
         }
         // A Redis Cluster.
         _ => {
@@ -222,55 +222,63 @@ pub async fn run(args: BenchArgs, is_watched: bool) -> anyhow::Result<Measured> 
 }
 
 /// Leaves nothing behind, also when it fails or is interrupted.
-async fn bench<B: BenchStore>(bench: &B, args: &BenchArgs, is_watched: bool) -> anyhow::Result<Measured> {
+async fn bench<B: BenchStore>(bench: &B, args: &BenchArgs, is_watched: bool) -> anyhow::Result<BenchReport> {
     let measured = tokio::select! {
-        measured = figures_of(bench, args, is_watched) => measured,
+        measured = measure_kind(bench, args, is_watched) => measured,
         _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted: nothing was measured")),
     };
     bench.close().await?;
-    measured.map(Measured)
+    measured.map(BenchReport)
 }
 
-async fn figures_of<B: BenchStore>(bench: &B, args: &BenchArgs, is_watched: bool) -> anyhow::Result<Figures> {
+async fn measure_kind<B: BenchStore>(
+    bench: &B,
+    args: &BenchArgs,
+    is_watched: bool,
+) -> anyhow::Result<ReportKind> {
     if let Some(url) = &args.publish {
-        return publish::measure(bench, args, url, is_watched).await.map(Figures::Publish);
+        return publish::measure(bench, args, url, is_watched).await.map(ReportKind::Publish);
     }
     if args.relay {
-        return relay::measure(bench, args, is_watched).await.map(Figures::Relay);
+        return relay::measure(bench, args, is_watched).await.map(ReportKind::Relay);
     }
     if let Some(preset) = args.layout {
-        return layout::measure(bench, args, preset, is_watched).await.map(Figures::Layout);
+        return foreign::measure(bench, args, preset, is_watched).await.map(ReportKind::Foreign);
     }
-    measure(bench, args, is_watched).await.map(|report| Figures::Store(Box::new(report)))
+    measure(bench, args, is_watched).await.map(|report| ReportKind::Store(Box::new(report)))
 }
 
-async fn measure<B: BenchStore>(bench: &B, args: &BenchArgs, is_watched: bool) -> anyhow::Result<Report> {
+async fn measure<B: BenchStore>(
+    bench: &B,
+    args: &BenchArgs,
+    is_watched: bool,
+) -> anyhow::Result<StoreReport> {
     let load = args.load();
-    let rows = args.fullness().map_or(0, |full| full.done_rows + full.future_rows);
-    let progress = Progress::new(is_watched, args.rounds * rounds::STEPS + 8, rows);
+    let rows = args.table_fill().map_or(0, |full| full.done_rows + full.future_rows);
+    let progress = Progress::new(is_watched, args.rounds * rounds::STEPS_PER_ROUND + 8, rows);
     let mut rounds = Vec::new();
     for _ in 0..args.rounds {
         rounds.push(rounds::measure(bench, &load, &progress).await?);
     }
-    let once = once(bench, args, &load, &progress).await?;
+    let single = measure_once(bench, args, &load, &progress).await?;
     progress.clear();
-    Ok(Report::new(bench.name(), args, &rounds, once))
+    Ok(StoreReport::new(bench.name(), args, &rounds, single))
 }
 
-async fn once<B: BenchStore>(
+async fn measure_once<B: BenchStore>(
     bench: &B,
     args: &BenchArgs,
     load: &Load,
     progress: &Progress,
-) -> anyhow::Result<Once> {
+) -> anyhow::Result<SingleMeasurements> {
     progress.begin("settling");
     let settle_rows_per_s = settle::measure(bench, load).await?;
     progress.begin("latency");
     let latency_us = rounds::latency(bench, load).await?;
     progress.begin("latency between processes");
-    let between_processes_us = bench.between(load).await?;
-    let flatness = match args.fullness() {
-        Some(full) => Some(flat::measure(bench, load, full, progress).await?),
+    let between_processes_us = bench.cross_process_latency(load).await?;
+    let flatness = match args.table_fill() {
+        Some(full) => Some(table_size::measure(bench, load, full, progress).await?),
         None => None,
     };
     let snapshot = match args.snapshot_rows {
@@ -278,10 +286,10 @@ async fn once<B: BenchStore>(
         None => None,
     };
     let steady = match args.steady {
-        Some(seconds) => Some(steady::measure(bench, load, seconds, progress).await?),
+        Some(seconds) => Some(steady_load::measure(bench, load, seconds, progress).await?),
         None => None,
     };
-    Ok(Once { settle_rows_per_s, latency_us, between_processes_us, flatness, snapshot, steady })
+    Ok(SingleMeasurements { settle_rows_per_s, latency_us, between_processes_us, flatness, snapshot, steady })
 }
 
 fn parse_count(text: &str) -> Result<usize, String> {

@@ -71,7 +71,7 @@ impl Load {
     }
 
     /// Writes all events, so many per transaction; answers how long it took.
-    pub(super) async fn write<W: super::target::Writer>(
+    pub(super) async fn write<W: super::bench_store::BenchWriter>(
         &self,
         writer: &W,
         batch: u64,

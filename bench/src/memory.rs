@@ -7,15 +7,15 @@ use std::time::Duration;
 use posthaste::memory::{MemoryWriter, RawRow};
 use posthaste::{Event, MemoryStore, Outbox, Store};
 
-use super::flat::Fullness;
+use super::bench_store::{BenchStore, BenchTables, BenchWriter, ByHand, CrossProcessLatency, SnapshotGuard};
 use super::load::{self, Load};
 use super::progress::Progress;
-use super::target::{BenchStore, Between, ByHand, Snapshot, Tables, Writer};
+use super::table_size::TableFill;
 use posthaste_stores::OutboxRef;
 
-pub(super) struct Memory;
+pub(super) struct MemoryBench;
 
-impl BenchStore for Memory {
+impl BenchStore for MemoryBench {
     type Tables = MemoryTables;
 
     fn name(&self) -> &'static str {
@@ -38,11 +38,11 @@ impl BenchStore for Memory {
         Ok(None)
     }
 
-    async fn between(&self, _: &Load) -> anyhow::Result<Option<Between>> {
+    async fn cross_process_latency(&self, _: &Load) -> anyhow::Result<Option<CrossProcessLatency>> {
         Ok(None)
     }
 
-    async fn hold_snapshot(&self) -> anyhow::Result<Option<Snapshot>> {
+    async fn hold_snapshot(&self) -> anyhow::Result<Option<SnapshotGuard>> {
         Ok(None)
     }
 }
@@ -62,7 +62,7 @@ pub(super) struct MemoryTables {
     business: Business,
 }
 
-impl Tables for MemoryTables {
+impl BenchTables for MemoryTables {
     type Writer = MemoryTablesWriter;
 
     fn store(&self) -> Arc<dyn Store> {
@@ -73,7 +73,7 @@ impl Tables for MemoryTables {
         MemoryTablesWriter { writer: self.store.writer(outbox), business: self.business.clone() }
     }
 
-    fn place(&self) -> Option<OutboxRef> {
+    fn outbox_ref(&self) -> Option<OutboxRef> {
         None
     }
 
@@ -96,7 +96,7 @@ impl Tables for MemoryTables {
         Ok(None)
     }
 
-    async fn fill(&self, _: Fullness, _: &Load) -> anyhow::Result<bool> {
+    async fn fill(&self, _: TableFill, _: &Load) -> anyhow::Result<bool> {
         Ok(false)
     }
 }
@@ -107,7 +107,7 @@ pub(super) struct MemoryTablesWriter {
     business: Business,
 }
 
-impl Writer for MemoryTablesWriter {
+impl BenchWriter for MemoryTablesWriter {
     async fn business_and_event(&self, number: u64, body: &str, event: Event) -> anyhow::Result<()> {
         self.business.insert(number, body);
         self.events(vec![event]).await

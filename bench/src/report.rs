@@ -3,21 +3,21 @@
 use serde::Serialize;
 
 use super::BenchArgs;
-use super::calls::CallRates;
-use super::flat::Flatness;
+use super::bench_store::{ByHand, CrossProcessLatency, NotifyCost};
+use super::call_size::CallSizeRates;
 use super::memory_use;
 use super::ratio::{Ratio, median, rounded};
-use super::rounds::{Delivered, Round};
+use super::rounds::{DeliveryRate, StoreRound};
 use super::settle::SettleRates;
 use super::snapshot::HeldSnapshot;
-use super::steady::Steady;
-use super::target::{Bell, Between, ByHand};
+use super::steady_load::SteadyLoad;
+use super::table_size::TableSizeComparison;
 use crate::figures::Quantiles;
 
 /// What was measured. Rates are per second and medians of the rounds; ratios are medians of the
 /// ratios within each round.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
+pub(super) struct StoreReport {
     pub(super) store: &'static str,
     pub(super) events: u64,
     pub(super) rounds: u64,
@@ -40,32 +40,32 @@ pub(super) struct Report {
     pub(super) live_batch_events_per_s: f64,
     pub(super) backlog_events_per_s: f64,
     pub(super) write_and_drain_events_per_s: f64,
-    pub(super) claim_and_settle_events_per_s: CallRates,
-    pub(super) by_hand: Option<ByHandFigures>,
+    pub(super) claim_and_settle_events_per_s: CallSizeRates,
+    pub(super) by_hand: Option<ByHandReport>,
     pub(super) settle_rows_per_s: SettleRates,
     pub(super) latency_us: Option<Quantiles>,
-    pub(super) between_processes_us: Option<Between>,
+    pub(super) between_processes_us: Option<CrossProcessLatency>,
     pub(super) settle_batch_mean: SettleBatch,
     pub(super) peak_memory_bytes: Option<u64>,
-    pub(super) flatness: Option<Flatness>,
+    pub(super) flatness: Option<TableSizeComparison>,
     pub(super) snapshot: Option<HeldSnapshot>,
-    pub(super) steady: Option<Steady>,
+    pub(super) steady: Option<SteadyLoad>,
 }
 
 /// What is measured once and not in every round.
 #[derive(Debug)]
-pub(super) struct Once {
+pub(super) struct SingleMeasurements {
     pub(super) settle_rows_per_s: SettleRates,
     pub(super) latency_us: Option<Quantiles>,
-    pub(super) between_processes_us: Option<Between>,
-    pub(super) flatness: Option<Flatness>,
+    pub(super) between_processes_us: Option<CrossProcessLatency>,
+    pub(super) flatness: Option<TableSizeComparison>,
     pub(super) snapshot: Option<HeldSnapshot>,
-    pub(super) steady: Option<Steady>,
+    pub(super) steady: Option<SteadyLoad>,
 }
 
 /// Beside what somebody would write without a library, and what waking others costs.
 #[derive(Debug, Serialize)]
-pub(super) struct ByHandFigures {
+pub(super) struct ByHandReport {
     pub(super) proved_tx_per_s: Option<f64>,
     pub(super) proved_to_hand_written: Option<Ratio>,
     pub(super) outbox_to_proved: Option<Ratio>,
@@ -73,9 +73,9 @@ pub(super) struct ByHandFigures {
     pub(super) backlog_to_drain: Option<Ratio>,
     pub(super) one_by_one_events_per_s: f64,
     pub(super) backlog_to_one_by_one: Option<Ratio>,
-    pub(super) ringing_tx_per_s: Option<f64>,
-    pub(super) silent_tx_per_s: Option<f64>,
-    pub(super) ringing_to_silent: Option<Ratio>,
+    pub(super) notify_tx_per_s: Option<f64>,
+    pub(super) without_notify_tx_per_s: Option<f64>,
+    pub(super) notify_to_without_notify: Option<Ratio>,
 }
 
 /// Events per settle statement, by the way they were written.
@@ -86,13 +86,19 @@ pub(super) struct SettleBatch {
     pub(super) backlog: f64,
 }
 
-impl Report {
-    pub(super) fn new(store: &'static str, args: &BenchArgs, rounds: &[Round], once: Once) -> Self {
-        let of = |figure: &dyn Fn(&Round) -> f64| median(rounds.iter().map(figure).collect());
-        let rate = |figure: &dyn Fn(&Round) -> f64| of(figure).round();
-        let ratio = |figure: &dyn Fn(&Round) -> f64| Ratio::of(rounds.iter().map(figure));
-        let settled =
-            |figure: &dyn Fn(&Round) -> Delivered| rounded(of(&|round| figure(round).settle_batch), 1);
+impl StoreReport {
+    pub(super) fn new(
+        store: &'static str,
+        args: &BenchArgs,
+        rounds: &[StoreRound],
+        single: SingleMeasurements,
+    ) -> Self {
+        let of = |figure: &dyn Fn(&StoreRound) -> f64| median(rounds.iter().map(figure).collect());
+        let rate = |figure: &dyn Fn(&StoreRound) -> f64| of(figure).round();
+        let ratio = |figure: &dyn Fn(&StoreRound) -> f64| Ratio::of(rounds.iter().map(figure));
+        let settled = |figure: &dyn Fn(&StoreRound) -> DeliveryRate| {
+            rounded(of(&|round| figure(round).settle_batch), 1)
+        };
         Self {
             store,
             events: args.events,
@@ -120,28 +126,28 @@ impl Report {
             live_batch_events_per_s: rate(&|round| round.live_batch.delivered.per_second),
             backlog_events_per_s: rate(&|round| round.backlog.per_second),
             write_and_drain_events_per_s: rate(&|round| round.write_and_drain),
-            claim_and_settle_events_per_s: CallRates::of(rounds.iter().map(|round| round.calls)),
-            by_hand: ByHandFigures::of(rounds),
-            settle_rows_per_s: once.settle_rows_per_s,
-            latency_us: once.latency_us,
-            between_processes_us: once.between_processes_us,
+            claim_and_settle_events_per_s: CallSizeRates::of(rounds.iter().map(|round| round.call_size)),
+            by_hand: ByHandReport::of(rounds),
+            settle_rows_per_s: single.settle_rows_per_s,
+            latency_us: single.latency_us,
+            between_processes_us: single.between_processes_us,
             settle_batch_mean: SettleBatch {
                 live_single: settled(&|round| round.live_single.delivered),
                 live_batch: settled(&|round| round.live_batch.delivered),
                 backlog: settled(&|round| round.backlog),
             },
             peak_memory_bytes: memory_use::peak(),
-            flatness: once.flatness,
-            snapshot: once.snapshot,
-            steady: once.steady,
+            flatness: single.flatness,
+            snapshot: single.snapshot,
+            steady: single.steady,
         }
     }
 }
 
-impl ByHandFigures {
+impl ByHandReport {
     /// None where nothing was written by hand.
-    fn of(rounds: &[Round]) -> Option<Self> {
-        let both: Vec<(&Round, ByHand)> =
+    fn of(rounds: &[StoreRound]) -> Option<Self> {
+        let both: Vec<(&StoreRound, ByHand)> =
             rounds.iter().filter_map(|round| Some((round, round.by_hand?))).collect();
         if both.is_empty() {
             return None;
@@ -149,14 +155,15 @@ impl ByHandFigures {
         let rate = |figure: &dyn Fn(&ByHand) -> f64| {
             median(both.iter().map(|(_, by_hand)| figure(by_hand)).collect()).round()
         };
-        let ratio = |figure: &dyn Fn(&Round, &ByHand) -> f64| {
+        let ratio = |figure: &dyn Fn(&StoreRound, &ByHand) -> f64| {
             Ratio::of(both.iter().map(|(round, by_hand)| figure(round, by_hand)))
         };
-        let proved: Vec<(&Round, f64)> =
+        let proved: Vec<(&StoreRound, f64)> =
             both.iter().filter_map(|(round, by_hand)| Some((*round, by_hand.proved?))).collect();
-        let bells: Vec<Bell> = both.iter().filter_map(|(_, by_hand)| by_hand.bell).collect();
-        let bell_rate = |figure: &dyn Fn(&Bell) -> f64| {
-            (!bells.is_empty()).then(|| median(bells.iter().map(figure).collect()).round())
+        let notify_costs: Vec<NotifyCost> =
+            both.iter().filter_map(|(_, by_hand)| by_hand.notify_cost).collect();
+        let notify_rate = |figure: &dyn Fn(&NotifyCost) -> f64| {
+            (!notify_costs.is_empty()).then(|| median(notify_costs.iter().map(figure).collect()).round())
         };
         Some(Self {
             proved_tx_per_s: (!proved.is_empty())
@@ -167,9 +174,11 @@ impl ByHandFigures {
             backlog_to_drain: ratio(&|round, by_hand| round.backlog.per_second / by_hand.drain),
             one_by_one_events_per_s: rate(&|by_hand| by_hand.one_by_one),
             backlog_to_one_by_one: ratio(&|round, by_hand| round.backlog.per_second / by_hand.one_by_one),
-            ringing_tx_per_s: bell_rate(&|bell| bell.ringing),
-            silent_tx_per_s: bell_rate(&|bell| bell.silent),
-            ringing_to_silent: Ratio::of(bells.iter().map(|bell| bell.ringing / bell.silent)),
+            notify_tx_per_s: notify_rate(&|notify_cost| notify_cost.with_notify),
+            without_notify_tx_per_s: notify_rate(&|notify_cost| notify_cost.without_notify),
+            notify_to_without_notify: Ratio::of(
+                notify_costs.iter().map(|notify_cost| notify_cost.with_notify / notify_cost.without_notify),
+            ),
         })
     }
 }

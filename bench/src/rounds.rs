@@ -7,28 +7,28 @@ use std::time::{Duration, Instant};
 use posthaste::{Delivery, Event, Outbox, Routes, WriterHook};
 use tokio::sync::mpsc;
 
-use super::calls::{self, Calls};
-use super::engine::{self, Counting};
+use super::bench_store::{BenchStore, BenchTables, BenchWriter, ByHand};
+use super::call_size::{self, CallSizeRound};
+use super::engine::{self, CountingEngine};
 use super::load::{EVENT_TYPE, Load};
 use super::progress::Progress;
-use super::target::{BenchStore, ByHand, Tables, Writer};
 use crate::figures::{Histogram, Quantiles};
 
 /// Events per transaction where they are written in batches.
-pub(super) const BATCH: u64 = 1_000;
+pub(super) const BATCH_EVENTS: u64 = 1_000;
 
 /// Events per transaction where a service writes a few at once.
-pub(super) const FEW: u64 = 10;
+pub(super) const FEW_EVENTS: u64 = 10;
 
 /// Variants per round, at the most.
-pub(super) const STEPS: u64 = 16;
+pub(super) const STEPS_PER_ROUND: u64 = 16;
 
 /// The most commits of the latency measurement, one every millisecond.
-const PACED: u64 = 2_000;
+const MAX_LATENCY_COMMITS: u64 = 2_000;
 
 /// What one round measured, per second.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Round {
+pub(super) struct StoreRound {
     pub(super) business: f64,
     pub(super) outbox: f64,
     /// The same in a process that delivers nothing itself.
@@ -37,26 +37,26 @@ pub(super) struct Round {
     /// Events in transactions of a few, by one call or by one call per event.
     pub(super) few_together: f64,
     pub(super) few_singly: f64,
-    pub(super) live_single: Live,
-    pub(super) live_batch: Live,
-    pub(super) backlog: Delivered,
+    pub(super) live_single: LiveRate,
+    pub(super) live_batch: LiveRate,
+    pub(super) backlog: DeliveryRate,
     /// Backlog, its writing included.
     pub(super) write_and_drain: f64,
-    pub(super) calls: Calls,
+    pub(super) call_size: CallSizeRound,
     pub(super) by_hand: Option<ByHand>,
 }
 
 /// How fast events were delivered, and how many were settled by the average statement.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Delivered {
+pub(super) struct DeliveryRate {
     pub(super) per_second: f64,
     pub(super) settle_batch: f64,
 }
 
 /// The same while events are written, and how many were not settled yet when the last one was.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Live {
-    pub(super) delivered: Delivered,
+pub(super) struct LiveRate {
+    pub(super) delivered: DeliveryRate,
     pub(super) lag: u64,
 }
 
@@ -64,7 +64,7 @@ pub(super) async fn measure<B: BenchStore>(
     bench: &B,
     load: &Load,
     progress: &Progress,
-) -> anyhow::Result<Round> {
+) -> anyhow::Result<StoreRound> {
     progress.begin("business only");
     let business = business(&fresh(bench).await?, load).await?;
     progress.begin("business and outbox");
@@ -80,12 +80,12 @@ pub(super) async fn measure<B: BenchStore>(
     progress.begin("a few events by one call each");
     let few_singly = few(&fresh(bench).await?, load, false).await?;
     progress.begin("live, in batches");
-    let live_batch = live(&fresh(bench).await?, load, BATCH).await?;
+    let live_batch = live(&fresh(bench).await?, load, BATCH_EVENTS).await?;
     progress.begin("backlog");
     let (backlog, write_and_drain) = backlog(&fresh(bench).await?, load).await?;
-    let calls = calls::measure(bench, load, progress).await?;
+    let call_size = call_size::measure(bench, load, progress).await?;
     let by_hand = bench.by_hand(load, progress).await?;
-    Ok(Round {
+    Ok(StoreRound {
         business,
         outbox,
         writer_only,
@@ -96,7 +96,7 @@ pub(super) async fn measure<B: BenchStore>(
         live_batch,
         backlog,
         write_and_drain,
-        calls,
+        call_size,
         by_hand,
     })
 }
@@ -121,7 +121,7 @@ pub(super) async fn fresh<B: BenchStore>(bench: &B) -> anyhow::Result<B::Tables>
     bench.create().await
 }
 
-async fn business<T: Tables>(tables: &T, load: &Load) -> anyhow::Result<f64> {
+async fn business<T: BenchTables>(tables: &T, load: &Load) -> anyhow::Result<f64> {
     let work = {
         let (tables, load) = (tables.clone(), load.clone());
         move |number| {
@@ -132,7 +132,7 @@ async fn business<T: Tables>(tables: &T, load: &Load) -> anyhow::Result<f64> {
     Ok(per_second(load.events, load.spread(load.events, work).await?))
 }
 
-async fn hand_written<T: Tables>(tables: &T, load: &Load) -> anyhow::Result<f64> {
+async fn hand_written<T: BenchTables>(tables: &T, load: &Load) -> anyhow::Result<f64> {
     let work = {
         let (tables, load) = (tables.clone(), load.clone());
         move |number| {
@@ -143,19 +143,19 @@ async fn hand_written<T: Tables>(tables: &T, load: &Load) -> anyhow::Result<f64>
     Ok(per_second(load.events, load.spread(load.events, work).await?))
 }
 
-async fn outbox<T: Tables>(tables: &T, load: &Load) -> anyhow::Result<f64> {
+async fn outbox<T: BenchTables>(tables: &T, load: &Load) -> anyhow::Result<f64> {
     let outbox = engine::start_stalled(tables.store(), load)?;
     let took = write_with_business(&tables.writer(&outbox), load).await?;
     outbox.abort();
     Ok(per_second(load.events, took))
 }
 
-async fn writer_only<T: Tables>(tables: &T, load: &Load) -> anyhow::Result<f64> {
+async fn writer_only<T: BenchTables>(tables: &T, load: &Load) -> anyhow::Result<f64> {
     let outbox = Outbox::writer_only(tables.store()).build()?;
     Ok(per_second(load.events, write_with_business(&tables.writer(&outbox), load).await?))
 }
 
-async fn write_with_business<W: Writer>(writer: &W, load: &Load) -> anyhow::Result<Duration> {
+async fn write_with_business<W: BenchWriter>(writer: &W, load: &Load) -> anyhow::Result<Duration> {
     let work = {
         let (writer, load) = (writer.clone(), load.clone());
         move |number| {
@@ -167,31 +167,31 @@ async fn write_with_business<W: Writer>(writer: &W, load: &Load) -> anyhow::Resu
 }
 
 /// Events in transactions of a few; the engine takes them and delivers none.
-async fn few<T: Tables>(tables: &T, load: &Load, together: bool) -> anyhow::Result<f64> {
+async fn few<T: BenchTables>(tables: &T, load: &Load, together: bool) -> anyhow::Result<f64> {
     let outbox = engine::start_stalled(tables.store(), load)?;
     let writer = tables.writer(&outbox);
-    let transactions = load.events.div_ceil(FEW);
+    let transactions = load.events.div_ceil(FEW_EVENTS);
     let work = {
         let load = load.clone();
         move |_| {
             let (writer, load) = (writer.clone(), load.clone());
             async move {
                 match together {
-                    true => writer.events(load.events(FEW)?).await,
-                    false => writer.events_singly(load.events(FEW)?).await,
+                    true => writer.events(load.events(FEW_EVENTS)?).await,
+                    false => writer.events_singly(load.events(FEW_EVENTS)?).await,
                 }
             }
         }
     };
     let took = load.spread(transactions, work).await?;
     outbox.abort();
-    Ok(per_second(transactions * FEW, took))
+    Ok(per_second(transactions * FEW_EVENTS, took))
 }
 
 /// Written while the engine runs, a transaction of one event with business: the clock stops when the
 /// last event is settled.
-async fn live<T: Tables>(tables: &T, load: &Load, batch: u64) -> anyhow::Result<Live> {
-    let engine = Counting::build(tables.store(), load)?;
+async fn live<T: BenchTables>(tables: &T, load: &Load, batch: u64) -> anyhow::Result<LiveRate> {
+    let engine = CountingEngine::build(tables.store(), load)?;
     engine.outbox.start()?;
     let started = Instant::now();
     let writer = tables.writer(&engine.outbox);
@@ -202,18 +202,19 @@ async fn live<T: Tables>(tables: &T, load: &Load, batch: u64) -> anyhow::Result<
     let lag = load.events.saturating_sub(engine.settled_so_far());
     engine.settled().await?;
     let per_second = per_second(load.events, started.elapsed());
-    Ok(Live { delivered: Delivered { per_second, settle_batch: engine.stop().await }, lag })
+    Ok(LiveRate { delivered: DeliveryRate { per_second, settle_batch: engine.stop().await }, lag })
 }
 
 /// Written before the engine starts. Answers the drain alone, and writing and drain together.
-pub(super) async fn backlog<T: Tables>(tables: &T, load: &Load) -> anyhow::Result<(Delivered, f64)> {
-    let engine = Counting::build(tables.store(), load)?;
-    let writing = load.write(&tables.writer(&engine.outbox), BATCH).await?;
+pub(super) async fn backlog<T: BenchTables>(tables: &T, load: &Load) -> anyhow::Result<(DeliveryRate, f64)> {
+    let engine = CountingEngine::build(tables.store(), load)?;
+    let writing = load.write(&tables.writer(&engine.outbox), BATCH_EVENTS).await?;
     let started = Instant::now();
     engine.outbox.start()?;
     engine.settled().await?;
     let drain = started.elapsed();
-    let backlog = Delivered { per_second: per_second(load.events, drain), settle_batch: engine.stop().await };
+    let backlog =
+        DeliveryRate { per_second: per_second(load.events, drain), settle_batch: engine.stop().await };
     Ok((backlog, per_second(load.events, writing + drain)))
 }
 
@@ -231,7 +232,7 @@ pub(super) async fn latency<B: BenchStore>(bench: &B, load: &Load) -> anyhow::Re
         Outbox::from_config(tables.store(), engine::config(load), routes).hook(clock.clone()).start()?;
     let writer = tables.writer(&outbox);
     let mut histogram = Histogram::default();
-    for number in 0..load.events.min(PACED) {
+    for number in 0..load.events.min(MAX_LATENCY_COMMITS) {
         tokio::time::sleep(Duration::from_millis(1)).await;
         writer.business_and_event(number, load.body(), load.event()?).await?;
         let arrival = arrivals.recv().await;

@@ -3,18 +3,18 @@
 use posthaste::store::{OnDone, Verdict};
 use serde::Serialize;
 
-use super::flat::Table;
+use super::bench_store::BenchStore;
 use super::load::Load;
 use super::ratio::{Ratio, median};
 use super::rounds::per_second;
-use super::target::BenchStore;
+use super::table_size::HandDrivenTable;
 
 /// Rows per statement, and how many statements are measured of each kind.
-const ROWS: u64 = 1_000;
-const SAMPLES: usize = 15;
+const STATEMENT_ROWS: u64 = 1_000;
+const SAMPLE_COUNT: usize = 15;
 
 /// Rows that are settled one by one, per sample.
-const SINGLES: u64 = 100;
+const ONE_BY_ONE_ROWS: u64 = 100;
 
 /// Rows per second, medians.
 #[derive(Debug, Serialize)]
@@ -28,16 +28,16 @@ pub(super) struct SettleRates {
 
 pub(super) async fn measure<B: BenchStore>(bench: &B, load: &Load) -> anyhow::Result<SettleRates> {
     bench.clear().await?;
-    let mut kept = (Table::new(bench.create().await?, load)?, Vec::new());
-    let mut deleted = (Table::new(bench.create().await?, load)?, Vec::new());
+    let mut kept = (HandDrivenTable::new(bench.create().await?, load)?, Vec::new());
+    let mut deleted = (HandDrivenTable::new(bench.create().await?, load)?, Vec::new());
     let mut one_by_one = Vec::new();
-    for _ in 0..SAMPLES {
+    for _ in 0..SAMPLE_COUNT {
         for ((table, rates), on_done) in [(&mut kept, OnDone::Keep), (&mut deleted, OnDone::Delete)] {
-            let (_, settle) = table.turn_over(ROWS, &Verdict::Done, on_done).await?;
-            rates.push(per_second(ROWS, settle));
+            let (_, settle) = table.turn_over(STATEMENT_ROWS, &Verdict::Done, on_done).await?;
+            rates.push(per_second(STATEMENT_ROWS, settle));
         }
-        let took = kept.0.settle_by_hand(SINGLES).await?;
-        one_by_one.extend(took.map(|took| per_second(SINGLES, took)));
+        let took = kept.0.settle_by_hand(ONE_BY_ONE_ROWS).await?;
+        one_by_one.extend(took.map(|took| per_second(ONE_BY_ONE_ROWS, took)));
     }
     // A sample of each was taken right after one of the other.
     let ratios = kept.1.iter().zip(&one_by_one).map(|(kept, one_by_one)| kept / one_by_one);

@@ -4,14 +4,14 @@
 use posthaste::store::{OnDone, Verdict};
 use serde::Serialize;
 
-use super::flat::{Fullness, Table};
+use super::bench_store::BenchStore;
 use super::load::Load;
 use super::progress::Progress;
-use super::target::BenchStore;
+use super::table_size::{HandDrivenTable, TableFill};
 use crate::figures::{Histogram, Quantiles};
 
 /// Events per claim.
-const BATCH: u64 = 100;
+const CLAIM_EVENTS: u64 = 100;
 
 /// The same backlog drained twice.
 #[derive(Debug, Serialize)]
@@ -30,7 +30,7 @@ pub(super) async fn measure<B: BenchStore>(
     rows: u64,
     progress: &Progress,
 ) -> anyhow::Result<Option<HeldSnapshot>> {
-    let rows = (rows / BATCH).max(1) * BATCH;
+    let rows = (rows / CLAIM_EVENTS).max(1) * CLAIM_EVENTS;
     let (without, _) = drain(bench, load, rows, progress).await?;
     let mut table = fill(bench, load, rows, progress).await?;
     let Some(snapshot) = bench.hold_snapshot().await? else { return Ok(None) };
@@ -40,14 +40,14 @@ pub(super) async fn measure<B: BenchStore>(
     Ok(Some(HeldSnapshot { rows, without, with, with_last_fifth: last }))
 }
 
-type Both = (Option<Quantiles>, Option<Quantiles>);
+type ClaimQuantiles = (Option<Quantiles>, Option<Quantiles>);
 
 async fn drain<B: BenchStore>(
     bench: &B,
     load: &Load,
     rows: u64,
     progress: &Progress,
-) -> anyhow::Result<Both> {
+) -> anyhow::Result<ClaimQuantiles> {
     let mut table = fill(bench, load, rows, progress).await?;
     progress.begin("drain without a snapshot");
     claims(&mut table, rows).await
@@ -58,20 +58,23 @@ async fn fill<B: BenchStore>(
     load: &Load,
     rows: u64,
     progress: &Progress,
-) -> anyhow::Result<Table<B::Tables>> {
+) -> anyhow::Result<HandDrivenTable<B::Tables>> {
     bench.clear().await?;
-    let mut table = Table::new(bench.create().await?, load)?;
-    table.fill(Fullness::pending(rows), progress).await?;
+    let mut table = HandDrivenTable::new(bench.create().await?, load)?;
+    table.fill(TableFill::pending(rows), progress).await?;
     Ok(table)
 }
 
 /// How long the claims took: all of them, and those of the last fifth.
-async fn claims<T: super::target::Tables>(table: &mut Table<T>, rows: u64) -> anyhow::Result<Both> {
+async fn claims<T: super::bench_store::BenchTables>(
+    table: &mut HandDrivenTable<T>,
+    rows: u64,
+) -> anyhow::Result<ClaimQuantiles> {
     let (mut all, mut last) = (Histogram::default(), Histogram::default());
-    for number in 0..rows / BATCH {
-        let (claim, _) = table.claim_and_settle(BATCH, &Verdict::Done, OnDone::Keep).await?;
+    for number in 0..rows / CLAIM_EVENTS {
+        let (claim, _) = table.claim_and_settle(CLAIM_EVENTS, &Verdict::Done, OnDone::Keep).await?;
         all.add(claim);
-        if number >= rows / BATCH * 4 / 5 {
+        if number >= rows / CLAIM_EVENTS * 4 / 5 {
             last.add(claim);
         }
     }

@@ -12,14 +12,14 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 use sqlx::{AssertSqlSafe, SqliteConnection, SqlitePool};
 use tokio::sync::Mutex;
 
-use super::flat::Fullness;
+use super::bench_store::{BenchStore, BenchTables, BenchWriter, ByHand, CrossProcessLatency, SnapshotGuard};
 use super::load::{self, Load};
 use super::progress::Progress;
-use super::target::{BenchStore, Between, ByHand, Snapshot, Tables, Writer};
+use super::table_size::TableFill;
 use posthaste_stores::OutboxRef;
 
 /// A SQLite file with tables that nobody else has.
-pub(super) struct Sqlite {
+pub(super) struct SqliteBench {
     options: SqliteConnectOptions,
     pool: SqlitePool,
     /// What all our tables begin with, random so that they are nobody else's.
@@ -30,7 +30,7 @@ pub(super) struct Sqlite {
     ours: Option<PathBuf>,
 }
 
-impl Sqlite {
+impl SqliteBench {
     pub(super) async fn open(options: SqliteConnectOptions, writers: usize) -> anyhow::Result<Self> {
         let file = options.get_filename().to_owned();
         let ours = (!file.exists()).then_some(file);
@@ -48,7 +48,7 @@ impl Sqlite {
     }
 }
 
-impl BenchStore for Sqlite {
+impl BenchStore for SqliteBench {
     type Tables = SqliteTables;
 
     fn name(&self) -> &'static str {
@@ -108,11 +108,11 @@ impl BenchStore for Sqlite {
         Ok(None)
     }
 
-    async fn between(&self, _: &Load) -> anyhow::Result<Option<Between>> {
+    async fn cross_process_latency(&self, _: &Load) -> anyhow::Result<Option<CrossProcessLatency>> {
         Ok(None)
     }
 
-    async fn hold_snapshot(&self) -> anyhow::Result<Option<Snapshot>> {
+    async fn hold_snapshot(&self) -> anyhow::Result<Option<SnapshotGuard>> {
         Ok(None)
     }
 }
@@ -148,7 +148,7 @@ pub(super) struct SqliteTables {
     statements: Statements,
 }
 
-impl Tables for SqliteTables {
+impl BenchTables for SqliteTables {
     type Writer = SqliteTablesWriter;
 
     fn store(&self) -> Arc<dyn Store> {
@@ -159,7 +159,7 @@ impl Tables for SqliteTables {
         SqliteTablesWriter { tables: self.clone(), writer: self.store.writer(outbox) }
     }
 
-    fn place(&self) -> Option<OutboxRef> {
+    fn outbox_ref(&self) -> Option<OutboxRef> {
         Some(OutboxRef { table: self.table.to_string(), schema: None })
     }
 
@@ -189,7 +189,7 @@ impl Tables for SqliteTables {
         Ok(None)
     }
 
-    async fn fill(&self, _: Fullness, _: &Load) -> anyhow::Result<bool> {
+    async fn fill(&self, _: TableFill, _: &Load) -> anyhow::Result<bool> {
         Ok(false)
     }
 }
@@ -200,7 +200,7 @@ pub(super) struct SqliteTablesWriter {
     writer: SqliteWriter,
 }
 
-impl Writer for SqliteTablesWriter {
+impl BenchWriter for SqliteTablesWriter {
     async fn business_and_event(&self, number: u64, body: &str, event: Event) -> anyhow::Result<()> {
         let mut tx = self.writer.begin(&self.tables.pool).await?;
         self.tables.statements.insert_business(&mut tx, number, body).await?;

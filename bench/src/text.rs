@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
-use super::calls::SizeRates;
-use super::flat::{Flatness, Sample};
+use super::call_size::SizeRates;
 use super::ratio::Ratio;
-use super::report::{ByHandFigures, Report};
-use super::rounds::{BATCH, FEW};
+use super::report::{ByHandReport, StoreReport};
+use super::rounds::{BATCH_EVENTS, FEW_EVENTS};
 use super::snapshot::HeldSnapshot;
-use super::steady::Steady;
+use super::steady_load::SteadyLoad;
+use super::table_size::{TableSample, TableSizeComparison};
 use crate::figures::{Quantiles, count, micros};
 
 /// A figure and what it means.
@@ -21,7 +21,7 @@ pub(super) fn write_rows(text: &mut String, rows: impl IntoIterator<Item = Row>)
     }
 }
 
-impl Report {
+impl StoreReport {
     /// For people.
     pub(crate) fn text(&self) -> String {
         let mut text = format!(
@@ -41,7 +41,7 @@ impl Report {
     }
 }
 
-impl Report {
+impl StoreReport {
     fn sections(&self) -> Vec<(&'static str, Vec<Row>)> {
         let mut sections = vec![
             ("Writing", self.writing()),
@@ -54,7 +54,7 @@ impl Report {
             sections.push(("Beside a relay by hand", by_hand.rows()));
         }
         if let Some(flatness) = &self.flatness {
-            sections.push(("A table full of rows that nobody wants", flat_rows(flatness)));
+            sections.push(("A table full of rows that nobody wants", table_size_rows(flatness)));
         }
         if let Some(snapshot) = &self.snapshot {
             sections.push(("A backlog drained while a snapshot is held", snapshot_rows(snapshot)));
@@ -76,7 +76,7 @@ impl Report {
         add(&mut rows, &self.outbox_to_business, "of the rate without an event");
         add(&mut rows, &self.writer_only_to_business, "of it, where another process delivers");
         add(&mut rows, &self.outbox_to_hand_written, "of the rate by hand");
-        let few = |how| format!("{FEW} per transaction, by {how}");
+        let few = |how| format!("{FEW_EVENTS} per transaction, by {how}");
         rows.push(row(per_second(self.few_together_events_per_s, "ev"), &few("one call")));
         rows.push(row(per_second(self.few_singly_events_per_s, "ev"), &few("one call each")));
         add(&mut rows, &self.few_together_to_singly, "of the rate by one call each");
@@ -85,7 +85,7 @@ impl Report {
 
     fn delivering(&self) -> Vec<Row> {
         let settle = &self.settle_batch_mean;
-        let batch = count(BATCH);
+        let batch = count(BATCH_EVENTS);
         let mut rows = vec![
             row(
                 per_second(self.live_single_events_per_s, "ev"),
@@ -149,15 +149,15 @@ impl Report {
             });
             rows.into_iter().flatten()
         };
-        let between = self.between_processes_us.map(|between| {
-            let late = row(counted(between.late, "event"), "were not seen and waited for a poll");
-            of(between.us, "in another process").chain([late])
+        let cross_process = self.between_processes_us.map(|cross_process| {
+            let late = row(counted(cross_process.late, "event"), "were not seen and waited for a poll");
+            of(cross_process.us, "in another process").chain([late])
         });
-        of(self.latency_us, "in the same process").chain(between.into_iter().flatten()).collect()
+        of(self.latency_us, "in the same process").chain(cross_process.into_iter().flatten()).collect()
     }
 }
 
-impl ByHandFigures {
+impl ByHandReport {
     fn rows(&self) -> Vec<Row> {
         let mut rows =
             vec![row(per_second(self.drain_events_per_s, "ev"), "drained, claim and settle at once")];
@@ -171,17 +171,17 @@ impl ByHandFigures {
         add(&mut rows, &self.proved_to_hand_written, "of the rate without that look");
         add(&mut rows, &self.outbox_to_proved, "of that is the Writer's rate");
         rows.extend(
-            self.silent_tx_per_s
+            self.without_notify_tx_per_s
                 .map(|rate| row(per_second(rate, "tx"), "by a Writer without an engine, in silence")),
         );
-        add(&mut rows, &self.ringing_to_silent, "of that while it wakes another process");
+        add(&mut rows, &self.notify_to_without_notify, "of that while it wakes another process");
         rows
     }
 }
 
-fn flat_rows(flatness: &Flatness) -> Vec<Row> {
+fn table_size_rows(flatness: &TableSizeComparison) -> Vec<Row> {
     let batch = flatness.batch;
-    let of = |sample: &Sample| {
+    let of = |sample: &TableSample| {
         let (done, future) = (count(sample.done_rows), count(sample.future_rows));
         let with = format!("with {done} DONE rows and {future} later retries, p50");
         [
@@ -205,7 +205,7 @@ fn snapshot_rows(held: &HeldSnapshot) -> Vec<Row> {
     ]
 }
 
-fn steady_rows(steady: &Steady) -> Vec<Row> {
+fn steady_rows(steady: &SteadyLoad) -> Vec<Row> {
     let p99 = |quantiles: Option<Quantiles>| quantiles.map_or_else(dash, |quantiles| micros(quantiles.p99));
     vec![
         row(counted(steady.events, "event"), &format!("in {}", counted(steady.seconds, "second"))),

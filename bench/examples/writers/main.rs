@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use posthaste::{BoxError, Event, EventError};
 
-const ROUNDS: usize = 12;
-const TRANSACTIONS: u32 = 1000;
+const ROUND_COUNT: usize = 12;
+const TRANSACTIONS_PER_ROUND: u32 = 1000;
 const PAYLOAD: &str = r#"{"order":17,"items":[{"sku":"tea","count":2},{"sku":"coffee","count":1}]}"#;
 
 fn event() -> Result<Event, EventError> {
@@ -29,9 +29,9 @@ async fn compare(
 ) -> Result<(), BoxError> {
     let mut ratios = Vec::new();
     let (mut all_hand, mut all_ours) = (Duration::ZERO, Duration::ZERO);
-    for _ in 0..ROUNDS {
+    for _ in 0..ROUND_COUNT {
         let (mut hand, mut ours) = (Duration::ZERO, Duration::ZERO);
-        for n in 0..2 * TRANSACTIONS {
+        for n in 0..2 * TRANSACTIONS_PER_ROUND {
             let by_hand = n % 2 == 0;
             let started = Instant::now();
             transact(by_hand).await?;
@@ -42,12 +42,12 @@ async fn compare(
         all_ours += ours;
     }
     ratios.sort_by(f64::total_cmp);
-    let mean = |all: Duration| all / (TRANSACTIONS * ROUNDS as u32);
+    let mean = |all: Duration| all / (TRANSACTIONS_PER_ROUND * ROUND_COUNT as u32);
     println!(
         "{driver:<28} {:>5.1} % of the rate by hand (rounds: {:.1} to {:.1} %), {:.1?} and {:.1?} per transaction",
-        100.0 * ratios[ROUNDS / 2],
+        100.0 * ratios[ROUND_COUNT / 2],
         100.0 * ratios[0],
-        100.0 * ratios[ROUNDS - 1],
+        100.0 * ratios[ROUND_COUNT - 1],
         mean(all_ours),
         mean(all_hand),
     );

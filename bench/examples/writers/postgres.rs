@@ -12,9 +12,9 @@ use tokio_postgres::NoTls;
 use super::{PAYLOAD, compare, event};
 
 const SCHEMA: &str = "posthaste_bench_writers";
-const ORDER: &str = "INSERT INTO posthaste_bench_writers.bench_order DEFAULT VALUES";
+const ORDER_SQL: &str = "INSERT INTO posthaste_bench_writers.bench_order DEFAULT VALUES";
 /// The columns that the Writer fills for such an event.
-const BY_HAND: &str =
+const BY_HAND_SQL: &str =
     "INSERT INTO posthaste_bench_writers.outbox_event (event_id, event_type, aggregate_type,
     aggregate_id, payload, created_at, available_at, inserted_at)
   VALUES ($1, $2, $3, $4, $5, statement_timestamp(), statement_timestamp(), statement_timestamp())";
@@ -39,9 +39,9 @@ async fn on_tokio_postgres(pool: &Pool, context: &WriterContext<Postgres>) -> Re
     let mut client = pool.get().await?;
     let writer = posthaste_tokio_postgres::PgWriter::new(context.clone());
     compare("tokio-postgres, PostgreSQL", async |by_hand| {
-        let order = client.prepare_cached(ORDER).await?;
+        let order = client.prepare_cached(ORDER_SQL).await?;
         if by_hand {
-            let insert = client.prepare_cached(BY_HAND).await?;
+            let insert = client.prepare_cached(BY_HAND_SQL).await?;
             let id = EventId::uuid_v7();
             let tx = client.transaction().await?;
             let event = async {
@@ -71,14 +71,15 @@ async fn on_diesel_async(url: &str, context: &WriterContext<Postgres>) -> Result
     compare("diesel-async, PostgreSQL", async |by_hand| {
         if by_hand {
             Manager::begin_transaction(&mut connection).await?;
-            diesel::sql_query(ORDER).execute(&mut connection).await?;
-            let insert = diesel::sql_query(BY_HAND).bind::<Text, _>(EventId::uuid_v7().as_str().to_owned());
+            diesel::sql_query(ORDER_SQL).execute(&mut connection).await?;
+            let insert =
+                diesel::sql_query(BY_HAND_SQL).bind::<Text, _>(EventId::uuid_v7().as_str().to_owned());
             let insert = insert.bind::<Text, _>("OrderPlaced").bind::<Text, _>("Order");
             insert.bind::<Text, _>("17").bind::<Text, _>(PAYLOAD).execute(&mut connection).await?;
             return Ok(Manager::commit_transaction(&mut connection).await?);
         }
         let mut tx = writer.begin(&mut connection).await?;
-        diesel::sql_query(ORDER).execute(tx.conn()).await?;
+        diesel::sql_query(ORDER_SQL).execute(tx.conn()).await?;
         tx.write(event()?).await?;
         Ok(tx.commit().await?)
     })
@@ -90,14 +91,14 @@ async fn on_sea_orm(url: &str, context: &WriterContext<Postgres>) -> Result<(), 
     options.max_connections(1).sqlx_logging(false);
     let db = Database::connect(options).await?;
     let writer = posthaste_sea_orm::SeaWriter::new(context.clone());
-    let order = || Statement::from_string(db.get_database_backend(), ORDER);
+    let order = || Statement::from_string(db.get_database_backend(), ORDER_SQL);
     compare("SeaORM, PostgreSQL", async |by_hand| {
         if by_hand {
             let tx = db.begin().await?;
             tx.execute_raw(order()).await?;
             let values = [EventId::uuid_v7().as_str(), "OrderPlaced", "Order", "17", PAYLOAD]
                 .map(sea_orm::Value::from);
-            tx.execute_raw(Statement::from_sql_and_values(db.get_database_backend(), BY_HAND, values))
+            tx.execute_raw(Statement::from_sql_and_values(db.get_database_backend(), BY_HAND_SQL, values))
                 .await?;
             return Ok(tx.commit().await?);
         }

@@ -11,9 +11,10 @@ use sea_orm::{ConnectionTrait as _, Database, Statement, TransactionTrait as _};
 
 use super::{PAYLOAD, compare, event};
 
-const TABLE: &str = "CREATE TABLE IF NOT EXISTS bench_order (id INTEGER PRIMARY KEY)";
-const ORDER: &str = "INSERT INTO bench_order DEFAULT VALUES";
-const BY_HAND: &str = "INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, payload)
+const TABLE_SQL: &str = "CREATE TABLE IF NOT EXISTS bench_order (id INTEGER PRIMARY KEY)";
+const ORDER_SQL: &str = "INSERT INTO bench_order DEFAULT VALUES";
+const BY_HAND_SQL: &str =
+    "INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, payload)
   VALUES (?1, ?2, ?3, ?4, ?5)";
 
 pub(super) async fn run() -> Result<(), BoxError> {
@@ -21,7 +22,7 @@ pub(super) async fn run() -> Result<(), BoxError> {
     let file = dir.path().join("bench.db");
     let url = format!("sqlite:{}?mode=rwc", file.display());
     SqliteStore::builder(&url.parse()?).migrate().connect().await?.close().await;
-    rusqlite::Connection::open(&file)?.execute_batch(TABLE)?;
+    rusqlite::Connection::open(&file)?.execute_batch(TABLE_SQL)?;
     let context = WriterContext::<Sqlite>::writer_only().build();
     on_rusqlite(&file, &context).await?;
     on_diesel(&file, &context).await?;
@@ -34,13 +35,13 @@ async fn on_rusqlite(file: &Path, context: &WriterContext<Sqlite>) -> Result<(),
     compare("rusqlite, SQLite", async |by_hand| {
         if by_hand {
             let tx = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-            tx.prepare_cached(ORDER)?.execute([])?;
+            tx.prepare_cached(ORDER_SQL)?.execute([])?;
             let id = EventId::uuid_v7();
-            tx.prepare_cached(BY_HAND)?.execute([id.as_str(), "OrderPlaced", "Order", "17", PAYLOAD])?;
+            tx.prepare_cached(BY_HAND_SQL)?.execute([id.as_str(), "OrderPlaced", "Order", "17", PAYLOAD])?;
             return Ok(tx.commit()?);
         }
         let tx = writer.begin(&mut connection)?;
-        tx.prepare_cached(ORDER)?.execute([])?;
+        tx.prepare_cached(ORDER_SQL)?.execute([])?;
         tx.write(event()?)?;
         Ok(tx.commit()?)
     })
@@ -57,16 +58,16 @@ async fn on_diesel(file: &Path, context: &WriterContext<Sqlite>) -> Result<(), B
     compare("diesel, SQLite", async |by_hand| {
         if by_hand {
             return connection.immediate_transaction(|connection| {
-                diesel::sql_query(ORDER).execute(connection)?;
+                diesel::sql_query(ORDER_SQL).execute(connection)?;
                 let insert =
-                    diesel::sql_query(BY_HAND).bind::<Text, _>(EventId::uuid_v7().as_str().to_owned());
+                    diesel::sql_query(BY_HAND_SQL).bind::<Text, _>(EventId::uuid_v7().as_str().to_owned());
                 let insert = insert.bind::<Text, _>("OrderPlaced").bind::<Text, _>("Order");
                 insert.bind::<Text, _>("17").bind::<Text, _>(PAYLOAD).execute(connection)?;
                 Ok(())
             });
         }
         writer.transaction(&mut connection, |tx| {
-            diesel::sql_query(ORDER).execute(tx.conn())?;
+            diesel::sql_query(ORDER_SQL).execute(tx.conn())?;
             tx.write(event()?)?;
             Ok(())
         })
@@ -79,14 +80,14 @@ async fn on_sea_orm(url: &str, context: &WriterContext<Sqlite>) -> Result<(), Bo
     options.max_connections(1).sqlx_logging(false);
     let db = Database::connect(options).await?;
     let writer = posthaste_sea_orm::SeaWriter::new(context.clone());
-    let order = || Statement::from_string(db.get_database_backend(), ORDER);
+    let order = || Statement::from_string(db.get_database_backend(), ORDER_SQL);
     compare("SeaORM, SQLite", async |by_hand| {
         if by_hand {
             let tx = db.begin().await?;
             tx.execute_raw(order()).await?;
             let values = [EventId::uuid_v7().as_str(), "OrderPlaced", "Order", "17", PAYLOAD]
                 .map(sea_orm::Value::from);
-            tx.execute_raw(Statement::from_sql_and_values(db.get_database_backend(), BY_HAND, values))
+            tx.execute_raw(Statement::from_sql_and_values(db.get_database_backend(), BY_HAND_SQL, values))
                 .await?;
             return Ok(tx.commit().await?);
         }

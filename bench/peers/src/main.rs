@@ -52,7 +52,7 @@ enum Commits {
 }
 
 /// What takes part, and what each does with a delivered row.
-const NAMES: [&str; 6] = [
+const MEASUREMENT_NAMES: [&str; 6] = [
     "posthaste, rows kept",
     "posthaste, rows deleted",
     "outbox-postgres, rows kept",
@@ -102,7 +102,7 @@ fn print(rounds: &[[f64; 6]], load: &Load) {
         rounds.len()
     );
     println!("{:<30} {:>10}  posthaste is faster by (lowest to highest round)", "", "events/s");
-    for (at, name) in NAMES.iter().enumerate() {
+    for (at, name) in MEASUREMENT_NAMES.iter().enumerate() {
         // Beside whoever does the same with its rows.
         let ours = if at < 4 { 0 } else { 1 };
         let (rate, _, _) = spread(rounds.iter().map(|round| round[at]));

@@ -52,7 +52,7 @@ pub(crate) async fn drain(database: &Database, load: &Load, commits: Commits) ->
     config.poll_interval_secs = 1;
     let config = Arc::new(config);
     let (stop, stopped) = watch::channel(false);
-    let transport = Counting { left: AtomicU32::new(load.events), stop };
+    let transport = CountingTransport { left: AtomicU32::new(load.events), stop };
     let manager = OutboxManagerBuilder::new()
         .storage(Arc::new(PostgresOutbox::new(pool.clone(), Arc::clone(&config))))
         .publisher(Arc::new(transport))
@@ -85,13 +85,13 @@ async fn fill(pool: &sqlx08::PgPool, load: &Load) -> anyhow::Result<()> {
     Ok(())
 }
 
-struct Counting {
+struct CountingTransport {
     left: AtomicU32,
     stop: watch::Sender<bool>,
 }
 
 #[async_trait]
-impl Transport<Value> for Counting {
+impl Transport<Value> for CountingTransport {
     async fn publish(&self, _: Event<Value>) -> Result<(), OutboxError> {
         if self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
             let _ = self.stop.send(true);

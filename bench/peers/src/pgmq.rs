@@ -10,16 +10,16 @@ use sqlx08::Executor as _;
 use crate::database::Database;
 use crate::{Commits, Load};
 
-const QUEUE: &str = "bench";
+const QUEUE_NAME: &str = "bench";
 
 /// Seconds for which a message that was read is hidden.
-const HIDDEN: i32 = 30;
+const VISIBILITY_TIMEOUT_SECONDS: i32 = 30;
 
 /// Installs its functions from the SQL that the crate has in it, so the server needs no extension.
 pub(crate) async fn install(database: &Database) -> anyhow::Result<()> {
     let queue = queue(database, Commits::AsTheyCome).await?;
     queue.install_sql_from_embedded().await?;
-    queue.create(QUEUE).await?;
+    queue.create(QUEUE_NAME).await?;
     queue.connection.close().await;
     Ok(())
 }
@@ -30,10 +30,10 @@ pub(crate) async fn drain(database: &Database, load: &Load, commits: Commits) ->
     let started = Instant::now();
     let mut left = load.events as usize;
     while left > 0 {
-        let messages = queue.read_batch::<Value>(QUEUE, HIDDEN, load.batch.cast_signed()).await?;
+        let messages = queue.read_batch::<Value>(QUEUE_NAME, VISIBILITY_TIMEOUT_SECONDS, load.batch.cast_signed()).await?;
         ensure!(!messages.is_empty(), "pgmq has lost {left} messages");
         let ids: Vec<i64> = messages.iter().map(|message| message.msg_id).collect();
-        left -= queue.delete_batch(QUEUE, &ids).await?;
+        left -= queue.delete_batch(QUEUE_NAME, &ids).await?;
     }
     let took = started.elapsed();
     queue.connection.close().await;
@@ -45,7 +45,7 @@ async fn queue(database: &Database, commits: Commits) -> anyhow::Result<PGMQueue
 }
 
 async fn fill(queue: &PGMQueueExt, load: &Load) -> anyhow::Result<()> {
-    queue.purge_queue(QUEUE).await?;
+    queue.purge_queue(QUEUE_NAME).await?;
     sqlx08::query(
         "SELECT count(*) FROM pgmq.send_batch('bench', (SELECT array_agg($2::jsonb) FROM generate_series(1, $1)))",
     )

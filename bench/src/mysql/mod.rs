@@ -13,23 +13,23 @@ use sqlx::MySqlPool;
 use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
 use tokio::sync::Mutex;
 
-use super::between;
-use super::flat::Fullness;
-use super::layout::{Dialect, Foreign};
+use super::bench_store::{BenchStore, BenchTables as _, ByHand, CrossProcessLatency, SnapshotGuard};
+use super::cross_process;
+use super::foreign::{ColumnTypes, ForeignPreset};
 use super::load::Load;
 use super::progress::Progress;
 use super::rounds::per_second;
-use super::target::{BenchStore, Between, ByHand, Snapshot, Tables as _};
+use super::table_size::TableFill;
 use statements::Statements;
 use tables::MySqlTables;
 
 /// Events that are settled one by one, at the most: that takes long.
-const ONE_BY_ONE: u64 = 1_000;
+const MAX_ONE_BY_ONE_EVENTS: u64 = 1_000;
 
-const DIALECT: Dialect = Dialect { uuid: "CHAR(36)", bytes: "MEDIUMBLOB", json: "JSON" };
+const COLUMN_TYPES: ColumnTypes = ColumnTypes { uuid: "CHAR(36)", bytes: "MEDIUMBLOB", json: "JSON" };
 
 /// A database with tables that nobody else has.
-pub(super) struct MySql {
+pub(super) struct MySqlBench {
     options: MySqlConnectOptions,
     pool: MySqlPool,
     name: &'static str,
@@ -39,7 +39,7 @@ pub(super) struct MySql {
     open: Mutex<Vec<MySqlStore>>,
 }
 
-impl MySql {
+impl MySqlBench {
     pub(super) async fn open(options: MySqlConnectOptions, writers: usize) -> anyhow::Result<Self> {
         let connections = u32::try_from(writers)?.saturating_add(2);
         let pool = MySqlPoolOptions::new()
@@ -73,19 +73,19 @@ impl MySql {
 
     async fn drain(&self, load: &Load) -> anyhow::Result<f64> {
         let tables = self.fresh().await?;
-        tables.fill(Fullness::pending(load.events), load).await?;
+        tables.fill(TableFill::pending(load.events), load).await?;
         Ok(per_second(load.events, drain::best_case(&self.options, &tables, load.events).await?))
     }
 
     async fn one_by_one(&self, load: &Load) -> anyhow::Result<f64> {
         let tables = self.fresh().await?;
-        let events = load.events.min(ONE_BY_ONE);
-        tables.fill(Fullness::pending(events), load).await?;
+        let events = load.events.min(MAX_ONE_BY_ONE_EVENTS);
+        tables.fill(TableFill::pending(events), load).await?;
         Ok(per_second(events, drain::one_by_one(&self.options, &tables, events).await?.all))
     }
 }
 
-impl BenchStore for MySql {
+impl BenchStore for MySqlBench {
     type Tables = MySqlTables;
 
     fn name(&self) -> &'static str {
@@ -122,23 +122,23 @@ impl BenchStore for MySql {
         progress.begin("drained by hand, one by one");
         let one_by_one = self.one_by_one(load).await?;
         // Nobody is woken here: others look by themselves whether something is due.
-        Ok(Some(ByHand { proved: Some(proved), drain, one_by_one, bell: None }))
+        Ok(Some(ByHand { proved: Some(proved), drain, one_by_one, notify_cost: None }))
     }
 
-    async fn between(&self, load: &Load) -> anyhow::Result<Option<Between>> {
+    async fn cross_process_latency(&self, load: &Load) -> anyhow::Result<Option<CrossProcessLatency>> {
         let tables = self.fresh().await?;
         let reading = MySqlStore::builder(&self.options).table(tables.table.clone()).connect().await?;
         self.open.lock().await.push(reading.clone());
-        Ok(Some(between::latency(&tables, Arc::new(reading), load).await?))
+        Ok(Some(cross_process::latency(&tables, Arc::new(reading), load).await?))
     }
 
-    async fn hold_snapshot(&self) -> anyhow::Result<Option<Snapshot>> {
+    async fn hold_snapshot(&self) -> anyhow::Result<Option<SnapshotGuard>> {
         Ok(Some(statements::hold_snapshot(&self.options).await?))
     }
 
-    async fn foreign(&self, preset: Foreign, load: &Load) -> anyhow::Result<Option<ForeignTableStore>> {
+    async fn foreign(&self, preset: ForeignPreset, load: &Load) -> anyhow::Result<Option<ForeignTableStore>> {
         let table = format!("{}_foreign", self.prefix);
-        for statement in preset.statements(&table, "waiting", DIALECT, load) {
+        for statement in preset.statements(&table, "waiting", COLUMN_TYPES, load) {
             statements::run(&self.pool, statement).await?;
         }
         let layout = preset.layout().table(TableName::from_str(&table)?);
@@ -147,4 +147,4 @@ impl BenchStore for MySql {
 }
 
 /// Events per claim of the loops by hand: as many as the engine takes.
-const CLAIM: usize = super::engine::CLAIM;
+const CLAIM_EVENTS: usize = super::engine::CLAIM_EVENTS;

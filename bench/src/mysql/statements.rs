@@ -7,8 +7,8 @@ use sqlx::mysql::{MySqlArguments, MySqlConnectOptions};
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Executor as _, MySql, MySqlConnection, MySqlPool};
 
-use super::super::target::Snapshot;
-use super::CLAIM;
+use super::super::bench_store::SnapshotGuard;
+use super::CLAIM_EVENTS;
 
 pub(super) type MySqlQuery = Query<'static, MySql, MySqlArguments>;
 
@@ -33,7 +33,7 @@ pub(super) async fn run(pool: &MySqlPool, text: String) -> anyhow::Result<()> {
 }
 
 /// A transaction in a session of its own that sees the rows of now, as a forgotten report does.
-pub(super) async fn hold_snapshot(options: &MySqlConnectOptions) -> anyhow::Result<Snapshot> {
+pub(super) async fn hold_snapshot(options: &MySqlConnectOptions) -> anyhow::Result<SnapshotGuard> {
     let mut connection = options.clone().disable_statement_logging().connect().await?;
     connection.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT").await?;
     Ok(Box::new(connection))
@@ -56,7 +56,7 @@ const COLUMNS: &str = "event_id, event_type, aggregate_type, payload, created_at
                        lease_token, inserted_at, locked_at";
 
 /// The most rows that are filled in by one statement, and as many numbers from 0 on.
-const FILL: u64 = 100_000;
+const FILL_BATCH_ROWS: u64 = 100_000;
 const NUMBERS: &str =
     "(WITH digits AS (SELECT 0 AS d UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 \
      UNION ALL SELECT 4 UNION ALL SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7 UNION ALL SELECT 8 \
@@ -84,7 +84,7 @@ impl Statements {
                 "SELECT seq, event_id, event_type, aggregate_type, aggregate_id, tenant_id, headers, payload,
                    attempts, TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', created_at)
                  FROM {outbox} FORCE INDEX (`{table}_due`) WHERE phase = 0 AND phase_at <= UTC_TIMESTAMP(6)
-                 ORDER BY phase_at, seq LIMIT {CLAIM} FOR UPDATE SKIP LOCKED"
+                 ORDER BY phase_at, seq LIMIT {CLAIM_EVENTS} FOR UPDATE SKIP LOCKED"
             )
             .into(),
             lease: format!(
@@ -148,9 +148,9 @@ impl Statements {
         while left > 0 {
             let ids = format!("{:016x}-", fastrand::u64(..));
             let query = query(&self.fill).bind(ids).bind(event_type).bind(body).bind(status).bind(attempts);
-            let query = query.bind(due_in_s).bind(status).bind(status).bind(left.min(FILL));
+            let query = query.bind(due_in_s).bind(status).bind(status).bind(left.min(FILL_BATCH_ROWS));
             query.execute(&mut *connection).await?;
-            left -= left.min(FILL);
+            left -= left.min(FILL_BATCH_ROWS);
         }
         Ok(())
     }

@@ -8,14 +8,14 @@ use posthaste::{Event, EventId, GLOBAL, Outbox, Store};
 use posthaste_sqlx::{MySqlStore, MySqlWriter, TableName};
 use sqlx::{MySqlConnection, MySqlPool};
 
-use super::super::flat::{Fullness, LATER};
+use super::super::bench_store::{BenchTables, BenchWriter};
 use super::super::load::{self, Load};
-use super::super::target::{Tables, Writer};
+use super::super::table_size::{FAR_FUTURE, TableFill};
 use super::drain;
 use super::statements::{MySqlQuery, Statements};
 use posthaste_stores::OutboxRef;
 
-const OWNER: &str = "bench#0123456789abcdef0123456789abcdef";
+const LEASE_OWNER: &str = "bench#0123456789abcdef0123456789abcdef";
 
 #[derive(Clone)]
 pub(crate) struct MySqlTables {
@@ -51,10 +51,10 @@ impl MySqlTables {
 /// The same values as the Writer has for an event with a lease on it.
 fn event_values(query: MySqlQuery, body: &str) -> MySqlQuery {
     let query = query.bind(EventId::uuid_v7().as_str().to_owned()).bind(load::EVENT_TYPE).bind(GLOBAL);
-    query.bind(body.to_owned()).bind(OWNER).bind(LeaseToken::random().as_i64())
+    query.bind(body.to_owned()).bind(LEASE_OWNER).bind(LeaseToken::random().as_i64())
 }
 
-impl Tables for MySqlTables {
+impl BenchTables for MySqlTables {
     type Writer = MySqlTablesWriter;
 
     fn store(&self) -> Arc<dyn Store> {
@@ -65,7 +65,7 @@ impl Tables for MySqlTables {
         MySqlTablesWriter { tables: self.clone(), writer: self.store.writer(outbox) }
     }
 
-    fn place(&self) -> Option<OutboxRef> {
+    fn outbox_ref(&self) -> Option<OutboxRef> {
         Some(OutboxRef { table: self.table.to_string(), schema: None })
     }
 
@@ -90,9 +90,9 @@ impl Tables for MySqlTables {
         Ok(Some(drain::one_by_one(&self.pool.connect_options(), self, events).await?.settling))
     }
 
-    async fn fill(&self, full: Fullness, load: &Load) -> anyhow::Result<bool> {
+    async fn fill(&self, full: TableFill, load: &Load) -> anyhow::Result<bool> {
         let mut connection = self.pool.acquire().await?;
-        let later = i64::try_from(LATER.as_secs())?;
+        let later = i64::try_from(FAR_FUTURE.as_secs())?;
         for (rows, kind) in
             [(full.done_rows, (1, 0)), (full.future_rows, (2, later)), (full.pending_rows, (0, 0))]
         {
@@ -111,7 +111,7 @@ pub(crate) struct MySqlTablesWriter {
     pub(super) writer: MySqlWriter,
 }
 
-impl Writer for MySqlTablesWriter {
+impl BenchWriter for MySqlTablesWriter {
     async fn business_and_event(&self, number: u64, body: &str, event: Event) -> anyhow::Result<()> {
         let mut tx = self.writer.begin(&self.tables.pool).await?;
         self.tables.insert_business(&mut tx, number, body).await?;

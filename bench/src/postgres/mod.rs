@@ -1,7 +1,7 @@
 //! The PostgreSQL store, in a schema of its own that is dropped at the end.
 
-mod bell;
 mod drain;
+mod notify_cost;
 mod statements;
 mod tables;
 
@@ -15,23 +15,25 @@ use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use tokio::sync::Mutex;
 
-use super::between;
-use super::flat::Fullness;
-use super::layout::{Dialect, Foreign};
+use super::bench_store::{
+    BenchStore, BenchTables as _, ByHand, CrossProcessLatency, NotifyCost, SnapshotGuard,
+};
+use super::cross_process;
+use super::foreign::{ColumnTypes, ForeignPreset};
 use super::load::Load;
 use super::progress::Progress;
 use super::rounds::per_second;
-use super::target::{Bell, BenchStore, Between, ByHand, Snapshot, Tables as _};
+use super::table_size::TableFill;
 use statements::Statements;
 use tables::PgTables;
 
 /// Events that are settled one by one, at the most: that takes long.
-const ONE_BY_ONE: u64 = 1_000;
+const MAX_ONE_BY_ONE_EVENTS: u64 = 1_000;
 
-const DIALECT: Dialect = Dialect { uuid: "UUID", bytes: "BYTEA", json: "JSONB" };
+const COLUMN_TYPES: ColumnTypes = ColumnTypes { uuid: "UUID", bytes: "BYTEA", json: "JSONB" };
 
 /// A server with a schema that nobody else has.
-pub(super) struct Postgres {
+pub(super) struct PostgresBench {
     options: PgConnectOptions,
     pool: PgPool,
     schema: SchemaName,
@@ -39,7 +41,7 @@ pub(super) struct Postgres {
     open: Mutex<Vec<PgStore>>,
 }
 
-impl Postgres {
+impl PostgresBench {
     pub(super) async fn open(options: PgConnectOptions, writers: usize) -> anyhow::Result<Self> {
         let connections = u32::try_from(writers)?.saturating_add(2);
         let pool = PgPoolOptions::new()
@@ -81,19 +83,19 @@ impl Postgres {
 
     async fn drain(&self, load: &Load) -> anyhow::Result<f64> {
         let tables = self.fresh().await?;
-        tables.fill(Fullness::pending(load.events), load).await?;
+        tables.fill(TableFill::pending(load.events), load).await?;
         Ok(per_second(load.events, drain::best_case(&self.options, &tables, load.events).await?))
     }
 
     async fn one_by_one(&self, load: &Load) -> anyhow::Result<f64> {
         let tables = self.fresh().await?;
-        let events = load.events.min(ONE_BY_ONE);
-        tables.fill(Fullness::pending(events), load).await?;
+        let events = load.events.min(MAX_ONE_BY_ONE_EVENTS);
+        tables.fill(TableFill::pending(events), load).await?;
         Ok(per_second(events, drain::one_by_one(&self.options, &tables, events).await?.all))
     }
 }
 
-impl BenchStore for Postgres {
+impl BenchStore for PostgresBench {
     type Tables = PgTables;
 
     fn name(&self) -> &'static str {
@@ -134,27 +136,27 @@ impl BenchStore for Postgres {
         progress.begin("drained by hand, one by one");
         let one_by_one = self.one_by_one(load).await?;
         progress.begin("without an engine, waking others");
-        let ringing = bell::writing(self, load, Notify::AfterCommit).await?;
+        let with_notify = notify_cost::transactions_per_second(self, load, Notify::AfterCommit).await?;
         progress.begin("without an engine, waking nobody");
-        let silent = bell::writing(self, load, Notify::Off).await?;
-        let bell = Some(Bell { ringing, silent });
-        Ok(Some(ByHand { proved: Some(proved), drain, one_by_one, bell }))
+        let without_notify = notify_cost::transactions_per_second(self, load, Notify::Off).await?;
+        let notify_cost = Some(NotifyCost { with_notify, without_notify });
+        Ok(Some(ByHand { proved: Some(proved), drain, one_by_one, notify_cost }))
     }
 
-    async fn between(&self, load: &Load) -> anyhow::Result<Option<Between>> {
+    async fn cross_process_latency(&self, load: &Load) -> anyhow::Result<Option<CrossProcessLatency>> {
         let tables = self.fresh().await?;
         let reading = Arc::new(self.another(&tables, Notify::Off).await?);
-        Ok(Some(between::latency(&tables, reading, load).await?))
+        Ok(Some(cross_process::latency(&tables, reading, load).await?))
     }
 
-    async fn hold_snapshot(&self) -> anyhow::Result<Option<Snapshot>> {
+    async fn hold_snapshot(&self) -> anyhow::Result<Option<SnapshotGuard>> {
         Ok(Some(statements::hold_snapshot(&self.options).await?))
     }
 
-    async fn foreign(&self, preset: Foreign, load: &Load) -> anyhow::Result<Option<ForeignTableStore>> {
+    async fn foreign(&self, preset: ForeignPreset, load: &Load) -> anyhow::Result<Option<ForeignTableStore>> {
         let layout = preset.layout();
         let table = format!("\"{}\".\"{}\"", self.schema, layout.table_name());
-        for statement in preset.statements(&table, "waiting", DIALECT, load) {
+        for statement in preset.statements(&table, "waiting", COLUMN_TYPES, load) {
             statements::run(&self.pool, statement).await?;
         }
         statements::run(&self.pool, format!("VACUUM (ANALYZE) {table}")).await?;
@@ -164,4 +166,4 @@ impl BenchStore for Postgres {
 }
 
 /// Events per claim of the loops by hand: as many as the engine takes.
-const CLAIM: u64 = super::engine::CLAIM as u64;
+const CLAIM_EVENTS: u64 = super::engine::CLAIM_EVENTS as u64;

@@ -7,8 +7,8 @@ use sqlx::postgres::{PgArguments, PgConnectOptions};
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Executor as _, PgConnection, PgPool, Postgres};
 
-use super::super::target::Snapshot;
-use super::CLAIM;
+use super::super::bench_store::SnapshotGuard;
+use super::CLAIM_EVENTS;
 
 pub(super) async fn create_schema(pool: &PgPool, schema: &SchemaName) -> anyhow::Result<()> {
     run(pool, format!("CREATE SCHEMA \"{schema}\"")).await
@@ -24,7 +24,7 @@ pub(super) async fn run(pool: &PgPool, text: String) -> anyhow::Result<()> {
 }
 
 /// A transaction in a session of its own that sees the rows of now, as a forgotten report does.
-pub(super) async fn hold_snapshot(options: &PgConnectOptions) -> anyhow::Result<Snapshot> {
+pub(super) async fn hold_snapshot(options: &PgConnectOptions) -> anyhow::Result<SnapshotGuard> {
     let mut connection = options.clone().disable_statement_logging().connect().await?;
     connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class").await?;
     Ok(Box::new(connection))
@@ -67,7 +67,7 @@ impl Statements {
             claim: format!(
                 "WITH picked AS MATERIALIZED (SELECT seq FROM {outbox}
                    WHERE status IN (0, 2) AND available_at <= statement_timestamp()
-                   ORDER BY available_at, seq LIMIT {CLAIM} FOR UPDATE SKIP LOCKED)
+                   ORDER BY available_at, seq LIMIT {CLAIM_EVENTS} FOR UPDATE SKIP LOCKED)
                  UPDATE {outbox} AS o SET locked_by = $1, locked_at = statement_timestamp(), lease_token = $2,
                    available_at = statement_timestamp() + interval '30s'
                  FROM picked WHERE o.seq = picked.seq

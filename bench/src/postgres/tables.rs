@@ -10,14 +10,14 @@ use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{PgConnection, PgPool, Postgres, Row as _};
 
-use super::super::flat::{Fullness, LATER};
+use super::super::bench_store::{BenchTables, BenchWriter};
 use super::super::load::{self, Load};
-use super::super::target::{Tables, Writer};
+use super::super::table_size::{FAR_FUTURE, TableFill};
 use super::drain;
 use super::statements::Statements;
 use posthaste_stores::OutboxRef;
 
-const OWNER: &str = "bench#0123456789abcdef0123456789abcdef";
+const LEASE_OWNER: &str = "bench#0123456789abcdef0123456789abcdef";
 
 #[derive(Clone)]
 pub(crate) struct PgTables {
@@ -58,10 +58,10 @@ fn event_values<'q>(
     body: &'q str,
 ) -> Query<'q, Postgres, PgArguments> {
     let query = query.bind(EventId::uuid_v7().as_str().to_owned()).bind(load::EVENT_TYPE).bind(GLOBAL);
-    query.bind(body).bind(OWNER).bind(LeaseToken::random().as_i64())
+    query.bind(body).bind(LEASE_OWNER).bind(LeaseToken::random().as_i64())
 }
 
-impl Tables for PgTables {
+impl BenchTables for PgTables {
     type Writer = PgTablesWriter;
 
     fn store(&self) -> Arc<dyn Store> {
@@ -72,7 +72,7 @@ impl Tables for PgTables {
         PgTablesWriter { tables: self.clone(), writer: self.store.writer(outbox) }
     }
 
-    fn place(&self) -> Option<OutboxRef> {
+    fn outbox_ref(&self) -> Option<OutboxRef> {
         Some(OutboxRef { table: self.table.to_string(), schema: Some(self.schema.clone()) })
     }
 
@@ -97,9 +97,9 @@ impl Tables for PgTables {
         Ok(Some(drain::one_by_one(&self.pool.connect_options(), self, events).await?.settling))
     }
 
-    async fn fill(&self, full: Fullness, load: &Load) -> anyhow::Result<bool> {
+    async fn fill(&self, full: TableFill, load: &Load) -> anyhow::Result<bool> {
         let mut connection = self.pool.acquire().await?;
-        let later = i64::try_from(LATER.as_secs())?;
+        let later = i64::try_from(FAR_FUTURE.as_secs())?;
         for (rows, kind) in
             [(full.done_rows, (1, 0)), (full.future_rows, (2, later)), (full.pending_rows, (0, 0))]
         {
@@ -118,7 +118,7 @@ pub(crate) struct PgTablesWriter {
     pub(super) writer: PgWriter,
 }
 
-impl Writer for PgTablesWriter {
+impl BenchWriter for PgTablesWriter {
     async fn business_and_event(&self, number: u64, body: &str, event: Event) -> anyhow::Result<()> {
         let mut tx = self.writer.begin(&self.tables.pool).await?;
         self.tables.insert_business(&mut tx, number, body).await?;

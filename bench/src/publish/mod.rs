@@ -5,7 +5,7 @@
 //! which is the engine with the publisher.
 
 mod bare;
-mod counted;
+mod counting_destination;
 pub(super) mod report;
 
 use std::sync::Arc;
@@ -14,28 +14,28 @@ use std::time::Instant;
 use async_trait::async_trait;
 use posthaste::{Delivery, Destination, Event, Outbox, Outcome, Profile, Route, Routes};
 
-use self::counted::Counted;
-use self::report::{Memory, PublishReport, Round};
+use self::counting_destination::CountingDestination;
+use self::report::{MemoryUse, PublishReport, PublishRound};
 use super::BenchArgs;
+use super::bench_store::{BenchStore, BenchTables};
 use super::engine;
 use super::load::Load;
 use super::memory_use;
 use super::progress::Progress;
-use super::rounds::{BATCH, per_second};
-use super::target::{BenchStore, Tables};
+use super::rounds::{BATCH_EVENTS, per_second};
 use posthaste_stores::SecretUrl;
 
 /// Measurements per round.
-const STEPS: u64 = 3;
+const STEPS_PER_ROUND: u64 = 3;
 
 /// Events per call of the destination that does nothing: as many as publishers take.
-const NOTHING_BATCH: usize = 500;
+const NULL_BATCH_EVENTS: usize = 500;
 
 /// The type of every aggregate here.
-const AGGREGATE: &str = "Bench";
+const AGGREGATE_TYPE: &str = "Bench";
 
 /// Events of so many aggregates, each of which is a key.
-const KEYS: u64 = 1_000;
+const KEY_COUNT: u64 = 1_000;
 
 pub(super) async fn measure<B: BenchStore>(
     bench: &B,
@@ -44,16 +44,16 @@ pub(super) async fn measure<B: BenchStore>(
     is_watched: bool,
 ) -> anyhow::Result<PublishReport> {
     let load = args.load();
-    let progress = Progress::new(is_watched, args.rounds * STEPS, 0);
+    let progress = Progress::new(is_watched, args.rounds * STEPS_PER_ROUND, 0);
     let mut rounds = Vec::new();
     for _ in 0..args.rounds {
         progress.begin("the client library alone");
         let bare = per_second(load.events, bare::publish(url.expose(), &load).await?);
         progress.begin("a destination that does nothing");
-        let nothing = relay(bench, &load, Arc::new(Nothing)).await?.0;
+        let nothing = relay(bench, &load, Arc::new(NullDestination)).await?.0;
         progress.begin("the relay");
         let (relay, memory) = relay(bench, &load, publisher(url.expose())?).await?;
-        rounds.push(Round { bare, nothing, relay, memory });
+        rounds.push(PublishRound { bare, nothing, relay, memory });
     }
     progress.clear();
     Ok(PublishReport::new(bench.name(), args, url, &rounds))
@@ -73,62 +73,62 @@ async fn relay<B: BenchStore>(
     bench: &B,
     load: &Load,
     destination: Arc<dyn Destination>,
-) -> anyhow::Result<(f64, Memory)> {
+) -> anyhow::Result<(f64, MemoryUse)> {
     bench.clear().await?;
     let tables = bench.create().await?;
     let writer_only = Outbox::writer_only(tables.store()).build()?;
     write(&tables.writer(&writer_only), load).await?;
-    let counted = Counted::new(destination, load.events);
-    let routes = Routes::new().add(Route::fallback().deliver_to(counted.clone()));
+    let destination = CountingDestination::new(destination, load.events);
+    let routes = Routes::new().add(Route::fallback().deliver_to(destination.clone()));
     let outbox = Outbox::from_config(tables.store(), engine::config(load), routes).build()?;
     let started = Instant::now();
     outbox.start()?;
-    counted.delivered(load.events / 10).await?;
+    destination.delivered(load.events / 10).await?;
     let early = memory_use::now();
-    counted.delivered(load.events).await?;
+    destination.delivered(load.events).await?;
     let late = memory_use::now();
     outbox.idle().await?;
     let took = started.elapsed();
     outbox.shutdown().await;
-    Ok((per_second(load.events, took), Memory { early, late }))
+    Ok((per_second(load.events, took), MemoryUse { early, late }))
 }
 
 /// The backlog: events with a key, as a service writes them.
-async fn write<W: super::target::Writer>(writer: &W, load: &Load) -> anyhow::Result<()> {
+async fn write<W: super::bench_store::BenchWriter>(writer: &W, load: &Load) -> anyhow::Result<()> {
     let work = {
         let (writer, load) = (writer.clone(), load.clone());
         move |number: u64| {
             let (writer, load) = (writer.clone(), load.clone());
             async move {
-                let first = number * BATCH;
-                let numbers = first..load.events.min(first + BATCH);
+                let first = number * BATCH_EVENTS;
+                let numbers = first..load.events.min(first + BATCH_EVENTS);
                 writer.events(numbers.map(|number| event(&load, number)).collect::<Result<_, _>>()?).await
             }
         }
     };
-    load.spread(load.events.div_ceil(BATCH), work).await?;
+    load.spread(load.events.div_ceil(BATCH_EVENTS), work).await?;
     Ok(())
 }
 
 fn event(load: &Load, number: u64) -> anyhow::Result<Event> {
-    let event = Event::builder(super::load::EVENT_TYPE).aggregate(AGGREGATE, key(number));
+    let event = Event::builder(super::load::EVENT_TYPE).aggregate(AGGREGATE_TYPE, key(number));
     Ok(event.json_text(load.body()).build()?)
 }
 
 fn key(number: u64) -> String {
-    format!("key-{}", number % KEYS)
+    format!("key-{}", number % KEY_COUNT)
 }
 
 /// Takes everything at once.
-struct Nothing;
+struct NullDestination;
 
 #[async_trait]
-impl Destination for Nothing {
+impl Destination for NullDestination {
     async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
         batch.iter().map(|_| Outcome::Done).collect()
     }
 
     fn profile(&self) -> Profile {
-        Profile::publisher(NOTHING_BATCH)
+        Profile::publisher(NULL_BATCH_EVENTS)
     }
 }

@@ -10,14 +10,14 @@ use posthaste_stores::SecretUrl;
 
 /// What one round measured: events per second, and memory.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Round {
+pub(super) struct PublishRound {
     pub(super) bare: f64,
     pub(super) nothing: f64,
     pub(super) relay: f64,
-    pub(super) memory: Memory,
+    pub(super) memory: MemoryUse,
 }
 
-impl Round {
+impl PublishRound {
     /// What a relay would reach that first takes an event from the store and then publishes it.
     fn one_after_the_other(&self) -> f64 {
         1.0 / (1.0 / self.bare + 1.0 / self.nothing)
@@ -26,7 +26,7 @@ impl Round {
 
 /// Of this process, in bytes: after a tenth of the events, and after the last.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Memory {
+pub(super) struct MemoryUse {
     pub(super) early: Option<u64>,
     pub(super) late: Option<u64>,
 }
@@ -45,12 +45,17 @@ pub(crate) struct PublishReport {
     relay_events_per_s: f64,
     relay_to_bare: Option<Ratio>,
     relay_to_one_after_the_other: Option<Ratio>,
-    memory_bytes: Option<Memory>,
+    memory_bytes: Option<MemoryUse>,
 }
 
 impl PublishReport {
-    pub(super) fn new(store: &'static str, args: &BenchArgs, url: &SecretUrl, rounds: &[Round]) -> Self {
-        let rate = |of: fn(&Round) -> f64| median(rounds.iter().map(of).collect()).round();
+    pub(super) fn new(
+        store: &'static str,
+        args: &BenchArgs,
+        url: &SecretUrl,
+        rounds: &[PublishRound],
+    ) -> Self {
+        let rate = |of: fn(&PublishRound) -> f64| median(rounds.iter().map(of).collect()).round();
         Self {
             store,
             publish: url.to_string(),
@@ -79,7 +84,7 @@ impl PublishReport {
         rows.extend(self.relay_to_bare.as_ref().map(|ratio| ratio.row("of the client library")));
         let both = self.relay_to_one_after_the_other.as_ref();
         rows.extend(both.map(|ratio| ratio.row("of the two, one after the other")));
-        if let Some(Memory { early: Some(early), late: Some(late) }) = self.memory_bytes {
+        if let Some(MemoryUse { early: Some(early), late: Some(late) }) = self.memory_bytes {
             let mib = |bytes: u64| format!("{} MiB", count(bytes >> 20));
             rows.push((mib(early), "of memory after a tenth of the events".to_owned()));
             rows.push((mib(late), "of memory after all of them".to_owned()));

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use posthaste::store::{OnDone, Settlement, Verdict};
 
-use super::super::engine::CLAIM;
-use super::super::flat::Table;
+use super::super::engine::CLAIM_EVENTS;
+use super::super::table_size::Table;
 use super::tables::RedisTables;
 
 /// The next batch is claimed while the last one is settled. Answers how long it took.
@@ -44,7 +44,7 @@ pub(super) async fn one_by_one(table: &Table<RedisTables>, events: u64) -> anyho
 
 /// As many as the engine takes; none when the backlog is empty.
 async fn claim(table: &Table<RedisTables>, left: &mut u64) -> anyhow::Result<Vec<Settlement>> {
-    let rows = (CLAIM as u64).min(*left);
+    let rows = (CLAIM_EVENTS as u64).min(*left);
     if rows == 0 {
         return Ok(Vec::new());
     }

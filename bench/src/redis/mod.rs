@@ -11,25 +11,25 @@ use posthaste_redis::{OutboxName, RedisStore, RedisStoreBuilder};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client};
 
-use super::between;
-use super::flat::{Fullness, Table};
+use super::bench_store::{BenchStore, ByHand, CrossProcessLatency, SnapshotGuard};
+use super::cross_process;
 use super::load::Load;
 use super::progress::Progress;
 use super::rounds::per_second;
-use super::target::{BenchStore, Between, ByHand, Snapshot};
+use super::table_size::{Table, TableFill};
 use tables::RedisTables;
 
 /// Events that are settled one by one, at the most: that takes long.
-const ONE_BY_ONE: u64 = 1_000;
+const MAX_ONE_BY_ONE_EVENTS: u64 = 1_000;
 
 /// How long the server may take to answer: it is overloaded on purpose.
-const PATIENCE: Duration = Duration::from_secs(60);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Keys that are looked at and removed by one command.
-const KEYS: usize = 1_000;
+const SCAN_KEYS: usize = 1_000;
 
 /// A server with outboxes that nobody else has.
-pub(super) struct Redis {
+pub(super) struct RedisBench {
     builder: RedisStoreBuilder,
     /// All writers share it, as those of a service do. It also removes what they wrote: the server takes
     /// that after whatever was still on its way.
@@ -39,12 +39,12 @@ pub(super) struct Redis {
     sets: AtomicU32,
 }
 
-impl Redis {
+impl RedisBench {
     pub(super) async fn open(builder: RedisStoreBuilder, url: &str) -> anyhow::Result<Self> {
         let prefix = format!("posthaste_bench_{:08x}", fastrand::u32(..));
         // Says what is wrong with the server, and leaves nothing there.
         builder.clone().name(OutboxName::new(&prefix)?).read_only().connect().await?;
-        let config = AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE));
+        let config = AsyncConnectionConfig::new().set_response_timeout(Some(DRAIN_TIMEOUT));
         let connection = Client::open(url)?.get_multiplexed_async_connection_with_config(&config).await?;
         Ok(Self { builder, connection, prefix, sets: AtomicU32::new(0) })
     }
@@ -66,12 +66,12 @@ impl Redis {
         progress: &Progress,
     ) -> anyhow::Result<Table<RedisTables>> {
         let mut table = Table::new(self.fresh().await?, load)?;
-        table.fill(Fullness::pending(events), progress).await?;
+        table.fill(TableFill::pending(events), progress).await?;
         Ok(table)
     }
 }
 
-impl BenchStore for Redis {
+impl BenchStore for RedisBench {
     type Tables = RedisTables;
 
     fn name(&self) -> &'static str {
@@ -90,7 +90,7 @@ impl BenchStore for Redis {
         let mut cursor = 0;
         loop {
             let mut scan = redis::cmd("SCAN");
-            scan.arg(cursor).arg("MATCH").arg(format!("{{{}*", self.prefix)).arg("COUNT").arg(KEYS);
+            scan.arg(cursor).arg("MATCH").arg(format!("{{{}*", self.prefix)).arg("COUNT").arg(SCAN_KEYS);
             let (next, keys): (u64, Vec<String>) = scan.query_async(&mut connection).await?;
             if !keys.is_empty() {
                 redis::cmd("UNLINK").arg(keys).query_async::<u64>(&mut connection).await?;
@@ -110,21 +110,21 @@ impl BenchStore for Redis {
         let backlog = self.backlog(load.events, load, progress).await?;
         progress.begin("drained by hand");
         let drain = per_second(load.events, drain::best_case(&backlog, load.events).await?);
-        let singles = load.events.min(ONE_BY_ONE);
+        let singles = load.events.min(MAX_ONE_BY_ONE_EVENTS);
         let backlog = self.backlog(singles, load, progress).await?;
         progress.begin("drained by hand, one by one");
         let one_by_one = per_second(singles, drain::one_by_one(&backlog, singles).await?.all);
         // EXEC answers what was stored, so there is nothing to prove; and every write wakes others.
-        Ok(Some(ByHand { proved: None, drain, one_by_one, bell: None }))
+        Ok(Some(ByHand { proved: None, drain, one_by_one, notify_cost: None }))
     }
 
-    async fn between(&self, load: &Load) -> anyhow::Result<Option<Between>> {
+    async fn cross_process_latency(&self, load: &Load) -> anyhow::Result<Option<CrossProcessLatency>> {
         let tables = self.fresh().await?;
         let reading = self.store(&tables.name).await?;
-        Ok(Some(between::latency(&tables, Arc::new(reading), load).await?))
+        Ok(Some(cross_process::latency(&tables, Arc::new(reading), load).await?))
     }
 
-    async fn hold_snapshot(&self) -> anyhow::Result<Option<Snapshot>> {
+    async fn hold_snapshot(&self) -> anyhow::Result<Option<SnapshotGuard>> {
         Ok(None)
     }
 }

@@ -8,10 +8,10 @@ use posthaste_redis::{OutboxName, RedisStore, RedisWriter};
 use redis::Pipeline;
 use redis::aio::MultiplexedConnection;
 
-use super::super::flat::{Fullness, Table};
+use super::super::bench_store::{BenchTables, BenchWriter};
 use super::super::load::Load;
 use super::super::progress::Progress;
-use super::super::target::{Tables, Writer};
+use super::super::table_size::{Table, TableFill};
 use super::drain;
 use posthaste_stores::OutboxRef;
 
@@ -38,7 +38,7 @@ impl RedisTables {
     }
 }
 
-impl Tables for RedisTables {
+impl BenchTables for RedisTables {
     type Writer = RedisTablesWriter;
 
     fn store(&self) -> Arc<dyn Store> {
@@ -49,7 +49,7 @@ impl Tables for RedisTables {
         RedisTablesWriter { tables: self.clone(), writer: self.store.writer(outbox) }
     }
 
-    fn place(&self) -> Option<OutboxRef> {
+    fn outbox_ref(&self) -> Option<OutboxRef> {
         Some(OutboxRef { table: self.name.to_string(), schema: None })
     }
 
@@ -71,11 +71,11 @@ impl Tables for RedisTables {
 
     async fn settle_one_by_one(&self, events: u64, load: &Load) -> anyhow::Result<Option<Duration>> {
         let mut table = Table::new(self.clone(), load)?;
-        table.fill(Fullness::pending(events), &Progress::hidden()).await?;
+        table.fill(TableFill::pending(events), &Progress::hidden()).await?;
         Ok(Some(drain::one_by_one(&table, events).await?.settling))
     }
 
-    async fn fill(&self, _: Fullness, _: &Load) -> anyhow::Result<bool> {
+    async fn fill(&self, _: TableFill, _: &Load) -> anyhow::Result<bool> {
         Ok(false)
     }
 }
@@ -86,7 +86,7 @@ pub(crate) struct RedisTablesWriter {
     writer: RedisWriter,
 }
 
-impl Writer for RedisTablesWriter {
+impl BenchWriter for RedisTablesWriter {
     async fn business_and_event(&self, number: u64, body: &str, event: Event) -> anyhow::Result<()> {
         let mut tx = self.writer.begin();
         self.tables.set_business(&mut tx, number, body);

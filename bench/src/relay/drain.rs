@@ -5,24 +5,24 @@ use std::time::{Duration, Instant};
 
 use posthaste::{Config, Outbox, Route, Routes, Store};
 
-use super::process::Relay;
-use super::sink::Sink;
+use super::process::RelayProcess;
+use super::sink::FileSink;
 use super::write;
+use crate::bench_store::{BenchStore, BenchTables};
 use crate::load::Load;
 use crate::rounds::per_second;
-use crate::target::{BenchStore, Tables};
 use posthaste_stores::SecretUrl;
 
 /// How long whoever drains is left alone first: longer than it waits between two looks at the store.
-const IDLE: Duration = Duration::from_millis(500);
+const IDLE_PAUSE: Duration = Duration::from_millis(500);
 
 /// How long between two questions whether all is settled.
-const LOOK: Duration = Duration::from_millis(2);
+const SETTLED_CHECK_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Events per second, with the settings of a relay.
 pub(super) async fn by_library<B: BenchStore>(bench: &B, load: &Load) -> anyhow::Result<f64> {
     bench.clear().await?;
-    let (tables, sink) = (bench.create().await?, Sink::new()?);
+    let (tables, sink) = (bench.create().await?, FileSink::new()?);
     let publisher = posthaste_publishers::publisher(&sink.url())?;
     let routes = Routes::new().add(Route::fallback().deliver_to(publisher));
     let outbox = Outbox::from_config(tables.store(), Config::relay(), routes).start()?;
@@ -38,17 +38,17 @@ pub(super) async fn by_relay<B: BenchStore>(
     load: &Load,
 ) -> anyhow::Result<f64> {
     bench.clear().await?;
-    let (tables, sink) = (bench.create().await?, Sink::new()?);
-    let mut relay = Relay::start(&tables, store, &sink)?;
+    let (tables, sink) = (bench.create().await?, FileSink::new()?);
+    let mut relay = RelayProcess::start(&tables, store, &sink)?;
     relay.until(drain(&tables, &sink, load)).await?
 }
 
 /// The first event shows that somebody is there, and how long a line is.
-async fn drain<T: Tables>(tables: &T, sink: &Sink, load: &Load) -> anyhow::Result<f64> {
+async fn drain<T: BenchTables>(tables: &T, sink: &FileSink, load: &Load) -> anyhow::Result<f64> {
     write(tables, load.events(1)?).await?;
     sink.has_one().await?;
     settled(&tables.store()).await?;
-    tokio::time::sleep(IDLE).await;
+    tokio::time::sleep(IDLE_PAUSE).await;
     let line = sink.bytes();
     let events = load.events(load.events)?;
     write(tables, events).await?;
@@ -60,7 +60,7 @@ async fn drain<T: Tables>(tables: &T, sink: &Sink, load: &Load) -> anyhow::Resul
 
 async fn settled(store: &Arc<dyn Store>) -> anyhow::Result<()> {
     while store.oldest_pending(None).await?.is_some() {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(SETTLED_CHECK_INTERVAL).await;
     }
     Ok(())
 }

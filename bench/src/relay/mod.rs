@@ -13,21 +13,21 @@ use std::time::{Duration, Instant};
 
 use posthaste::{Event, Outbox};
 
-use self::process::Relay;
-use self::report::{RelayReport, Round};
-use self::sink::Sink;
-use self::usage::Usage;
+use self::process::RelayProcess;
+use self::report::{RelayReport, RelayRound};
+use self::sink::FileSink;
+use self::usage::ProcessUsage;
 use super::BenchArgs;
+use super::bench_store::{BenchStore, BenchTables, BenchWriter};
 use super::load::Load;
 use super::progress::Progress;
 use super::rounds::in_turns;
-use super::target::{BenchStore, Tables, Writer};
 
 /// Measurements per round.
-const STEPS: u64 = 4;
+const STEPS_PER_ROUND: u64 = 4;
 
 /// How long a relay that has delivered is left alone before it counts as idle.
-const SETTLING_DOWN: Duration = Duration::from_secs(2);
+const IDLE_DELAY: Duration = Duration::from_secs(2);
 
 pub(super) async fn measure<B: BenchStore>(
     bench: &B,
@@ -35,7 +35,7 @@ pub(super) async fn measure<B: BenchStore>(
     is_watched: bool,
 ) -> anyhow::Result<RelayReport> {
     let load = args.load();
-    let progress = Progress::new(is_watched, args.rounds * STEPS, 0);
+    let progress = Progress::new(is_watched, args.rounds * STEPS_PER_ROUND, 0);
     let mut rounds = Vec::new();
     for number in 0..args.rounds {
         rounds.push(round(bench, args, &load, number, &progress).await?);
@@ -50,7 +50,7 @@ async fn round<B: BenchStore>(
     load: &Load,
     number: u64,
     progress: &Progress,
-) -> anyhow::Result<Round> {
+) -> anyhow::Result<RelayRound> {
     let (start, idle) = start_and_idle(bench, args, load, progress).await?;
     let library = async || {
         progress.begin("drained by an engine in this process");
@@ -61,7 +61,7 @@ async fn round<B: BenchStore>(
         drain::by_relay(bench, &args.store, load).await
     };
     let (library, relay) = in_turns(number, library, relay).await?;
-    Ok(Round { start, idle, library, relay })
+    Ok(RelayRound { start, idle, library, relay })
 }
 
 /// From the start of the process to the line of an event that waited for it, and what it uses afterwards.
@@ -70,24 +70,24 @@ async fn start_and_idle<B: BenchStore>(
     args: &BenchArgs,
     load: &Load,
     progress: &Progress,
-) -> anyhow::Result<(Duration, Usage)> {
+) -> anyhow::Result<(Duration, ProcessUsage)> {
     bench.clear().await?;
-    let (tables, sink) = (bench.create().await?, Sink::new()?);
+    let (tables, sink) = (bench.create().await?, FileSink::new()?);
     write(&tables, load.events(1)?).await?;
     progress.begin("the start of a relay");
     let started = Instant::now();
-    let mut relay = Relay::start(&tables, &args.store, &sink)?;
+    let mut relay = RelayProcess::start(&tables, &args.store, &sink)?;
     relay.until(sink.has_one()).await??;
     let took = started.elapsed();
     progress.begin("an idle relay");
-    relay.until(tokio::time::sleep(SETTLING_DOWN)).await?;
-    let before = usage::Reading::of(relay.id());
+    relay.until(tokio::time::sleep(IDLE_DELAY)).await?;
+    let before = usage::ProcessReading::of(relay.id());
     relay.until(tokio::time::sleep(Duration::from_secs(args.idle))).await?;
-    Ok((took, usage::between(before, usage::Reading::of(relay.id()))))
+    Ok((took, usage::between(before, usage::ProcessReading::of(relay.id()))))
 }
 
 /// In one transaction, as a service without an engine does: all are there at once.
-async fn write<T: Tables>(tables: &T, events: Vec<Event>) -> anyhow::Result<()> {
+async fn write<T: BenchTables>(tables: &T, events: Vec<Event>) -> anyhow::Result<()> {
     let outbox = Outbox::writer_only(tables.store()).build()?;
     tables.writer(&outbox).events(events).await
 }

@@ -5,22 +5,26 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use super::sink::Sink;
-use crate::target::Tables;
+use super::sink::FileSink;
+use crate::bench_store::BenchTables;
 use posthaste_stores::InvalidStore;
 use posthaste_stores::SecretUrl;
 
 /// How long between two looks whether the process still runs.
-const LOOK: Duration = Duration::from_millis(100);
+const EXIT_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-pub(super) struct Relay<'a> {
+pub(super) struct RelayProcess<'a> {
     process: Child,
-    sink: &'a Sink,
+    sink: &'a FileSink,
 }
 
-impl<'a> Relay<'a> {
+impl<'a> RelayProcess<'a> {
     /// Does not wait for anything.
-    pub(super) fn start<T: Tables>(tables: &T, store: &SecretUrl, sink: &'a Sink) -> anyhow::Result<Self> {
+    pub(super) fn start<T: BenchTables>(
+        tables: &T,
+        store: &SecretUrl,
+        sink: &'a FileSink,
+    ) -> anyhow::Result<Self> {
         let mut command = command(tables, store, sink)?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(sink.create_log()?);
         let process = command.spawn().context("the relay cannot be started")?;
@@ -42,7 +46,7 @@ impl<'a> Relay<'a> {
     async fn ended(&mut self) -> anyhow::Error {
         loop {
             match self.process.try_wait() {
-                Ok(None) => tokio::time::sleep(LOOK).await,
+                Ok(None) => tokio::time::sleep(EXIT_CHECK_INTERVAL).await,
                 Ok(Some(status)) => return self.reason(&status.to_string()),
                 Err(error) => return self.reason(&error.to_string()),
             }
@@ -50,13 +54,13 @@ impl<'a> Relay<'a> {
     }
 
     fn reason(&self, status: &str) -> anyhow::Error {
-        anyhow::anyhow!("the relay ended ({status}): {}", self.sink.last_said())
+        anyhow::anyhow!("the relay ended ({status}): {}", self.sink.last_log_line())
     }
 }
 
 /// The program that runs. The store's URL may hold a password, and everybody sees the arguments of a process.
-fn command<T: Tables>(tables: &T, store: &SecretUrl, sink: &Sink) -> anyhow::Result<Command> {
-    let Some(place) = tables.place() else {
+fn command<T: BenchTables>(tables: &T, store: &SecretUrl, sink: &FileSink) -> anyhow::Result<Command> {
+    let Some(outbox_ref) = tables.outbox_ref() else {
         let text = "a relay is a process of its own and cannot see memory: name a database with --store";
         return Err(InvalidStore::new(text).into());
     };
@@ -66,14 +70,14 @@ fn command<T: Tables>(tables: &T, store: &SecretUrl, sink: &Sink) -> anyhow::Res
         command.env_remove(name);
     }
     command.env_remove("RUST_LOG").env("POSTHASTE_STORE", store.expose());
-    command.args(["relay", "--listen", "127.0.0.1:0", "--table", &place.table]);
-    command.args(place.schema.iter().flat_map(|schema| ["--schema", schema.as_str()]));
+    command.args(["relay", "--listen", "127.0.0.1:0", "--table", &outbox_ref.table]);
+    command.args(outbox_ref.schema.iter().flat_map(|schema| ["--schema", schema.as_str()]));
     command.arg("--publish").arg(format!("*={}", sink.url()));
     Ok(command)
 }
 
 /// At once: its tables are dropped anyway.
-impl Drop for Relay<'_> {
+impl Drop for RelayProcess<'_> {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::usage::Usage;
+use super::usage::ProcessUsage;
 use crate::BenchArgs;
 use crate::figures::count;
 use crate::ratio::{Ratio, Spread, median};
@@ -12,9 +12,9 @@ use crate::text::{counted, write_rows};
 
 /// What one round measured; the last two in events per second.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Round {
+pub(super) struct RelayRound {
     pub(super) start: Duration,
-    pub(super) idle: Usage,
+    pub(super) idle: ProcessUsage,
     pub(super) library: f64,
     pub(super) relay: f64,
 }
@@ -28,7 +28,7 @@ pub(crate) struct RelayReport {
     payload_bytes: usize,
     binary_bytes: u64,
     start_to_first_delivery_ms: Option<Spread>,
-    idle: Idle,
+    idle: IdleUsage,
     library_events_per_s: f64,
     relay_events_per_s: f64,
     relay_to_library: Option<Ratio>,
@@ -36,15 +36,15 @@ pub(crate) struct RelayReport {
 
 /// None where the system does not say it.
 #[derive(Debug, Serialize)]
-struct Idle {
+struct IdleUsage {
     seconds: u64,
     memory_bytes: Option<Spread>,
     cpu_percent: Option<Spread>,
 }
 
 impl RelayReport {
-    pub(super) fn new(store: &'static str, args: &BenchArgs, rounds: &[Round]) -> anyhow::Result<Self> {
-        let rate = |of: fn(&Round) -> f64| median(rounds.iter().map(of).collect()).round();
+    pub(super) fn new(store: &'static str, args: &BenchArgs, rounds: &[RelayRound]) -> anyhow::Result<Self> {
+        let rate = |of: fn(&RelayRound) -> f64| median(rounds.iter().map(of).collect()).round();
         let memory = rounds.iter().filter_map(|round| round.idle.memory_bytes);
         Ok(Self {
             store,
@@ -55,7 +55,7 @@ impl RelayReport {
             start_to_first_delivery_ms: Spread::of(
                 rounds.iter().map(|round| round.start.as_secs_f64() * 1_000.0),
             ),
-            idle: Idle {
+            idle: IdleUsage {
                 seconds: args.idle,
                 memory_bytes: Spread::of(memory.map(|bytes| bytes as f64)),
                 cpu_percent: Spread::of(rounds.iter().filter_map(|round| round.idle.cpu_percent)),

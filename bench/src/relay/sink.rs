@@ -7,26 +7,26 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// In memory, where there is such a folder: a disk is not what is measured.
-const IN_MEMORY: &str = "/dev/shm";
+const MEMORY_DIRECTORY: &str = "/dev/shm";
 
 /// How long a first event may take before something is wrong.
-const FIRST: Duration = Duration::from_secs(60);
+const FIRST_EVENT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long between two looks at the file.
-const LOOK: Duration = Duration::from_millis(2);
+const FILE_CHECK_INTERVAL: Duration = Duration::from_millis(2);
 
-pub(super) struct Sink {
+pub(super) struct FileSink {
     folder: TempDir,
 }
 
-impl Sink {
+impl FileSink {
     pub(super) fn new() -> anyhow::Result<Self> {
         let named = || {
             let mut folder = tempfile::Builder::new();
             folder.prefix("posthaste-bench-");
             folder
         };
-        let folder = named().tempdir_in(IN_MEMORY).or_else(|_| named().tempdir())?;
+        let folder = named().tempdir_in(MEMORY_DIRECTORY).or_else(|_| named().tempdir())?;
         Ok(Self { folder })
     }
 
@@ -40,7 +40,7 @@ impl Sink {
     }
 
     /// The last that a relay has said.
-    pub(super) fn last_said(&self) -> String {
+    pub(super) fn last_log_line(&self) -> String {
         let log = std::fs::read_to_string(self.log()).unwrap_or_default();
         log.lines().next_back().unwrap_or("nothing was logged").to_owned()
     }
@@ -52,16 +52,19 @@ impl Sink {
 
     /// Waits for the first event.
     pub(super) async fn has_one(&self) -> anyhow::Result<()> {
-        match tokio::time::timeout(FIRST, self.has_bytes(1)).await {
+        match tokio::time::timeout(FIRST_EVENT_TIMEOUT, self.has_bytes(1)).await {
             Ok(()) => Ok(()),
-            Err(_) => anyhow::bail!("nothing was delivered within {FIRST:?}: {}", self.last_said()),
+            Err(_) => anyhow::bail!(
+                "nothing was delivered within {FIRST_EVENT_TIMEOUT:?}: {}",
+                self.last_log_line()
+            ),
         }
     }
 
     /// Waits until there are so many.
     pub(super) async fn has_bytes(&self, least: u64) {
         while self.bytes() < least {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(FILE_CHECK_INTERVAL).await;
         }
     }
 

@@ -5,24 +5,24 @@ use std::time::Instant;
 use crate::memory_use;
 
 /// What Linux counts the time of processes in, per second, whatever its own clock does.
-const TICKS: f64 = 100.0;
+const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Resident memory, and the share of one processor.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Usage {
+pub(super) struct ProcessUsage {
     pub(super) memory_bytes: Option<u64>,
     pub(super) cpu_percent: Option<f64>,
 }
 
 /// What the system says at one moment.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reading {
+pub(super) struct ProcessReading {
     at: Instant,
     ticks: Option<u64>,
     memory_bytes: Option<u64>,
 }
 
-impl Reading {
+impl ProcessReading {
     pub(super) fn of(process: u32) -> Self {
         let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok();
         let ticks = stat.and_then(|stat| ticks(&stat));
@@ -31,11 +31,11 @@ impl Reading {
 }
 
 /// Memory is that of the end.
-pub(super) fn between(before: Reading, after: Reading) -> Usage {
+pub(super) fn between(before: ProcessReading, after: ProcessReading) -> ProcessUsage {
     let seconds = after.at.duration_since(before.at).as_secs_f64();
     let ticks = before.ticks.zip(after.ticks).map(|(before, after)| after.saturating_sub(before));
-    let cpu_percent = ticks.map(|ticks| ticks as f64 / TICKS / seconds * 100.0);
-    Usage { memory_bytes: after.memory_bytes, cpu_percent }
+    let cpu_percent = ticks.map(|ticks| ticks as f64 / TICKS_PER_SECOND / seconds * 100.0);
+    ProcessUsage { memory_bytes: after.memory_bytes, cpu_percent }
 }
 
 /// In user mode and in the kernel. The name of the program, in parentheses, may hold anything.
@@ -61,11 +61,14 @@ mod tests {
 
     #[test]
     fn share_is_that_of_one_processor() {
-        let before = Reading { at: Instant::now(), ticks: Some(100), memory_bytes: Some(1) };
-        let after =
-            Reading { at: before.at + Duration::from_secs(10), ticks: Some(150), memory_bytes: Some(2) };
+        let before = ProcessReading { at: Instant::now(), ticks: Some(100), memory_bytes: Some(1) };
+        let after = ProcessReading {
+            at: before.at + Duration::from_secs(10),
+            ticks: Some(150),
+            memory_bytes: Some(2),
+        };
         let usage = between(before, after);
         assert_eq!((usage.cpu_percent, usage.memory_bytes), (Some(5.0), Some(2)));
-        assert_eq!(between(Reading { ticks: None, ..before }, after).cpu_percent, None);
+        assert_eq!(between(ProcessReading { ticks: None, ..before }, after).cpu_percent, None);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use posthaste_bench::{BenchArgs, Measured};
+use posthaste_bench::{BenchArgs, BenchReport};
 
 use crate::output::{Output, Report};
 
@@ -11,7 +11,7 @@ pub(crate) async fn run(args: BenchArgs, output: Output) -> anyhow::Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-impl Report for Measured {
+impl Report for BenchReport {
     fn text(&self) -> String {
         self.to_string()
     }

@@ -141,7 +141,7 @@ async fn postgres_gives_every_figure_and_its_schema_is_dropped() -> Result<(), s
         "outbox_to_proved",
         "backlog_to_drain",
         "backlog_to_one_by_one",
-        "ringing_to_silent",
+        "notify_to_without_notify",
     ] {
         assert_ratio(&by_hand[name], name);
     }
@@ -174,7 +174,7 @@ async fn mysql_gives_every_figure_and_its_tables_are_dropped() -> Result<(), sql
     for name in ["proved_to_hand_written", "outbox_to_proved", "backlog_to_drain", "backlog_to_one_by_one"] {
         assert_ratio(&by_hand[name], name);
     }
-    assert!(by_hand["ringing_to_silent"].is_null(), "{report}");
+    assert!(by_hand["notify_to_without_notify"].is_null(), "{report}");
     assert_ratio(&report["settle_rows_per_s"]["kept_to_one_by_one"], "kept_to_one_by_one");
     assert!(report["between_processes_us"]["p50"].as_u64().is_some(), "{report}");
     for name in ["without", "with", "with_last_fifth"] {

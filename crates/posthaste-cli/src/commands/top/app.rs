@@ -7,8 +7,8 @@ use posthaste::admin::DeadGroup;
 use tokio::time::Instant;
 
 use super::cursor::Cursor;
-use super::row::Row;
-use super::seen::{DeadEvent, Group, Look, Seen};
+use super::outbox_row::OutboxRow;
+use super::snapshot::{DeadEvent, DeadGroupKey, Observation, OutboxSnapshot};
 use crate::output::events;
 
 /// What happened.
@@ -17,23 +17,23 @@ pub(super) enum Message {
     Key(KeyEvent),
     /// Time goes on, or the terminal has another size.
     Tick(Timestamp),
-    Looked {
+    Observed {
         source: usize,
         at: Instant,
-        answer: Result<Vec<Look>, String>,
+        answer: Result<Vec<Observation>, String>,
     },
     Listed {
-        target: Target,
+        target: ReplayTarget,
         answer: Result<Vec<DeadEvent>, String>,
     },
     Counted {
-        target: Target,
+        target: ReplayTarget,
         answer: Result<u64, String>,
     },
     /// So many events are replayed by now.
     Replaying(u64),
     Replayed {
-        target: Target,
+        target: ReplayTarget,
         answer: Result<u64, String>,
     },
 }
@@ -42,19 +42,19 @@ pub(super) enum Message {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     Quit,
-    /// Look at a source without waiting for its turn.
-    Look(usize),
-    List(Target),
-    Count(Target),
+    /// Observe a source without waiting for its interval.
+    Observe(usize),
+    List(ReplayTarget),
+    Count(ReplayTarget),
     /// Replay as many events as were agreed on.
-    Replay(Target, u64),
+    Replay(ReplayTarget, u64),
 }
 
-/// A group of DEAD events, and the place of the source that has it.
+/// A group of DEAD events that may be replayed, and the index of the source that has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Target {
+pub(super) struct ReplayTarget {
     pub(super) source: usize,
-    pub(super) group: Group,
+    pub(super) group: DeadGroupKey,
 }
 
 /// How deep the reader is.
@@ -63,7 +63,7 @@ pub(super) enum View {
     #[default]
     Overview,
     Outbox,
-    Group(Target),
+    Group(ReplayTarget),
 }
 
 /// What stands above everything else and takes every key.
@@ -71,10 +71,10 @@ pub(super) enum View {
 pub(super) enum Dialog {
     Help,
     /// Nobody knows yet how many events it would be.
-    Counting(Target),
+    Counting(ReplayTarget),
     /// So many. The group itself has this many, if it is still there.
     Confirm {
-        target: Target,
+        target: ReplayTarget,
         count: u64,
         in_group: Option<u64>,
     },
@@ -82,7 +82,7 @@ pub(super) enum Dialog {
 
 /// A source, as the screen knows it.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
+pub(super) struct SourceInfo {
     pub(super) label: String,
     /// Under which name a replay is on record there.
     pub(super) actor: String,
@@ -90,18 +90,18 @@ pub(super) struct Asked {
 
 /// What was last said to the reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct StatusMessage {
     pub(super) text: String,
-    pub(super) is_bad: bool,
+    pub(super) is_error: bool,
 }
 
 #[derive(Debug)]
 pub(super) struct App {
-    pub(super) sources: Vec<Asked>,
-    pub(super) rows: Vec<Row>,
+    pub(super) sources: Vec<SourceInfo>,
+    pub(super) rows: Vec<OutboxRow>,
     pub(super) view: View,
     pub(super) dialog: Option<Dialog>,
-    pub(super) said: Option<Said>,
+    pub(super) status_message: Option<StatusMessage>,
     /// Whether the screen stands still.
     pub(super) held: bool,
     /// So many of so many, while a replay goes on.
@@ -112,19 +112,19 @@ pub(super) struct App {
     pub(super) listing: bool,
     pub(super) now: Timestamp,
     pub(super) outbox: Cursor<(usize, Option<String>)>,
-    pub(super) group: Cursor<Group>,
+    pub(super) group: Cursor<DeadGroupKey>,
     pub(super) event: Cursor<String>,
 }
 
 impl App {
-    pub(super) fn new(sources: Vec<Asked>, now: Timestamp) -> Self {
-        let rows = sources.iter().enumerate().map(|(place, asked)| Row::new(place, None, &asked.label));
+    pub(super) fn new(sources: Vec<SourceInfo>, now: Timestamp) -> Self {
+        let rows = sources.iter().enumerate().map(|(place, info)| OutboxRow::new(place, None, &info.label));
         Self {
             rows: rows.collect(),
             sources,
             view: View::default(),
             dialog: None,
-            said: None,
+            status_message: None,
             held: false,
             replaying: None,
             listed: None,
@@ -144,7 +144,7 @@ impl App {
                 self.now = now;
                 None
             }
-            Message::Looked { source, at, answer } => self.looked(source, at, answer),
+            Message::Observed { source, at, answer } => self.observed(source, at, answer),
             Message::Listed { target, answer } => self.is_listed(&target, answer),
             Message::Counted { target, answer } => self.counted(target, answer),
             Message::Replaying(done) => {
@@ -155,12 +155,17 @@ impl App {
         }
     }
 
-    fn looked(&mut self, source: usize, at: Instant, answer: Result<Vec<Look>, String>) -> Option<Effect> {
+    fn observed(
+        &mut self,
+        source: usize,
+        at: Instant,
+        answer: Result<Vec<Observation>, String>,
+    ) -> Option<Effect> {
         if self.held {
             return None;
         }
         match answer {
-            Ok(looks) => self.take(source, at, looks),
+            Ok(observations) => self.take(source, at, observations),
             Err(error) => self.miss_source(source, &error),
         }
         self.follow();
@@ -177,33 +182,34 @@ impl App {
     fn miss_source(&mut self, source: usize, error: &str) {
         let mut rows = self.take_rows(source);
         if rows.is_empty() {
-            rows.extend(self.sources.get(source).map(|asked| Row::new(source, None, &asked.label)));
+            rows.extend(self.sources.get(source).map(|info| OutboxRow::new(source, None, &info.label)));
         }
         rows.iter_mut().for_each(|row| row.fail(error.to_owned(), self.now));
         self.put_rows(source, rows);
     }
 
     /// The outboxes of a source are those that it names now: one may be new, or gone with a configuration.
-    fn take(&mut self, source: usize, at: Instant, looks: Vec<Look>) {
+    fn take(&mut self, source: usize, at: Instant, observations: Vec<Observation>) {
         let mut before = self.take_rows(source);
-        let Some(asked) = self.sources.get(source) else { return };
-        let rows = looks.into_iter().map(|look| {
-            let known = before.iter().position(|row| row.outbox == look.outbox);
+        let Some(info) = self.sources.get(source) else { return };
+        let rows = observations.into_iter().map(|observation| {
+            let known = before.iter().position(|row| row.outbox == observation.outbox);
             let known = known.map(|at| before.swap_remove(at));
-            let mut row = known.unwrap_or_else(|| Row::new(source, look.outbox.clone(), &asked.label));
-            row.take(look, at, self.now);
+            let mut row =
+                known.unwrap_or_else(|| OutboxRow::new(source, observation.outbox.clone(), &info.label));
+            row.take(observation, at, self.now);
             row
         });
         let rows = rows.collect();
         self.put_rows(source, rows);
     }
 
-    fn take_rows(&mut self, source: usize) -> Vec<Row> {
+    fn take_rows(&mut self, source: usize) -> Vec<OutboxRow> {
         self.rows.extract_if(.., |row| row.source == source).collect()
     }
 
     /// Rows stand in the order of their sources.
-    fn put_rows(&mut self, source: usize, rows: Vec<Row>) {
+    fn put_rows(&mut self, source: usize, rows: Vec<OutboxRow>) {
         let place = self.rows.partition_point(|row| row.source < source);
         self.rows.splice(place..place, rows);
     }
@@ -219,31 +225,31 @@ impl App {
     }
 
     /// The outbox under the cursor.
-    pub(super) fn row(&self) -> Option<&Row> {
+    pub(super) fn row(&self) -> Option<&OutboxRow> {
         self.rows.get(self.outbox.at())
     }
 
-    pub(super) fn seen(&self) -> Option<&Seen> {
-        self.row()?.seen.as_ref()
+    pub(super) fn snapshot(&self) -> Option<&OutboxSnapshot> {
+        self.row()?.snapshot.as_ref()
     }
 
     pub(super) fn dead_groups(&self) -> &[DeadGroup] {
-        self.seen().map_or(&[], |seen| &seen.groups)
+        self.snapshot().map_or(&[], |snapshot| &snapshot.groups)
     }
 
     /// The groups of DEAD events of the outbox under the cursor.
-    pub(super) fn groups(&self) -> Vec<Group> {
+    pub(super) fn groups(&self) -> Vec<DeadGroupKey> {
         let outbox = self.row().and_then(|row| row.outbox.clone());
-        self.dead_groups().iter().map(|group| Group::of(outbox.clone(), group)).collect()
+        self.dead_groups().iter().map(|group| DeadGroupKey::of(outbox.clone(), group)).collect()
     }
 
     /// The group that a replay would be about.
-    pub(super) fn target(&self) -> Option<Target> {
+    pub(super) fn target(&self) -> Option<ReplayTarget> {
         match &self.view {
             View::Overview => None,
             View::Outbox => {
                 let group = self.groups().into_iter().nth(self.group.at())?;
-                Some(Target { source: self.row()?.source, group })
+                Some(ReplayTarget { source: self.row()?.source, group })
             }
             View::Group(target) => Some(target.clone()),
         }
@@ -254,7 +260,7 @@ impl App {
         events.map(|events| events.iter().map(|event| event.id.clone()).collect()).unwrap_or_default()
     }
 
-    fn is_listed(&mut self, target: &Target, answer: Result<Vec<DeadEvent>, String>) -> Option<Effect> {
+    fn is_listed(&mut self, target: &ReplayTarget, answer: Result<Vec<DeadEvent>, String>) -> Option<Effect> {
         if self.view == View::Group(target.clone()) {
             (self.listed, self.listing) = (Some(answer), false);
             self.event.follow(&self.listed_ids());
@@ -263,7 +269,7 @@ impl App {
     }
 
     /// Whoever has closed the question meanwhile is not asked again.
-    fn counted(&mut self, target: Target, answer: Result<u64, String>) -> Option<Effect> {
+    fn counted(&mut self, target: ReplayTarget, answer: Result<u64, String>) -> Option<Effect> {
         if self.dialog != Some(Dialog::Counting(target.clone())) {
             return None;
         }
@@ -285,11 +291,11 @@ impl App {
         None
     }
 
-    fn replayed(&mut self, target: &Target, answer: Result<u64, String>) -> Option<Effect> {
+    fn replayed(&mut self, target: &ReplayTarget, answer: Result<u64, String>) -> Option<Effect> {
         let replaying = self.replaying.take();
         match answer {
             Ok(count) => {
-                let actor = self.sources.get(target.source).map_or("", |asked| &asked.actor);
+                let actor = self.sources.get(target.source).map_or("", |info| &info.actor);
                 self.say(format!("{} replayed, on record as {actor}", events(count)));
             }
             Err(error) => {
@@ -297,14 +303,14 @@ impl App {
                 self.warn(format!("the replay stopped after {}: {error}", events(done)));
             }
         }
-        Some(Effect::Look(target.source))
+        Some(Effect::Observe(target.source))
     }
 
     pub(super) fn say(&mut self, text: impl Into<String>) {
-        self.said = Some(Said { text: text.into(), is_bad: false });
+        self.status_message = Some(StatusMessage { text: text.into(), is_error: false });
     }
 
     pub(super) fn warn(&mut self, text: impl Into<String>) {
-        self.said = Some(Said { text: text.into(), is_bad: true });
+        self.status_message = Some(StatusMessage { text: text.into(), is_error: true });
     }
 }

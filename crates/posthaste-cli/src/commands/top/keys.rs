@@ -5,10 +5,10 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use super::app::{App, Dialog, Effect, View};
 
 /// Entries that a page is long.
-const PAGE: isize = 10;
+const PAGE_ENTRIES: isize = 10;
 
 /// Every key, for the help.
-pub(super) const KEYS: &[(&str, &str)] = &[
+pub(super) const KEY_HELP: &[(&str, &str)] = &[
     ("↑ ↓  k j", "choose; PgUp, PgDn, Home and End go further"),
     ("Enter →", "look closer: an outbox, then a group of DEAD events"),
     ("Esc ←", "back"),
@@ -37,8 +37,8 @@ impl App {
             KeyCode::Char('r') => return self.ask(),
             KeyCode::Up | KeyCode::Char('k') => self.step(-1),
             KeyCode::Down | KeyCode::Char('j') => self.step(1),
-            KeyCode::PageUp => self.step(-PAGE),
-            KeyCode::PageDown => self.step(PAGE),
+            KeyCode::PageUp => self.step(-PAGE_ENTRIES),
+            KeyCode::PageDown => self.step(PAGE_ENTRIES),
             KeyCode::Home => self.step(isize::MIN),
             KeyCode::End => self.step(isize::MAX),
             KeyCode::Enter | KeyCode::Right | KeyCode::Char('l') => return self.enter(),
@@ -53,7 +53,7 @@ impl App {
         match (dialog, key) {
             (Dialog::Confirm { target, count, .. }, KeyCode::Char('y')) => {
                 self.replaying = Some((0, count));
-                self.said = None;
+                self.status_message = None;
                 return Some(Effect::Replay(target, count));
             }
             (Dialog::Confirm { .. } | Dialog::Counting(_), _) => self.say("nothing was replayed"),
@@ -91,7 +91,7 @@ impl App {
     }
 
     fn enter(&mut self) -> Option<Effect> {
-        self.said = None;
+        self.status_message = None;
         match self.view {
             View::Overview => {
                 self.view = View::Outbox;
@@ -108,7 +108,7 @@ impl App {
     }
 
     fn back(&mut self) {
-        self.said = None;
+        self.status_message = None;
         self.view = match self.view {
             View::Overview | View::Outbox => View::Overview,
             View::Group(_) => View::Outbox,

@@ -1,27 +1,27 @@
 //! `posthaste top`: a live view of stores and relays, from the overview down to a group of DEAD events.
 //!
-//! - `source` is what is looked at: a `store`, or a `relay` with its `figures`. `seen` is what a
-//!   look has seen.
-//! - `app` is all that the screen shows, and how a message changes it; `keys` says what each key does, `row` is one
-//!   outbox over time, `cursor` the chosen entry of a list. None of them reads or writes anything.
+//! - `source` is what is observed: a `store`, or a `relay` with its `relay_metrics`. `snapshot` is the state of one
+//!   outbox as it was observed.
+//! - `app` is all that the screen shows, and how a message changes it; `keys` says what each key does, `outbox_row`
+//!   is one outbox over time, `cursor` the chosen entry of a list. None of them reads or writes anything.
 //! - `draw` draws the app.
-//! - `run` brings them together: `screen` is the terminal, `work` goes on in the background.
+//! - `run` brings them together: `screen` is the terminal, `background` holds the tasks that read the sources.
 
 mod app;
+mod background;
 mod cursor;
 mod draw;
-mod figures;
 mod keys;
+mod outbox_row;
 mod relay;
-mod row;
+mod relay_metrics;
 mod run;
 mod screen;
-mod seen;
+mod snapshot;
 mod source;
 mod store;
 #[cfg(test)]
 mod tests;
-mod work;
 
 use std::io::{IsTerminal as _, stdin, stdout};
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! A running relay, looked at through its HTTP API.
+//! A running relay, observed through its HTTP API.
 
 use futures_util::StreamExt as _;
 use futures_util::stream;
@@ -9,13 +9,16 @@ use posthaste_stores::redact;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::figures::Figures;
-use super::seen::{DeadEvent, Group, Look, RouteSeen, RouteState, Seen, others, parked_as};
-use super::source::{EVENTS, GROUPS};
+use super::relay_metrics::RelayMetrics;
+use super::snapshot::{
+    DeadEvent, DeadGroupKey, Observation, OutboxSnapshot, RouteSnapshot, RouteState, other_routes,
+    parked_names,
+};
+use super::source::{MAX_GROUPS, MAX_LISTED_EVENTS};
 use crate::failure;
 
 /// Outboxes that are asked about at the same time: a relay answers a bounded number of requests at once.
-const AT_ONCE: usize = 4;
+const MAX_CONCURRENT_OUTBOXES: usize = 4;
 
 #[derive(Debug)]
 pub(super) struct RelaySource(Client);
@@ -35,36 +38,36 @@ impl RelaySource {
         if self.0.has_token() { "the name of your token".to_owned() } else { "api:local".to_owned() }
     }
 
-    pub(super) async fn look(&self) -> anyhow::Result<Vec<Look>> {
+    pub(super) async fn observe(&self) -> anyhow::Result<Vec<Observation>> {
         let Outboxes { outboxes } = self.0.get(&["outboxes"], &[]).await?;
         // Without its metrics there is still much to see.
-        let figures = Figures::read(&self.0.metrics().await.unwrap_or_default());
-        let looks = outboxes.into_iter().map(|outbox| self.look_at(outbox, &figures));
-        Ok(stream::iter(looks).buffered(AT_ONCE).collect().await)
+        let metrics = RelayMetrics::read(&self.0.metrics().await.unwrap_or_default());
+        let observations = outboxes.into_iter().map(|outbox| self.observe_outbox(outbox, &metrics));
+        Ok(stream::iter(observations).buffered(MAX_CONCURRENT_OUTBOXES).collect().await)
     }
 
-    async fn look_at(&self, outbox: Outbox, figures: &Figures) -> Look {
-        let seen = match outbox.open {
-            true => self.seen(&outbox, figures).await.map_err(|error| failure::in_a_line(&error)),
+    async fn observe_outbox(&self, outbox: Outbox, metrics: &RelayMetrics) -> Observation {
+        let snapshot = match outbox.open {
+            true => self.snapshot(&outbox, metrics).await.map_err(|error| failure::in_a_line(&error)),
             false => Err("the relay could not open its store yet, and goes on trying".to_owned()),
         };
-        Look { outbox: Some(outbox.outbox), seen }
+        Observation { outbox: Some(outbox.outbox), snapshot }
     }
 
-    async fn seen(&self, outbox: &Outbox, figures: &Figures) -> anyhow::Result<Seen> {
+    async fn snapshot(&self, outbox: &Outbox, metrics: &RelayMetrics) -> anyhow::Result<OutboxSnapshot> {
         let name = &*outbox.outbox;
-        let (path, limit) = (|last| ["outboxes", name, last], GROUPS.to_string());
+        let (path, limit) = (|last| ["outboxes", name, last], MAX_GROUPS.to_string());
         let stats = Stats::from(self.0.get::<wire::Stats>(&path("stats"), &[]).await?);
         let backlog = async |by| {
             let query = [("by", by), ("limit", &*limit)];
             self.0.get::<wire::Backlog>(&path("backlog"), &query).await.map(Backlog::from)
         };
-        Ok(Seen {
-            routes: self.routes(outbox, &stats, figures).await?,
+        Ok(OutboxSnapshot {
+            routes: self.routes(outbox, &stats, metrics).await?,
             by_type: backlog("type").await?,
             by_tenant: backlog("tenant").await?,
             groups: if stats.dead > 0 { self.groups(name, &limit).await? } else { Vec::new() },
-            delivered: figures.delivered(name),
+            delivered: metrics.delivered(name),
             stats,
         })
     }
@@ -80,13 +83,13 @@ impl RelaySource {
         &self,
         outbox: &Outbox,
         stats: &Stats,
-        figures: &Figures,
-    ) -> anyhow::Result<Vec<RouteSeen>> {
+        metrics: &RelayMetrics,
+    ) -> anyhow::Result<Vec<RouteSnapshot>> {
         let gone = stats.paused.iter().filter(|paused| !outbox.routes.contains(paused));
         let mut routes = Vec::new();
         for name in outbox.routes.iter().chain(gone) {
-            let figures = figures.route(&outbox.outbox, name);
-            let state = match (stats.paused.contains(name), figures.unreachable) {
+            let metrics = metrics.route(&outbox.outbox, name);
+            let state = match (stats.paused.contains(name), metrics.unreachable) {
                 (true, _) => RouteState::Paused,
                 (false, true) => RouteState::Unreachable,
                 (false, false) => RouteState::Open,
@@ -96,15 +99,15 @@ impl RelaySource {
                 true => Some(self.parked(&outbox.outbox, name).await?),
                 false => Some(0).filter(|_| stats.parked == 0),
             };
-            routes.push(RouteSeen { name: name.clone(), state, parked, calls: figures.calls });
+            routes.push(RouteSnapshot { name: name.clone(), state, parked, calls: metrics.calls });
         }
-        routes.extend(others(stats, &routes));
+        routes.extend(other_routes(stats, &routes));
         Ok(routes)
     }
 
     async fn parked(&self, outbox: &str, route: &str) -> anyhow::Result<u64> {
         let mut count = 0;
-        for parked in parked_as(route) {
+        for parked in parked_names(route) {
             count += self.counted(outbox, &[("parked", &parked)]).await?;
         }
         Ok(count)
@@ -115,21 +118,21 @@ impl RelaySource {
         Ok(count)
     }
 
-    pub(super) async fn list(&self, group: &Group) -> anyhow::Result<Vec<DeadEvent>> {
-        let limit = EVENTS.to_string();
+    pub(super) async fn list(&self, group: &DeadGroupKey) -> anyhow::Result<Vec<DeadEvent>> {
+        let limit = MAX_LISTED_EVENTS.to_string();
         let query = [conditions(group), vec![("status", "DEAD"), ("limit", &limit)]].concat();
         let Events { events, .. } = self.0.get(&["outboxes", outbox(group), "events"], &query).await?;
         Ok(events.into_iter().map(DeadEvent::from).collect())
     }
 
-    pub(super) async fn count(&self, group: &Group) -> anyhow::Result<u64> {
+    pub(super) async fn count(&self, group: &DeadGroupKey) -> anyhow::Result<u64> {
         let query = [conditions(group), vec![("status", "DEAD")]].concat();
         self.counted(outbox(group), &query).await
     }
 
     pub(super) async fn replay(
         &self,
-        group: &Group,
+        group: &DeadGroupKey,
         since: Option<Instant>,
         limit: u64,
     ) -> anyhow::Result<u64> {
@@ -147,12 +150,12 @@ impl RelaySource {
     }
 }
 
-fn outbox(group: &Group) -> &str {
+fn outbox(group: &DeadGroupKey) -> &str {
     group.outbox.as_deref().unwrap_or_default()
 }
 
 /// The group's filter, as the API spells it.
-fn conditions(group: &Group) -> Vec<(&'static str, &str)> {
+fn conditions(group: &DeadGroupKey) -> Vec<(&'static str, &str)> {
     let mut conditions = vec![("type", &*group.event_type), ("aggregate_type", &*group.aggregate_type)];
     if !group.reason.is_empty() {
         conditions.push(("error", &*group.reason));

@@ -10,27 +10,27 @@ use posthaste::Timestamp;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::timeout;
 
-use super::app::{App, Asked, Effect, Message};
+use super::app::{App, Effect, Message, SourceInfo};
+use super::background::BackgroundTasks;
 use super::screen::Screen;
 use super::source::Source;
-use super::work::Work;
 use crate::failure::say;
 use crate::output::events;
 
 /// How often ages grow by themselves.
-const TICK: Duration = Duration::from_secs(1);
+const REDRAW_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Who quits does not wait for a server that does not answer.
-const FAREWELL: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) async fn run(sources: Vec<Source>, interval: Duration) -> anyhow::Result<()> {
     let sources: Arc<[Source]> = sources.into();
-    let asked = sources.iter().map(|source| Asked { label: source.label(), actor: source.actor() });
-    let mut app = App::new(asked.collect(), Timestamp::now());
+    let info = sources.iter().map(|source| SourceInfo { label: source.label(), actor: source.actor() });
+    let mut app = App::new(info.collect(), Timestamp::now());
     let ended = watch(&mut app, sources.clone(), interval).await;
     for source in &*sources {
         // Nothing depends on it: a database that is gone closes its side itself.
-        let _ = timeout(FAREWELL, source.close()).await;
+        let _ = timeout(CLOSE_TIMEOUT, source.close()).await;
     }
     if let Some((done, of)) = app.replaying {
         say(&format!("the replay was left after {} of {of}: replay again for the others", events(done)));
@@ -39,40 +39,40 @@ pub(super) async fn run(sources: Vec<Source>, interval: Duration) -> anyhow::Res
 }
 
 async fn watch(app: &mut App, sources: Arc<[Source]>, interval: Duration) -> anyhow::Result<()> {
-    let mut ends = Ends::listen().context("signals cannot be caught")?;
+    let mut signals = TerminationSignals::listen().context("signals cannot be caught")?;
     let mut screen = Screen::open().context("the terminal cannot be used")?;
-    let mut work = Work::start(sources, interval);
-    let (mut keys, mut ticks) = (EventStream::new(), tokio::time::interval(TICK));
+    let mut background = BackgroundTasks::start(sources, interval);
+    let (mut keys, mut ticks) = (EventStream::new(), tokio::time::interval(REDRAW_INTERVAL));
     loop {
         screen.draw(app).context("the terminal cannot be drawn on")?;
         let message = tokio::select! {
             biased;
-            () = ends.next() => return Ok(()),
+            () = signals.next() => return Ok(()),
             event = keys.next() => match event {
                 Some(Ok(Event::Key(key))) => Message::Key(key),
                 Some(Ok(_)) => Message::Tick(Timestamp::now()),
                 Some(Err(error)) => return Err(error).context("the keyboard cannot be read"),
                 None => bail!("the keyboard is gone"),
             },
-            message = work.next() => message?,
+            message = background.next() => message?,
             _ = ticks.tick() => Message::Tick(Timestamp::now()),
         };
         match app.update(message) {
             Some(Effect::Quit) => return Ok(()),
-            Some(effect) => work.begin(effect),
+            Some(effect) => background.begin(effect),
             None => {}
         }
     }
 }
 
 /// The signals that end a program. From the moment this exists none of them does so by itself.
-struct Ends {
+struct TerminationSignals {
     terminate: Signal,
     interrupt: Signal,
     hang_up: Signal,
 }
 
-impl Ends {
+impl TerminationSignals {
     fn listen() -> std::io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,

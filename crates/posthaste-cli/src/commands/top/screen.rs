@@ -14,7 +14,7 @@ use super::app::App;
 use super::draw::{Theme, draw};
 
 /// Whether the second screen is there: it is left once, by whoever comes first.
-static OPEN: AtomicBool = AtomicBool::new(false);
+static SCREEN_IS_OPEN: AtomicBool = AtomicBool::new(false);
 
 /// A second screen of the terminal, on which keys are not echoed. Dropped, the first one is back.
 #[derive(Debug)]
@@ -25,8 +25,8 @@ pub(super) struct Screen {
 
 impl Screen {
     pub(super) fn open() -> io::Result<Self> {
-        static HOOK: Once = Once::new();
-        HOOK.call_once(restore_on_panic);
+        static PANIC_HOOK: Once = Once::new();
+        PANIC_HOOK.call_once(restore_on_panic);
         let opened = enter();
         if opened.is_err() {
             restore();
@@ -37,7 +37,7 @@ impl Screen {
 
     /// Nothing, after a panic somewhere: what is said about it stands on the first screen.
     pub(super) fn draw(&mut self, app: &App) -> io::Result<()> {
-        if !OPEN.load(Ordering::Acquire) {
+        if !SCREEN_IS_OPEN.load(Ordering::Acquire) {
             return Ok(());
         }
         self.terminal.draw(|frame| draw(frame, app, self.theme)).map(drop)
@@ -51,7 +51,7 @@ impl Drop for Screen {
 }
 
 fn enter() -> io::Result<Terminal<CrosstermBackend<Stdout>>> {
-    OPEN.store(true, Ordering::Release);
+    SCREEN_IS_OPEN.store(true, Ordering::Release);
     enable_raw_mode()?;
     execute!(stdout(), EnterAlternateScreen, Hide)?;
     Terminal::new(CrosstermBackend::new(stdout()))
@@ -59,7 +59,7 @@ fn enter() -> io::Result<Terminal<CrosstermBackend<Stdout>>> {
 
 /// As far as the terminal is still there.
 fn restore() {
-    if !OPEN.swap(false, Ordering::AcqRel) {
+    if !SCREEN_IS_OPEN.swap(false, Ordering::AcqRel) {
         return;
     }
     let _ = disable_raw_mode();

@@ -1,19 +1,19 @@
-//! Where outboxes are looked at: a store, or a running relay.
+//! Where outboxes are observed: a store, or a running relay.
 
 use tokio::time::Instant;
 
 use super::relay::RelaySource;
-use super::seen::{DeadEvent, Group, Look};
+use super::snapshot::{DeadEvent, DeadGroupKey, Observation};
 use super::store::StoreSource;
 
 /// Groups of DEAD events, and of pending ones: the largest are what an operator can act on.
-pub(super) const GROUPS: usize = 20;
+pub(super) const MAX_GROUPS: usize = 20;
 
 /// DEAD events of a group that are listed, the oldest.
-pub(super) const EVENTS: usize = 100;
+pub(super) const MAX_LISTED_EVENTS: usize = 100;
 
 /// Events per call of a replay: each is one transaction, which must not hold others up for long.
-const BATCH: u64 = 500;
+const REPLAY_BATCH_EVENTS: u64 = 500;
 
 #[derive(Debug)]
 pub(super) enum Source {
@@ -39,15 +39,15 @@ impl Source {
     }
 
     /// All its outboxes.
-    pub(super) async fn look(&self) -> anyhow::Result<Vec<Look>> {
+    pub(super) async fn observe(&self) -> anyhow::Result<Vec<Observation>> {
         match self {
-            Self::Store(store) => store.look().await,
-            Self::Relay(relay) => relay.look().await,
+            Self::Store(store) => store.observe().await,
+            Self::Relay(relay) => relay.observe().await,
         }
     }
 
     /// The oldest events of a group.
-    pub(super) async fn list(&self, group: &Group) -> anyhow::Result<Vec<DeadEvent>> {
+    pub(super) async fn list(&self, group: &DeadGroupKey) -> anyhow::Result<Vec<DeadEvent>> {
         match self {
             Self::Store(store) => store.list(group).await,
             Self::Relay(relay) => relay.list(group).await,
@@ -55,7 +55,7 @@ impl Source {
     }
 
     /// How many events a replay of this group would send out.
-    pub(super) async fn count(&self, group: &Group) -> anyhow::Result<u64> {
+    pub(super) async fn count(&self, group: &DeadGroupKey) -> anyhow::Result<u64> {
         match self {
             Self::Store(store) => store.count(group).await,
             Self::Relay(relay) => relay.count(group).await,
@@ -66,11 +66,11 @@ impl Source {
     /// is one; answers how many.
     pub(super) async fn replay(
         &self,
-        group: &Group,
+        group: &DeadGroupKey,
         since: Option<Instant>,
         limit: u64,
     ) -> anyhow::Result<u64> {
-        let limit = limit.min(BATCH);
+        let limit = limit.min(REPLAY_BATCH_EVENTS);
         match self {
             Self::Store(store) => store.replay(group, since, limit).await,
             Self::Relay(relay) => relay.replay(group, since, limit).await,

@@ -1,4 +1,4 @@
-//! A store, looked at through `Admin`.
+//! A store, observed through `Admin`.
 
 use std::sync::Arc;
 
@@ -9,15 +9,18 @@ use posthaste_stores::{OpenStore, Purpose, StoreSpec};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::seen::{DeadEvent, Group, Look, RouteSeen, RouteState, Seen, others, parked_as};
-use super::source::{EVENTS, GROUPS};
+use super::snapshot::{
+    DeadEvent, DeadGroupKey, Observation, OutboxSnapshot, RouteSnapshot, RouteState, other_routes,
+    parked_names,
+};
+use super::source::{MAX_GROUPS, MAX_LISTED_EVENTS};
 use crate::commands::{bulk, listing};
 
 #[derive(Debug)]
 pub(super) struct StoreSource {
     spec: StoreSpec,
     actor: String,
-    /// Opened by the first look that succeeds.
+    /// Opened by the first observation that succeeds.
     opened: Mutex<Option<OpenStore>>,
 }
 
@@ -43,25 +46,26 @@ impl StoreSource {
         Ok(opened.insert(now_open).admin())
     }
 
-    pub(super) async fn look(&self) -> anyhow::Result<Vec<Look>> {
+    pub(super) async fn observe(&self) -> anyhow::Result<Vec<Observation>> {
         let admin = self.admin().await?;
-        Ok(vec![Look { outbox: None, seen: Ok(seen(&*admin).await?) }])
+        Ok(vec![Observation { outbox: None, snapshot: Ok(snapshot(&*admin).await?) }])
     }
 
-    pub(super) async fn list(&self, group: &Group) -> anyhow::Result<Vec<DeadEvent>> {
+    pub(super) async fn list(&self, group: &DeadGroupKey) -> anyhow::Result<Vec<DeadEvent>> {
         let admin = self.admin().await?;
-        let page = listing::full_page(&*admin, &group.filter(), PageRequest::first(EVENTS)).await?;
+        let page =
+            listing::full_page(&*admin, &group.filter(), PageRequest::first(MAX_LISTED_EVENTS)).await?;
         Ok(page.items.iter().map(|row| DeadEvent::from(Row::from(row))).collect())
     }
 
-    pub(super) async fn count(&self, group: &Group) -> anyhow::Result<u64> {
+    pub(super) async fn count(&self, group: &DeadGroupKey) -> anyhow::Result<u64> {
         Ok(self.admin().await?.count(&group.filter()).await?)
     }
 
     /// A foreign table does not know when an event died.
     pub(super) async fn replay(
         &self,
-        group: &Group,
+        group: &DeadGroupKey,
         since: Option<Instant>,
         limit: u64,
     ) -> anyhow::Result<u64> {
@@ -80,20 +84,20 @@ impl StoreSource {
     }
 }
 
-async fn seen(admin: &dyn Admin) -> Result<Seen, StoreError> {
+async fn snapshot(admin: &dyn Admin) -> Result<OutboxSnapshot, StoreError> {
     let stats = admin.stats().await?;
-    Ok(Seen {
+    Ok(OutboxSnapshot {
         routes: routes(admin, &stats).await?,
-        by_type: admin.backlog(BacklogBy::Type, GROUPS).await?,
-        by_tenant: admin.backlog(BacklogBy::Tenant, GROUPS).await?,
-        groups: if stats.dead > 0 { admin.dead_groups(GROUPS).await? } else { Vec::new() },
+        by_type: admin.backlog(BacklogBy::Type, MAX_GROUPS).await?,
+        by_tenant: admin.backlog(BacklogBy::Tenant, MAX_GROUPS).await?,
+        groups: if stats.dead > 0 { admin.dead_groups(MAX_GROUPS).await? } else { Vec::new() },
         delivered: None,
         stats,
     })
 }
 
 /// A store knows of a route only that somebody paused it, or that events wait for it.
-async fn routes(admin: &dyn Admin, stats: &Stats) -> Result<Vec<RouteSeen>, StoreError> {
+async fn routes(admin: &dyn Admin, stats: &Stats) -> Result<Vec<RouteSnapshot>, StoreError> {
     let mut routes = Vec::new();
     for name in &stats.paused {
         let parked = match stats.parked {
@@ -101,15 +105,15 @@ async fn routes(admin: &dyn Admin, stats: &Stats) -> Result<Vec<RouteSeen>, Stor
             _ if stats.estimated.pending => None,
             _ => Some(parked(admin, name).await?),
         };
-        routes.push(RouteSeen { name: name.clone(), state: RouteState::Paused, parked, calls: None });
+        routes.push(RouteSnapshot { name: name.clone(), state: RouteState::Paused, parked, calls: None });
     }
-    routes.extend(others(stats, &routes));
+    routes.extend(other_routes(stats, &routes));
     Ok(routes)
 }
 
 async fn parked(admin: &dyn Admin, route: &str) -> Result<u64, StoreError> {
     let mut count = 0;
-    for parked in parked_as(route) {
+    for parked in parked_names(route) {
         count += admin.count(&Filter { parked: Some(parked), ..Filter::default() }).await?;
     }
     Ok(count)

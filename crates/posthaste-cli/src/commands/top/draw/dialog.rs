@@ -5,18 +5,18 @@ use ratatui::layout::{Constraint, Flex, Layout, Rect};
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Block, Clear, Padding};
 
-use super::text::safe;
+use super::format::safe;
 use super::theme::{Theme, Tone};
 use super::wrap::wrapped;
-use crate::commands::top::app::{App, Dialog, Target};
-use crate::commands::top::keys::KEYS;
+use crate::commands::top::app::{App, Dialog, ReplayTarget};
+use crate::commands::top::keys::KEY_HELP;
 use crate::output::{cut, events};
 
 /// The width of a dialog, where there is room for it.
-const WIDTH: u16 = 66;
+const MAX_DIALOG_WIDTH: u16 = 66;
 
 /// Characters of a reason that a question repeats.
-const REASON: usize = 120;
+const MAX_REASON_CHARS: usize = 120;
 
 pub(super) fn draw(frame: &mut Frame<'_>, app: &App, dialog: &Dialog, theme: Theme) {
     let (title, lines, keys) = match dialog {
@@ -30,7 +30,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &App, dialog: &Dialog, theme: The
         .title(Span::styled(format!(" {title} "), theme.style(Tone::Strong)))
         .title_bottom(Span::styled(format!(" {keys} "), theme.style(Tone::Strong)))
         .padding(Padding::horizontal(1));
-    let width = WIDTH.min(frame.area().width);
+    let width = MAX_DIALOG_WIDTH.min(frame.area().width);
     let lines = wrapped(lines, width.saturating_sub(4));
     let needed = u16::try_from(lines.len()).unwrap_or(u16::MAX);
     let area = in_the_middle(frame.area(), width, needed.saturating_add(2));
@@ -47,10 +47,10 @@ fn in_the_middle(area: Rect, width: u16, height: u16) -> Rect {
 
 fn help() -> Vec<Line<'static>> {
     let line = |&(keys, what): &(&'static str, &'static str)| Line::from(format!("{keys:<10} {what}"));
-    KEYS.iter().map(line).collect()
+    KEY_HELP.iter().map(line).collect()
 }
 
-fn counting(app: &App, target: &Target) -> Vec<Line<'static>> {
+fn counting(app: &App, target: &ReplayTarget) -> Vec<Line<'static>> {
     let mut lines = vec![Line::from("Counting the events that would be replayed …"), Line::default()];
     lines.extend(facts(app, target));
     lines
@@ -59,7 +59,7 @@ fn counting(app: &App, target: &Target) -> Vec<Line<'static>> {
 /// Exactly what would happen. What matters most stands first: a small terminal shows no more.
 fn question(
     app: &App,
-    target: &Target,
+    target: &ReplayTarget,
     count: u64,
     in_group: Option<u64>,
     theme: Theme,
@@ -84,18 +84,18 @@ fn dead_events(count: u64) -> String {
     events(count).replacen(' ', " DEAD ", 1)
 }
 
-fn facts(app: &App, Target { source, group }: &Target) -> Vec<Line<'static>> {
-    let asked = app.sources.get(*source);
-    let label = asked.map_or("", |asked| &asked.label);
+fn facts(app: &App, ReplayTarget { source, group }: &ReplayTarget) -> Vec<Line<'static>> {
+    let info = app.sources.get(*source);
+    let label = info.map_or("", |info| &info.label);
     let outbox = match &group.outbox {
         Some(outbox) => format!("{label} {outbox}"),
         None => label.to_owned(),
     };
     let error = match &*group.reason {
         "" => "any, or none".to_owned(),
-        reason => format!("contains \"{}\"", cut(reason, REASON)),
+        reason => format!("contains \"{}\"", cut(reason, MAX_REASON_CHARS)),
     };
-    let actor = asked.map_or("", |asked| &asked.actor);
+    let actor = info.map_or("", |info| &info.actor);
     [
         ("outbox", &*outbox),
         ("type", &*group.event_type),

@@ -5,20 +5,20 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Block, Borders, Cell, Row as TableRow};
 
-use super::tables::{LEFT, List, RIGHT, figure};
-use super::text::{ago, safe};
+use super::format::{ago, safe};
+use super::lists::{LEFT, List, RIGHT, right_aligned};
 use super::theme::{Theme, Tone};
 use super::wrap::wrapped;
-use crate::commands::top::app::{App, Target};
-use crate::commands::top::seen::DeadEvent;
-use crate::commands::top::source::EVENTS;
+use crate::commands::top::app::{App, ReplayTarget};
+use crate::commands::top::snapshot::DeadEvent;
+use crate::commands::top::source::MAX_LISTED_EVENTS;
 use crate::output::{moment, or_dash};
 
 /// Lines about the chosen event.
-const ABOUT: u16 = 8;
+const EVENT_DETAIL_LINES: u16 = 8;
 
-pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, target: &Target, theme: Theme) {
-    let about = if area.height >= 2 * ABOUT { ABOUT } else { area.height / 2 };
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, target: &ReplayTarget, theme: Theme) {
+    let about = if area.height >= 2 * EVENT_DETAIL_LINES { EVENT_DETAIL_LINES } else { area.height / 2 };
     let layout = Layout::vertical([Constraint::Length(1), Constraint::Fill(1), Constraint::Length(about)]);
     let [above, middle, below] = layout.areas(area);
     let group = &target.group;
@@ -43,13 +43,13 @@ fn list<'a>(app: &App, events: &[DeadEvent]) -> List<'a> {
     let rows = events.iter().map(|event| {
         TableRow::new([
             Cell::from(safe(&event.id)),
-            figure(ago(event.died, app.now)),
-            figure(event.attempts.to_string()),
+            right_aligned(ago(event.died, app.now)),
+            right_aligned(event.attempts.to_string()),
             Cell::from(event.error.as_deref().map_or_else(|| "-".to_owned(), safe)),
         ])
     });
     let more = TableRow::new([Cell::from("… and perhaps more")]);
-    let more = (events.len() >= EVENTS).then_some(more);
+    let more = (events.len() >= MAX_LISTED_EVENTS).then_some(more);
     List {
         headings: vec![
             ("id", Constraint::Max(36), LEFT),

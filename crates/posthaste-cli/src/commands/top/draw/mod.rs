@@ -1,12 +1,13 @@
-//! Draws the screen. Whatever comes from a source goes through [`text::safe`] on its way here, and nothing that
+//! Draws the screen. Whatever comes from a source goes through [`format::safe`] on its way here, and nothing that
 //! an event carries is drawn.
 
 mod dialog;
+mod format;
 mod group;
+mod lists;
 mod outbox;
 mod overview;
-mod tables;
-mod text;
+
 mod theme;
 mod wrap;
 
@@ -16,18 +17,18 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
 
 use super::app::{App, View};
-use super::row::State;
+use super::outbox_row::OutboxState;
 use crate::output::moment;
-use text::{end_of, safe};
+use format::{end_of, safe};
 
 pub(super) use theme::Theme;
 use theme::Tone;
 
 /// Where there are fewer lines, one of them is for keys and messages together.
-const ROOMY: u16 = 16;
+const MIN_HEIGHT_FOR_TWO_LINE_FOOTER: u16 = 16;
 
 pub(super) fn draw(frame: &mut Frame<'_>, app: &App, theme: Theme) {
-    let footer = if frame.area().height < ROOMY { 1 } else { 2 };
+    let footer = if frame.area().height < MIN_HEIGHT_FOR_TWO_LINE_FOOTER { 1 } else { 2 };
     let layout = Layout::vertical([Constraint::Length(1), Constraint::Fill(1), Constraint::Length(footer)]);
     let [bar, body, below] = layout.areas(frame.area());
     draw_bar(frame, bar, app, theme);
@@ -75,7 +76,13 @@ fn summary(app: &App) -> String {
         1 => "1 outbox".to_owned(),
         n => format!("{n} outboxes"),
     };
-    let states = [State::Silent, State::Late, State::Unreachable, State::Dead, State::Paused];
+    let states = [
+        OutboxState::Silent,
+        OutboxState::Late,
+        OutboxState::Unreachable,
+        OutboxState::Dead,
+        OutboxState::Paused,
+    ];
     let counted = states.into_iter().filter_map(|state| {
         let count = app.rows.iter().filter(|row| row.state() == state).count();
         (count > 0).then(|| format!("{count} {}", state.word()))
@@ -84,22 +91,22 @@ fn summary(app: &App) -> String {
 }
 
 fn draw_footer(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
-    let said = said(app, theme);
-    let lines = match (area.height, said) {
-        (0..=1, Some(said)) => vec![said],
+    let status_message = status_message(app, theme);
+    let lines = match (area.height, status_message) {
+        (0..=1, Some(status_message)) => vec![status_message],
         (0..=1, None) => vec![hints(app, theme)],
-        (_, said) => vec![said.unwrap_or_default(), hints(app, theme)],
+        (_, status_message) => vec![status_message.unwrap_or_default(), hints(app, theme)],
     };
     frame.render_widget(ratatui::text::Text::from(lines), area);
 }
 
-fn said(app: &App, theme: Theme) -> Option<Line<'static>> {
+fn status_message(app: &App, theme: Theme) -> Option<Line<'static>> {
     if let Some((done, of)) = app.replaying {
         return Some(Line::styled(format!(" replaying: {done} of {of}"), theme.style(Tone::Notice)));
     }
-    let said = app.said.as_ref()?;
-    let tone = if said.is_bad { Tone::Bad } else { Tone::Good };
-    Some(Line::styled(format!(" {}", safe(&said.text)), theme.style(tone)))
+    let status_message = app.status_message.as_ref()?;
+    let tone = if status_message.is_error { Tone::Bad } else { Tone::Good };
+    Some(Line::styled(format!(" {}", safe(&status_message.text)), theme.style(tone)))
 }
 
 fn hints(app: &App, theme: Theme) -> Line<'static> {

@@ -4,18 +4,18 @@ use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::widgets::{Block, Borders, Cell, Row as TableRow};
 
+use super::format::{age, count, end_of, or_dash, rate, safe};
+use super::lists::{LEFT, List, RIGHT, right_aligned};
 use super::outbox;
-use super::tables::{LEFT, List, RIGHT, figure};
-use super::text::{age, count, end_of, or_dash, rate, safe};
 use super::theme::{Theme, Tone};
 use crate::commands::top::app::App;
-use crate::commands::top::row::Row;
+use crate::commands::top::outbox_row::OutboxRow;
 
 /// Where an outbox has fewer characters for its name, columns go instead.
-const NAME: u16 = 12;
+const MIN_NAME_WIDTH: u16 = 12;
 
 /// What the cursor takes.
-const CURSOR: u16 = 2;
+const CURSOR_WIDTH: u16 = 2;
 
 /// A column behind the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ enum Column {
 }
 
 /// From left to right.
-const COLUMNS: [Column; 9] = [
+const COLUMN_ORDER: [Column; 9] = [
     Column::Pending,
     Column::Due,
     Column::Retry,
@@ -45,7 +45,7 @@ const COLUMNS: [Column; 9] = [
 ];
 
 /// Which go first where there is little room.
-const SPARED: [Column; 9] = [
+const COLUMN_DROP_ORDER: [Column; 9] = [
     Column::Retry,
     Column::In,
     Column::Due,
@@ -79,10 +79,10 @@ impl Column {
 
 /// The columns that leave a name its room.
 fn columns(width: u16) -> Vec<Column> {
-    let mut columns = COLUMNS.to_vec();
-    for spared in SPARED {
+    let mut columns = COLUMN_ORDER.to_vec();
+    for spared in COLUMN_DROP_ORDER {
         let taken: u16 = columns.iter().map(|column| column.width() + 1).sum();
-        if taken + NAME + CURSOR <= width {
+        if taken + MIN_NAME_WIDTH + CURSOR_WIDTH <= width {
             break;
         }
         columns.retain(|column| *column != spared);
@@ -105,7 +105,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
 fn list<'a>(app: &App, width: u16, theme: Theme) -> List<'a> {
     let columns = columns(width);
     let taken: u16 = columns.iter().map(|column| column.width() + 1).sum();
-    let name = width.saturating_sub(taken + CURSOR);
+    let name = width.saturating_sub(taken + CURSOR_WIDTH);
     let heading = |column: &Column| {
         let (heading, width, side) = column.heading();
         (heading, Constraint::Length(width), side)
@@ -120,7 +120,7 @@ fn list<'a>(app: &App, width: u16, theme: Theme) -> List<'a> {
     }
 }
 
-fn line<'a>(row: &Row, columns: &[Column], name: u16, theme: Theme) -> TableRow<'a> {
+fn line<'a>(row: &OutboxRow, columns: &[Column], name: u16, theme: Theme) -> TableRow<'a> {
     let name = Cell::from(end_of(&safe(&row.label), name.into()));
     let cells = columns.iter().map(|column| cell(row, *column, theme));
     let line = TableRow::new(std::iter::once(name).chain(cells));
@@ -128,15 +128,15 @@ fn line<'a>(row: &Row, columns: &[Column], name: u16, theme: Theme) -> TableRow<
     if row.error.is_some() { line.style(theme.style(Tone::Dim)) } else { line }
 }
 
-fn cell<'a>(row: &Row, column: Column, theme: Theme) -> Cell<'a> {
+fn cell<'a>(row: &OutboxRow, column: Column, theme: Theme) -> Cell<'a> {
     let state = row.state();
     if column == Column::State {
         return Cell::from(state.word()).style(theme.of_state(state));
     }
-    let Some(seen) = &row.seen else { return figure("-".to_owned()) };
-    let (stats, estimated) = (&seen.stats, seen.stats.estimated);
+    let Some(snapshot) = &row.snapshot else { return right_aligned("-".to_owned()) };
+    let (stats, estimated) = (&snapshot.stats, snapshot.stats.estimated);
     let pending = |events| count(events, estimated.pending);
-    figure(match column {
+    right_aligned(match column {
         Column::Pending => pending(stats.new + stats.retry),
         Column::Due => pending(stats.due),
         Column::Retry => pending(stats.retry),
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn columns_go_before_the_name_does() {
-        assert_eq!(columns(80), COLUMNS);
+        assert_eq!(columns(80), COLUMN_ORDER);
         assert_eq!(columns(40), [Column::Pending, Column::Dead, Column::State]);
         assert_eq!(columns(0), []);
     }

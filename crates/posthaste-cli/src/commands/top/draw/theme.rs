@@ -2,7 +2,7 @@
 
 use ratatui::style::{Color, Modifier, Style};
 
-use crate::commands::top::row::State;
+use crate::commands::top::outbox_row::OutboxState;
 
 #[derive(Clone, Copy, Debug)]
 pub(in crate::commands::top) struct Theme {
@@ -35,12 +35,12 @@ impl Theme {
         }
     }
 
-    pub(super) fn of_state(self, state: State) -> Style {
+    pub(super) fn of_state(self, state: OutboxState) -> Style {
         self.style(match state {
-            State::Asking => Tone::Dim,
-            State::Well => Tone::Good,
-            State::Paused | State::Dead | State::Unreachable => Tone::Notice,
-            State::Late | State::Silent => Tone::Bad,
+            OutboxState::Asking => Tone::Dim,
+            OutboxState::Well => Tone::Good,
+            OutboxState::Paused | OutboxState::Dead | OutboxState::Unreachable => Tone::Notice,
+            OutboxState::Late | OutboxState::Silent => Tone::Bad,
         })
     }
 }

@@ -3,11 +3,11 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use tokio::time::Instant;
 
-use super::kit::{at_the_relay, both, dead_event, dead_group, of_relay, refused, troubled, two_sources};
+use super::support::{at_the_relay, both, dead_event, dead_group, of_relay, refused, troubled, two_sources};
 use crate::commands::top::app::{App, Dialog, Effect, Message, View};
 
-fn said(app: &App) -> &str {
-    app.said.as_ref().map_or("", |said| &said.text)
+fn status_text(app: &App) -> &str {
+    app.status_message.as_ref().map_or("", |message| &message.text)
 }
 
 #[test]
@@ -52,10 +52,10 @@ fn replay_is_counted_then_asked_for_then_done() {
     app.update(Message::Replaying(5));
     assert_eq!(app.replaying, Some((5, 12)));
     assert_eq!(app.char('r'), None, "one at a time");
-    assert!(said(&app).contains("a replay is going on"));
+    assert!(status_text(&app).contains("a replay is going on"));
     let over = app.update(Message::Replayed { target: refused(), answer: Ok(12) });
-    assert_eq!(over, Some(Effect::Look(1)));
-    assert_eq!(said(&app), "12 events replayed, on record as the name of your token");
+    assert_eq!(over, Some(Effect::Observe(1)));
+    assert_eq!(status_text(&app), "12 events replayed, on record as the name of your token");
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn nothing_but_y_replays() {
         app.char('r');
         app.update(Message::Counted { target: refused(), answer: Ok(12) });
         assert_eq!(app.key(key), None, "{key:?}");
-        assert_eq!((app.dialog.clone(), said(&app)), (None, "nothing was replayed"), "{key:?}");
+        assert_eq!((app.dialog.clone(), status_text(&app)), (None, "nothing was replayed"), "{key:?}");
         assert_eq!(app.char('y'), None, "the question is over");
     }
 }
@@ -94,11 +94,11 @@ fn what_cannot_be_counted_is_not_replayed() {
     app.char('r');
     app.update(Message::Counted { target: refused(), answer: Err("no right".to_owned()) });
     assert_eq!((app.dialog.clone(), app.char('y')), (None, None));
-    assert!(said(&app).ends_with("the events cannot be counted: no right"), "{}", said(&app));
+    assert!(status_text(&app).ends_with("the events cannot be counted: no right"), "{}", status_text(&app));
     app.char('r');
     app.update(Message::Counted { target: refused(), answer: Ok(0) });
     assert_eq!(app.dialog, None);
-    assert!(said(&app).starts_with("nothing to replay"));
+    assert!(status_text(&app).starts_with("nothing to replay"));
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn replay_that_stops_says_how_far_it_came() {
     app.char('y');
     app.update(Message::Replaying(500));
     app.update(Message::Replayed { target: refused(), answer: Err("the relay is gone".to_owned()) });
-    assert_eq!(said(&app), "the replay stopped after 500 events: the relay is gone");
+    assert_eq!(status_text(&app), "the replay stopped after 500 events: the relay is gone");
     assert_eq!(app.replaying, None);
 }
 
@@ -136,10 +136,10 @@ fn cursor_stays_on_its_group_when_another_grows() {
 fn replay_needs_a_group_that_is_chosen() {
     let mut app = both();
     assert_eq!(app.char('r'), None);
-    assert!(said(&app).contains("press Enter"));
+    assert!(status_text(&app).contains("press Enter"));
     app.key(KeyCode::Enter);
     assert_eq!(app.char('r'), None, "the store has no DEAD events");
-    assert_eq!(said(&app), "this outbox has no DEAD events");
+    assert_eq!(status_text(&app), "this outbox has no DEAD events");
     let mut nobody = two_sources();
     for key in ['r', 'j', 'k', '\n'] {
         nobody.char(key);

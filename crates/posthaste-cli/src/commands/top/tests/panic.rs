@@ -5,7 +5,7 @@ use std::io::Read as _;
 use crate::commands::top::screen::Screen;
 
 /// What leaves the second screen, and what shows the cursor.
-const RESTORED: [&str; 2] = ["\x1b[?1049l", "\x1b[?25h"];
+const RESTORE_SEQUENCES: [&str; 2] = ["\x1b[?1049l", "\x1b[?25h"];
 
 /// Only for the test below, which runs it in a terminal of its own.
 #[test]
@@ -34,7 +34,7 @@ fn panic_restores_the_terminal_before_it_is_told() {
     assert_eq!(program.wait().unwrap().code(), Some(7));
     let printed = String::from_utf8_lossy(&printed);
     let told = printed.find("somewhere else").expect("it is told");
-    for sign in RESTORED {
+    for sign in RESTORE_SEQUENCES {
         assert!(printed.find(sign).is_some_and(|at| at < told), "{printed:?}");
     }
 }

@@ -4,7 +4,9 @@ use crossterm::event::KeyCode;
 use insta::assert_snapshot;
 use tokio::time::Instant;
 
-use super::kit::{at_the_relay, both, buffer, dead_event, of_relay, refused, screen, troubled, two_sources};
+use super::support::{
+    at_the_relay, both, buffer, dead_event, of_relay, refused, screen, troubled, two_sources,
+};
 use crate::commands::top::app::{App, Message};
 
 fn in_a_group() -> App {
@@ -304,19 +306,19 @@ fn colours_only_repeat_what_words_say() {
 #[test]
 fn hostile_texts_are_shown_and_do_nothing() {
     const HOSTILE: &str = "x\x1b[2J\u{9b}31m\x1b]0;t\x07\r\nfake\u{202e}\x7f";
-    let mut seen = troubled();
-    for group in &mut seen.groups {
+    let mut snapshot = troubled();
+    for group in &mut snapshot.groups {
         (group.event_type, group.aggregate_type, group.reason) =
             (HOSTILE.into(), HOSTILE.into(), HOSTILE.into());
     }
-    for route in &mut seen.routes {
+    for route in &mut snapshot.routes {
         route.name = HOSTILE.into();
     }
-    for group in seen.by_type.groups.iter_mut().chain(&mut seen.by_tenant.groups) {
+    for group in snapshot.by_type.groups.iter_mut().chain(&mut snapshot.by_tenant.groups) {
         group.key = Some(HOSTILE.into());
     }
     let mut app = two_sources();
-    app.hear(1, Instant::now(), of_relay(seen));
+    app.hear(1, Instant::now(), of_relay(snapshot));
     for (source, hostile) in [(0, "store"), (1, "relay")] {
         app.miss(source, &format!("{hostile} {HOSTILE}"));
     }

@@ -7,23 +7,23 @@ use serde::Serialize;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, interval_at};
 
-use super::engine::{self, Watched};
+use super::bench_store::{BenchStore, BenchTables, BenchWriter};
+use super::engine::{self, MeasuredStore};
 use super::load::{EVENT_TYPE, Load};
 use super::memory_use;
 use super::progress::Progress;
-use super::target::{BenchStore, Tables, Writer};
 use crate::figures::Quantiles;
 
 /// Events per transaction, and one transaction after the other: 2,000 events per second.
-const BATCH: u64 = 10;
-const TICK: Duration = Duration::from_millis(5);
+const TRANSACTION_EVENTS: u64 = 10;
+const TRANSACTION_INTERVAL: Duration = Duration::from_millis(5);
 
 /// So many take turns, because a commit may take longer than that.
-const TASKS: u32 = 8;
+const WRITER_TASKS: u32 = 8;
 
 /// The first fifth of a run and the last.
 #[derive(Debug, Serialize)]
-pub(super) struct Steady {
+pub(super) struct SteadyLoad {
     pub(super) seconds: u64,
     pub(super) events: u64,
     /// How many events were not settled yet when the last one was written.
@@ -40,11 +40,11 @@ pub(super) async fn measure<B: BenchStore>(
     load: &Load,
     seconds: u64,
     progress: &Progress,
-) -> anyhow::Result<Steady> {
+) -> anyhow::Result<SteadyLoad> {
     progress.begin("a steady load");
     bench.clear().await?;
     let tables = bench.create().await?;
-    let store = Watched::new(tables.store());
+    let store = MeasuredStore::new(tables.store());
     let routes = Routes::new().handle(EVENT_TYPE, |_: Delivery| std::future::ready(()));
     let outbox = Outbox::from_config(store.clone(), engine::config(load), routes).start()?;
     let writer_only = Outbox::writer_only(tables.store()).build()?;
@@ -59,7 +59,7 @@ pub(super) async fn measure<B: BenchStore>(
     let lag = events.saturating_sub(store.settled());
     let (last_memory_bytes, last) = (memory_use::now(), store.take_claims());
     outbox.shutdown().await;
-    Ok(Steady {
+    Ok(SteadyLoad {
         seconds,
         events,
         lag,
@@ -71,20 +71,23 @@ pub(super) async fn measure<B: BenchStore>(
 }
 
 /// Answers how many events were written. A database that is too slow for the rate gets fewer.
-async fn write_for<W: Writer>(writers: &[W; 2], load: &Load, time: Duration) -> anyhow::Result<u64> {
+async fn write_for<W: BenchWriter>(writers: &[W; 2], load: &Load, time: Duration) -> anyhow::Result<u64> {
     let until = Instant::now() + time;
     let mut tasks = JoinSet::new();
-    for number in 0..TASKS {
+    for number in 0..WRITER_TASKS {
         let (writers, load) = (writers.clone(), load.clone());
         tasks.spawn(async move {
-            let mut ticks = interval_at(Instant::now() + TICK * number, TICK * TASKS);
+            let mut ticks = interval_at(
+                Instant::now() + TRANSACTION_INTERVAL * number,
+                TRANSACTION_INTERVAL * WRITER_TASKS,
+            );
             let mut written = 0;
             for writer in writers.iter().cycle() {
                 if ticks.tick().await >= until {
                     break;
                 }
-                writer.events(load.events(BATCH)?).await?;
-                written += BATCH;
+                writer.events(load.events(TRANSACTION_EVENTS)?).await?;
+                written += TRANSACTION_EVENTS;
             }
             anyhow::Ok(written)
         });

@@ -7,16 +7,16 @@ use posthaste::{Event, Outbox, Store};
 use posthaste_sqlx::ForeignTableStore;
 use serde::Serialize;
 
-use super::flat::Fullness;
-use super::layout::Foreign;
+use super::foreign::ForeignPreset;
 use super::load::Load;
 use super::progress::Progress;
+use super::table_size::TableFill;
 use crate::figures::Quantiles;
 use posthaste_stores::OutboxRef;
 
 /// A database that can be measured.
 pub(super) trait BenchStore: Send + Sync + 'static {
-    type Tables: Tables;
+    type Tables: BenchTables;
 
     fn name(&self) -> &'static str;
 
@@ -39,16 +39,19 @@ pub(super) trait BenchStore: Send + Sync + 'static {
 
     /// From the answer to COMMIT in one process to the handler in another. None where a process learns of
     /// the events of others by polling alone.
-    fn between(&self, load: &Load) -> impl Future<Output = anyhow::Result<Option<Between>>> + Send;
+    fn cross_process_latency(
+        &self,
+        load: &Load,
+    ) -> impl Future<Output = anyhow::Result<Option<CrossProcessLatency>>> + Send;
 
     /// Holds what keeps the database from forgetting old versions of rows, until it is dropped. None
     /// where there is no such thing.
-    fn hold_snapshot(&self) -> impl Future<Output = anyhow::Result<Option<Snapshot>>> + Send;
+    fn hold_snapshot(&self) -> impl Future<Output = anyhow::Result<Option<SnapshotGuard>>> + Send;
 
     /// The table of a preset, full of events that wait. None where there are no layouts.
     fn foreign(
         &self,
-        preset: Foreign,
+        preset: ForeignPreset,
         load: &Load,
     ) -> impl Future<Output = anyhow::Result<Option<ForeignTableStore>>> + Send {
         let _ = (preset, load);
@@ -58,7 +61,7 @@ pub(super) trait BenchStore: Send + Sync + 'static {
 
 /// How long events take from one process to another.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Between {
+pub(super) struct CrossProcessLatency {
     #[serde(flatten)]
     pub(super) us: Option<Quantiles>,
     /// How many took a second or longer: nobody saw them, and they waited for a poll.
@@ -66,7 +69,7 @@ pub(super) struct Between {
 }
 
 /// Keeps old versions of rows alive.
-pub(super) type Snapshot = Box<dyn std::any::Any + Send>;
+pub(super) type SnapshotGuard = Box<dyn std::any::Any + Send>;
 
 /// Rates per second.
 #[derive(Clone, Copy, Debug)]
@@ -78,29 +81,29 @@ pub(super) struct ByHand {
     pub(super) drain: f64,
     /// Events drained by a loop that settles them one by one.
     pub(super) one_by_one: f64,
-    /// What it costs to wake other processes. None where that is not possible.
-    pub(super) bell: Option<Bell>,
+    /// What it costs to notify other processes. None where that is not possible.
+    pub(super) notify_cost: Option<NotifyCost>,
 }
 
 /// Transactions per second of a service without an engine.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bell {
-    /// Whose commits wake other processes.
-    pub(super) ringing: f64,
-    /// Whose commits wake nobody.
-    pub(super) silent: f64,
+pub(super) struct NotifyCost {
+    /// Commits notify other processes.
+    pub(super) with_notify: f64,
+    /// Commits notify nothing.
+    pub(super) without_notify: f64,
 }
 
 /// A business table and an outbox table.
-pub(super) trait Tables: Clone + Send + Sync + 'static {
-    type Writer: Writer;
+pub(super) trait BenchTables: Clone + Send + Sync + 'static {
+    type Writer: BenchWriter;
 
     fn store(&self) -> Arc<dyn Store>;
 
     fn writer(&self, outbox: &Outbox) -> Self::Writer;
 
     /// Where another process finds the outbox. None where it cannot.
-    fn place(&self) -> Option<OutboxRef>;
+    fn outbox_ref(&self) -> Option<OutboxRef>;
 
     /// One transaction with a row of business and no event.
     fn business(&self, number: u64, body: &str) -> impl Future<Output = anyhow::Result<()>> + Send;
@@ -117,11 +120,11 @@ pub(super) trait Tables: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = anyhow::Result<Option<Duration>>> + Send;
 
     /// Fills the outbox with rows by a short cut; false where there is none.
-    fn fill(&self, full: Fullness, load: &Load) -> impl Future<Output = anyhow::Result<bool>> + Send;
+    fn fill(&self, full: TableFill, load: &Load) -> impl Future<Output = anyhow::Result<bool>> + Send;
 }
 
 /// The store's Writer, on these tables.
-pub(super) trait Writer: Clone + Send + Sync + 'static {
+pub(super) trait BenchWriter: Clone + Send + Sync + 'static {
     /// One transaction with a row of business and one event.
     fn business_and_event(
         &self,

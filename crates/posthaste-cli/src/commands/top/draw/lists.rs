@@ -6,11 +6,11 @@ use ratatui::layout::{Alignment, Constraint, Rect};
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Cell, Row as TableRow, Table, TableState};
 
-use super::text::{age, ago, count, or_dash, rate, safe};
+use super::format::{age, ago, count, or_dash, rate, safe};
 use super::theme::{Theme, Tone};
 use crate::commands::top::app::App;
-use crate::commands::top::row::Row;
-use crate::commands::top::seen::{RouteState, Seen};
+use crate::commands::top::outbox_row::OutboxRow;
+use crate::commands::top::snapshot::{OutboxSnapshot, RouteState};
 
 /// A list with a heading over each column.
 pub(super) struct List<'a> {
@@ -48,16 +48,16 @@ impl List<'_> {
 }
 
 /// A cell that stands at the right of its column.
-pub(super) fn figure<'a>(text: String) -> Cell<'a> {
+pub(super) fn right_aligned<'a>(text: String) -> Cell<'a> {
     Cell::from(Line::from(text).alignment(RIGHT))
 }
 
 pub(super) fn groups<'a>(app: &App, chosen: bool) -> List<'a> {
     let rows = app.dead_groups().iter().map(|group| {
         TableRow::new([
-            figure(count(group.count, false)),
+            right_aligned(count(group.count, false)),
             Cell::from(safe(&format!("{}:{}", group.aggregate_type, group.event_type))),
-            figure(ago(group.last, app.now)),
+            right_aligned(ago(group.last, app.now)),
             Cell::from(if group.reason.is_empty() { "-".to_owned() } else { safe(&group.reason) }),
         ])
     });
@@ -74,8 +74,8 @@ pub(super) fn groups<'a>(app: &App, chosen: bool) -> List<'a> {
     }
 }
 
-pub(super) fn routes<'a>(row: &Row, seen: &Seen, theme: Theme) -> List<'a> {
-    let rows = seen.routes.iter().map(|route| {
+pub(super) fn routes<'a>(row: &OutboxRow, snapshot: &OutboxSnapshot, theme: Theme) -> List<'a> {
+    let rows = snapshot.routes.iter().map(|route| {
         let tone = match route.state {
             RouteState::Open => Tone::Good,
             RouteState::Paused | RouteState::Unreachable | RouteState::Closed => Tone::Notice,
@@ -83,8 +83,10 @@ pub(super) fn routes<'a>(row: &Row, seen: &Seen, theme: Theme) -> List<'a> {
         TableRow::new([
             Cell::from(safe(&route.name)),
             Cell::from(route.state.word()).style(theme.style(tone)),
-            figure(or_dash(route.parked.map(|parked| count(parked, seen.stats.estimated.pending)))),
-            figure(rate(row.calls(route))),
+            right_aligned(or_dash(
+                route.parked.map(|parked| count(parked, snapshot.stats.estimated.pending)),
+            )),
+            right_aligned(rate(row.calls(route))),
         ])
     });
     List {
@@ -100,12 +102,12 @@ pub(super) fn routes<'a>(row: &Row, seen: &Seen, theme: Theme) -> List<'a> {
     }
 }
 
-pub(super) fn waiting<'a>(backlog: &Backlog, heading: &'static str) -> List<'a> {
+pub(super) fn backlog<'a>(backlog: &Backlog, heading: &'static str) -> List<'a> {
     let rows = backlog.groups.iter().map(|group| {
         TableRow::new([
             Cell::from(or_dash(group.key.as_deref().map(safe))),
-            figure(count(group.count, !backlog.complete)),
-            figure(or_dash(group.oldest.map(age))),
+            right_aligned(count(group.count, !backlog.complete)),
+            right_aligned(or_dash(group.oldest.map(age))),
         ])
     });
     List {

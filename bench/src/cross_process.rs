@@ -8,52 +8,54 @@ use posthaste::{Config, Delivery, Outbox, Routes, Store};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+use super::bench_store::{BenchTables, BenchWriter as _, CrossProcessLatency};
 use super::engine;
 use super::load::{EVENT_TYPE, Load};
 use super::rounds::CommitClock;
-use super::target::{Between, Tables, Writer as _};
 use crate::figures::Histogram;
 
 /// Commits of the latency measurement, and the longest pause between two.
-const PACED: u64 = 500;
-const PAUSE_MS: u64 = 20;
+const LATENCY_COMMITS: u64 = 500;
+const MAX_COMMIT_PAUSE_MS: u64 = 20;
 
 /// Polls are as rare as they are by default, so that an event which woke nobody shows.
-const POLL: Duration = Duration::from_secs(5);
-const LATE: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
+const LATE_THRESHOLD: Duration = Duration::from_secs(1);
 
 /// How long to wait for an event before saying that it was lost.
-const PATIENCE: Duration = Duration::from_secs(30);
+const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// From the answer to COMMIT to the call of the handler in the other process, whose store is `reading`.
-pub(super) async fn latency<T: Tables>(
+pub(super) async fn latency<T: BenchTables>(
     tables: &T,
     reading: Arc<dyn Store>,
     load: &Load,
-) -> anyhow::Result<Between> {
+) -> anyhow::Result<CrossProcessLatency> {
     let (arrive, mut arrivals) = mpsc::unbounded_channel();
     let routes = Routes::new().handle(EVENT_TYPE, move |_: Delivery| {
         let _ = arrive.send(Instant::now());
         std::future::ready(())
     });
-    let config =
-        Config { poller: PollerConfig { interval: POLL, ..PollerConfig::default() }, ..engine::config(load) };
+    let config = Config {
+        poller: PollerConfig { interval: POLL_INTERVAL, ..PollerConfig::default() },
+        ..engine::config(load)
+    };
     let engine = Outbox::from_config(reading, config, routes).start()?;
     let clock = CommitClock::default();
     let outbox = Outbox::writer_only(tables.store()).hook(clock.clone()).build()?;
     let writer = tables.writer(&outbox);
     let (mut histogram, mut late) = (Histogram::default(), 0);
-    for number in 0..load.events.min(PACED) {
-        tokio::time::sleep(Duration::from_micros(fastrand::u64(..PAUSE_MS * 1_000))).await;
+    for number in 0..load.events.min(LATENCY_COMMITS) {
+        tokio::time::sleep(Duration::from_micros(fastrand::u64(..MAX_COMMIT_PAUSE_MS * 1_000))).await;
         writer.business_and_event(number, load.body(), load.event()?).await?;
-        let arrived = timeout(PATIENCE, arrivals.recv()).await;
+        let arrived = timeout(ARRIVAL_TIMEOUT, arrivals.recv()).await;
         let arrived = arrived.map_err(|_| anyhow::anyhow!("an event did not reach the other process"))?;
         if let (Some(arrived), Some(answered), true) = (arrived, clock.read(), number > 0) {
             let took = arrived.saturating_duration_since(answered);
-            late += u64::from(took >= LATE);
+            late += u64::from(took >= LATE_THRESHOLD);
             histogram.add(took);
         }
     }
     engine.shutdown().await;
-    Ok(Between { us: histogram.quantiles(), late })
+    Ok(CrossProcessLatency { us: histogram.quantiles(), late })
 }

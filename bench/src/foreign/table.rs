@@ -1,4 +1,4 @@
-//! Tables as others make them, full of events that wait.
+//! Foreign tables, made here and filled with events that wait.
 
 use std::str::FromStr;
 
@@ -7,17 +7,17 @@ use posthaste_sqlx::Layout;
 use crate::load::{EVENT_TYPE, Load};
 
 /// Rows per INSERT.
-const ROWS: u64 = 1_000;
+const INSERT_ROWS: u64 = 1_000;
 
 /// A preset, whose table can be made here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Foreign {
+pub(crate) enum ForeignPreset {
     OrderService,
     OutboxRecord,
     Debezium,
 }
 
-impl FromStr for Foreign {
+impl FromStr for ForeignPreset {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
@@ -27,15 +27,15 @@ impl FromStr for Foreign {
     }
 }
 
-/// What databases call the same types.
+/// The names of column types, which differ between databases.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Dialect {
+pub(crate) struct ColumnTypes {
     pub(crate) uuid: &'static str,
     pub(crate) bytes: &'static str,
     pub(crate) json: &'static str,
 }
 
-impl Foreign {
+impl ForeignPreset {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::OrderService => "order-service",
@@ -53,21 +53,21 @@ impl Foreign {
     }
 
     /// The statements that make such a table, with the index that its documentation asks for, and fill it.
-    pub(crate) fn statements(self, table: &str, index: &str, dialect: Dialect, load: &Load) -> Vec<String> {
-        let mut statements = vec![format!("CREATE TABLE {table} ({})", self.columns(dialect))];
+    pub(crate) fn statements(self, table: &str, index: &str, types: ColumnTypes, load: &Load) -> Vec<String> {
+        let mut statements = vec![format!("CREATE TABLE {table} ({})", self.columns(types))];
         if self != Self::Debezium {
             statements.push(format!("CREATE INDEX {index} ON {table} (status, created_at)"));
         }
-        for from in (0..load.events).step_by(ROWS as usize) {
-            let rows = from..load.events.min(from + ROWS);
+        for from in (0..load.events).step_by(INSERT_ROWS as usize) {
+            let rows = from..load.events.min(from + INSERT_ROWS);
             let rows: Vec<String> = rows.map(|number| self.row(number, load.body())).collect();
             statements.push(format!("INSERT INTO {table} ({}) VALUES {}", self.filled(), rows.join(", ")));
         }
         statements
     }
 
-    fn columns(self, dialect: Dialect) -> String {
-        let Dialect { uuid, bytes, json } = dialect;
+    fn columns(self, types: ColumnTypes) -> String {
+        let ColumnTypes { uuid, bytes, json } = types;
         match self {
             Self::OrderService => format!(
                 "id {uuid} PRIMARY KEY, aggregate_type VARCHAR(255) NOT NULL, aggregate_id {uuid} NOT NULL, \
@@ -123,11 +123,11 @@ mod tests {
     #[test]
     fn every_preset_can_be_measured() {
         for name in Layout::PRESETS {
-            let preset: Foreign = name.parse().unwrap();
+            let preset: ForeignPreset = name.parse().unwrap();
             assert_eq!(Layout::preset(preset.name()), Some(preset.layout()));
         }
         assert_eq!(
-            "debezum".parse::<Foreign>(),
+            "debezum".parse::<ForeignPreset>(),
             Err("known are order-service, outbox-record, debezium".to_owned())
         );
     }
@@ -135,8 +135,8 @@ mod tests {
     #[test]
     fn every_event_is_in_one_of_the_statements() {
         let load = Load::new(2_500, 1, 1, 10);
-        let dialect = Dialect { uuid: "UUID", bytes: "BYTEA", json: "JSONB" };
-        let statements = Foreign::OrderService.statements("t", "i", dialect, &load);
+        let types = ColumnTypes { uuid: "UUID", bytes: "BYTEA", json: "JSONB" };
+        let statements = ForeignPreset::OrderService.statements("t", "i", types, &load);
         let rows: usize = statements.iter().map(|text| text.matches("'NEW'").count()).sum();
         assert_eq!((statements.len(), rows), (5, 2_500));
     }

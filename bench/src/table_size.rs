@@ -10,34 +10,34 @@ use posthaste::store::{
 use posthaste::{Outbox, Store};
 use serde::Serialize;
 
+use super::bench_store::{BenchStore, BenchTables, BenchWriter};
 use super::load::Load;
 use super::progress::Progress;
 use super::ratio::rounded;
-use super::target::{BenchStore, Tables, Writer};
 use crate::figures::{Histogram, Quantiles};
 
 /// The small table that the large one is compared with.
-const FEW: u64 = 1_000;
+const SMALL_TABLE_ROWS: u64 = 1_000;
 
 /// Events per claim and per settlement, and how often both are measured.
-const BATCH: u64 = 100;
-const SAMPLES: u64 = 200;
+const BATCH_EVENTS: u64 = 100;
+const SAMPLE_COUNT: u64 = 200;
 
 /// Rows per statement while the table is filled.
-const FILL: u64 = 1_000;
+const FILL_BATCH_ROWS: u64 = 1_000;
 
 /// Long enough that no retry becomes due.
-pub(super) const LATER: Duration = Duration::from_secs(24 * 3600);
+pub(super) const FAR_FUTURE: Duration = Duration::from_secs(24 * 3600);
 
 /// How full the table shall be.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Fullness {
+pub(super) struct TableFill {
     pub(super) done_rows: u64,
     pub(super) future_rows: u64,
     pub(super) pending_rows: u64,
 }
 
-impl Fullness {
+impl TableFill {
     pub(super) fn pending(pending_rows: u64) -> Self {
         Self { pending_rows, ..Self::default() }
     }
@@ -45,18 +45,18 @@ impl Fullness {
 
 /// The same measurement on a small and on a large table.
 #[derive(Debug, Serialize)]
-pub(super) struct Flatness {
+pub(super) struct TableSizeComparison {
     /// Events per call.
     pub(super) batch: u64,
-    pub(super) few: Sample,
-    pub(super) many: Sample,
+    pub(super) few: TableSample,
+    pub(super) many: TableSample,
     /// How much longer the large table takes.
     pub(super) claim_p50_many_to_few: Option<f64>,
     pub(super) settle_p50_many_to_few: Option<f64>,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Sample {
+pub(super) struct TableSample {
     pub(super) done_rows: u64,
     pub(super) future_rows: u64,
     pub(super) claim_us: Option<Quantiles>,
@@ -66,23 +66,23 @@ pub(super) struct Sample {
 pub(super) async fn measure<B: BenchStore>(
     bench: &B,
     load: &Load,
-    full: Fullness,
+    full: TableFill,
     progress: &Progress,
-) -> anyhow::Result<Flatness> {
+) -> anyhow::Result<TableSizeComparison> {
     bench.clear().await?;
-    let mut few = Table::new(bench.create().await?, load)?;
-    let mut many = Table::new(bench.create().await?, load)?;
-    few.fill(Fullness { done_rows: FEW, ..Fullness::default() }, progress).await?;
+    let mut few = HandDrivenTable::new(bench.create().await?, load)?;
+    let mut many = HandDrivenTable::new(bench.create().await?, load)?;
+    few.fill(TableFill { done_rows: SMALL_TABLE_ROWS, ..TableFill::default() }, progress).await?;
     many.fill(full, progress).await?;
     progress.begin("claim and settle");
     // In turns, so that a noisy machine is noisy to both.
-    for _ in 0..SAMPLES {
+    for _ in 0..SAMPLE_COUNT {
         few.sample().await?;
         many.sample().await?;
     }
     let (few, many) = (few.result(), many.result());
-    Ok(Flatness {
-        batch: BATCH,
+    Ok(TableSizeComparison {
+        batch: BATCH_EVENTS,
         claim_p50_many_to_few: p50_ratio(many.claim_us, few.claim_us),
         settle_p50_many_to_few: p50_ratio(many.settle_us, few.settle_us),
         few,
@@ -95,7 +95,7 @@ fn p50_ratio(many: Option<Quantiles>, few: Option<Quantiles>) -> Option<f64> {
 }
 
 /// One outbox table, driven by hand instead of by an engine.
-pub(super) struct Table<T: Tables> {
+pub(super) struct HandDrivenTable<T: BenchTables> {
     tables: T,
     store: Arc<dyn Store>,
     writer: T::Writer,
@@ -107,7 +107,7 @@ pub(super) struct Table<T: Tables> {
     settles: Histogram,
 }
 
-impl<T: Tables> Table<T> {
+impl<T: BenchTables> HandDrivenTable<T> {
     pub(super) fn new(tables: T, load: &Load) -> anyhow::Result<Self> {
         let store = tables.store();
         // Its rows are for everybody, as those of a service without an engine.
@@ -126,7 +126,7 @@ impl<T: Tables> Table<T> {
     }
 
     /// Makes rows by a short cut, or else the way an engine does: written, claimed, settled.
-    pub(super) async fn fill(&mut self, full: Fullness, progress: &Progress) -> anyhow::Result<()> {
+    pub(super) async fn fill(&mut self, full: TableFill, progress: &Progress) -> anyhow::Result<()> {
         progress.filled(0, 0);
         if self.tables.fill(full, &self.load).await? {
             self.done_rows += full.done_rows;
@@ -134,20 +134,20 @@ impl<T: Tables> Table<T> {
             return Ok(());
         }
         while self.done_rows < full.done_rows {
-            let rows = FILL.min(full.done_rows - self.done_rows);
+            let rows = FILL_BATCH_ROWS.min(full.done_rows - self.done_rows);
             self.turn_over(rows, &Verdict::Done, OnDone::Keep).await?;
             progress.filled(self.done_rows, rows);
         }
-        let backoff = Backoff { max_attempts: 10, delays: [LATER].into() };
+        let backoff = Backoff { max_attempts: 10, delays: [FAR_FUTURE].into() };
         let failed = Verdict::Failed { error: "not today".to_owned(), backoff };
         while self.future_rows < full.future_rows {
-            let rows = FILL.min(full.future_rows - self.future_rows);
+            let rows = FILL_BATCH_ROWS.min(full.future_rows - self.future_rows);
             self.turn_over(rows, &failed, OnDone::Keep).await?;
             progress.filled(self.future_rows, rows);
         }
         let mut left = full.pending_rows;
         while left > 0 {
-            let rows = FILL.min(left);
+            let rows = FILL_BATCH_ROWS.min(left);
             self.writer.events(self.load.events(rows)?).await?;
             left -= rows;
         }
@@ -156,22 +156,22 @@ impl<T: Tables> Table<T> {
 
     /// Measures once, and leaves the table as full as it was.
     async fn sample(&mut self) -> anyhow::Result<()> {
-        let (claim, settle) = self.turn_over(BATCH, &Verdict::Done, OnDone::Keep).await?;
+        let (claim, settle) = self.turn_over(BATCH_EVENTS, &Verdict::Done, OnDone::Keep).await?;
         self.claims.add(claim);
         self.settles.add(settle);
         let purge = Purge {
             what: Purgeable::Done,
             older_than: Duration::ZERO,
             archive: false,
-            limit: usize::try_from(BATCH)?,
+            limit: usize::try_from(BATCH_EVENTS)?,
             now: None,
         };
         self.done_rows -= self.store.purge(&purge).await?;
         Ok(())
     }
 
-    fn result(&self) -> Sample {
-        Sample {
+    fn result(&self) -> TableSample {
+        TableSample {
             done_rows: self.done_rows,
             future_rows: self.future_rows,
             claim_us: self.claims.quantiles(),
@@ -230,7 +230,7 @@ impl<T: Tables> Table<T> {
         let claim = Claim {
             owner: &self.owner,
             token: LeaseToken::random(),
-            lease: LATER,
+            lease: FAR_FUTURE,
             limit: usize::try_from(rows)?,
             max_bytes: usize::MAX,
             order: ClaimOrder::Due,

@@ -9,36 +9,36 @@ use tokio::sync::watch;
 
 /// A destination whose deliveries are counted.
 #[derive(Clone)]
-pub(super) struct Counted {
+pub(super) struct CountingDestination {
     inner: Arc<dyn Destination>,
     delivered: Arc<AtomicU64>,
     expected: u64,
-    state: Arc<watch::Sender<State>>,
+    state: Arc<watch::Sender<DeliveryState>>,
 }
 
 /// What is known of the deliveries: how many, or why one failed.
 #[derive(Clone, Debug)]
-enum State {
+enum DeliveryState {
     Delivered(u64),
     Failed(String),
 }
 
-impl Counted {
+impl CountingDestination {
     pub(super) fn new(inner: Arc<dyn Destination>, expected: u64) -> Self {
-        let state = Arc::new(watch::Sender::new(State::Delivered(0)));
+        let state = Arc::new(watch::Sender::new(DeliveryState::Delivered(0)));
         Self { inner, delivered: Arc::default(), expected, state }
     }
 
     /// Waits until so many are delivered. A benchmark does not wait for a broker to come back.
     pub(super) async fn delivered(&self, count: u64) -> anyhow::Result<()> {
         let mut states = self.state.subscribe();
-        let is_over = |state: &State| match state {
-            State::Delivered(delivered) => *delivered >= count,
-            State::Failed(_) => true,
+        let is_over = |state: &DeliveryState| match state {
+            DeliveryState::Delivered(delivered) => *delivered >= count,
+            DeliveryState::Failed(_) => true,
         };
         match &*states.wait_for(is_over).await? {
-            State::Delivered(_) => Ok(()),
-            State::Failed(why) => anyhow::bail!("an event was not delivered: {why}"),
+            DeliveryState::Delivered(_) => Ok(()),
+            DeliveryState::Failed(why) => anyhow::bail!("an event was not delivered: {why}"),
         }
     }
 
@@ -57,10 +57,10 @@ impl Counted {
         let tenth = (self.expected / 10).max(1);
         let is_news = delivered >= self.expected || delivered / tenth > (delivered - more) / tenth;
         match failed {
-            Some(why) => drop(self.state.send_replace(State::Failed(why))),
+            Some(why) => drop(self.state.send_replace(DeliveryState::Failed(why))),
             None if is_news => {
                 self.state.send_if_modified(|state| match state {
-                    State::Delivered(before) if *before < delivered => {
+                    DeliveryState::Delivered(before) if *before < delivered => {
                         *before = delivered;
                         true
                     }
@@ -73,7 +73,7 @@ impl Counted {
 }
 
 #[async_trait]
-impl Destination for Counted {
+impl Destination for CountingDestination {
     async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
         let outcomes = self.inner.deliver(batch).await;
         self.count(&outcomes);
@@ -93,23 +93,24 @@ mod tests {
 
     #[tokio::test]
     async fn failure_ends_the_wait() {
-        let counted = Counted::new(Arc::new(Recorder::with(|_| Outcome::Dead("no".to_owned()))), 2);
+        let destination =
+            CountingDestination::new(Arc::new(Recorder::with(|_| Outcome::Dead("no".to_owned()))), 2);
         let event = posthaste::Event::json("Made", &1).unwrap();
-        counted.deliver(&[Delivery::first(event)]).await;
-        let error = counted.delivered(2).await.unwrap_err();
+        destination.deliver(&[Delivery::first(event)]).await;
+        let error = destination.delivered(2).await.unwrap_err();
         assert_eq!(error.to_string(), "an event was not delivered: no");
     }
 
     #[tokio::test]
     async fn wait_ends_with_the_last_delivery() {
-        let counted = Counted::new(Arc::new(Recorder::new()), 2);
+        let destination = CountingDestination::new(Arc::new(Recorder::new()), 2);
         let deliver = async || {
             let event = posthaste::Event::json("Made", &1).unwrap();
-            counted.deliver(&[Delivery::first(event)]).await;
+            destination.deliver(&[Delivery::first(event)]).await;
         };
         deliver().await;
-        assert!(tokio::time::timeout(std::time::Duration::ZERO, counted.delivered(2)).await.is_err());
+        assert!(tokio::time::timeout(std::time::Duration::ZERO, destination.delivered(2)).await.is_err());
         deliver().await;
-        counted.delivered(2).await.unwrap();
+        destination.delivered(2).await.unwrap();
     }
 }

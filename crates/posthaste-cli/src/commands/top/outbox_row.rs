@@ -1,4 +1,4 @@
-//! One outbox over time: what was seen of it last, how fast things go, and whether anything is wrong.
+//! One outbox over time: its last snapshot, its rates, and whether anything is wrong.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -7,26 +7,26 @@ use posthaste::Timestamp;
 use posthaste::admin::{Finding, RowObservations, Stats, Tolerance};
 use tokio::time::Instant;
 
-use super::seen::{Look, RouteSeen, RouteState, Seen};
+use super::snapshot::{Observation, OutboxSnapshot, RouteSnapshot, RouteState};
 use crate::commands::status::rates::Rates;
 
 /// Rates are those of so long: long enough not to jump, short enough to see a change.
-const WINDOW: Duration = Duration::from_secs(10);
+const RATE_WINDOW: Duration = Duration::from_secs(10);
 
 /// One line of the overview.
 #[derive(Clone, Debug)]
-pub(super) struct Row {
+pub(super) struct OutboxRow {
     /// Which source, by its place.
     pub(super) source: usize,
     /// Its name there, if the source has several.
     pub(super) outbox: Option<String>,
     /// As people know it.
     pub(super) label: String,
-    /// The last time that it could be looked at; an error does not make it go.
-    pub(super) seen: Option<Seen>,
+    /// The last snapshot that could be taken; an error does not clear it.
+    pub(super) snapshot: Option<OutboxSnapshot>,
     /// Why it cannot be looked at now, and since when.
     pub(super) error: Option<(String, Timestamp)>,
-    history: VecDeque<(Instant, Seen)>,
+    history: VecDeque<(Instant, OutboxSnapshot)>,
 }
 
 /// Events per second; none for what nobody knows.
@@ -38,7 +38,7 @@ pub(super) struct Flow {
 
 /// How an outbox is, the worst that is true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum State {
+pub(super) enum OutboxState {
     /// Nobody has answered yet.
     Asking,
     Well,
@@ -49,7 +49,7 @@ pub(super) enum State {
     Silent,
 }
 
-impl State {
+impl OutboxState {
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Asking => "asking",
@@ -63,22 +63,22 @@ impl State {
     }
 }
 
-impl Row {
+impl OutboxRow {
     pub(super) fn new(source: usize, outbox: Option<String>, label: &str) -> Self {
         let label = match &outbox {
             Some(outbox) => format!("{label} {outbox}"),
             None => label.to_owned(),
         };
-        Self { source, outbox, label, seen: None, error: None, history: VecDeque::new() }
+        Self { source, outbox, label, snapshot: None, error: None, history: VecDeque::new() }
     }
 
-    /// Takes in what a look has seen.
-    pub(super) fn take(&mut self, look: Look, at: Instant, now: Timestamp) {
-        match look.seen {
-            Ok(seen) => {
+    /// Takes in an observation.
+    pub(super) fn take(&mut self, observation: Observation, at: Instant, now: Timestamp) {
+        match observation.snapshot {
+            Ok(snapshot) => {
                 self.error = None;
-                self.remember(&seen, at);
-                self.seen = Some(seen);
+                self.remember(&snapshot, at);
+                self.snapshot = Some(snapshot);
             }
             Err(error) => self.fail(error, now),
         }
@@ -91,15 +91,15 @@ impl Row {
         self.history.clear();
     }
 
-    fn remember(&mut self, seen: &Seen, at: Instant) {
-        self.history.push_back((at, seen.clone()));
-        while self.history.get(1).is_some_and(|(then, _)| at.duration_since(*then) >= WINDOW) {
+    fn remember(&mut self, snapshot: &OutboxSnapshot, at: Instant) {
+        self.history.push_back((at, snapshot.clone()));
+        while self.history.get(1).is_some_and(|(then, _)| at.duration_since(*then) >= RATE_WINDOW) {
             self.history.pop_front();
         }
     }
 
-    /// The first and the last look of the window, and the seconds between them.
-    fn window(&self) -> Option<(&Seen, &Seen, Duration)> {
+    /// The first and the last snapshot of the window, and the seconds between them.
+    fn window(&self) -> Option<(&OutboxSnapshot, &OutboxSnapshot, Duration)> {
         let ((from, before), (to, after)) = (self.history.front()?, self.history.back()?);
         let elapsed = to.duration_since(*from);
         (!elapsed.is_zero()).then_some((before, after, elapsed))
@@ -114,25 +114,25 @@ impl Row {
     }
 
     /// How often the destination of a route is called per second.
-    pub(super) fn calls(&self, route: &RouteSeen) -> Option<f64> {
+    pub(super) fn calls(&self, route: &RouteSnapshot) -> Option<f64> {
         let (before, _, elapsed) = self.window()?;
         let before = before.routes.iter().find(|other| other.name == route.name)?;
         per_second(before.calls, route.calls, elapsed)
     }
 
-    pub(super) fn state(&self) -> State {
-        let Some(seen) = &self.seen else {
-            return if self.error.is_some() { State::Silent } else { State::Asking };
+    pub(super) fn state(&self) -> OutboxState {
+        let Some(snapshot) = &self.snapshot else {
+            return if self.error.is_some() { OutboxState::Silent } else { OutboxState::Asking };
         };
-        let any = |state: RouteState| seen.routes.iter().any(|route| route.state == state);
+        let any = |state: RouteState| snapshot.routes.iter().any(|route| route.state == state);
         let signs = [
-            (self.error.is_some(), State::Silent),
-            (late(&seen.stats).is_some(), State::Late),
-            (any(RouteState::Unreachable) || any(RouteState::Closed), State::Unreachable),
-            (seen.stats.dead > 0, State::Dead),
-            (any(RouteState::Paused), State::Paused),
+            (self.error.is_some(), OutboxState::Silent),
+            (late(&snapshot.stats).is_some(), OutboxState::Late),
+            (any(RouteState::Unreachable) || any(RouteState::Closed), OutboxState::Unreachable),
+            (snapshot.stats.dead > 0, OutboxState::Dead),
+            (any(RouteState::Paused), OutboxState::Paused),
         ];
-        signs.into_iter().find_map(|(is, state)| is.then_some(state)).unwrap_or(State::Well)
+        signs.into_iter().find_map(|(is, state)| is.then_some(state)).unwrap_or(OutboxState::Well)
     }
 }
 

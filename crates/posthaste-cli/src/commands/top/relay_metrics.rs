@@ -3,42 +3,42 @@
 
 use std::collections::HashMap;
 
-/// The figures of all outboxes of a relay.
+/// The metrics of all outboxes of a relay.
 #[derive(Debug, Default)]
-pub(super) struct Figures {
+pub(super) struct RelayMetrics {
     delivered: HashMap<String, u64>,
-    routes: HashMap<(String, String), RouteFigures>,
+    routes: HashMap<(String, String), RouteMetrics>,
 }
 
-/// The figures of one route.
+/// The metrics of one route.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct RouteFigures {
+pub(super) struct RouteMetrics {
     pub(super) unreachable: bool,
     pub(super) calls: Option<u64>,
 }
 
-impl Figures {
+impl RelayMetrics {
     /// Reads the text of `/metrics`. The names there begin with whatever the relay's configuration says.
     pub(super) fn read(text: &str) -> Self {
-        let mut figures = Self::default();
-        for sample in text.lines().filter_map(Sample::read) {
-            figures.add(&sample);
+        let mut metrics = Self::default();
+        for metric in text.lines().filter_map(MetricLine::read) {
+            metrics.add(&metric);
         }
-        figures
+        metrics
     }
 
-    fn add(&mut self, sample: &Sample<'_>) {
-        let Some(outbox) = sample.label("outbox") else { return };
-        if sample.name.ends_with("_dispatch_success") {
-            self.delivered.insert(outbox, sample.value as u64);
+    fn add(&mut self, metric: &MetricLine<'_>) {
+        let Some(outbox) = metric.label("outbox") else { return };
+        if metric.name.ends_with("_dispatch_success") {
+            self.delivered.insert(outbox, metric.value as u64);
             return;
         }
-        let Some(route) = sample.label("route") else { return };
-        let figures = self.routes.entry((outbox, route)).or_default();
-        if sample.name.ends_with("_breaker_open") {
-            figures.unreachable = sample.value > 0.0;
-        } else if sample.name.ends_with("_dispatch_duration_seconds_count") {
-            figures.calls = Some(sample.value as u64);
+        let Some(route) = metric.label("route") else { return };
+        let metrics = self.routes.entry((outbox, route)).or_default();
+        if metric.name.ends_with("_breaker_open") {
+            metrics.unreachable = metric.value > 0.0;
+        } else if metric.name.ends_with("_dispatch_duration_seconds_count") {
+            metrics.calls = Some(metric.value as u64);
         }
     }
 
@@ -46,19 +46,19 @@ impl Figures {
         self.delivered.get(outbox).copied()
     }
 
-    pub(super) fn route(&self, outbox: &str, route: &str) -> RouteFigures {
+    pub(super) fn route(&self, outbox: &str, route: &str) -> RouteMetrics {
         self.routes.get(&(outbox.to_owned(), route.to_owned())).copied().unwrap_or_default()
     }
 }
 
 /// One line, such as `outbox_breaker_open{outbox="shop",route="mail"} 1`.
-struct Sample<'a> {
+struct MetricLine<'a> {
     name: &'a str,
     labels: &'a str,
     value: f64,
 }
 
-impl<'a> Sample<'a> {
+impl<'a> MetricLine<'a> {
     fn read(line: &'a str) -> Option<Self> {
         let (name, rest) = line.split_once('{')?;
         let (labels, value) = rest.rsplit_once('}')?;
@@ -71,7 +71,7 @@ impl<'a> Sample<'a> {
         let mut rest = self.labels;
         loop {
             let (name, value) = rest.split_once("=\"")?;
-            let (value, end) = unescaped(value)?;
+            let (value, end) = unescape(value)?;
             if name.trim_start_matches([',', ' ']) == wanted {
                 return Some(value);
             }
@@ -81,7 +81,7 @@ impl<'a> Sample<'a> {
 }
 
 /// A text up to its closing quote, and what follows that.
-fn unescaped(text: &str) -> Option<(String, &str)> {
+fn unescape(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut chars = text.char_indices();
     while let Some((at, c)) = chars.next() {
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_are_read_whatever_their_prefix_is() {
+    fn metrics_are_read_whatever_their_prefix_is() {
         let text = r#"# TYPE shop_breaker_open gauge
 shop_breaker_open{outbox="orders",route="mail"} 1
 shop_breaker_open{outbox="orders",route="a \"b\", c=\"d\\"} 0
@@ -112,19 +112,19 @@ shop_dispatch_success{outbox="orders"} 12
 shop_dispatch_success{outbox="bills"} 5
 posthaste_build_info{version="1"} 1
 "#;
-        let figures = Figures::read(text);
-        assert_eq!(figures.delivered("orders"), Some(12));
-        assert_eq!(figures.delivered("other"), None);
-        assert_eq!(figures.route("orders", "mail"), RouteFigures { unreachable: true, calls: Some(17) });
-        assert_eq!(figures.route("orders", r#"a "b", c="d\"#), RouteFigures::default());
-        assert!(figures.routes.contains_key(&("orders".into(), r#"a "b", c="d\"#.into())));
+        let metrics = RelayMetrics::read(text);
+        assert_eq!(metrics.delivered("orders"), Some(12));
+        assert_eq!(metrics.delivered("other"), None);
+        assert_eq!(metrics.route("orders", "mail"), RouteMetrics { unreachable: true, calls: Some(17) });
+        assert_eq!(metrics.route("orders", r#"a "b", c="d\"#), RouteMetrics::default());
+        assert!(metrics.routes.contains_key(&("orders".into(), r#"a "b", c="d\"#.into())));
     }
 
     #[test]
-    fn text_that_is_no_metrics_has_no_figures() {
+    fn text_that_is_no_metrics_has_no_values() {
         for text in ["", "{", "}{", "a{outbox=\"} 1", "a_breaker_open{outbox=\"x\\", "<html>{}</html>"] {
-            let figures = Figures::read(text);
-            assert!(figures.delivered.is_empty() && figures.routes.is_empty(), "{text}");
+            let metrics = RelayMetrics::read(text);
+            assert!(metrics.delivered.is_empty() && metrics.routes.is_empty(), "{text}");
         }
     }
 }

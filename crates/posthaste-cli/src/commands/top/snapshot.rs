@@ -1,23 +1,23 @@
-//! What one look at an outbox has seen, whoever looked.
+//! A snapshot of an outbox, from a store or from a relay.
 
 use posthaste::Timestamp;
 use posthaste::admin::{Backlog, DeadGroup, Filter, Stats, probed};
 use posthaste_admin::wire::{Row, Time};
 
-/// One outbox of a source.
+/// One observation of one outbox of a source.
 #[derive(Clone, Debug)]
-pub(super) struct Look {
+pub(super) struct Observation {
     /// Its name, where the source has several.
     pub(super) outbox: Option<String>,
-    /// Why not, if it could not be looked at while its source answers.
-    pub(super) seen: Result<Seen, String>,
+    /// The error, if the source responds but this outbox could not be read.
+    pub(super) snapshot: Result<OutboxSnapshot, String>,
 }
 
-/// What an outbox looks like.
+/// The state of an outbox at one moment.
 #[derive(Clone, Debug)]
-pub(super) struct Seen {
+pub(super) struct OutboxSnapshot {
     pub(super) stats: Stats,
-    pub(super) routes: Vec<RouteSeen>,
+    pub(super) routes: Vec<RouteSnapshot>,
     pub(super) by_type: Backlog,
     pub(super) by_tenant: Backlog,
     pub(super) groups: Vec<DeadGroup>,
@@ -25,9 +25,9 @@ pub(super) struct Seen {
     pub(super) delivered: Option<u64>,
 }
 
-/// A route, as far as its source knows it.
+/// The state of a route at the same moment, as far as its source knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct RouteSeen {
+pub(super) struct RouteSnapshot {
     pub(super) name: String,
     pub(super) state: RouteState,
     /// Events that wait for it; none where nobody counted.
@@ -60,16 +60,16 @@ impl RouteState {
 }
 
 /// The two names under which events wait for a route.
-pub(super) fn parked_as(route: &str) -> [String; 2] {
+pub(super) fn parked_names(route: &str) -> [String; 2] {
     [route.to_owned(), probed(route)]
 }
 
 /// What waits for routes that are not among these: another engine closed them, or nobody has such a route.
-pub(super) fn others(stats: &Stats, routes: &[RouteSeen]) -> Option<RouteSeen> {
+pub(super) fn other_routes(stats: &Stats, routes: &[RouteSnapshot]) -> Option<RouteSnapshot> {
     let known: u64 = routes.iter().filter_map(|route| route.parked).sum();
     let parked = stats.parked.saturating_sub(known);
     let name = if routes.is_empty() { "not named here" } else { "others" };
-    (parked > 0).then(|| RouteSeen {
+    (parked > 0).then(|| RouteSnapshot {
         name: format!("({name})"),
         state: RouteState::Closed,
         parked: Some(parked),
@@ -79,14 +79,14 @@ pub(super) fn others(stats: &Stats, routes: &[RouteSeen]) -> Option<RouteSeen> {
 
 /// DEAD events of one outbox that are looked at and replayed together.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Group {
+pub(super) struct DeadGroupKey {
     pub(super) outbox: Option<String>,
     pub(super) aggregate_type: String,
     pub(super) event_type: String,
     pub(super) reason: String,
 }
 
-impl Group {
+impl DeadGroupKey {
     pub(super) fn of(outbox: Option<String>, group: &DeadGroup) -> Self {
         Self {
             outbox,
@@ -144,10 +144,14 @@ mod tests {
 
     #[test]
     fn what_waits_for_routes_that_nobody_knows_is_counted_all_the_same() {
-        let paused =
-            |parked| RouteSeen { name: "mail".to_owned(), state: RouteState::Paused, parked, calls: None };
+        let paused = |parked| RouteSnapshot {
+            name: "mail".to_owned(),
+            state: RouteState::Paused,
+            parked,
+            calls: None,
+        };
         let stats = Stats { parked: 7, ..Stats::default() };
-        let parked = |routes: &[RouteSeen]| others(&stats, routes).and_then(|others| others.parked);
+        let parked = |routes: &[RouteSnapshot]| other_routes(&stats, routes).and_then(|others| others.parked);
         assert_eq!(parked(&[paused(Some(5))]), Some(2));
         assert_eq!(parked(&[paused(Some(7))]), None);
         assert_eq!(parked(&[]), Some(7));

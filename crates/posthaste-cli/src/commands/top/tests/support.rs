@@ -10,9 +10,11 @@ use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
 use tokio::time::Instant;
 
-use crate::commands::top::app::{App, Asked, Effect, Message, Target};
+use crate::commands::top::app::{App, Effect, Message, ReplayTarget, SourceInfo};
 use crate::commands::top::draw::{Theme, draw};
-use crate::commands::top::seen::{DeadEvent, Group, Look, RouteSeen, RouteState, Seen};
+use crate::commands::top::snapshot::{
+    DeadEvent, DeadGroupKey, Observation, OutboxSnapshot, RouteSnapshot, RouteState,
+};
 
 /// 2020-01-02T12:04:05Z.
 pub(super) fn now() -> Timestamp {
@@ -25,15 +27,15 @@ fn ago(seconds: u64) -> Option<Timestamp> {
 
 /// A store and a relay, which nobody has answered for yet.
 pub(super) fn two_sources() -> App {
-    let asked = |label: &str, actor: &str| Asked { label: label.to_owned(), actor: actor.to_owned() };
-    let store = asked("sqlite:///var/lib/shop/shop.db", "cli:ann");
-    App::new(vec![store, asked("127.0.0.1:9911", "the name of your token")], now())
+    let info = |label: &str, actor: &str| SourceInfo { label: label.to_owned(), actor: actor.to_owned() };
+    let store = info("sqlite:///var/lib/shop/shop.db", "cli:ann");
+    App::new(vec![store, info("127.0.0.1:9911", "the name of your token")], now())
 }
 
 /// An outbox where all is well.
-pub(super) fn well() -> Seen {
+pub(super) fn well() -> OutboxSnapshot {
     let nothing = || Backlog { groups: Vec::new(), complete: true };
-    Seen {
+    OutboxSnapshot {
         stats: Stats { new: 3, due: 1, leased: 2, done: 1200, ..Stats::default() },
         routes: Vec::new(),
         by_type: nothing(),
@@ -54,18 +56,18 @@ pub(super) fn dead_group(count: u64, event_type: &str, reason: &str) -> DeadGrou
     }
 }
 
-pub(super) fn route(name: &str, state: RouteState, parked: u64) -> RouteSeen {
-    RouteSeen { name: name.to_owned(), state, parked: Some(parked), calls: Some(0) }
+pub(super) fn route(name: &str, state: RouteState, parked: u64) -> RouteSnapshot {
+    RouteSnapshot { name: name.to_owned(), state, parked: Some(parked), calls: Some(0) }
 }
 
 /// An outbox that somebody should look after.
-pub(super) fn troubled() -> Seen {
+pub(super) fn troubled() -> OutboxSnapshot {
     let waiting = |key: Option<&str>, count| BacklogGroup {
         key: key.map(str::to_owned),
         count,
         oldest: Some(Duration::from_secs(4_320)),
     };
-    Seen {
+    OutboxSnapshot {
         stats: Stats {
             new: 900,
             retry: 134,
@@ -111,23 +113,28 @@ pub(super) fn dead_event(n: usize) -> DeadEvent {
     }
 }
 
-pub(super) fn of_store(seen: Seen) -> Vec<Look> {
-    vec![Look { outbox: None, seen: Ok(seen) }]
+pub(super) fn of_store(snapshot: OutboxSnapshot) -> Vec<Observation> {
+    vec![Observation { outbox: None, snapshot: Ok(snapshot) }]
 }
 
-pub(super) fn of_relay(seen: Seen) -> Vec<Look> {
-    vec![Look { outbox: Some("shop".to_owned()), seen: Ok(seen) }]
+pub(super) fn of_relay(snapshot: OutboxSnapshot) -> Vec<Observation> {
+    vec![Observation { outbox: Some("shop".to_owned()), snapshot: Ok(snapshot) }]
 }
 
 impl App {
     /// A source answers.
-    pub(super) fn hear(&mut self, source: usize, at: Instant, looks: Vec<Look>) -> Option<Effect> {
-        self.update(Message::Looked { source, at, answer: Ok(looks) })
+    pub(super) fn hear(
+        &mut self,
+        source: usize,
+        at: Instant,
+        observations: Vec<Observation>,
+    ) -> Option<Effect> {
+        self.update(Message::Observed { source, at, answer: Ok(observations) })
     }
 
     /// A source does not answer.
     pub(super) fn miss(&mut self, source: usize, error: &str) {
-        self.update(Message::Looked { source, at: Instant::now(), answer: Err(error.to_owned()) });
+        self.update(Message::Observed { source, at: Instant::now(), answer: Err(error.to_owned()) });
     }
 
     pub(super) fn key(&mut self, code: KeyCode) -> Option<Effect> {
@@ -164,8 +171,8 @@ pub(super) fn at_the_relay() -> App {
 }
 
 /// The group of connections that were refused.
-pub(super) fn refused() -> Target {
-    Target { source: 1, group: Group::of(Some("shop".to_owned()), &troubled().groups[0]) }
+pub(super) fn refused() -> ReplayTarget {
+    ReplayTarget { source: 1, group: DeadGroupKey::of(Some("shop".to_owned()), &troubled().groups[0]) }
 }
 
 pub(super) fn buffer(app: &App, width: u16, height: u16, colours: bool) -> Buffer {

@@ -1,4 +1,4 @@
-//! `posthaste bench --layout PRESET`: how fast a table of somebody else is drained.
+//! `posthaste bench --layout PRESET`: how fast a foreign table is drained.
 //!
 //! Each round drains the same events twice, in turns: from a table of Posthaste's own, and from one of the preset.
 
@@ -8,42 +8,42 @@ mod table;
 use std::sync::Arc;
 use std::time::Instant;
 
-use self::report::{LayoutReport, Round};
-pub(super) use self::table::{Dialect, Foreign};
+use self::report::{ForeignReport, ForeignRound};
+pub(super) use self::table::{ColumnTypes, ForeignPreset};
 use super::BenchArgs;
-use super::engine::Counting;
+use super::bench_store::BenchStore;
+use super::engine::CountingEngine;
 use super::load::Load;
 use super::progress::Progress;
 use super::rounds::{backlog, fresh, in_turns, per_second};
-use super::target::BenchStore;
 use posthaste_stores::InvalidStore;
 
 /// Measurements per round.
-const STEPS: u64 = 2;
+const STEPS_PER_ROUND: u64 = 2;
 
 pub(super) async fn measure<B: BenchStore>(
     bench: &B,
     args: &BenchArgs,
-    preset: Foreign,
+    preset: ForeignPreset,
     is_watched: bool,
-) -> anyhow::Result<LayoutReport> {
+) -> anyhow::Result<ForeignReport> {
     let load = args.load();
-    let progress = Progress::new(is_watched, args.rounds * STEPS, 0);
+    let progress = Progress::new(is_watched, args.rounds * STEPS_PER_ROUND, 0);
     let mut rounds = Vec::new();
     for number in 0..args.rounds {
         rounds.push(round(bench, preset, &load, number, &progress).await?);
     }
     progress.clear();
-    Ok(LayoutReport::new(bench.name(), args, preset, &rounds))
+    Ok(ForeignReport::new(bench.name(), args, preset, &rounds))
 }
 
 async fn round<B: BenchStore>(
     bench: &B,
-    preset: Foreign,
+    preset: ForeignPreset,
     load: &Load,
     number: u64,
     progress: &Progress,
-) -> anyhow::Result<Round> {
+) -> anyhow::Result<ForeignRound> {
     let own = async || {
         progress.begin("drained from a table of Posthaste's own");
         anyhow::Ok(backlog(&fresh(bench).await?, load).await?.0.per_second)
@@ -53,17 +53,17 @@ async fn round<B: BenchStore>(
         drain(bench, preset, load).await
     };
     let (own, foreign) = in_turns(number, own, foreign).await?;
-    Ok(Round { own, foreign })
+    Ok(ForeignRound { own, foreign })
 }
 
 /// Events per second. All rows are there before the engine starts.
-async fn drain<B: BenchStore>(bench: &B, preset: Foreign, load: &Load) -> anyhow::Result<f64> {
+async fn drain<B: BenchStore>(bench: &B, preset: ForeignPreset, load: &Load) -> anyhow::Result<f64> {
     bench.clear().await?;
     let Some(store) = bench.foreign(preset, load).await? else {
         let text = "layouts are for PostgreSQL, MySQL and MariaDB: name one of them with --store";
         return Err(InvalidStore::new(text).into());
     };
-    let engine = Counting::build(Arc::new(store.clone()), load)?;
+    let engine = CountingEngine::build(Arc::new(store.clone()), load)?;
     let started = Instant::now();
     engine.outbox.start()?;
     engine.settled().await?;

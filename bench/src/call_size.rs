@@ -6,27 +6,27 @@ use std::time::Duration;
 use posthaste::store::{OnDone, Verdict};
 use serde::Serialize;
 
-use super::flat::{Fullness, Table};
+use super::bench_store::BenchStore;
 use super::load::Load;
 use super::progress::Progress;
 use super::ratio::{Ratio, median};
 use super::rounds::per_second;
-use super::target::BenchStore;
+use super::table_size::{HandDrivenTable, TableFill};
 
 /// Events per call, and how many of them are measured.
-const ONE: (u64, u64) = (1, 300);
-const HUNDRED: (u64, u64) = (100, 5_000);
-const THOUSAND: (u64, u64) = (1_000, 10_000);
+const ONE_PER_CALL: (u64, u64) = (1, 300);
+const HUNDRED_PER_CALL: (u64, u64) = (100, 5_000);
+const THOUSAND_PER_CALL: (u64, u64) = (1_000, 10_000);
 
 /// Events per second in one round.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Calls {
-    kept: BySize,
-    deleted: BySize,
+pub(super) struct CallSizeRound {
+    kept: RatesBySize,
+    deleted: RatesBySize,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct BySize {
+struct RatesBySize {
     one: f64,
     hundred: f64,
     thousand: f64,
@@ -34,7 +34,7 @@ struct BySize {
 
 /// Events that are claimed and settled per second: medians, and the ratio within each round.
 #[derive(Debug, Serialize)]
-pub(super) struct CallRates {
+pub(super) struct CallSizeRates {
     pub(super) kept: SizeRates,
     pub(super) deleted: SizeRates,
 }
@@ -51,12 +51,12 @@ pub(super) async fn measure<B: BenchStore>(
     bench: &B,
     load: &Load,
     progress: &Progress,
-) -> anyhow::Result<Calls> {
+) -> anyhow::Result<CallSizeRound> {
     progress.begin("claim and settle, kept");
     let kept = by_size(bench, load, OnDone::Keep, progress).await?;
     progress.begin("claim and settle, deleted");
     let deleted = by_size(bench, load, OnDone::Delete, progress).await?;
-    Ok(Calls { kept, deleted })
+    Ok(CallSizeRound { kept, deleted })
 }
 
 async fn by_size<B: BenchStore>(
@@ -64,11 +64,11 @@ async fn by_size<B: BenchStore>(
     load: &Load,
     on_done: OnDone,
     progress: &Progress,
-) -> anyhow::Result<BySize> {
-    Ok(BySize {
-        one: rate(bench, load, ONE, on_done, progress).await?,
-        hundred: rate(bench, load, HUNDRED, on_done, progress).await?,
-        thousand: rate(bench, load, THOUSAND, on_done, progress).await?,
+) -> anyhow::Result<RatesBySize> {
+    Ok(RatesBySize {
+        one: rate(bench, load, ONE_PER_CALL, on_done, progress).await?,
+        hundred: rate(bench, load, HUNDRED_PER_CALL, on_done, progress).await?,
+        thousand: rate(bench, load, THOUSAND_PER_CALL, on_done, progress).await?,
     })
 }
 
@@ -81,8 +81,8 @@ async fn rate<B: BenchStore>(
     progress: &Progress,
 ) -> anyhow::Result<f64> {
     bench.clear().await?;
-    let mut table = Table::new(bench.create().await?, load)?;
-    table.fill(Fullness::pending(events), progress).await?;
+    let mut table = HandDrivenTable::new(bench.create().await?, load)?;
+    table.fill(TableFill::pending(events), progress).await?;
     let mut took = Duration::ZERO;
     for _ in 0..events / size {
         let (claim, settle) = table.claim_and_settle(size, &Verdict::Done, on_done).await?;
@@ -91,17 +91,17 @@ async fn rate<B: BenchStore>(
     Ok(per_second(events, took))
 }
 
-impl CallRates {
-    pub(super) fn of(rounds: impl Iterator<Item = Calls>) -> Self {
-        let (kept, deleted): (Vec<BySize>, Vec<BySize>) =
-            rounds.map(|calls| (calls.kept, calls.deleted)).unzip();
+impl CallSizeRates {
+    pub(super) fn of(rounds: impl Iterator<Item = CallSizeRound>) -> Self {
+        let (kept, deleted): (Vec<RatesBySize>, Vec<RatesBySize>) =
+            rounds.map(|call_size| (call_size.kept, call_size.deleted)).unzip();
         Self { kept: SizeRates::of(&kept), deleted: SizeRates::of(&deleted) }
     }
 }
 
 impl SizeRates {
-    fn of(rounds: &[BySize]) -> Self {
-        let rate = |figure: &dyn Fn(&BySize) -> f64| median(rounds.iter().map(figure).collect()).round();
+    fn of(rounds: &[RatesBySize]) -> Self {
+        let rate = |figure: &dyn Fn(&RatesBySize) -> f64| median(rounds.iter().map(figure).collect()).round();
         Self {
             one: rate(&|sizes| sizes.one),
             hundred: rate(&|sizes| sizes.hundred),

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::Foreign;
+use super::ForeignPreset;
 use crate::BenchArgs;
 use crate::figures::count;
 use crate::ratio::{Ratio, median};
@@ -10,14 +10,14 @@ use crate::text::{counted, write_rows};
 
 /// What one round measured, in events per second.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Round {
+pub(super) struct ForeignRound {
     pub(super) own: f64,
     pub(super) foreign: f64,
 }
 
 /// Rates are medians of the rounds; the ratio is the median of the ratios within each round.
 #[derive(Debug, Serialize)]
-pub(crate) struct LayoutReport {
+pub(crate) struct ForeignReport {
     store: &'static str,
     layout: &'static str,
     events: u64,
@@ -29,9 +29,14 @@ pub(crate) struct LayoutReport {
     layout_to_own: Option<Ratio>,
 }
 
-impl LayoutReport {
-    pub(super) fn new(store: &'static str, args: &BenchArgs, preset: Foreign, rounds: &[Round]) -> Self {
-        let rate = |of: fn(&Round) -> f64| median(rounds.iter().map(of).collect()).round();
+impl ForeignReport {
+    pub(super) fn new(
+        store: &'static str,
+        args: &BenchArgs,
+        preset: ForeignPreset,
+        rounds: &[ForeignRound],
+    ) -> Self {
+        let rate = |of: fn(&ForeignRound) -> f64| median(rounds.iter().map(of).collect()).round();
         Self {
             store,
             layout: preset.name(),
@@ -46,7 +51,7 @@ impl LayoutReport {
     }
 }
 
-impl LayoutReport {
+impl ForeignReport {
     /// For people.
     pub(crate) fn text(&self) -> String {
         let mut text = format!(

@@ -1,4 +1,4 @@
-//! What it costs a service that only writes to wake another process.
+//! The cost of a notification, for a service that only writes: transactions per second with and without one.
 
 use std::time::Duration;
 
@@ -7,18 +7,22 @@ use posthaste::store::{Notifier, Store as _};
 use posthaste_sqlx::postgres::Notify;
 use tokio::time::timeout;
 
-use super::Postgres;
+use super::PostgresBench;
 use super::tables::{PgTables, PgTablesWriter};
+use crate::bench_store::BenchWriter as _;
 use crate::load::Load;
 use crate::rounds::per_second;
-use crate::target::Writer as _;
 
-/// How long to wait for somebody who listens.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long to wait until the listener is connected.
+const LISTEN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How many transactions per second a service commits that has no engine, while another process
 /// listens.
-pub(super) async fn writing(bench: &Postgres, load: &Load, notify: Notify) -> anyhow::Result<f64> {
+pub(super) async fn transactions_per_second(
+    bench: &PostgresBench,
+    load: &Load,
+    notify: Notify,
+) -> anyhow::Result<f64> {
     let tables = bench.fresh().await?;
     let _listening = listen(bench, &tables).await?;
     let outbox = Outbox::writer_only(tables.store.clone()).build()?;
@@ -35,10 +39,10 @@ pub(super) async fn writing(bench: &Postgres, load: &Load, notify: Notify) -> an
 }
 
 /// Somebody who listens, and has begun to.
-async fn listen(bench: &Postgres, tables: &PgTables) -> anyhow::Result<Notifier> {
+async fn listen(bench: &PostgresBench, tables: &PgTables) -> anyhow::Result<Notifier> {
     let listener = bench.another(tables, Notify::Off).await?;
     let wake = listener.wake().unwrap_or_default();
     // It notifies once when it has connected.
-    timeout(PATIENCE, wake.notified()).await?;
+    timeout(LISTEN_TIMEOUT, wake.notified()).await?;
     Ok(wake)
 }
