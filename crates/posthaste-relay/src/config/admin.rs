@@ -6,13 +6,13 @@ use posthaste_admin::{Role, Secret, Token};
 use toml::de::DeValue;
 use tracing_subscriber::EnvFilter;
 
-use super::problem::known;
+use super::problem::suggestion;
 use super::section::Section;
-use super::texts::Span;
+use super::source_text::Span;
 use super::{AdminConfig, LogConfig, LogFormat};
 
 /// A token that can be guessed protects nothing.
-const SHORTEST_TOKEN: usize = 16;
+const MIN_TOKEN_CHARS: usize = 16;
 
 pub(super) fn admin(mut section: Section<'_, '_>) -> AdminConfig {
     let usual = AdminConfig::default();
@@ -20,11 +20,11 @@ pub(super) fn admin(mut section: Section<'_, '_>) -> AdminConfig {
     let listen = listen(&mut section);
     let ready_lag = section.duration("ready_lag").map_or(usual.ready_lag, |(lag, _)| lag);
     let tokens = match section.table("tokens") {
-        Some((table, span)) => tokens(Section::new(section.report, section.setting("tokens"), span, table)),
+        Some((table, span)) => tokens(Section::new(section.problems, section.setting("tokens"), span, table)),
         None => Vec::new(),
     };
     let is_open = listen.flatten().is_some_and(|address| !address.ip().is_loopback());
-    if is_open && tokens.is_empty() && !section.report.concerns("admin.tokens") {
+    if is_open && tokens.is_empty() && !section.problems.concerns("admin.tokens") {
         section.wrong(
             "listen",
             &place,
@@ -55,21 +55,21 @@ fn listen(section: &mut Section<'_, '_>) -> Option<Option<SocketAddr>> {
 
 fn tokens(section: Section<'_, '_>) -> Vec<Token> {
     let mut tokens: Vec<Token> = Vec::new();
-    let (report, path) = (section.report, section.path.clone());
+    let (problems, path) = (section.problems, section.path.clone());
     for (name, node) in section.rest() {
         let span = node.span();
         let DeValue::Table(table) = node.into_inner() else {
             // Neither its name: it may be the token.
             let what = "holds something that is no table: write [admin.tokens.NAME] with role and token";
-            report.add(&span, &path, what);
+            problems.add(&span, &path, what);
             continue;
         };
         let path = format!("{path}.{}", name.get_ref());
-        let token = token(Section::new(report, path.clone(), span.clone(), table), name.get_ref());
+        let token = token(Section::new(problems, path.clone(), span.clone(), table), name.get_ref());
         let Some(token) = token else { continue };
         if let Some(other) = tokens.iter().find(|other| other.secret == token.secret) {
             let what = format!("is the token of {} too: give each its own", other.name);
-            report.add(&span, &format!("{path}.token"), what);
+            problems.add(&span, &format!("{path}.token"), what);
         }
         tokens.push(token);
     }
@@ -80,37 +80,37 @@ fn token(mut section: Section<'_, '_>, name: &str) -> Option<Token> {
     let role = section.word("role", &[("viewer", Role::Viewer), ("operator", Role::Operator)]);
     let token = section.text("token");
     let header = section.span.clone();
-    let (report, path) = (section.report, section.path.clone());
+    let (problems, path) = (section.problems, section.path.clone());
     let setting = |key: &str| format!("{path}.{key}");
     section.finish();
     if role.is_none() {
-        report.missing(&header, &setting("role"), "is missing: write viewer or operator");
+        problems.missing(&header, &setting("role"), "is missing: write viewer or operator");
     }
     let Some((token, span)) = token else {
-        report.missing(&header, &setting("token"), "is missing: write token = \"${file:/path/to/it}\"");
+        problems.missing(&header, &setting("token"), "is missing: write token = \"${file:/path/to/it}\"");
         return None;
     };
-    if token.chars().count() < SHORTEST_TOKEN {
+    if token.chars().count() < MIN_TOKEN_CHARS {
         let what = format!(
-            "is shorter than {SHORTEST_TOKEN} characters: take a long random one, as of `openssl rand -hex 24`"
+            "is shorter than {MIN_TOKEN_CHARS} characters: take a long random one, as of `openssl rand -hex 24`"
         );
-        report.add(&span, &setting("token"), what);
+        problems.add(&span, &setting("token"), what);
     }
     if !token.chars().all(|c| c.is_ascii_graphic()) {
-        report.add(&span, &setting("token"), "must be ASCII letters, digits and signs without spaces");
+        problems.add(&span, &setting("token"), "must be ASCII letters, digits and signs without spaces");
     }
-    check_name(name, &header, &path, report);
+    check_name(name, &header, &path, problems);
     Some(Token { name: name.to_owned(), role: role?, secret: Secret::new(token) })
 }
 
-fn check_name(name: &str, span: &Span, path: &str, report: &super::report::Report<'_>) {
+fn check_name(name: &str, span: &Span, path: &str, problems: &super::collector::ProblemCollector<'_>) {
     let wrong = name.is_empty() || name.chars().count() > 64 || name.chars().any(char::is_control);
     if wrong {
-        report.add(span, path, "a token's name must be 1 to 64 characters without control characters");
+        problems.add(span, path, "a token's name must be 1 to 64 characters without control characters");
     }
 }
 
-const LEVELS: &[&str] = &["off", "error", "warn", "info", "debug", "trace"];
+const LOG_LEVELS: &[&str] = &["off", "error", "warn", "info", "debug", "trace"];
 
 pub(super) fn log(mut section: Section<'_, '_>) -> LogConfig {
     let usual = LogConfig::default();
@@ -128,8 +128,8 @@ pub(super) fn log(mut section: Section<'_, '_>) -> LogConfig {
 /// One word would otherwise pass for the name of a module.
 pub fn what_is_wrong_with_level(level: &str) -> Option<String> {
     let is_word = level.chars().all(|c| c.is_ascii_alphanumeric());
-    if is_word && !LEVELS.contains(&level.to_lowercase().as_str()) {
-        return Some(format!("no such level: {}", known(level, LEVELS)));
+    if is_word && !LOG_LEVELS.contains(&level.to_lowercase().as_str()) {
+        return Some(format!("no such level: {}", suggestion(level, LOG_LEVELS)));
     }
     let readable = EnvFilter::try_new(level).is_ok();
     (!readable).then(|| "cannot be read: write a level, or as in \"info,posthaste=debug\"".to_owned())

@@ -6,7 +6,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 /// The largest file with a secret.
-const LARGEST_SECRET: u64 = 64 * 1024;
+const MAX_SECRET_FILE_BYTES: u64 = 64 * 1024;
 
 /// Variables by name. Those that are no text are there without their value.
 #[derive(Clone, Default)]
@@ -49,8 +49,8 @@ pub(super) fn secret_file(path: &Path) -> Result<String, String> {
     };
     let file = File::open(path).map_err(|error| wrong(&error))?;
     let mut text = String::new();
-    file.take(LARGEST_SECRET + 1).read_to_string(&mut text).map_err(|error| wrong(&error.kind()))?;
-    if text.len() as u64 > LARGEST_SECRET {
+    file.take(MAX_SECRET_FILE_BYTES + 1).read_to_string(&mut text).map_err(|error| wrong(&error.kind()))?;
+    if text.len() as u64 > MAX_SECRET_FILE_BYTES {
         return Err(wrong(&"it is longer than 64 KiB, which is no secret"));
     }
     let end = text.strip_suffix('\n').map_or(text.len(), str::len);

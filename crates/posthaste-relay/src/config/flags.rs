@@ -8,7 +8,7 @@ use toml::de::{DeArray, DeTable, DeValue};
 
 use super::environment::Environment;
 use super::overrides::is_override;
-use super::texts::{Origin, Span, Text, Texts};
+use super::source_text::{Origin, SourceText, SourceTexts, Span};
 use super::tree;
 
 /// One outbox, without a file, and how its relay runs: what the options of `posthaste relay` say.
@@ -45,7 +45,7 @@ impl Flags {
     }
 
     /// Puts what was typed in the row of texts.
-    pub(super) fn collect(&self, environment: &Environment, texts: &mut Texts) {
+    pub(super) fn collect(&self, environment: &Environment, texts: &mut SourceTexts) {
         let typed = |url: &SecretUrl| url.expose().to_owned();
         let in_environment = || environment.get("POSTHASTE_STORE").ok().map(str::to_owned);
         let mut add = |flag: &'static str, text: Option<String>| {
@@ -63,7 +63,7 @@ impl Flags {
 }
 
 /// The table that a file of the same meaning would be.
-pub(super) fn table(texts: &Texts) -> DeTable<'_> {
+pub(super) fn table(texts: &SourceTexts) -> DeTable<'_> {
     let (mut outbox, mut admin, mut routes) = (DeTable::new(), DeTable::new(), DeArray::default());
     for text in texts.iter() {
         let Origin::Flag(flag) = text.origin else { continue };
@@ -95,7 +95,7 @@ fn within<'i>(name: &'static str, table: DeTable<'i>, span: &Span) -> tree::Node
     Spanned::new(span.clone(), DeValue::Table(outer))
 }
 
-fn route(text: &Text) -> tree::Node<'_> {
+fn route(text: &SourceText) -> tree::Node<'_> {
     let span = text.span();
     let (pattern, url) = split(&text.text);
     let (types, tenant) = match pattern.rsplit_once('@') {

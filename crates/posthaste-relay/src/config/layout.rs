@@ -7,18 +7,18 @@ use posthaste_sqlx::TableName;
 use posthaste_sqlx::foreign::{Field, Layout, State};
 use toml::de::{DeTable, DeValue};
 
-use super::problem::known;
-use super::report::Report;
+use super::collector::ProblemCollector;
+use super::problem::suggestion;
 use super::section::Section;
-use super::texts::Span;
+use super::source_text::Span;
 
 /// The layout of an outbox, if it has one.
 pub(super) fn layout(section: &mut Section<'_, '_>) -> Option<Layout> {
     let node = section.take("layout")?;
     let (span, path) = (node.span(), section.setting("layout"));
     match node.into_inner() {
-        DeValue::String(name) => preset(section.report, &path, &name, &span),
-        DeValue::Table(table) => described(Section::new(section.report, path, span, table)),
+        DeValue::String(name) => preset(section.problems, &path, &name, &span),
+        DeValue::Table(table) => described(Section::new(section.problems, path, span, table)),
         _ => {
             section.wrong("layout", &span, "must be the name of a preset, or a table with columns");
             None
@@ -26,10 +26,10 @@ pub(super) fn layout(section: &mut Section<'_, '_>) -> Option<Layout> {
     }
 }
 
-fn preset(report: &Report<'_>, path: &str, name: &str, span: &Span) -> Option<Layout> {
+fn preset(problems: &ProblemCollector<'_>, path: &str, name: &str, span: &Span) -> Option<Layout> {
     let layout = Layout::preset(name);
     if layout.is_none() {
-        report.add(span, path, format!("is no preset: {}", known(name, &Layout::PRESETS)));
+        problems.add(span, path, format!("is no preset: {}", suggestion(name, &Layout::PRESETS)));
     }
     layout
 }
@@ -37,7 +37,7 @@ fn preset(report: &Report<'_>, path: &str, name: &str, span: &Span) -> Option<La
 /// A preset with changes, or a layout of its own. An empty text takes a column or a value of the preset away.
 fn described(mut section: Section<'_, '_>) -> Option<Layout> {
     let mut layout = match section.text("preset") {
-        Some((name, span)) => preset(section.report, &section.setting("preset"), &name, &span)?,
+        Some((name, span)) => preset(section.problems, &section.setting("preset"), &name, &span)?,
         None => Layout::new(TableName::default()),
     };
     for field in Field::ALL {
@@ -68,10 +68,10 @@ fn described(mut section: Section<'_, '_>) -> Option<Layout> {
             Err(error) => section.wrong("key", &span, error.to_string()),
         }
     }
-    let (report, path, span) = (section.report, section.path.clone(), section.span.clone());
+    let (problems, path, span) = (section.problems, section.path.clone(), section.span.clone());
     section.finish();
     for (key, what) in layout.problems() {
-        report.missing(&span, &format!("{path}.{key}"), what);
+        problems.missing(&span, &format!("{path}.{key}"), what);
     }
     Some(layout)
 }

@@ -8,17 +8,17 @@ use posthaste::Config;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::collector::ProblemCollector;
 use super::environment::Environment;
 use super::flags::{self, Flags};
 use super::problem::{Problem, Problems};
-use super::report::Report;
 use super::section::Section;
-use super::texts::{Origin, Span, Text, Texts};
+use super::source_text::{Origin, SourceText, SourceTexts, Span};
 use super::tree;
-use super::{OutboxConfig, RelayConfig, admin, outbox, overrides, secrets};
+use super::{OutboxConfig, RelayConfig, admin, interpolation, outbox, overrides};
 
 /// A file that describes outboxes is far smaller.
-const LARGEST: u64 = 1024 * 1024;
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
 /// Where a configuration comes from. It can be read again.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ impl Source {
     }
 
     pub(super) fn load_with(&self, environment: &Environment) -> Result<RelayConfig, Problems> {
-        let mut texts = Texts::default();
+        let mut texts = SourceTexts::default();
         match self {
             Self::File(path) => texts.add(Origin::File(path.display().to_string()), read(path)?),
             Self::Flags(flags) => flags.collect(environment, &mut texts),
@@ -48,14 +48,14 @@ impl Source {
         let unreadable = overrides::collect(environment, &mut texts);
         let defaults = toml::to_string(&Config::relay()).unwrap_or_default();
         texts.add(Origin::Defaults, defaults);
-        let report = Report::new(&texts);
+        let problems = ProblemCollector::new(&texts);
         let mut table = match self {
-            Self::File(_) => parsed(&report, environment),
+            Self::File(_) => parsed(&problems, environment),
             Self::Flags(_) => flags::table(&texts),
         };
-        overrides::apply(&mut table, &unreadable, &report);
-        let config = relay(&report, table);
-        if report.is_empty() { Ok(config) } else { Err(report.problems()) }
+        overrides::apply(&mut table, &unreadable, &problems);
+        let config = relay(&problems, table);
+        if problems.is_empty() { Ok(config) } else { Err(problems.finish()) }
     }
 
     /// What a person calls it.
@@ -82,9 +82,9 @@ fn read(path: &Path) -> Result<String, Problems> {
         Problems { source, problems: vec![problem], more: 0 }
     };
     let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes));
+    let read = File::open(path).and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes));
     read.map_err(|error| failed(cannot_be_read(&error)))?;
-    if bytes.len() as u64 > LARGEST {
+    if bytes.len() as u64 > MAX_FILE_BYTES {
         return Err(failed("is larger than 1 MiB: this is no configuration file".to_owned()));
     }
     String::from_utf8(bytes).map_err(|error| {
@@ -102,58 +102,61 @@ fn cannot_be_read(error: &io::Error) -> String {
 }
 
 /// The file's table, completed with variables and files.
-fn parsed<'i>(report: &Report<'i>, environment: &Environment) -> DeTable<'i> {
-    let Some(file) = report.texts.iter().next() else { return DeTable::new() };
+fn parsed<'i>(problems: &ProblemCollector<'i>, environment: &Environment) -> DeTable<'i> {
+    let Some(file) = problems.texts.iter().next() else { return DeTable::new() };
     let (table, errors) = DeTable::parse_recoverable(&file.text);
     let mut table = table.into_inner();
-    report.hide_secrets_of(&table);
+    problems.hide_secrets_of(&table);
     for error in &errors {
         let span = error.span().unwrap_or(0..0);
-        report.syntax(&span, format!("is no TOML: {}", error.message()));
+        problems.syntax(&span, format!("is no TOML: {}", error.message()));
     }
-    secrets::expand(&mut table, environment, report);
+    interpolation::expand(&mut table, environment, problems);
     table
 }
 
-fn relay<'i>(report: &Report<'i>, table: DeTable<'i>) -> RelayConfig {
-    let mut section = Section::new(report, "", 0..0, table);
+fn relay<'i>(problems: &ProblemCollector<'i>, table: DeTable<'i>) -> RelayConfig {
+    let mut section = Section::new(problems, "", 0..0, table);
     let admin = section.table("admin").unwrap_or_default();
     let log = section.table("log").unwrap_or_default();
     let outboxes = section.table("outbox");
     section.finish();
-    let admin = admin::admin(Section::new(report, "admin", admin.1, admin.0));
-    let log = admin::log(Section::new(report, "log", log.1, log.0));
-    RelayConfig { admin, log, outboxes: all_outboxes(report, outboxes) }
+    let admin = admin::admin(Section::new(problems, "admin", admin.1, admin.0));
+    let log = admin::log(Section::new(problems, "log", log.1, log.0));
+    RelayConfig { admin, log, outboxes: all_outboxes(problems, outboxes) }
 }
 
-fn all_outboxes<'i>(report: &Report<'i>, outboxes: Option<(DeTable<'i>, Span)>) -> Vec<OutboxConfig> {
+fn all_outboxes<'i>(
+    problems: &ProblemCollector<'i>,
+    outboxes: Option<(DeTable<'i>, Span)>,
+) -> Vec<OutboxConfig> {
     let (table, _) = outboxes.unwrap_or_default();
     if table.is_empty() {
         let what =
             "there is no outbox: write [outbox.NAME] with store and [[outbox.NAME.route]] with publish";
-        report.missing(&(0..0), "outbox", what);
+        problems.missing(&(0..0), "outbox", what);
     }
-    let defaults = report.texts.iter().find(|text| text.origin == Origin::Defaults).map(defaults);
+    let defaults = problems.texts.iter().find(|text| text.origin == Origin::Defaults).map(defaults);
     let defaults = defaults.unwrap_or_default();
     let mut entries: Vec<_> = table.into_iter().collect();
     entries.sort_by_key(|(name, _)| name.span().start);
     let read = entries.into_iter().filter_map(|(name, node)| {
         let (span, path) = (node.span(), format!("outbox.{}", name.get_ref()));
         let DeValue::Table(table) = Spanned::into_inner(node) else {
-            report.add(&span, &path, format!("must be a table: write [{path}] and its keys below"));
+            problems.add(&span, &path, format!("must be a table: write [{path}] and its keys below"));
             return None;
         };
-        let section = Section::new(report, path, span, table);
+        let section = Section::new(problems, path, span, table);
         let place = section.place("store");
         Some((place, outbox::outbox(section, name.get_ref(), &defaults)?))
     });
     let outboxes: Vec<_> = read.collect();
-    refuse_twins(report, &outboxes);
+    refuse_same_store(problems, &outboxes);
     outboxes.into_iter().map(|(_, outbox)| outbox).collect()
 }
 
 /// Two engines over one table would claim each other's events, and each finds no route for some of them.
-fn refuse_twins(report: &Report<'_>, outboxes: &[(Span, OutboxConfig)]) {
+fn refuse_same_store(problems: &ProblemCollector<'_>, outboxes: &[(Span, OutboxConfig)]) {
     for (n, (place, outbox)) in outboxes.iter().enumerate() {
         let twin = outboxes[..n].iter().find(|(_, other)| other.store.is_same(&outbox.store));
         if let Some((_, twin)) = twin {
@@ -161,13 +164,13 @@ fn refuse_twins(report: &Report<'_>, outboxes: &[(Span, OutboxConfig)]) {
                 "has the same store and table as outbox.{}: give it a table of its own, or put its routes there",
                 twin.config.name
             );
-            report.add(place, &format!("outbox.{}", outbox.config.name), what);
+            problems.add(place, &format!("outbox.{}", outbox.config.name), what);
         }
     }
 }
 
 /// What a relay's engine runs with where nothing is said.
-fn defaults(text: &Text) -> DeTable<'_> {
+fn defaults(text: &SourceText) -> DeTable<'_> {
     let (table, _) = DeTable::parse_recoverable(&text.text);
     tree::shifted_table(table.into_inner(), text.start)
 }

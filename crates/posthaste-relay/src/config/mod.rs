@@ -4,22 +4,22 @@
 //! place in the file. Nothing here opens a connection.
 
 mod admin;
+mod collector;
 mod environment;
 mod flags;
+mod interpolation;
 mod layout;
 mod load;
 mod outbox;
 mod overrides;
 mod problem;
-mod report;
 mod route;
-mod secrets;
 mod section;
 mod show;
+mod source_text;
 mod target;
 #[cfg(test)]
 mod tests;
-mod texts;
 mod tree;
 mod webhook;
 

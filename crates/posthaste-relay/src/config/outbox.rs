@@ -8,29 +8,29 @@ use toml::Spanned;
 use toml::de::{DeTable, Deserializer};
 
 use super::OutboxConfig;
+use super::collector::ProblemCollector;
 use super::layout;
-use super::problem::meant;
-use super::report::Report;
+use super::problem::closest;
 use super::route;
 use super::section::{Section, unknown};
-use super::texts::Span;
+use super::source_text::Span;
 use super::tree;
 use posthaste_stores::SecretUrl;
 use posthaste_stores::StoreSpec;
 use posthaste_stores::{KNOWN_URLS, StoreUrl, has_known_scheme};
 
 /// What is not of the engine.
-const OF_RELAY: &[&str] = &["store", "table", "schema", "layout", "pgbouncer", "migrate", "route"];
+const RELAY_SETTINGS: &[&str] = &["store", "table", "schema", "layout", "pgbouncer", "migrate", "route"];
 
 /// Settings of the engine that a relay has no use for, and why. To take them would promise what nobody keeps.
-pub(super) const OF_NO_USE: &[(&str, &str)] = &[
+pub(super) const UNSUPPORTED_SETTINGS: &[(&str, &str)] = &[
     ("name", "an outbox is named by its table: write [outbox.NAME]"),
     ("handler_timeout", "a relay has no handlers: write publish_timeout, or a route's timeout"),
     ("payload_bytes", "a relay writes no events: limit payloads where they are written"),
 ];
 
 /// The most mistakes in the types of one outbox's settings.
-const MOST: usize = 100;
+const MAX_TYPE_MISTAKES: usize = 100;
 
 pub(super) fn outbox<'i>(
     mut section: Section<'_, 'i>,
@@ -41,14 +41,14 @@ pub(super) fn outbox<'i>(
     let store = store(&mut section, layout.as_ref());
     let migrate = migrate(&mut section, layout.as_ref());
     let routes = section.take("route");
-    let (report, path, span) = (section.report, section.path.clone(), section.span.clone());
+    let (problems, path, span) = (section.problems, section.path.clone(), section.span.clone());
     let engine = section.rest();
-    let config = config(report, &path, &span, name, engine, defaults, layout.as_ref());
-    let routes = route::routes(report, &path, &span, routes);
+    let config = config(problems, &path, &span, name, engine, defaults, layout.as_ref());
+    let routes = route::routes(problems, &path, &span, routes);
     if store.is_none() {
         // After all else: it may be there under a misspelt name.
         let what = "is missing: write where the outbox is, as in store = \"postgres://user@host/database\"";
-        report.missing(&span, &format!("{path}.store"), what);
+        problems.missing(&span, &format!("{path}.store"), what);
     }
     Some(OutboxConfig { store: store?, migrate, config: config?, routes })
 }
@@ -151,7 +151,7 @@ fn without_value(error: &str) -> String {
 
 /// The engine's settings, laid over those of a relay.
 fn config<'i>(
-    report: &Report<'i>,
+    problems: &ProblemCollector<'i>,
     path: &str,
     span: &Span,
     name: &str,
@@ -159,33 +159,33 @@ fn config<'i>(
     defaults: &DeTable<'i>,
     layout: Option<&Layout>,
 ) -> Option<Config> {
-    refuse_of_no_use(report, path, &mut engine);
-    let mut config = deserialized(report, path, span, &mut engine, defaults)?;
+    refuse_unsupported(problems, path, &mut engine);
+    let mut config = deserialized(problems, path, span, &mut engine, defaults)?;
     config.name = name.to_owned();
     if let Some(layout) = layout {
         layout::defaults(&mut config, layout, &engine);
         layout::check(&config, layout, |key, what| {
-            report.add(&tree::place(&engine, key, span), &format!("{path}.{key}"), what);
+            problems.add(&tree::place(&engine, key, span), &format!("{path}.{key}"), what);
         });
     }
     if config.mode == Mode::WriterOnly {
         let what = "a relay delivers, so it is no writer: write multi_node, single_node or ordered";
-        report.add(&tree::place(&engine, "mode", span), &format!("{path}.mode"), what);
+        problems.add(&tree::place(&engine, "mode", span), &format!("{path}.mode"), what);
         config.mode = Mode::MultiNode;
     }
     if let Err(error) = config.validate() {
         for problem in error.problems {
             let place = tree::place(&engine, &problem.setting, span);
-            report.add(&place, &format!("{path}.{}", problem.setting), problem.advice);
+            problems.add(&place, &format!("{path}.{}", problem.setting), problem.advice);
         }
     }
     Some(config)
 }
 
-fn refuse_of_no_use(report: &Report<'_>, path: &str, engine: &mut DeTable<'_>) {
-    for (key, why) in OF_NO_USE {
+fn refuse_unsupported(problems: &ProblemCollector<'_>, path: &str, engine: &mut DeTable<'_>) {
+    for (key, why) in UNSUPPORTED_SETTINGS {
         if let Some((key, _)) = engine.remove_entry(*key) {
-            report.add(
+            problems.add(
                 &key.span(),
                 &format!("{path}.{}", key.get_ref()),
                 format!("has no effect here: {why}"),
@@ -196,13 +196,13 @@ fn refuse_of_no_use(report: &Report<'_>, path: &str, engine: &mut DeTable<'_>) {
 
 /// serde stops at the first mistake: it is taken out and the rest is tried again.
 fn deserialized<'i>(
-    report: &Report<'i>,
+    problems: &ProblemCollector<'i>,
     path: &str,
     span: &Span,
     engine: &mut DeTable<'i>,
     defaults: &DeTable<'i>,
 ) -> Option<Config> {
-    for _ in 0..MOST {
+    for _ in 0..MAX_TYPE_MISTAKES {
         let mut whole = defaults.clone();
         tree::overlay(&mut whole, engine.clone());
         let error = match Config::deserialize(Deserializer::from(Spanned::new(span.clone(), whole))) {
@@ -212,23 +212,23 @@ fn deserialized<'i>(
         let place = error.span().unwrap_or_else(|| span.clone());
         let taken = tree::take_out(engine, &place);
         let setting = taken.as_ref().map_or_else(|| path.to_owned(), |taken| format!("{path}.{taken}"));
-        report.add(&place, &setting, in_our_words(error.message(), path, &setting, report));
+        problems.add(&place, &setting, reworded(error.message(), path, &setting, problems));
         taken?;
     }
     None
 }
 
 /// serde's messages show values, which may be secrets.
-fn in_our_words(message: &str, path: &str, setting: &str, report: &Report<'_>) -> String {
+fn reworded(message: &str, path: &str, setting: &str, problems: &ProblemCollector<'_>) -> String {
     let mut names: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     if message.starts_with("unknown field") {
         let typed = names.remove(0);
         if setting == format!("{path}.{typed}") {
-            names.retain(|name| OF_NO_USE.iter().all(|(useless, _)| useless != name));
-            names.splice(0..0, OF_RELAY.iter().copied());
+            names.retain(|name| UNSUPPORTED_SETTINGS.iter().all(|(useless, _)| useless != name));
+            names.splice(0..0, RELAY_SETTINGS.iter().copied());
         }
-        if let Some(meant) = meant(typed, names.iter().copied()) {
-            report.excuse(setting.strip_suffix(typed).unwrap_or_default().to_owned() + meant);
+        if let Some(meant) = closest(typed, names.iter().copied()) {
+            problems.excuse(setting.strip_suffix(typed).unwrap_or_default().to_owned() + meant);
         }
         return unknown(typed, &names);
     }

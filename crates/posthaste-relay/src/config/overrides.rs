@@ -5,20 +5,20 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
+use super::collector::ProblemCollector;
 use super::environment::{Environment, secret_file};
-use super::problem::meant;
-use super::report::Report;
-use super::route::usual_name;
-use super::texts::{Origin, Span, Text, Texts};
+use super::problem::closest;
+use super::route::default_name;
+use super::source_text::{Origin, SourceText, SourceTexts, Span};
 use super::tree::{self, Node};
 
-const PREFIX: &str = "POSTHASTE__";
+const VARIABLE_PREFIX: &str = "POSTHASTE__";
 
 /// Which variables cannot be read, and why.
 pub(super) type Unreadable = Vec<(String, String)>;
 
 /// Puts the values of all overrides in the row of texts.
-pub(super) fn collect(environment: &Environment, texts: &mut Texts) -> Unreadable {
+pub(super) fn collect(environment: &Environment, texts: &mut SourceTexts) -> Unreadable {
     let mut unreadable = Vec::new();
     for (name, value) in environment.iter().filter(|(name, _)| is_override(name)) {
         let value = match (value, is_file(name)) {
@@ -36,30 +36,30 @@ pub(super) fn collect(environment: &Environment, texts: &mut Texts) -> Unreadabl
 }
 
 /// Lays every override over the table.
-pub(super) fn apply<'i>(table: &mut DeTable<'i>, unreadable: &Unreadable, report: &Report<'i>) {
+pub(super) fn apply<'i>(table: &mut DeTable<'i>, unreadable: &Unreadable, problems: &ProblemCollector<'i>) {
     let mut before: Vec<String> = Vec::new();
-    for text in report.texts.iter() {
+    for text in problems.texts.iter() {
         let Origin::Variable(name) = &text.origin else { continue };
         let path = path_of(name);
         if let Some((_, why)) = unreadable.iter().find(|(other, _)| other == name) {
-            report.add(&text.span(), &path.join("."), why.clone());
+            problems.add(&text.span(), &path.join("."), why.clone());
             continue;
         }
         if before.contains(&path.join("__")) {
-            report.add(&text.span(), &path.join("."), "is set by two variables: unset one of them");
+            problems.add(&text.span(), &path.join("."), "is set by two variables: unset one of them");
             continue;
         }
         before.push(path.join("__"));
         let parts: Vec<&str> = path.iter().map(String::as_str).collect();
-        if let Err(what) = lay(table, &mut Vec::new(), &parts, value(text), &text.span()) {
-            report.add(&text.span(), &path.join("."), what);
+        if let Err(what) = set(table, &mut Vec::new(), &parts, value(text), &text.span()) {
+            problems.add(&text.span(), &path.join("."), what);
         }
     }
 }
 
 /// Whether a variable is meant for a configuration.
 pub(super) fn is_override(name: &str) -> bool {
-    name.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
+    name.get(..VARIABLE_PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(VARIABLE_PREFIX))
 }
 
 fn is_file(name: &str) -> bool {
@@ -68,13 +68,13 @@ fn is_file(name: &str) -> bool {
 
 /// The parts of a variable's name, without what says that its value is in a file.
 fn path_of(name: &str) -> Vec<String> {
-    let name = name[PREFIX.len()..].to_lowercase();
+    let name = name[VARIABLE_PREFIX.len()..].to_lowercase();
     let name = name.strip_suffix("_file").unwrap_or(&name);
     name.split("__").map(str::to_owned).collect()
 }
 
 /// A value of TOML, or else a text.
-fn value<'i>(text: &'i Text) -> Node<'i> {
+fn value<'i>(text: &'i SourceText) -> Node<'i> {
     match DeValue::parse(&text.text) {
         Ok(value) => tree::shifted(value, text.start),
         Err(_) => tree::text(text.text.as_str(), &text.span()),
@@ -82,7 +82,7 @@ fn value<'i>(text: &'i Text) -> Node<'i> {
 }
 
 /// Puts a value where the path leads, and says why that is nowhere.
-fn lay<'i>(
+fn set<'i>(
     table: &mut DeTable<'i>,
     above: &mut Vec<String>,
     path: &[&str],
@@ -108,13 +108,13 @@ fn lay<'i>(
         tree::put(table, tree::key(name.clone(), span), empty);
     }
     match table.get_mut(name.as_str()).map(Spanned::get_mut) {
-        Some(DeValue::Table(inner)) => lay(inner, above, rest, value, span),
-        Some(DeValue::Array(values)) => lay_in_array(values, above, rest, value, span),
+        Some(DeValue::Table(inner)) => set(inner, above, rest, value, span),
+        Some(DeValue::Array(values)) => set_in_array(values, above, rest, value, span),
         _ => Err(format!("leads nowhere: `{}` is no table", above.join("."))),
     }
 }
 
-fn lay_in_array<'i>(
+fn set_in_array<'i>(
     values: &mut DeArray<'i>,
     above: &mut Vec<String>,
     path: &[&str],
@@ -125,7 +125,7 @@ fn lay_in_array<'i>(
     let names: Vec<String> = values.iter().map(name_of).collect();
     let index = position(&names, first)?;
     match values.get_mut(index).map(Spanned::get_mut) {
-        Some(DeValue::Table(table)) => lay(table, above, rest, value, span),
+        Some(DeValue::Table(table)) => set(table, above, rest, value, span),
         _ => Err(format!("leads nowhere: `{}` has no tables", above.join("."))),
     }
 }
@@ -140,7 +140,7 @@ fn position(names: &[String], part: &str) -> Result<usize, String> {
         ([index], _) => Ok(*index),
         ([], Ok(index)) if index < names.len() => Ok(index),
         ([], _) => {
-            let hint = match meant(part, names.iter().map(String::as_str)) {
+            let hint = match closest(part, names.iter().map(String::as_str)) {
                 Some(name) => format!("did you mean `{name}`?"),
                 None => format!("there are {}, also by their number from 0", names.join(", ")),
             };
@@ -152,7 +152,8 @@ fn position(names: &[String], part: &str) -> Result<usize, String> {
 
 fn name_of(route: &Node<'_>) -> String {
     let text = |key: &str| route.get_ref().get(key).and_then(|value| value.get_ref().as_str());
-    let usual = || usual_name(text("aggregate").unwrap_or("*"), text("event").unwrap_or("*"), text("tenant"));
+    let usual =
+        || default_name(text("aggregate").unwrap_or("*"), text("event").unwrap_or("*"), text("tenant"));
     text("name").map_or_else(usual, str::to_owned)
 }
 
@@ -173,7 +174,7 @@ fn plain(name: &str) -> String {
 
 fn no_outbox(table: &DeTable<'_>, part: &str) -> String {
     let names: Vec<&str> = table.keys().map(|key| &**key.get_ref()).collect();
-    let hint = match meant(part, names.iter().copied()) {
+    let hint = match closest(part, names.iter().copied()) {
         Some(name) => format!("did you mean `{name}`?"),
         None => format!("there are {}", names.join(", ")),
     };

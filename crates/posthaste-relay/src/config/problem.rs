@@ -98,8 +98,8 @@ impl Excerpt {
     }
 }
 
-/// The name that was meant, if one is much like what was typed.
-pub(super) fn meant<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+/// The closest name, if one is much like what was typed.
+pub(super) fn closest<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let typed = typed.to_lowercase();
     let likeness = |name: &str| strsim::jaro_winkler(&typed, &name.to_lowercase());
     let best = names.into_iter().map(|name| (likeness(name), name)).max_by(|a, b| a.0.total_cmp(&b.0))?;
@@ -107,8 +107,8 @@ pub(super) fn meant<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -
 }
 
 /// Which names there are: the one that was meant, or all of them.
-pub(super) fn known(typed: &str, names: &[&str]) -> String {
-    match meant(typed, names.iter().copied()) {
+pub(super) fn suggestion(typed: &str, names: &[&str]) -> String {
+    match closest(typed, names.iter().copied()) {
         Some(name) => format!("did you mean `{name}`?"),
         None => format!("known are {}", names.join(", ")),
     }
@@ -120,8 +120,8 @@ mod tests {
 
     #[test]
     fn only_what_is_alike_is_suggested() {
-        assert_eq!(known("bach", &["batch", "interval"]), "did you mean `batch`?");
-        assert_eq!(known("Workers", &["workers"]), "did you mean `workers`?");
-        assert_eq!(known("zzz", &["a", "b"]), "known are a, b");
+        assert_eq!(suggestion("bach", &["batch", "interval"]), "did you mean `batch`?");
+        assert_eq!(suggestion("Workers", &["workers"]), "did you mean `workers`?");
+        assert_eq!(suggestion("zzz", &["a", "b"]), "known are a, b");
     }
 }

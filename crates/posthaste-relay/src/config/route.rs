@@ -10,17 +10,17 @@ use posthaste::{Config, Destination, MemoryStore, Outbox, Recorder, Route, Route
 use posthaste_publishers::Format;
 use toml::de::DeValue;
 
-use super::report::Report;
+use super::collector::ProblemCollector;
 use super::section::{Section, text_of};
+use super::source_text::Span;
 use super::target::FORMATS;
-use super::texts::Span;
 use super::tree::Node;
 use super::webhook::webhook;
 use super::{RouteConfig, Target, WebhookConfig};
 use posthaste_stores::SecretUrl;
 
 /// A route that was read, where its keys stand, and its destinations; stand-ins for those that are wrong.
-struct Read {
+struct ReadRoute {
     config: RouteConfig,
     path: String,
     span: Span,
@@ -75,7 +75,7 @@ impl RouteConfig {
 }
 
 /// The name of a route that has none: its patterns, as one types them after `--publish`.
-pub(super) fn usual_name(aggregate: &str, event: &str, tenant: Option<&str>) -> String {
+pub(super) fn default_name(aggregate: &str, event: &str, tenant: Option<&str>) -> String {
     let separator = if event.contains('.') { ':' } else { '.' };
     let types = match (aggregate, event) {
         ("*", event) if separator == '.' => event.to_owned(),
@@ -85,7 +85,7 @@ pub(super) fn usual_name(aggregate: &str, event: &str, tenant: Option<&str>) -> 
 }
 
 pub(super) fn routes(
-    report: &Report<'_>,
+    problems: &ProblemCollector<'_>,
     path: &str,
     outbox: &Span,
     node: Option<Node<'_>>,
@@ -93,36 +93,36 @@ pub(super) fn routes(
     let setting = format!("{path}.route");
     let Some(node) = node else {
         let what = format!("is missing: say where events go with [[{setting}]] and publish = \"URL\"");
-        report.missing(outbox, &setting, what);
+        problems.missing(outbox, &setting, what);
         return Vec::new();
     };
     let span = node.span();
     let DeValue::Array(nodes) = node.into_inner() else {
-        report.add(&span, &setting, format!("must be a list: write [[{setting}]] with two brackets"));
+        problems.add(&span, &setting, format!("must be a list: write [[{setting}]] with two brackets"));
         return Vec::new();
     };
     if nodes.is_empty() {
-        report.missing(&span, &setting, format!("is empty: say where events go with [[{setting}]]"));
+        problems.missing(&span, &setting, format!("is empty: say where events go with [[{setting}]]"));
     }
     let read = nodes.into_iter().enumerate();
-    let read: Vec<Read> =
-        read.filter_map(|(index, node)| route(report, format!("{setting}[{index}]"), node)).collect();
-    read.iter().for_each(|read| check_alone(report, read));
+    let read: Vec<ReadRoute> =
+        read.filter_map(|(index, node)| route(problems, format!("{setting}[{index}]"), node)).collect();
+    read.iter().for_each(|read| check_alone(problems, read));
     // What a wrong pattern would match is not known.
-    let is_clear = |read: &&Read| {
-        ["aggregate", "event", "tenant"].iter().all(|key| !report.concerns(&format!("{}.{key}", read.path)))
+    let is_clear = |read: &&ReadRoute| {
+        ["aggregate", "event", "tenant"].iter().all(|key| !problems.concerns(&format!("{}.{key}", read.path)))
     };
-    check_together(report, &read.iter().filter(is_clear).collect::<Vec<_>>());
+    check_together(problems, &read.iter().filter(is_clear).collect::<Vec<_>>());
     read.into_iter().map(|read| read.config).collect()
 }
 
-fn route(report: &Report<'_>, path: String, node: Node<'_>) -> Option<Read> {
+fn route(problems: &ProblemCollector<'_>, path: String, node: Node<'_>) -> Option<ReadRoute> {
     let span = node.span();
     let DeValue::Table(table) = node.into_inner() else {
-        report.add(&span, &path, "must be a table with publish = \"URL\"");
+        problems.add(&span, &path, "must be a table with publish = \"URL\"");
         return None;
     };
-    let mut section = Section::new(report, path.clone(), span.clone(), table);
+    let mut section = Section::new(problems, path.clone(), span.clone(), table);
     let keys = ["name", "aggregate", "event", "tenant", "rate", "concurrency", "timeout", "batch", "publish"];
     let places = keys.map(|key| (key, section.place(key))).into();
     let aggregate = pattern(&mut section, "aggregate");
@@ -130,15 +130,15 @@ fn route(report: &Report<'_>, path: String, node: Node<'_>) -> Option<Read> {
     let tenant = pattern(&mut section, "tenant");
     let named = section.text("name").map(|(name, _)| name);
     let (concurrency, rate, timeout, batch) = limits(&mut section);
-    let shared = Shared::read(&mut section);
-    let targets = publish(&mut section, &shared);
-    shared.refuse_without_webhook(report, &path, &targets);
+    let options = TargetOptions::read(&mut section);
+    let targets = publish(&mut section, &options);
+    options.refuse_without_webhook(problems, &path, &targets);
     section.finish();
     let (publish, destinations) = targets.into_iter().unzip();
     let (aggregate, event) = (aggregate.unwrap_or("*".to_owned()), event.unwrap_or("*".to_owned()));
-    let name = named.unwrap_or_else(|| usual_name(&aggregate, &event, tenant.as_deref()));
+    let name = named.unwrap_or_else(|| default_name(&aggregate, &event, tenant.as_deref()));
     let config = RouteConfig { name, aggregate, event, tenant, publish, concurrency, rate, timeout, batch };
-    Some(Read { config, path, span, places, destinations })
+    Some(ReadRoute { config, path, span, places, destinations })
 }
 
 fn pattern(section: &mut Section<'_, '_>, key: &'static str) -> Option<String> {
@@ -179,7 +179,7 @@ impl Rate {
 }
 
 /// What all destinations of a route share.
-struct Shared {
+struct TargetOptions {
     format: Option<Format>,
     /// And where it stands.
     webhook: Option<(WebhookConfig, Span)>,
@@ -187,15 +187,15 @@ struct Shared {
     is_unsure: bool,
 }
 
-impl Shared {
+impl TargetOptions {
     fn read(section: &mut Section<'_, '_>) -> Self {
         let format = section.word("format", FORMATS);
-        let (report, path) = (section.report, section.setting("webhook"));
+        let (problems, path) = (section.problems, section.setting("webhook"));
         let webhook = section
             .table("webhook")
-            .map(|(table, span)| (webhook(Section::new(report, path.clone(), span.clone(), table)), span));
+            .map(|(table, span)| (webhook(Section::new(problems, path.clone(), span.clone(), table)), span));
         let is_unsure =
-            ["allow_http", "allow_networks"].iter().any(|key| report.concerns(&format!("{path}.{key}")));
+            ["allow_http", "allow_networks"].iter().any(|key| problems.concerns(&format!("{path}.{key}")));
         Self { format, webhook, is_unsure }
     }
 
@@ -207,59 +207,59 @@ impl Shared {
         target
     }
 
-    fn refuse_without_webhook(&self, report: &Report<'_>, path: &str, targets: &[Built]) {
+    fn refuse_without_webhook(&self, problems: &ProblemCollector<'_>, path: &str, targets: &[Built]) {
         let Some((_, span)) = &self.webhook else { return };
         let has_webhook = targets.iter().any(|(target, _)| target.is_webhook());
-        if !has_webhook && !report.concerns(&format!("{path}.publish")) {
+        if !has_webhook && !problems.concerns(&format!("{path}.publish")) {
             let what = "is for https URLs, and this route publishes to none: leave it out";
-            report.add(span, &format!("{path}.webhook"), what);
+            problems.add(span, &format!("{path}.webhook"), what);
         }
     }
 }
 
 type Built = (Target, Arc<dyn Destination>);
 
-fn publish(section: &mut Section<'_, '_>, shared: &Shared) -> Vec<Built> {
+fn publish(section: &mut Section<'_, '_>, options: &TargetOptions) -> Vec<Built> {
     let Some(node) = section.take("publish") else {
         let what = "is missing: write where the events go, as in publish = \"kafka://host:9092/topic\"";
-        section.report.missing(&section.span, &section.setting("publish"), what);
+        section.problems.missing(&section.span, &section.setting("publish"), what);
         return Vec::new();
     };
     let (span, path) = (node.span(), section.setting("publish"));
-    let report = section.report;
+    let problems = section.problems;
     let node = match node {
         node if matches!(node.get_ref(), DeValue::Table(_)) => node.into_inner(),
-        node => return target(report, &path, None, node, shared).into_iter().collect(),
+        node => return target(problems, &path, None, node, options).into_iter().collect(),
     };
     let DeValue::Table(table) = node else { return Vec::new() };
     if table.is_empty() {
-        report.add(&span, &path, "is empty: write NAME = \"URL\" for each destination");
+        problems.add(&span, &path, "is empty: write NAME = \"URL\" for each destination");
     }
     let mut entries: Vec<_> = table.into_iter().collect();
     entries.sort_by_key(|(name, _)| name.span().start);
     let targets = entries.into_iter().filter_map(|(name, node)| {
         let path = format!("{path}.{}", name.get_ref());
-        target(report, &path, Some(name.get_ref().clone().into_owned()), node, shared)
+        target(problems, &path, Some(name.get_ref().clone().into_owned()), node, options)
     });
     targets.collect()
 }
 
 fn target(
-    report: &Report<'_>,
+    problems: &ProblemCollector<'_>,
     path: &str,
     name: Option<String>,
     node: Node<'_>,
-    shared: &Shared,
+    options: &TargetOptions,
 ) -> Option<Built> {
     let span = node.span();
-    let Some(url) = text_of(node, report) else {
-        report.add(&span, path, "must be a URL in quotes, or a table of NAME = \"URL\"");
+    let Some(url) = text_of(node, problems) else {
+        problems.add(&span, path, "must be a URL in quotes, or a table of NAME = \"URL\"");
         return None;
     };
-    let target = shared.target(name, url);
+    let target = options.target(name, url);
     let destination = destination(&target).unwrap_or_else(|what| {
-        if !(shared.is_unsure && target.is_webhook()) {
-            report.add(&span, path, what);
+        if !(options.is_unsure && target.is_webhook()) {
+            problems.add(&span, path, what);
         }
         Arc::new(Recorder::new())
     });
@@ -283,7 +283,7 @@ fn destination(target: &Target) -> Result<Arc<dyn Destination>, String> {
 }
 
 /// What the engine has to say of a route, whatever the others are.
-fn check_alone(report: &Report<'_>, read: &Read) {
+fn check_alone(problems: &ProblemCollector<'_>, read: &ReadRoute) {
     for Problem { advice, .. } in refused(Routes::new().add(read.route())) {
         // It is told of `publish` already.
         if read.destinations.is_empty() && advice.contains("destination") {
@@ -295,30 +295,30 @@ fn check_alone(report: &Report<'_>, read: &Read) {
             Some((key, place)) => (format!("{}.{key}", read.path), place),
             None => (read.path.clone(), &read.span),
         };
-        report.add(place, &setting, advice);
+        problems.add(place, &setting, advice);
     }
 }
 
 /// What is wrong with routes because of others. A route that takes the same events as another may well have
 /// its name too: that is one mistake.
-fn check_together(report: &Report<'_>, read: &[&Read]) {
+fn check_together(problems: &ProblemCollector<'_>, read: &[&ReadRoute]) {
     let mut names = HashMap::new();
     let clashing = same_events(read);
     for (index, later) in read.iter().enumerate() {
         let before = names.insert(&later.config.name, &later.path);
         if clashing.contains(&index) {
             let what = "another route takes the same events: remove one of them";
-            report.add(&later.span, &later.path, what);
+            problems.add(&later.span, &later.path, what);
         } else if let Some(before) = before {
             let what = format!("{before} has the same name: rename one of them");
-            report.add(&later.span, &later.path, what);
+            problems.add(&later.span, &later.path, what);
         }
     }
 }
 
 /// The routes that the engine says take the same events as one before them. They are given names by which
 /// they can be told apart.
-fn same_events(read: &[&Read]) -> HashSet<usize> {
+fn same_events(read: &[&ReadRoute]) -> HashSet<usize> {
     let named = |index: usize| format!("#{index}");
     let routes = read.iter().enumerate().map(|(index, read)| read.route().name(named(index)));
     let refused = refused(routes.fold(Routes::new(), Routes::add));
@@ -329,7 +329,7 @@ fn same_events(read: &[&Read]) -> HashSet<usize> {
         .collect()
 }
 
-impl Read {
+impl ReadRoute {
     fn route(&self) -> Route {
         self.config.to(&self.destinations)
     }

@@ -5,14 +5,14 @@ use std::time::Duration;
 use serde::Deserialize;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-use super::problem::known;
-use super::report::Report;
-use super::texts::{Origin, Span};
+use super::collector::ProblemCollector;
+use super::problem::suggestion;
+use super::source_text::{Origin, Span};
 use super::tree::Node;
 
 /// A table of which keys are taken one by one. [`finish`](Self::finish) refuses what nobody took.
 pub(super) struct Section<'r, 'i> {
-    pub(super) report: &'r Report<'i>,
+    pub(super) problems: &'r ProblemCollector<'i>,
     /// As in `outbox.shop`; empty for the whole.
     pub(super) path: String,
     /// Where the table begins.
@@ -23,12 +23,12 @@ pub(super) struct Section<'r, 'i> {
 
 impl<'r, 'i> Section<'r, 'i> {
     pub(super) fn new(
-        report: &'r Report<'i>,
+        problems: &'r ProblemCollector<'i>,
         path: impl Into<String>,
         span: Span,
         table: DeTable<'i>,
     ) -> Self {
-        Self { report, path: path.into(), span, table, asked: Vec::new() }
+        Self { problems, path: path.into(), span, table, asked: Vec::new() }
     }
 
     /// The full name of a setting of this table.
@@ -47,7 +47,7 @@ impl<'r, 'i> Section<'r, 'i> {
     }
 
     pub(super) fn wrong(&self, key: &str, span: &Span, what: impl Into<String>) {
-        self.report.add(span, &self.setting(key), what);
+        self.problems.add(span, &self.setting(key), what);
     }
 
     /// A value of a type that serde knows; `what` says which, such as "a whole number".
@@ -66,7 +66,7 @@ impl<'r, 'i> Section<'r, 'i> {
     pub(super) fn text(&mut self, key: &'static str) -> Option<(String, Span)> {
         let node = self.take(key)?;
         let span = node.span();
-        let text = text_of(node, self.report);
+        let text = text_of(node, self.problems);
         if text.is_none() {
             self.wrong(key, &span, "must be a text in quotes");
         }
@@ -116,24 +116,24 @@ impl<'r, 'i> Section<'r, 'i> {
     pub(super) fn finish(self) {
         for key in self.table.keys() {
             let what = unknown(key.get_ref(), &self.asked);
-            self.report.add(&key.span(), &self.setting(key.get_ref()), what);
-            if let Some(meant) = super::problem::meant(key.get_ref(), self.asked.iter().copied()) {
-                self.report.excuse(self.setting(meant));
+            self.problems.add(&key.span(), &self.setting(key.get_ref()), what);
+            if let Some(meant) = super::problem::closest(key.get_ref(), self.asked.iter().copied()) {
+                self.problems.excuse(self.setting(meant));
             }
         }
     }
 }
 
 pub(super) fn unknown(key: &str, names: &[&str]) -> String {
-    format!("no such setting: {}", known(key, names))
+    format!("no such setting: {}", suggestion(key, names))
 }
 
 /// A text. What a variable holds is one, also if it looks like a number.
-pub(super) fn text_of(node: Node<'_>, report: &Report<'_>) -> Option<String> {
+pub(super) fn text_of(node: Node<'_>, problems: &ProblemCollector<'_>) -> Option<String> {
     let span = node.span();
     if let DeValue::String(text) = node.into_inner() {
         return Some(text.into_owned());
     }
-    let raw = report.texts.of(&span).filter(|text| matches!(text.origin, Origin::Variable(_)))?;
+    let raw = problems.texts.find(&span).filter(|text| matches!(text.origin, Origin::Variable(_)))?;
     Some(raw.text.clone())
 }

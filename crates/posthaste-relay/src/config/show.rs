@@ -7,13 +7,13 @@ use posthaste_admin::Role;
 use posthaste_sqlx::foreign::{Field, Layout, State};
 use toml::{Table, Value};
 
-use super::outbox::OF_NO_USE;
+use super::outbox::UNSUPPORTED_SETTINGS;
 use super::target::format_name;
 use super::{AdminConfig, OutboxConfig, RelayConfig, RouteConfig, Target, WebhookConfig};
 use posthaste_stores::{is_webhook, redact};
 
 /// Parameters of URLs that are no secrets.
-const HARMLESS: &[&str] = &[
+const PUBLIC_URL_PARAMETERS: &[&str] = &[
     "application_name",
     "approximate",
     "batch",
@@ -125,7 +125,7 @@ fn engine(config: &Config) -> Table {
     }
     // Numbers, texts and tables: there is nothing that could fail.
     let mut table = Table::try_from(config).unwrap_or_default();
-    table.retain(|key, _| OF_NO_USE.iter().all(|(useless, _)| *useless != key));
+    table.retain(|key, _| UNSUPPORTED_SETTINGS.iter().all(|(useless, _)| *useless != key));
     table
 }
 
@@ -194,7 +194,7 @@ fn shown_url(url: &str) -> String {
     }
     let parameter = |pair: &str| {
         let (name, _) = pair.split_once('=').unwrap_or((pair, ""));
-        if HARMLESS.contains(&name) { pair.to_owned() } else { format!("{name}=***") }
+        if PUBLIC_URL_PARAMETERS.contains(&name) { pair.to_owned() } else { format!("{name}=***") }
     };
     format!("{place}?{}", query.split('&').map(parameter).collect::<Vec<_>>().join("&"))
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
-use super::texts::Span;
+use super::source_text::Span;
 
 /// A value and where it stands.
 pub(super) type Node<'i> = Spanned<DeValue<'i>>;

@@ -13,11 +13,11 @@ use posthaste_publishers::PublisherError;
 use posthaste_publishers::http::{HttpBuilder, HttpPublisher};
 
 use super::section::{Section, text_of};
-use super::texts::Span;
+use super::source_text::Span;
 use posthaste_admin::Secret;
 
 /// All public authorities together are far smaller.
-const LARGEST_CA: u64 = 1024 * 1024;
+const MAX_CA_FILE_BYTES: u64 = 1024 * 1024;
 
 /// How events are posted. What is left out is as in [`HttpBuilder`]. Its `Debug` tells no secret.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -90,7 +90,7 @@ impl WebhookConfig {
 
 /// Reads the table. What is wrong is reported and left out.
 pub(super) fn webhook(mut section: Section<'_, '_>) -> WebhookConfig {
-    let report = section.report;
+    let problems = section.problems;
     let (previous_place, key_setting) =
         (section.place("previous_signing_key"), section.setting("signing_key"));
     let mut webhook = WebhookConfig {
@@ -107,13 +107,13 @@ pub(super) fn webhook(mut section: Section<'_, '_>) -> WebhookConfig {
     section.finish();
     if webhook.signing_key.is_none() && webhook.previous_signing_key.take().is_some() {
         let what = "is missing: previous_signing_key stands beside it, so give both";
-        report.missing(&previous_place, &key_setting, what);
+        problems.missing(&previous_place, &key_setting, what);
     }
     webhook
 }
 
 /// Whether the publisher takes this setting, which is the only one here. What it says is reported.
-fn is_taken(alone: WebhookConfig, section: &Section<'_, '_>, key: &str, span: &Span) -> bool {
+fn is_accepted(alone: WebhookConfig, section: &Section<'_, '_>, key: &str, span: &Span) -> bool {
     let built = alone.apply(HttpPublisher::builder("https://receiver.example/")).build();
     built.map_err(|error| section.wrong(key, span, advice(&error))).is_ok()
 }
@@ -130,7 +130,7 @@ fn signing_key(section: &mut Section<'_, '_>, key: &'static str) -> Option<Secre
     let (text, span) = section.text(key)?;
     let secret = Secret::new(text);
     let alone = WebhookConfig { signing_key: Some(secret.clone()), ..WebhookConfig::default() };
-    is_taken(alone, section, key, &span).then_some(secret)
+    is_accepted(alone, section, key, &span).then_some(secret)
 }
 
 fn headers(section: &mut Section<'_, '_>) -> Vec<(String, Secret)> {
@@ -141,13 +141,13 @@ fn headers(section: &mut Section<'_, '_>) -> Vec<(String, Secret)> {
     for (name, node) in entries {
         let span = node.span();
         // The name is not shown: it may be the value.
-        let Some(value) = text_of(node, section.report) else {
+        let Some(value) = text_of(node, section.problems) else {
             section.wrong("headers", &span, "holds something that is no text: write NAME = \"value\"");
             continue;
         };
         let header = (name.get_ref().clone().into_owned(), Secret::new(value));
         let alone = WebhookConfig { headers: vec![header.clone()], ..WebhookConfig::default() };
-        if is_taken(alone, section, "headers", &span) {
+        if is_accepted(alone, section, "headers", &span) {
             headers.push(header);
         }
     }
@@ -158,19 +158,19 @@ fn networks(section: &mut Section<'_, '_>) -> Vec<String> {
     let found = section.value::<Vec<String>>("allow_networks", "a list of networks, as in [\"10.0.0.0/8\"]");
     let Some((allow_networks, span)) = found else { return Vec::new() };
     let alone = WebhookConfig { allow_networks: allow_networks.clone(), ..WebhookConfig::default() };
-    if is_taken(alone, section, "allow_networks", &span) { allow_networks } else { Vec::new() }
+    if is_accepted(alone, section, "allow_networks", &span) { allow_networks } else { Vec::new() }
 }
 
 fn requests(section: &mut Section<'_, '_>) -> Option<usize> {
     let (requests, span) = section.value("requests", "a whole number, 1 or more")?;
     let alone = WebhookConfig { requests: Some(requests), ..WebhookConfig::default() };
-    is_taken(alone, section, "requests", &span).then_some(requests)
+    is_accepted(alone, section, "requests", &span).then_some(requests)
 }
 
 fn connect_timeout(section: &mut Section<'_, '_>) -> Option<Duration> {
     let (timeout, span) = section.duration("connect_timeout")?;
     let alone = WebhookConfig { connect_timeout: Some(timeout), ..WebhookConfig::default() };
-    is_taken(alone, section, "connect_timeout", &span).then_some(timeout)
+    is_accepted(alone, section, "connect_timeout", &span).then_some(timeout)
 }
 
 /// The publisher would take zero, and every event with a body would be dead.
@@ -187,13 +187,13 @@ fn authorities(section: &mut Section<'_, '_>) -> Option<Authorities> {
     });
     let ca = Authorities { path, pem: pem.ok()? };
     let alone = WebhookConfig { ca: Some(ca.clone()), ..WebhookConfig::default() };
-    is_taken(alone, section, "ca", &span).then_some(ca)
+    is_accepted(alone, section, "ca", &span).then_some(ca)
 }
 
 fn read(path: &str) -> io::Result<Vec<u8>> {
     let mut pem = Vec::new();
-    File::open(path)?.take(LARGEST_CA + 1).read_to_end(&mut pem)?;
-    if pem.len() as u64 > LARGEST_CA {
+    File::open(path)?.take(MAX_CA_FILE_BYTES + 1).read_to_end(&mut pem)?;
+    if pem.len() as u64 > MAX_CA_FILE_BYTES {
         return Err(io::Error::other("it is larger than 1 MiB"));
     }
     Ok(pem)

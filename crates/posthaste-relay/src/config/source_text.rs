@@ -1,4 +1,4 @@
-//! The texts that a configuration is made of, as if they stood in one row: one range says in which of them
+//! Source texts: the texts that a configuration is made of, as if they stood in one row: one range says in which of them
 //! something stands, and where.
 
 use std::ops::Range;
@@ -20,7 +20,7 @@ pub(super) enum Origin {
 }
 
 /// One text, at its place in the row.
-pub(super) struct Text {
+pub(super) struct SourceText {
     pub(super) origin: Origin,
     pub(super) text: String,
     pub(super) start: usize,
@@ -30,10 +30,10 @@ pub(super) struct Text {
 
 /// All texts of one configuration.
 #[derive(Default)]
-pub(super) struct Texts(Vec<Text>);
+pub(super) struct SourceTexts(Vec<SourceText>);
 
 /// A line of a text, and a range of bytes in it.
-pub(super) struct Line<'t> {
+pub(super) struct SourceLine<'t> {
     /// From 1.
     pub(super) number: usize,
     /// Where it begins in the row.
@@ -42,34 +42,34 @@ pub(super) struct Line<'t> {
     pub(super) range: Range<usize>,
 }
 
-impl Texts {
+impl SourceTexts {
     /// Puts a text at the end of the row.
     pub(super) fn add(&mut self, origin: Origin, text: String) {
         // One byte between two texts: the end of one is not the begin of another.
         let start = self.0.last().map_or(0, |last| last.start + last.text.len() + 1);
         let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
         let lines = std::iter::once(0).chain(breaks).collect();
-        self.0.push(Text { origin, text, start, lines });
+        self.0.push(SourceText { origin, text, start, lines });
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Text> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &SourceText> {
         self.0.iter()
     }
 
     /// The text in which a range begins.
-    pub(super) fn of(&self, span: &Span) -> Option<&Text> {
+    pub(super) fn find(&self, span: &Span) -> Option<&SourceText> {
         self.0.iter().find(|text| (text.start..=text.start + text.text.len()).contains(&span.start))
     }
 }
 
-impl Text {
+impl SourceText {
     /// Where all of it stands.
     pub(super) fn span(&self) -> Span {
         self.start..self.start + self.text.len()
     }
 
     /// The line in which a range begins, and what of the range is in it.
-    pub(super) fn line(&self, span: &Span) -> Line<'_> {
+    pub(super) fn line(&self, span: &Span) -> SourceLine<'_> {
         let at = span.start.saturating_sub(self.start).min(self.text.len());
         let number = self.lines.partition_point(|start| *start <= at).max(1);
         let start = self.lines[number - 1];
@@ -77,11 +77,11 @@ impl Text {
         let text = text.strip_suffix('\r').unwrap_or(text);
         let from = (at - start).min(text.len());
         let to = span.end.saturating_sub(self.start + start).clamp(from, text.len());
-        Line { number, start: self.start + start, text, range: from..to }
+        SourceLine { number, start: self.start + start, text, range: from..to }
     }
 }
 
-impl Line<'_> {
+impl SourceLine<'_> {
     /// In characters, from 1.
     pub(super) fn column(&self) -> usize {
         characters(self.text, self.range.start) + 1
@@ -99,15 +99,15 @@ mod tests {
 
     #[test]
     fn ranges_are_found_by_text_line_and_character() {
-        let mut texts = Texts::default();
+        let mut texts = SourceTexts::default();
         texts.add(Origin::File("a".to_owned()), "x = 1\r\ngrün = 22\n".to_owned());
         texts.add(Origin::Flag("--b"), "abc".to_owned());
         let span = 15..17;
-        let text = texts.of(&span).unwrap();
+        let text = texts.find(&span).unwrap();
         let line = text.line(&span);
         assert_eq!((line.number, line.column(), line.text), (2, 8, "grün = 22"));
         assert_eq!(&line.text[line.range], "22");
-        assert_eq!(texts.of(&(19..20)).unwrap().origin, Origin::Flag("--b"));
-        assert!(texts.of(&(1000..1001)).is_none());
+        assert_eq!(texts.find(&(19..20)).unwrap().origin, Origin::Flag("--b"));
+        assert!(texts.find(&(1000..1001)).is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! Collects problems, and decides how much of a line may be shown with each: what may be a secret is not.
+//! The problem collector, which also decides how much of a line may be shown with each: what may be a secret is not.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use toml::de::{DeTable, DeValue};
 
 use super::problem::{Excerpt, Problem, Problems};
-use super::texts::{Line, Origin, Span, Texts, characters};
+use super::source_text::{Origin, SourceLine, SourceTexts, Span, characters};
 
 /// Keys whose text is no secret. The text of any other key may be one, of a misspelt `store` for example.
 const HARMLESS: &[&str] = &[
@@ -83,14 +83,14 @@ const SECRET: &[&str] =
     &["store", "publish", "token", "role", "signing_key", "previous_signing_key", "headers"];
 
 /// The most problems that are shown.
-const MOST: usize = 100;
+const MAX_PROBLEMS_SHOWN: usize = 100;
 
 /// A line is not shown from here on.
-const WIDEST: usize = 120;
+const MAX_EXCERPT_CHARS: usize = 120;
 
 /// What was found so far.
-pub(super) struct Report<'i> {
-    pub(super) texts: &'i Texts,
+pub(super) struct ProblemCollector<'i> {
+    pub(super) texts: &'i SourceTexts,
     found: RefCell<Vec<Found>>,
     /// Settings that were said to be wrong: that they are missing then is no news.
     named: RefCell<BTreeSet<String>>,
@@ -107,8 +107,8 @@ struct Found {
     what: String,
 }
 
-impl<'i> Report<'i> {
-    pub(super) fn new(texts: &'i Texts) -> Self {
+impl<'i> ProblemCollector<'i> {
+    pub(super) fn new(texts: &'i SourceTexts) -> Self {
         Self {
             texts,
             found: RefCell::default(),
@@ -161,23 +161,23 @@ impl<'i> Report<'i> {
     }
 
     /// Everything that is wrong, by place; at one place in the order in which it was found.
-    pub(super) fn problems(&self) -> Problems {
+    pub(super) fn finish(&self) -> Problems {
         let mut found = self.found.take();
         found.sort_by_key(|found| found.span.start);
-        let more = found.len().saturating_sub(MOST);
-        found.truncate(MOST);
+        let more = found.len().saturating_sub(MAX_PROBLEMS_SHOWN);
+        found.truncate(MAX_PROBLEMS_SHOWN);
         let problems = found.into_iter().map(|found| self.problem(found)).collect();
         Problems { source: self.source(), problems, more }
     }
 
     fn problem(&self, Found { span, setting, what }: Found) -> Problem {
-        let text = self.texts.of(&span).filter(|text| text.origin != Origin::Defaults);
+        let text = self.texts.find(&span).filter(|text| text.origin != Origin::Defaults);
         let source = text.map_or_else(|| self.source(), |text| name(&text.origin));
         let line = text.filter(|text| matches!(text.origin, Origin::File(_))).map(|text| text.line(&span));
         Problem {
             source,
             line: line.as_ref().map(|line| line.number),
-            column: line.as_ref().map(Line::column),
+            column: line.as_ref().map(SourceLine::column),
             setting,
             what,
             excerpt: line.and_then(|line| self.excerpt(&line)),
@@ -189,7 +189,7 @@ impl<'i> Report<'i> {
         file.map_or_else(|| "the configuration".to_owned(), |file| name(&file.origin))
     }
 
-    fn excerpt(&self, line: &Line<'_>) -> Option<Excerpt> {
+    fn excerpt(&self, line: &SourceLine<'_>) -> Option<Excerpt> {
         let shown = if self.broken.get() { of_broken(line.text) } else { self.not_hidden(line) };
         if line.text[..shown].trim().is_empty() {
             return None;
@@ -197,10 +197,10 @@ impl<'i> Report<'i> {
         let caret = characters(line.text, line.range.start.min(shown));
         let behind = line.text[shown..].trim();
         let cut = !behind.is_empty() && !behind.starts_with('#');
-        if caret >= WIDEST {
+        if caret >= MAX_EXCERPT_CHARS {
             return None;
         }
-        let mut excerpt: String = line.text[..shown].chars().take(WIDEST).map(printed).collect();
+        let mut excerpt: String = line.text[..shown].chars().take(MAX_EXCERPT_CHARS).map(printed).collect();
         excerpt.truncate(excerpt.trim_end().len());
         if cut {
             let gap = caret.saturating_sub(excerpt.chars().count()).max(usize::from(excerpt.ends_with('=')));
@@ -208,11 +208,11 @@ impl<'i> Report<'i> {
             excerpt.push('…');
         }
         let end = characters(line.text, line.range.end.min(shown));
-        Some(Excerpt { text: excerpt, caret, carets: end.saturating_sub(caret).clamp(1, WIDEST) })
+        Some(Excerpt { text: excerpt, caret, carets: end.saturating_sub(caret).clamp(1, MAX_EXCERPT_CHARS) })
     }
 
     /// How much of a line may be shown: up to the first text that may be a secret, and no comment.
-    fn not_hidden(&self, line: &Line<'_>) -> usize {
+    fn not_hidden(&self, line: &SourceLine<'_>) -> usize {
         let comment = line.text[line.range.end..].find('#').map_or(line.text.len(), |at| line.range.end + at);
         let end = line.start + line.text.len();
         let hidden = self.hidden.borrow();

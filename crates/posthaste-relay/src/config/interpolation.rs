@@ -1,4 +1,4 @@
-//! Puts variables and files in the place of `${NAME}` and `${file:/path}` in the file's texts.
+//! Interpolation: puts variables and files in the place of `${NAME}` and `${file:/path}` in the file's texts.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -6,31 +6,33 @@ use std::path::Path;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use toml::de::{DeTable, DeValue};
 
+use super::collector::ProblemCollector;
 use super::environment::{Environment, secret_file};
-use super::report::Report;
 use super::tree::Node;
 
 /// What a user, a password or a parameter of a URL cannot hold as it is.
-const IN_LOGIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+const ENCODED_IN_CREDENTIALS: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Likewise for hosts with ports, and paths.
-const IN_PLACE: &AsciiSet = &IN_LOGIN.remove(b':').remove(b',').remove(b'/').remove(b'[').remove(b']');
+const ENCODED_IN_HOST_AND_PATH: &AsciiSet =
+    &ENCODED_IN_CREDENTIALS.remove(b':').remove(b',').remove(b'/').remove(b'[').remove(b']');
 
 /// Completes every text of the table. One that cannot be completed is reported and taken out.
-pub(super) fn expand(table: &mut DeTable<'_>, environment: &Environment, report: &Report<'_>) {
-    expand_table(table, &mut Vec::new(), environment, report);
+pub(super) fn expand(table: &mut DeTable<'_>, environment: &Environment, problems: &ProblemCollector<'_>) {
+    expand_table(table, &mut Vec::new(), environment, problems);
 }
 
 fn expand_table(
     table: &mut DeTable<'_>,
     path: &mut Vec<String>,
     environment: &Environment,
-    report: &Report<'_>,
+    problems: &ProblemCollector<'_>,
 ) {
     let mut wrong = Vec::new();
     for (key, value) in table.iter_mut() {
         path.push(key.get_ref().clone().into_owned());
-        let good = expand_node(value, path, environment, report);
+        let good = expand_node(value, path, environment, problems);
         wrong.extend(path.pop().filter(|_| !good));
     }
     for key in wrong {
@@ -42,16 +44,16 @@ fn expand_node(
     node: &mut Node<'_>,
     path: &mut Vec<String>,
     environment: &Environment,
-    report: &Report<'_>,
+    problems: &ProblemCollector<'_>,
 ) -> bool {
     let span = node.span();
     match node.get_mut() {
-        DeValue::Table(table) => expand_table(table, path, environment, report),
+        DeValue::Table(table) => expand_table(table, path, environment, problems),
         DeValue::Array(values) => {
             let name = path.pop().unwrap_or_default();
             for (index, value) in values.iter_mut().enumerate() {
                 path.push(format!("{name}[{index}]"));
-                expand_node(value, path, environment, report);
+                expand_node(value, path, environment, problems);
                 path.pop();
             }
             path.push(name);
@@ -60,7 +62,7 @@ fn expand_node(
             match expanded(text, is_url(path), |name| look_up(name, environment)) {
                 Ok(full) => *text = Cow::Owned(full),
                 Err(what) => {
-                    report.add(&span, &path.join("."), what);
+                    problems.add(&span, &path.join("."), what);
                     return false;
                 }
             }
@@ -125,7 +127,11 @@ fn expanded(
 /// What must be encoded between these parts of a URL.
 fn encoding(before: &str, behind: &str) -> &'static AsciiSet {
     let place = behind.split('?').next().unwrap_or_default();
-    if before.contains('?') || place.contains('@') { IN_LOGIN } else { IN_PLACE }
+    if before.contains('?') || place.contains('@') {
+        ENCODED_IN_CREDENTIALS
+    } else {
+        ENCODED_IN_HOST_AND_PATH
+    }
 }
 
 #[cfg(test)]
