@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use posthaste_relay::config::what_is_wrong_with_level;
-use posthaste_relay::{Ended, Relay, logging, metrics};
+use posthaste_relay::{RelayExit, Relay, logging, metrics};
 use tokio_util::task::AbortOnDropHandle;
 use tracing_subscriber::EnvFilter;
 
@@ -77,8 +77,8 @@ pub(crate) async fn run(args: RelayArgs) -> anyhow::Result<ExitCode> {
     let ended = relay.run_with(commands).await;
     logging::report_now();
     Ok(match ended? {
-        Ended::Gracefully => ExitCode::SUCCESS,
-        Ended::Forced => ExitCode::FAILURE,
+        RelayExit::Gracefully => ExitCode::SUCCESS,
+        RelayExit::Forced => ExitCode::FAILURE,
     })
 }
 
