@@ -16,12 +16,12 @@ pub fn compact(document: &str) -> String {
 
 /// The document on many lines, two spaces deeper with every level.
 pub fn pretty(document: &str) -> String {
-    lay_out(document, |out, place| match place {
-        Place::Line { depth } => {
+    lay_out(document, |out, position| match position {
+        SpacePosition::Line { depth } => {
             out.push('\n');
             out.extend(std::iter::repeat_n("  ", depth.min(MAX_INDENT)));
         }
-        Place::Gap => out.push(' '),
+        SpacePosition::Gap => out.push(' '),
     })
 }
 
@@ -30,7 +30,7 @@ pub fn pretty(document: &str) -> String {
 const MAX_INDENT: usize = 32;
 
 /// Where a layout may put white space.
-enum Place {
+enum SpacePosition {
     /// A line may begin here.
     Line { depth: usize },
     /// After a colon.
@@ -38,7 +38,7 @@ enum Place {
 }
 
 /// Drops the white space of the document and lets `space` put some in.
-fn lay_out(document: &str, space: impl Fn(&mut String, Place)) -> String {
+fn lay_out(document: &str, space: impl Fn(&mut String, SpacePosition)) -> String {
     let mut out = String::with_capacity(document.len());
     let mut depth = 0usize;
     let mut in_string = false;
@@ -60,7 +60,7 @@ fn lay_out(document: &str, space: impl Fn(&mut String, Place)) -> String {
         }
         // An empty object or array stays on its line.
         if opened != closes {
-            space(&mut out, Place::Line { depth });
+            space(&mut out, SpacePosition::Line { depth });
         }
         opened = false;
         out.push(c);
@@ -70,8 +70,8 @@ fn lay_out(document: &str, space: impl Fn(&mut String, Place)) -> String {
                 depth += 1;
                 opened = true;
             }
-            ',' => space(&mut out, Place::Line { depth }),
-            ':' => space(&mut out, Place::Gap),
+            ',' => space(&mut out, SpacePosition::Line { depth }),
+            ':' => space(&mut out, SpacePosition::Gap),
             _ => {}
         }
     }

@@ -20,7 +20,7 @@ use crate::demo::DemoArgs;
 use crate::output::Output;
 use crate::store_args::StoreArgs;
 
-const EXAMPLES: &str = "\
+const HELP_EXAMPLES: &str = "\
 Examples:
   export POSTHASTE_STORE=postgres://shop@db.example/shop
   posthaste migrate apply                    create the outbox table
@@ -40,7 +40,7 @@ Logs go to stderr; RUST_LOG=debug shows more of them.";
 
 /// Looks after a Posthaste outbox: what waits, what is late, what died and why
 #[derive(Debug, Parser)]
-#[command(name = "posthaste", version, after_help = EXAMPLES)]
+#[command(name = "posthaste", version, after_help = HELP_EXAMPLES)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -90,7 +90,7 @@ Examples:
   posthaste purge --archived --older-than 365d")]
 pub(crate) struct PurgeArgs {
     #[command(flatten)]
-    pub(crate) what: PurgeWhat,
+    pub(crate) what: PurgeStatusArgs,
 
     /// Events that have been DONE or DEAD at least so long, such as 7d, 12h or '1month 3days'
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
@@ -101,7 +101,7 @@ pub(crate) struct PurgeArgs {
     pub(crate) archive: bool,
 
     #[command(flatten)]
-    pub(crate) consent: Consent,
+    pub(crate) consent: ConsentArgs,
 
     #[command(flatten)]
     pub(crate) store: StoreArgs,
@@ -109,7 +109,7 @@ pub(crate) struct PurgeArgs {
 
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
-pub(crate) struct PurgeWhat {
+pub(crate) struct PurgeStatusArgs {
     /// Events that were delivered
     #[arg(long)]
     pub(crate) done: bool,
@@ -160,9 +160,9 @@ pub(crate) struct CheckArgs {
 
 /// The events that a change is meant for.
 #[derive(Debug, Args)]
-pub(crate) struct Which {
+pub(crate) struct EventSelection {
     #[command(flatten)]
-    pub(crate) named: Named,
+    pub(crate) named: SelectedIds,
 
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
@@ -170,7 +170,7 @@ pub(crate) struct Which {
 
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
-pub(crate) struct Named {
+pub(crate) struct SelectedIds {
     /// The ids of the events
     #[arg(value_name = "ID", conflicts_with = "FilterArgs")]
     pub(crate) ids: Vec<String>,
@@ -233,7 +233,7 @@ impl FilterArgs {
 
 /// Whether a change that touches many events goes ahead.
 #[derive(Clone, Debug, Default, Args)]
-pub(crate) struct Consent {
+pub(crate) struct ConsentArgs {
     /// Do not ask
     #[arg(long, short)]
     pub(crate) yes: bool,
@@ -246,7 +246,7 @@ pub(crate) struct Consent {
     pub(crate) actor: ActorArgs,
 }
 
-impl Consent {
+impl ConsentArgs {
     pub(crate) fn actor(&self) -> String {
         self.actor.name()
     }
@@ -289,7 +289,7 @@ impl PageArgs {
     }
 }
 
-impl Named {
+impl SelectedIds {
     /// Each id once, in the order in which they were typed.
     pub(crate) fn ids(&self) -> Vec<EventId> {
         let mut ids: Vec<EventId> = Vec::new();

@@ -16,25 +16,25 @@ use posthaste_relay::config::Problems;
 use posthaste_stores::{InvalidStore, OpenStoreError, redact_words};
 
 /// The exit code of wrong usage; clap has the same.
-const USAGE: u8 = 2;
+const USAGE_EXIT_CODE: u8 = 2;
 
 /// The command was typed wrongly: no store was asked, nothing was changed.
 #[derive(Debug)]
-pub(crate) struct Usage(String);
+pub(crate) struct UsageError(String);
 
-impl Usage {
+impl UsageError {
     pub(crate) fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 }
 
-impl fmt::Display for Usage {
+impl fmt::Display for UsageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Usage {}
+impl std::error::Error for UsageError {}
 
 /// Prints what clap has to say: the help, the version, or what is wrong with the arguments.
 pub(crate) fn answer(answer: &clap::Error) -> ExitCode {
@@ -49,7 +49,7 @@ pub(crate) fn answer(answer: &clap::Error) -> ExitCode {
     // It repeats what was typed, which may be a URL that stands in the wrong place.
     let text = if help { text } else { redact_words(&text) };
     let _ = io::stderr().write_all(text.as_bytes());
-    ExitCode::from(USAGE)
+    ExitCode::from(USAGE_EXIT_CODE)
 }
 
 /// Prints an error with its causes, and what to do next.
@@ -58,7 +58,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     show(error);
-    if is_usage(error) { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
+    if is_usage(error) { ExitCode::from(USAGE_EXIT_CODE) } else { ExitCode::FAILURE }
 }
 
 /// Whether what was typed, or written into a configuration, is wrong.
@@ -66,7 +66,7 @@ fn is_usage(error: &anyhow::Error) -> bool {
     let is_invalid_store = error.is::<InvalidStore>()
         || matches!(error.downcast_ref::<OpenStoreError>(), Some(OpenStoreError::Invalid(_)));
     let is_invalid_url = matches!(error.downcast_ref::<ClientError>(), Some(ClientError::InvalidUrl));
-    error.is::<Usage>() || error.is::<Problems>() || is_invalid_store || is_invalid_url
+    error.is::<UsageError>() || error.is::<Problems>() || is_invalid_store || is_invalid_url
 }
 
 /// Tells a person what went wrong.
@@ -107,18 +107,18 @@ fn causes(error: &anyhow::Error) -> Vec<String> {
 
 /// What the error's own text does not say.
 pub(crate) fn advice(error: &anyhow::Error) -> Option<&'static str> {
-    const FILE: &str = "see that the path leads to a database file which this user may read and write";
-    const SERVER: &str =
+    const FILE_ADVICE: &str = "see that the path leads to a database file which this user may read and write";
+    const SERVER_ADVICE: &str =
         "see that the URL fits the server, sslmode or ssl-mode for example, and look into the server's log";
-    const AGAIN: &str = "see that the database is well and not busy, then run the command again";
+    const RETRY_ADVICE: &str = "see that the database is well and not busy, then run the command again";
     // Other errors of opening name their way out themselves.
     if let Some(opening) = error.chain().find_map(|cause| cause.downcast_ref::<OpenError>()) {
         let OpenError::Database(error) = opening else { return None };
         let of_server = matches!(error, sqlx::Error::Tls(_)) || is_of_server(error);
-        return Some(if of_server { SERVER } else { FILE });
+        return Some(if of_server { SERVER_ADVICE } else { FILE_ADVICE });
     }
     let store = error.chain().find_map(|cause| cause.downcast_ref::<StoreError>())?;
-    matches!(store, StoreError::Backend { .. }).then_some(AGAIN)
+    matches!(store, StoreError::Backend { .. }).then_some(RETRY_ADVICE)
 }
 
 fn is_of_server(error: &sqlx::Error) -> bool {

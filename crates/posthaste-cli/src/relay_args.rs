@@ -6,7 +6,7 @@ use clap::Args;
 use posthaste_relay::config::{Flags, Source};
 use posthaste_stores::{SecretUrl, StoreSpec};
 
-use crate::failure::Usage;
+use crate::failure::UsageError;
 use crate::store_args::{NO_STORE, parse_layout, typed_or_in_environment};
 
 /// Where the configuration is: in a file, or in the options.
@@ -73,31 +73,31 @@ pub(crate) struct OutboxFlags {
 
 impl OutboxFlags {
     /// The store alone, which the environment may name.
-    pub(crate) fn store(&self) -> Result<StoreSpec, Usage> {
+    pub(crate) fn store(&self) -> Result<StoreSpec, UsageError> {
         let url = typed_or_in_environment(self.store.clone())?;
         let schema = self.schema.as_deref().map(str::parse).transpose();
-        let schema = schema.map_err(|error| Usage::new(format!("--schema: {error}")))?;
+        let schema = schema.map_err(|error| UsageError::new(format!("--schema: {error}")))?;
         let layout = self.layout.as_deref().map(parse_layout).transpose();
-        let layout = layout.map_err(|error| Usage::new(format!("--layout: {error}")))?;
+        let layout = layout.map_err(|error| UsageError::new(format!("--layout: {error}")))?;
         Ok(StoreSpec { url, table: self.table.clone(), schema, layout, pgbouncer: self.pgbouncer })
     }
 }
 
 impl ConfigArgs {
     /// What to read, now and when it is to be read again.
-    pub(crate) fn source(&self) -> Result<Source, Usage> {
+    pub(crate) fn source(&self) -> Result<Source, UsageError> {
         let flags = self.relay.flags();
         match (&self.config, first_given(&flags)) {
             (Some(file), None) => Ok(Source::File(file.clone())),
-            (Some(_), Some(flag)) => Err(Usage::new(format!(
+            (Some(_), Some(flag)) => Err(UsageError::new(format!(
                 "--config and {flag} exclude each other: write it into the file, or leave out --config"
             ))),
-            (None, _) if flags.publish.is_empty() => Err(Usage::new(
+            (None, _) if flags.publish.is_empty() => Err(UsageError::new(
                 "there is nothing to deliver: name a file with --config posthaste.toml, or write --store URL and \
                  --publish 'PATTERN=URL'",
             )),
             (None, _) if flags.names_a_store() => Ok(Source::Flags(flags)),
-            (None, _) => Err(Usage::new(NO_STORE)),
+            (None, _) => Err(UsageError::new(NO_STORE)),
         }
     }
 }

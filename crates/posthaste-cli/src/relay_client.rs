@@ -4,12 +4,13 @@ use std::path::Path;
 
 use posthaste_admin::Secret;
 
-use crate::failure::Usage;
+use crate::failure::UsageError;
 
 /// The token in this file, or else in the environment.
-pub(crate) fn token(file: Option<&Path>) -> Result<Option<Secret>, Usage> {
+pub(crate) fn token(file: Option<&Path>) -> Result<Option<Secret>, UsageError> {
     let Some(file) = file else { return Ok(std::env::var("POSTHASTE_TOKEN").ok().map(Secret::new)) };
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| Usage::new(format!("--token-file {} cannot be read: {error}", file.display())))?;
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        UsageError::new(format!("--token-file {} cannot be read: {error}", file.display()))
+    })?;
     Ok(Some(Secret::new(text.trim())))
 }

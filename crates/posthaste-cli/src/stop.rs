@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 /// What a shell expects of a program that was interrupted.
-const INTERRUPTED: i32 = 130;
+const INTERRUPTED_EXIT_CODE: i32 = 130;
 
 /// Whether somebody asked to stop.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ impl Stop {
             if tokio::signal::ctrl_c().await.is_ok() {
                 on_signal.ask();
                 let _ = tokio::signal::ctrl_c().await;
-                std::process::exit(INTERRUPTED);
+                std::process::exit(INTERRUPTED_EXIT_CODE);
             }
         });
         stop

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use posthaste_sqlx::{Layout, SchemaName};
 
-use crate::failure::Usage;
+use crate::failure::UsageError;
 use posthaste_relay::config::{OutboxConfig, Source};
 use posthaste_stores::SecretUrl;
 use posthaste_stores::StoreSpec;
@@ -60,9 +60,9 @@ impl StoreArgs {
 pub(crate) const NO_STORE: &str =
     "the store is missing: write --store URL or --config FILE, or set POSTHASTE_STORE";
 
-pub(crate) fn typed_or_in_environment(typed: Option<SecretUrl>) -> Result<SecretUrl, Usage> {
+pub(crate) fn typed_or_in_environment(typed: Option<SecretUrl>) -> Result<SecretUrl, UsageError> {
     let named = || std::env::var("POSTHASTE_STORE").ok().map(SecretUrl::new);
-    typed.or_else(named).ok_or_else(|| Usage::new(NO_STORE))
+    typed.or_else(named).ok_or_else(|| UsageError::new(NO_STORE))
 }
 
 pub(crate) fn parse_layout(name: &str) -> Result<Layout, String> {
@@ -79,14 +79,14 @@ fn in_file(file: &Path, name: Option<&str>) -> anyhow::Result<StoreSpec> {
     };
     match found {
         Some(outbox) => Ok(outbox.store.clone()),
-        None => Err(which(file, name, &outboxes).into()),
+        None => Err(selection(file, name, &outboxes).into()),
     }
 }
 
-fn which(file: &Path, name: Option<&str>, outboxes: &[OutboxConfig]) -> Usage {
+fn selection(file: &Path, name: Option<&str>, outboxes: &[OutboxConfig]) -> UsageError {
     let names: Vec<_> = outboxes.iter().map(|outbox| outbox.config.name.as_str()).collect();
     let (file, names) = (file.display(), names.join(", "));
-    Usage::new(match name {
+    UsageError::new(match name {
         Some(name) => format!("{file} has no outbox {name:?}: write --outbox with one of {names}"),
         None => format!("{file} has several outboxes: write --outbox with one of {names}"),
     })

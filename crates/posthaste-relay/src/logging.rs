@@ -8,7 +8,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer, fmt};
 
-use crate::repeats::Repeats;
+use crate::repeats::RepeatFilter;
 pub use crate::repeats::{report_now, report_repeats};
 
 /// How log lines look.
@@ -30,10 +30,10 @@ pub fn start(format: LogFormat, filter: EnvFilter) {
     match format {
         LogFormat::Text => {
             let lines = lines.with_ansi(std::io::stderr().is_terminal());
-            registry.with(lines.with_filter(filter.and(Repeats))).init();
+            registry.with(lines.with_filter(filter.and(RepeatFilter))).init();
         }
         LogFormat::Json => {
-            registry.with(lines.json().flatten_event(true).with_filter(filter.and(Repeats))).init();
+            registry.with(lines.json().flatten_event(true).with_filter(filter.and(RepeatFilter))).init();
         }
     }
 }

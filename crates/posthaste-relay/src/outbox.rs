@@ -23,9 +23,9 @@ const MAX_OPEN_DELAY: Duration = Duration::from_secs(10);
 pub(crate) struct RelayOutbox {
     admin: Arc<AdminOutbox>,
     /// What it is told to do, which may be ahead of what runs.
-    plan: StdMutex<Plan>,
+    plan: StdMutex<OutboxPlan>,
     /// None until the store is open. Held while the engine is replaced: one change comes after the other.
-    running: Mutex<Option<Running>>,
+    running: Mutex<Option<RunningEngine>>,
     /// Engines that finish what they have begun.
     retiring: TaskTracker,
     stop: CancellationToken,
@@ -33,20 +33,20 @@ pub(crate) struct RelayOutbox {
 
 /// A configuration that can run: everything that may be refused was asked.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct OutboxPlan {
     config: OutboxConfig,
     destinations: Destinations,
 }
 
 #[derive(Debug)]
-struct Running {
+struct RunningEngine {
     store: OpenStore,
     outbox: Outbox,
     /// In ordered mode no two engines run at once.
     ordered: bool,
 }
 
-impl Plan {
+impl OutboxPlan {
     /// With the publishers of `before` where they are the same.
     fn new(config: OutboxConfig, before: &Destinations) -> Result<Self, RelayError> {
         let (routes, destinations) = Destinations::routes(&config.routes, before)?;
@@ -66,7 +66,7 @@ impl Plan {
 
 impl RelayOutbox {
     pub(crate) fn new(config: OutboxConfig) -> Result<Arc<Self>, RelayError> {
-        let plan = Plan::new(config, &Destinations::default())?;
+        let plan = OutboxPlan::new(config, &Destinations::default())?;
         Ok(Arc::new(Self {
             admin: Arc::new(AdminOutbox::new(&plan.config.config.name, plan.routes())),
             plan: StdMutex::new(plan),
@@ -81,7 +81,7 @@ impl RelayOutbox {
         Arc::clone(&self.admin)
     }
 
-    fn plan(&self) -> Plan {
+    fn plan(&self) -> OutboxPlan {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -152,12 +152,12 @@ impl RelayOutbox {
             tracing::warn!(outbox = self.admin.name(), table = %store.outbox_ref(), limits, "the table is another's");
         }
         self.admin.opened(opened.admin(), opened.store());
-        *running = Some(Running { store: opened, outbox, ordered: plan.is_ordered() });
+        *running = Some(RunningEngine { store: opened, outbox, ordered: plan.is_ordered() });
         Ok(())
     }
 
     /// A running engine.
-    fn engine(&self, plan: &Plan, opened: &OpenStore) -> Result<Outbox, RelayError> {
+    fn engine(&self, plan: &OutboxPlan, opened: &OpenStore) -> Result<Outbox, RelayError> {
         let (routes, _) = Destinations::routes(&plan.config.routes, &plan.destinations)?;
         Outbox::from_config(opened.store(), plan.config.config.clone(), routes)
             .interceptor(self.admin.feed().clone())
@@ -166,12 +166,12 @@ impl RelayOutbox {
     }
 
     /// Everything that could be wrong with this configuration is asked here; nothing changes yet.
-    pub(crate) fn prepare(&self, config: OutboxConfig) -> Result<Plan, RelayError> {
-        Plan::new(config, &self.plan().destinations)
+    pub(crate) fn prepare(&self, config: OutboxConfig) -> Result<OutboxPlan, RelayError> {
+        OutboxPlan::new(config, &self.plan().destinations)
     }
 
     /// From now on this is the plan; [`replace`](Self::replace) carries it out.
-    pub(crate) fn adopt(&self, plan: Plan) {
+    pub(crate) fn adopt(&self, plan: OutboxPlan) {
         self.admin.set_routes(plan.routes());
         *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = plan;
     }
@@ -199,7 +199,7 @@ impl RelayOutbox {
     pub(crate) async fn stop(&self) {
         self.stop.cancel();
         let running = self.running.lock().await.take();
-        if let Some(Running { store, outbox, .. }) = running {
+        if let Some(RunningEngine { store, outbox, .. }) = running {
             outbox.shutdown().await;
             self.retiring.close();
             self.retiring.wait().await;

@@ -19,7 +19,7 @@ use crate::reload;
 
 /// What a running relay can be told.
 #[derive(Clone, Debug)]
-pub enum Command {
+pub enum RelayCommand {
     /// Read this configuration and take it over: all of it, or nothing if that is not possible while it runs.
     Reload(Source),
     /// Finish what is under way and end. A second one ends it immediately.
@@ -28,10 +28,10 @@ pub enum Command {
 
 /// How a relay ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum RelayExit {
     /// What was under way is finished, and everything else went back to the stores.
     Gracefully,
-    /// By a second [`Command::Stop`]: what was under way is delivered again when its leases have lapsed.
+    /// By a second [`RelayCommand::Stop`]: what was under way is delivered again when its leases have lapsed.
     Forced,
 }
 
@@ -57,7 +57,7 @@ impl Relay {
             () = shutdown => {}
         }
         // The channel has room for one command, and this is the first.
-        let _ = sender.try_send(Command::Stop);
+        let _ = sender.try_send(RelayCommand::Stop);
         running.await.map(drop)
     }
 
@@ -84,19 +84,19 @@ impl Relay {
     /// # Errors
     ///
     /// As of [`run`](Self::run); with `fail_fast` also a store or a broker that cannot be reached.
-    pub async fn run_with(self, mut commands: mpsc::Receiver<Command>) -> Result<Ended, RelayError> {
+    pub async fn run_with(self, mut commands: mpsc::Receiver<RelayCommand>) -> Result<RelayExit, RelayError> {
         let Self { config, fail_fast, metrics } = self;
         let outboxes = config.outboxes.into_iter().map(RelayOutbox::new).collect::<Result<Vec<_>, _>>()?;
         let stopping = CancellationToken::new();
         let api = api(&config.admin, &outboxes, &stopping, metrics);
-        let listener = Listener::start(&config.admin, api).await?;
+        let listener = AdminListener::start(&config.admin, api).await?;
 
         let mut running =
-            Running { admin: config.admin, log: config.log, outboxes, starting: JoinSet::new(), stopping };
+            RunningRelay { admin: config.admin, log: config.log, outboxes, starting: JoinSet::new(), stopping };
         running.start(fail_fast);
         let ended = running.serve(&mut commands).await;
         // A forced end waits for no client's last request.
-        if !matches!(ended, Ok(Ended::Forced)) {
+        if !matches!(ended, Ok(RelayExit::Forced)) {
             tokio::select! {
                 () = listener.stop() => {}
                 () = stop_command(&mut commands) => {}
@@ -129,18 +129,18 @@ fn api(
 }
 
 /// Waits for the next command to stop; others are dropped. A channel that is closed sends none.
-async fn stop_command(commands: &mut mpsc::Receiver<Command>) {
+async fn stop_command(commands: &mut mpsc::Receiver<RelayCommand>) {
     loop {
         match commands.recv().await {
-            Some(Command::Stop) => return,
-            Some(Command::Reload(_)) => {}
+            Some(RelayCommand::Stop) => return,
+            Some(RelayCommand::Reload(_)) => {}
             None => return std::future::pending().await,
         }
     }
 }
 
 /// The outboxes of a running relay.
-struct Running {
+struct RunningRelay {
     admin: AdminConfig,
     log: LogConfig,
     outboxes: Vec<Arc<RelayOutbox>>,
@@ -150,7 +150,7 @@ struct Running {
     stopping: CancellationToken,
 }
 
-impl Running {
+impl RunningRelay {
     fn start(&mut self, fail_fast: bool) {
         for outbox in &self.outboxes {
             let outbox = Arc::clone(outbox);
@@ -158,7 +158,7 @@ impl Running {
         }
     }
 
-    async fn serve(&mut self, commands: &mut mpsc::Receiver<Command>) -> Result<Ended, RelayError> {
+    async fn serve(&mut self, commands: &mut mpsc::Receiver<RelayCommand>) -> Result<RelayExit, RelayError> {
         loop {
             tokio::select! {
                 Some(started) = self.starting.join_next() => {
@@ -169,11 +169,11 @@ impl Running {
                 }
                 command = commands.recv() => match command {
                     // The file may be a pipe that has no writer yet.
-                    Some(Command::Reload(source)) => tokio::select! {
+                    Some(RelayCommand::Reload(source)) => tokio::select! {
                         () = self.reload(source) => {}
                         () = stop_command(commands) => return Ok(self.stop_unless_forced(commands).await),
                     },
-                    Some(Command::Stop) | None => return Ok(self.stop_unless_forced(commands).await),
+                    Some(RelayCommand::Stop) | None => return Ok(self.stop_unless_forced(commands).await),
                 },
             }
         }
@@ -202,13 +202,13 @@ impl Running {
         }
     }
 
-    async fn stop_unless_forced(&self, commands: &mut mpsc::Receiver<Command>) -> Ended {
+    async fn stop_unless_forced(&self, commands: &mut mpsc::Receiver<RelayCommand>) -> RelayExit {
         tracing::info!("stopping; a second signal ends the relay at once");
         tokio::select! {
-            () = self.stop() => Ended::Gracefully,
+            () = self.stop() => RelayExit::Gracefully,
             () = stop_command(commands) => {
                 tracing::warn!("ended at once; what was under way is delivered again when its leases have lapsed");
-                Ended::Forced
+                RelayExit::Forced
             }
         }
     }
@@ -231,12 +231,12 @@ fn in_one_line(problems: &Problems) -> String {
 }
 
 /// The admin listener, if there is one.
-struct Listener {
+struct AdminListener {
     stop: CancellationToken,
     task: Option<AbortOnDropHandle<()>>,
 }
 
-impl Listener {
+impl AdminListener {
     async fn start(admin: &AdminConfig, api: AdminApi) -> Result<Self, RelayError> {
         let stop = CancellationToken::new();
         let Some(address) = admin.listen else { return Ok(Self { stop, task: None }) };

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use crate::RelayError;
 use crate::config::{AdminConfig, LogConfig, OutboxConfig, RelayConfig};
-use crate::outbox::{Plan, RelayOutbox};
+use crate::outbox::{OutboxPlan, RelayOutbox};
 
 /// The changes of one reload, each outbox with what it goes on with.
-pub(crate) type Changes = Vec<(Arc<RelayOutbox>, Plan)>;
+pub(crate) type PlanChanges = Vec<(Arc<RelayOutbox>, OutboxPlan)>;
 
 /// Compares what runs with what the configuration says now. An error names everything that cannot change
 /// while the relay runs; then nothing changes.
@@ -16,7 +16,7 @@ pub(crate) fn compare(
     admin: &AdminConfig,
     running: &[Arc<RelayOutbox>],
     config: RelayConfig,
-) -> Result<Changes, RelayError> {
+) -> Result<PlanChanges, RelayError> {
     let mut refused = Vec::new();
     if config.admin != *admin {
         refused.push("admin".to_owned());

@@ -18,32 +18,32 @@ use tracing_subscriber::layer::{Context, Filter};
 /// So many lines of a kind are written.
 const MAX_LINES_PER_WINDOW: u64 = 5;
 /// In so long a time.
-const WINDOW: Duration = Duration::from_secs(10);
+const REPEAT_WINDOW: Duration = Duration::from_secs(10);
 /// Kinds come from the code and the configuration; this bounds them all the same.
-const MAX_KINDS: usize = 1000;
+const MAX_REPEAT_WINDOWS: usize = 1000;
 
 /// The lines of a kind in the window that runs.
 #[derive(Debug)]
-struct Kind {
+struct RepeatWindow {
     since: Instant,
     count: u64,
-    what: What,
+    what: LineFields,
 }
 
 /// What was left out of the log.
 #[derive(Debug, PartialEq, Eq)]
-struct LeftOut {
+struct SuppressedLines {
     count: u64,
-    what: What,
+    what: LineFields,
 }
 
-static KINDS: Mutex<Option<HashMap<String, Kind>>> = Mutex::new(None);
+static REPEAT_WINDOWS: Mutex<Option<HashMap<String, RepeatWindow>>> = Mutex::new(None);
 
 /// Leaves out repeats.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Repeats;
+pub(crate) struct RepeatFilter;
 
-impl<S: Subscriber> Filter<S> for Repeats {
+impl<S: Subscriber> Filter<S> for RepeatFilter {
     fn enabled(&self, _: &Metadata<'_>, _: &Context<'_, S>) -> bool {
         true
     }
@@ -53,20 +53,20 @@ impl<S: Subscriber> Filter<S> for Repeats {
         if *level > Level::INFO || [AUDIT, module_path!()].contains(&target) {
             return true;
         }
-        let mut what = What::default();
+        let mut what = LineFields::default();
         event.record(&mut what);
         let key = format!("{:?} {:?} {:?}", event.metadata().callsite(), what.outbox, what.route);
-        let mut kinds = lock();
-        note(kinds.get_or_insert_default(), key, what, Instant::now())
+        let mut windows = lock();
+        note(windows.get_or_insert_default(), key, what, Instant::now())
     }
 }
 
 /// Says every ten seconds what was left out. Runs until it is dropped.
 pub async fn report_repeats() {
-    let mut ticks = tokio::time::interval(WINDOW / 2);
+    let mut ticks = tokio::time::interval(REPEAT_WINDOW / 2);
     loop {
         ticks.tick().await;
-        report(WINDOW);
+        report(REPEAT_WINDOW);
     }
 }
 
@@ -78,43 +78,43 @@ pub fn report_now() {
 /// Of windows that are at least so old.
 fn report(age: Duration) {
     // The lock is not held while lines are written, because each of them is looked at too.
-    let left_out = lock().as_mut().map(|kinds| sweep(kinds, Instant::now(), age)).unwrap_or_default();
-    for LeftOut { count, what: What { message, outbox, route } } in left_out {
+    let suppressed = lock().as_mut().map(|windows| sweep(windows, Instant::now(), age)).unwrap_or_default();
+    for SuppressedLines { count, what: LineFields { message, outbox, route } } in suppressed {
         tracing::warn!(count, of = message, outbox, route, "log lines left out, all of the same kind");
     }
 }
 
 /// Counts a line; answers whether it is written.
-fn note(kinds: &mut HashMap<String, Kind>, key: String, what: What, now: Instant) -> bool {
-    if kinds.len() >= MAX_KINDS && !kinds.contains_key(&key) {
+fn note(windows: &mut HashMap<String, RepeatWindow>, key: String, what: LineFields, now: Instant) -> bool {
+    if windows.len() >= MAX_REPEAT_WINDOWS && !windows.contains_key(&key) {
         return true;
     }
-    let kind = kinds.entry(key).or_insert(Kind { since: now, count: 0, what });
-    kind.count += 1;
-    kind.count <= MAX_LINES_PER_WINDOW
+    let window = windows.entry(key).or_insert(RepeatWindow { since: now, count: 0, what });
+    window.count += 1;
+    window.count <= MAX_LINES_PER_WINDOW
 }
 
 /// Ends the windows that are at least so old.
-fn sweep(kinds: &mut HashMap<String, Kind>, now: Instant, age: Duration) -> Vec<LeftOut> {
-    let over = kinds.extract_if(|_, kind| now.saturating_duration_since(kind.since) >= age);
-    over.filter(|(_, kind)| kind.count > MAX_LINES_PER_WINDOW)
-        .map(|(_, kind)| LeftOut { count: kind.count - MAX_LINES_PER_WINDOW, what: kind.what })
+fn sweep(windows: &mut HashMap<String, RepeatWindow>, now: Instant, age: Duration) -> Vec<SuppressedLines> {
+    let over = windows.extract_if(|_, window| now.saturating_duration_since(window.since) >= age);
+    over.filter(|(_, window)| window.count > MAX_LINES_PER_WINDOW)
+        .map(|(_, window)| SuppressedLines { count: window.count - MAX_LINES_PER_WINDOW, what: window.what })
         .collect()
 }
 
-fn lock() -> MutexGuard<'static, Option<HashMap<String, Kind>>> {
-    KINDS.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock() -> MutexGuard<'static, Option<HashMap<String, RepeatWindow>>> {
+    REPEAT_WINDOWS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What a line speaks of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct What {
+struct LineFields {
     message: String,
     outbox: Option<String>,
     route: Option<String>,
 }
 
-impl Visit for What {
+impl Visit for LineFields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         self.record_str(field, &format!("{value:?}"));
     }
@@ -133,40 +133,40 @@ impl Visit for What {
 mod tests {
     use super::*;
 
-    fn what(outbox: &str) -> What {
-        What { message: "it broke".to_owned(), outbox: Some(outbox.to_owned()), route: None }
+    fn what(outbox: &str) -> LineFields {
+        LineFields { message: "it broke".to_owned(), outbox: Some(outbox.to_owned()), route: None }
     }
 
     #[test]
     fn first_lines_of_a_kind_are_written_and_the_others_counted() {
-        let (mut kinds, now) = (HashMap::new(), Instant::now());
-        let mut write = |key: &str, at| note(&mut kinds, key.to_owned(), what(key), at);
+        let (mut windows, now) = (HashMap::new(), Instant::now());
+        let mut write = |key: &str, at| note(&mut windows, key.to_owned(), what(key), at);
         let written = (0..100).filter(|_| write("a", now)).count();
         assert_eq!(written, 5);
         assert!(write("b", now), "another kind is not silenced");
 
-        assert_eq!(sweep(&mut kinds, now, WINDOW), [], "the window is not over");
-        let later = now + WINDOW;
-        assert_eq!(sweep(&mut kinds, later, WINDOW), [LeftOut { count: 95, what: what("a") }]);
-        assert!(note(&mut kinds, "a".to_owned(), what("a"), later), "and begins anew");
+        assert_eq!(sweep(&mut windows, now, REPEAT_WINDOW), [], "the window is not over");
+        let later = now + REPEAT_WINDOW;
+        assert_eq!(sweep(&mut windows, later, REPEAT_WINDOW), [SuppressedLines { count: 95, what: what("a") }]);
+        assert!(note(&mut windows, "a".to_owned(), what("a"), later), "and begins anew");
     }
 
     #[test]
     fn what_was_left_out_last_is_reported_at_the_end() {
-        let (mut kinds, now) = (HashMap::new(), Instant::now());
+        let (mut windows, now) = (HashMap::new(), Instant::now());
         for _ in 0..7 {
-            note(&mut kinds, "a".to_owned(), what("a"), now);
+            note(&mut windows, "a".to_owned(), what("a"), now);
         }
-        assert_eq!(sweep(&mut kinds, now, Duration::ZERO), [LeftOut { count: 2, what: what("a") }]);
-        assert_eq!(sweep(&mut kinds, now, Duration::ZERO), [], "and only once");
+        assert_eq!(sweep(&mut windows, now, Duration::ZERO), [SuppressedLines { count: 2, what: what("a") }]);
+        assert_eq!(sweep(&mut windows, now, Duration::ZERO), [], "and only once");
     }
 
     #[test]
     fn kinds_are_bounded() {
-        let (mut kinds, now) = (HashMap::new(), Instant::now());
-        for n in 0..MAX_KINDS + 10 {
-            assert!(note(&mut kinds, n.to_string(), what("a"), now));
+        let (mut windows, now) = (HashMap::new(), Instant::now());
+        for n in 0..MAX_REPEAT_WINDOWS + 10 {
+            assert!(note(&mut windows, n.to_string(), what("a"), now));
         }
-        assert_eq!(kinds.len(), MAX_KINDS);
+        assert_eq!(windows.len(), MAX_REPEAT_WINDOWS);
     }
 }

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use subtle::{ConditionallySelectable, ConstantTimeEq};
 
 use super::error::ApiError;
-use super::routes::{Needs, Route};
+use super::routes::{RequiredRole, Route};
 use crate::Secret;
 
 /// What the holder of a token may do. An operator may do all that a viewer may.
@@ -43,7 +43,7 @@ impl Token {
 
 /// Who sent a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Who {
+pub(super) struct Caller {
     /// None where nothing is needed.
     pub(super) role: Option<Role>,
     /// As the audit names them.
@@ -52,67 +52,67 @@ pub(super) struct Who {
 
 /// The tokens, of which only digests are kept.
 pub(super) struct Access {
-    keys: Vec<Key>,
+    entries: Vec<TokenEntry>,
 }
 
-struct Key {
+struct TokenEntry {
     digest: [u8; 32],
-    who: Who,
+    caller: Caller,
 }
 
 impl Access {
     pub(super) fn new(tokens: &[Token]) -> Self {
-        Self { keys: tokens.iter().map(Key::new).collect() }
+        Self { entries: tokens.iter().map(TokenEntry::new).collect() }
     }
 
     /// Whether this request may go on to its route.
-    pub(super) fn admit(&self, route: &Route, request: &Request) -> Result<Who, ApiError> {
+    pub(super) fn admit(&self, route: &Route, request: &Request) -> Result<Caller, ApiError> {
         let headers = request.headers();
-        if self.keys.is_empty() {
+        if self.entries.is_empty() {
             is_local(request)?;
             is_not_passed_on(headers)?;
             is_no_foreign_page(&route.method, headers)?;
-            return Ok(Who { role: Some(Role::Operator), actor: "api:local".to_owned() });
+            return Ok(Caller { role: Some(Role::Operator), actor: "api:local".to_owned() });
         }
-        let needed = match route.needs {
-            Needs::Nothing => return Ok(Who { role: None, actor: "api:unknown".to_owned() }),
-            Needs::Viewer => Role::Viewer,
-            Needs::Operator => Role::Operator,
+        let needed = match route.required_role {
+            RequiredRole::Nothing => return Ok(Caller { role: None, actor: "api:unknown".to_owned() }),
+            RequiredRole::Viewer => Role::Viewer,
+            RequiredRole::Operator => Role::Operator,
         };
-        let who = bearer(headers).and_then(|token| self.holder(token)).ok_or_else(no_token)?;
-        if who.role < Some(needed) { Err(too_low()) } else { Ok(who.clone()) }
+        let caller = bearer(headers).and_then(|token| self.holder(token)).ok_or_else(no_token)?;
+        if caller.role < Some(needed) { Err(too_low()) } else { Ok(caller.clone()) }
     }
 
     /// The response to a request that has no route: without tokens, other machines do not get even this.
     pub(super) fn refuse(&self, request: &Request, error: ApiError) -> ApiError {
-        match self.keys.is_empty() {
+        match self.entries.is_empty() {
             true => is_local(request).err().unwrap_or(error),
             false => error,
         }
     }
 
     /// Whose token this is. Every token is compared, and every byte of it: how long it takes tells nothing.
-    fn holder(&self, token: &str) -> Option<&Who> {
+    fn holder(&self, token: &str) -> Option<&Caller> {
         let digest = digest(token);
         let mut found = u64::MAX;
-        for (place, key) in (0u64..).zip(&self.keys) {
-            found.conditional_assign(&place, key.digest.ct_eq(&digest));
+        for (place, entry) in (0u64..).zip(&self.entries) {
+            found.conditional_assign(&place, entry.digest.ct_eq(&digest));
         }
-        let key = self.keys.get(usize::try_from(found).ok()?)?;
-        Some(&key.who)
+        let entry = self.entries.get(usize::try_from(found).ok()?)?;
+        Some(&entry.caller)
     }
 }
 
 impl std::fmt::Debug for Access {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.keys.iter().map(|key| &key.who)).finish()
+        f.debug_list().entries(self.entries.iter().map(|entry| &entry.caller)).finish()
     }
 }
 
-impl Key {
+impl TokenEntry {
     fn new(token: &Token) -> Self {
-        let who = Who { role: Some(token.role), actor: format!("api:{}", token.name) };
-        Self { digest: digest(token.secret.expose()), who }
+        let caller = Caller { role: Some(token.role), actor: format!("api:{}", token.name) };
+        Self { digest: digest(token.secret.expose()), caller }
     }
 }
 
@@ -170,10 +170,10 @@ fn is_local_name(uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
 }
 
 /// What a proxy adds for those who are behind it: it is on this machine, and they are not.
-const BY_PROXIES: [&str; 4] = ["forwarded", "via", "x-forwarded-for", "x-real-ip"];
+const PROXY_HEADERS: [&str; 4] = ["forwarded", "via", "x-forwarded-for", "x-real-ip"];
 
 fn is_not_passed_on(headers: &HeaderMap) -> Result<(), ApiError> {
-    if !BY_PROXIES.iter().any(|name| headers.contains_key(*name)) {
+    if !PROXY_HEADERS.iter().any(|name| headers.contains_key(*name)) {
         return Ok(());
     }
     let error = "without tokens only this machine is outbox, and a proxy passed this on";

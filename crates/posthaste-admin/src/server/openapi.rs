@@ -5,7 +5,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::params::{self, Param};
-use super::routes::{Needs, ROUTES, Route, Success, schema};
+use super::routes::{RequiredRole, ROUTES, Route, Success, schema};
 use crate::wire;
 
 /// The document of these routes of the table.
@@ -43,10 +43,10 @@ fn operation(route: &Route, schemas: &mut SchemaGenerator) -> Value {
     let mut operation = json!({
         "operationId": route.id,
         "summary": route.summary,
-        "description": role(route.needs),
-        "security": match route.needs {
-            Needs::Nothing => json!([]),
-            Needs::Viewer | Needs::Operator => json!([{"token": []}]),
+        "description": role(route.required_role),
+        "security": match route.required_role {
+            RequiredRole::Nothing => json!([]),
+            RequiredRole::Viewer | RequiredRole::Operator => json!([{"token": []}]),
         },
         "parameters": parameters(route),
         "responses": responses(route, schemas),
@@ -57,11 +57,11 @@ fn operation(route: &Route, schemas: &mut SchemaGenerator) -> Value {
     operation
 }
 
-fn role(needs: Needs) -> &'static str {
-    match needs {
-        Needs::Nothing => "Needs no token.",
-        Needs::Viewer => "Needs the role viewer or operator.",
-        Needs::Operator => "Needs the role operator.",
+fn role(required_role: RequiredRole) -> &'static str {
+    match required_role {
+        RequiredRole::Nothing => "Needs no token.",
+        RequiredRole::Viewer => "Needs the role viewer or operator.",
+        RequiredRole::Operator => "Needs the role operator.",
     }
 }
 
@@ -115,7 +115,7 @@ pub(super) fn errors(route: &Route) -> Vec<(&'static str, &'static str)> {
         ("421", "There are no tokens, and Host is not a name of this machine"),
         ("500", "The relay failed in a way that nobody expected"),
     ];
-    if route.needs != Needs::Nothing {
+    if route.required_role != RequiredRole::Nothing {
         errors.push(("401", "There is no token, or one that the relay does not know"));
         errors.push(("503", "The store does not answer, or the relay has too much to do"));
     }

@@ -14,7 +14,7 @@ use super::DeliveryFeed;
 pub struct AdminOutbox {
     name: String,
     /// Not there until the store could be opened.
-    store: OnceLock<Opened>,
+    store: OnceLock<OpenedStore>,
     /// Changes when a relay reads its configuration again.
     routes: RwLock<Vec<String>>,
     feed: DeliveryFeed,
@@ -22,7 +22,7 @@ pub struct AdminOutbox {
 
 /// One store, as operators' tools and as engines use it.
 #[derive(Debug)]
-struct Opened {
+struct OpenedStore {
     admin: Arc<dyn Admin>,
     store: Arc<dyn Store>,
 }
@@ -76,7 +76,7 @@ impl AdminOutbox {
 
     /// Says that the store is open. Only the first call counts: each store is opened once.
     pub fn opened(&self, admin: Arc<dyn Admin>, store: Arc<dyn Store>) {
-        let _ = self.store.set(Opened { admin, store });
+        let _ = self.store.set(OpenedStore { admin, store });
     }
 
     /// The names of the routes, in the order of the configuration.

@@ -10,14 +10,14 @@ use serde_json::{Map, Value, json};
 #[derive(Debug)]
 pub(super) struct Param {
     pub(super) name: &'static str,
-    pub(super) kind: Kind,
+    pub(super) kind: ParamKind,
     pub(super) required: bool,
     pub(super) about: &'static str,
 }
 
 /// What a param may hold.
 #[derive(Debug)]
-pub(super) enum Kind {
+pub(super) enum ParamKind {
     /// At least one character and at most so many. No NUL: not every store can be queried for it.
     Text(usize),
     /// One of these words.
@@ -42,11 +42,11 @@ pub(super) const MAX_ID_CHARS: usize = 255;
 const MAX_AGE_DIGITS: usize = 6;
 
 impl Param {
-    pub(super) const fn new(name: &'static str, kind: Kind, about: &'static str) -> Self {
+    pub(super) const fn new(name: &'static str, kind: ParamKind, about: &'static str) -> Self {
         Self { name, kind, required: false, about }
     }
 
-    pub(super) const fn required(name: &'static str, kind: Kind, about: &'static str) -> Self {
+    pub(super) const fn required(name: &'static str, kind: ParamKind, about: &'static str) -> Self {
         Self { name, kind, required: true, about }
     }
 
@@ -58,7 +58,7 @@ impl Param {
     }
 }
 
-impl Kind {
+impl ParamKind {
     fn allows(&self, value: &Value) -> bool {
         match self {
             Self::Text(max) => value.as_str().is_some_and(|text| is_text(text, *max)),
@@ -117,8 +117,8 @@ impl Kind {
 
 /// JSON knows one kind of number: 5.0 is 5.
 fn whole(value: &Value) -> Option<i64> {
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    let fraction = || value.as_f64().filter(|number| number.fract() == 0.0 && number.abs() <= EXACT);
+    const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
+    let fraction = || value.as_f64().filter(|number| number.fract() == 0.0 && number.abs() <= MAX_EXACT_INTEGER);
     value.as_i64().or_else(|| fraction().map(|number| number as i64))
 }
 
@@ -217,7 +217,7 @@ impl Params {
     fn of_map(params: &[Param], mut map: Map<String, Value>) -> Result<Self, String> {
         check(params, &map)?;
         for param in params {
-            if let Kind::Number(_, _, Some(usual)) = param.kind {
+            if let ParamKind::Number(_, _, Some(usual)) = param.kind {
                 map.entry(param.name).or_insert_with(|| usual.into());
             }
         }
@@ -260,14 +260,14 @@ impl Params {
 }
 
 /// The text as what the param holds; what it cannot be stays text, which the check refuses.
-fn typed(kind: &Kind, text: String) -> Value {
+fn typed(kind: &ParamKind, text: String) -> Value {
     match kind {
-        Kind::Number(..) => match text.parse::<i64>() {
+        ParamKind::Number(..) => match text.parse::<i64>() {
             // One way to write it: no sign, no zeros before it.
             Ok(number) if number.to_string() == text => number.into(),
             _ => text.into(),
         },
-        Kind::Flag => text.parse::<bool>().map_or(Value::String(text), Value::Bool),
+        ParamKind::Flag => text.parse::<bool>().map_or(Value::String(text), Value::Bool),
         _ => text.into(),
     }
 }

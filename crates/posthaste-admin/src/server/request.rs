@@ -15,11 +15,11 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
 use super::ApiState;
-use super::access::Who;
+use super::access::Caller;
 use super::error::ApiError;
 use super::outbox::AdminOutbox;
 use super::params::Params;
-use super::routes::{self, Needs, Route};
+use super::routes::{self, RequiredRole, Route};
 
 /// The largest body.
 pub(super) const MAX_BODY_BYTES: usize = 1024 * 1024;
@@ -36,7 +36,7 @@ pub(super) type ApiFuture = Pin<Box<dyn Future<Output = ApiResult> + Send>>;
 #[derive(Debug)]
 pub(super) struct ApiRequest {
     pub(super) state: Arc<ApiState>,
-    pub(super) who: Who,
+    pub(super) who: Caller,
     pub(super) path: Params,
     pub(super) query: Params,
     pub(super) body: Params,
@@ -71,7 +71,7 @@ pub(super) async fn respond(state: Arc<ApiState>, route: &'static Route, request
 
 async fn admit_and_handle(state: Arc<ApiState>, route: &'static Route, request: Request) -> ApiResult {
     let who = state.access.admit(route, &request)?;
-    if route.needs == Needs::Nothing {
+    if route.required_role == RequiredRole::Nothing {
         return handle(read(state, who, route, request).await?, route).await;
     }
     let busy =
@@ -97,7 +97,7 @@ async fn handle(request: ApiRequest, route: &Route) -> ApiResult {
 
 async fn read(
     state: Arc<ApiState>,
-    who: Who,
+    who: Caller,
     route: &Route,
     request: Request,
 ) -> Result<ApiRequest, ApiError> {
@@ -115,10 +115,10 @@ async fn path(parts: &mut Parts, route: &Route) -> Result<Params, ApiError> {
     let raw = RawPathParams::from_request_parts(parts, &()).await;
     let raw = raw.map_err(|_| ApiError::bad("the path is not valid UTF-8"))?;
     // A service that mounts the router may have parameters of its own before ours.
-    let is_ours = |name: &str| routes::PATH.iter().any(|param| param.name == name);
+    let is_ours = |name: &str| routes::PATH_PARAMS.iter().any(|param| param.name == name);
     let pairs = raw.iter().filter(|(name, _)| is_ours(name));
     let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    Params::of_pairs(routes::PATH, pairs)
+    Params::of_pairs(routes::PATH_PARAMS, pairs)
         .map_err(|error| ApiError::bad(format!("{error} (in the path of {})", route.id)))
 }
 

@@ -12,7 +12,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::error::ApiError;
-use super::params::{Kind, MAX_ID_CHARS, Param};
+use super::params::{ParamKind, MAX_ID_CHARS, Param};
 use super::request::{ApiFuture, ApiRequest, respond};
 use super::{AdminApi, ApiState, health, read, tail, write};
 use crate::wire;
@@ -21,7 +21,7 @@ use crate::wire;
 pub(super) struct Route {
     pub(super) method: Method,
     pub(super) path: &'static str,
-    pub(super) needs: Needs,
+    pub(super) required_role: RequiredRole,
     pub(super) id: &'static str,
     pub(super) summary: &'static str,
     pub(super) query: &'static [Param],
@@ -33,7 +33,7 @@ pub(super) struct Route {
 
 /// Which role a route needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Needs {
+pub(super) enum RequiredRole {
     /// None: everybody who can reach the listener.
     Nothing,
     Viewer,
@@ -57,50 +57,50 @@ const GET: Method = Method::GET;
 const POST: Method = Method::POST;
 
 /// Everything that stands in braces in a path.
-pub(super) const PATH: &[Param] = &[
-    Param::new("outbox", Kind::Text(255), "The name of an outbox"),
-    Param::new("id", Kind::Text(MAX_ID_CHARS), "The id of an event"),
-    Param::new("route", Kind::Text(255), "The name of a route"),
+pub(super) const PATH_PARAMS: &[Param] = &[
+    Param::new("outbox", ParamKind::Text(255), "The name of an outbox"),
+    Param::new("id", ParamKind::Text(MAX_ID_CHARS), "The id of an event"),
+    Param::new("route", ParamKind::Text(255), "The name of a route"),
 ];
 
 const STATUS: Param =
-    Param::new("status", Kind::Choice(&["NEW", "RETRY", "DONE", "DEAD", "ARCHIVED"]), "Only this status");
-const TYPE: Param = Param::new("type", Kind::Text(255), "Only this event type");
-const AGGREGATE_TYPE: Param = Param::new("aggregate_type", Kind::Text(255), "Only this aggregate type");
-const AGGREGATE_ID: Param = Param::new("aggregate_id", Kind::Text(255), "Only this aggregate id");
-const TENANT: Param = Param::new("tenant", Kind::Text(255), "Only this tenant");
-const PARKED: Param = Param::new("parked", Kind::Text(255), "Only events that wait for this route");
-const ERROR: Param = Param::new("error", Kind::Text(1000), "Only events whose error contains this text");
+    Param::new("status", ParamKind::Choice(&["NEW", "RETRY", "DONE", "DEAD", "ARCHIVED"]), "Only this status");
+const TYPE: Param = Param::new("type", ParamKind::Text(255), "Only this event type");
+const AGGREGATE_TYPE: Param = Param::new("aggregate_type", ParamKind::Text(255), "Only this aggregate type");
+const AGGREGATE_ID: Param = Param::new("aggregate_id", ParamKind::Text(255), "Only this aggregate id");
+const TENANT: Param = Param::new("tenant", ParamKind::Text(255), "Only this tenant");
+const PARKED: Param = Param::new("parked", ParamKind::Text(255), "Only events that wait for this route");
+const ERROR: Param = Param::new("error", ParamKind::Text(1000), "Only events whose error contains this text");
 const OLDER_THAN: Param = Param::new(
     "older_than",
-    Kind::Age,
+    ParamKind::Age,
     "Only events that ended, or were inserted if they have not, so long ago",
 );
-const AFTER: Param = Param::new("after", Kind::Number(0, i64::MAX, None), "The `next` of the page before");
-const PAGE: Param = Param::new("limit", Kind::Number(1, 1000, Some(100)), "At most so many");
-const BATCH: Param =
-    Param::new("limit", Kind::Number(1, 1000, Some(500)), "Change at most so many in this call");
+const AFTER: Param = Param::new("after", ParamKind::Number(0, i64::MAX, None), "The `next` of the page before");
+const LIMIT: Param = Param::new("limit", ParamKind::Number(1, 1000, Some(100)), "At most so many");
+const BATCH_LIMIT: Param =
+    Param::new("limit", ParamKind::Number(1, 1000, Some(500)), "Change at most so many in this call");
 
-const FORGET: Param = Param::new(
+const FORGET_PROGRESS: Param = Param::new(
     "forget_progress",
-    Kind::Flag,
+    ParamKind::Flag,
     "Deliver to every destination again, also to those that have the event",
 );
 const FILTER: Param = Param::required(
     "filter",
-    Kind::Object(&[TYPE, AGGREGATE_TYPE, AGGREGATE_ID, TENANT, ERROR, OLDER_THAN]),
+    ParamKind::Object(&[TYPE, AGGREGATE_TYPE, AGGREGATE_ID, TENANT, ERROR, OLDER_THAN]),
     "All DEAD events that match every condition; all of them if there is none",
 );
-const IDS: Param = Param::required("ids", Kind::Ids(100), "The ids of DEAD events");
+const IDS: Param = Param::required("ids", ParamKind::Ids(100), "The ids of DEAD events");
 
-const OLDER: Param = Param::required("older_than", Kind::Age, "Only events that ended at least so long ago");
+const REQUIRED_OLDER_THAN: Param = Param::required("older_than", ParamKind::Age, "Only events that ended at least so long ago");
 
 /// The table.
 pub(super) static ROUTES: &[Route] = &[
     Route {
         method: GET,
         path: "/health/live",
-        needs: Needs::Nothing,
+        required_role: RequiredRole::Nothing,
         id: "live",
         summary: "Whether the process answers",
         query: &[],
@@ -111,7 +111,7 @@ pub(super) static ROUTES: &[Route] = &[
     Route {
         method: GET,
         path: "/health/ready",
-        needs: Needs::Nothing,
+        required_role: RequiredRole::Nothing,
         id: "ready",
         summary: "Whether every store answers and no due event has waited for too long",
         query: &[],
@@ -122,7 +122,7 @@ pub(super) static ROUTES: &[Route] = &[
     Route {
         method: GET,
         path: "/metrics",
-        needs: Needs::Nothing,
+        required_role: RequiredRole::Nothing,
         id: "metrics",
         summary: "Metrics as Prometheus reads them",
         query: &[],
@@ -133,7 +133,7 @@ pub(super) static ROUTES: &[Route] = &[
     Route {
         method: GET,
         path: "/openapi.json",
-        needs: Needs::Nothing,
+        required_role: RequiredRole::Nothing,
         id: "openapi",
         summary: "This document",
         query: &[],
@@ -144,7 +144,7 @@ pub(super) static ROUTES: &[Route] = &[
     Route {
         method: GET,
         path: "/api/v1/outboxes",
-        needs: Needs::Viewer,
+        required_role: RequiredRole::Viewer,
         id: "outboxes",
         summary: "The outboxes of this relay, their routes, and which are paused",
         query: &[],
@@ -155,7 +155,7 @@ pub(super) static ROUTES: &[Route] = &[
     Route {
         method: GET,
         path: "/api/v1/outboxes/{outbox}/stats",
-        needs: Needs::Viewer,
+        required_role: RequiredRole::Viewer,
         id: "stats",
         summary: "How much waits, is late, died and is done",
         query: &[],
@@ -166,12 +166,12 @@ pub(super) static ROUTES: &[Route] = &[
     Route {
         method: GET,
         path: "/api/v1/outboxes/{outbox}/backlog",
-        needs: Needs::Viewer,
+        required_role: RequiredRole::Viewer,
         id: "backlog",
         summary: "What is pending, by type or by tenant, the largest groups first",
         query: &[
-            Param::new("by", Kind::Choice(&["type", "tenant"]), "By what; by type if it is left out"),
-            Param::new("limit", Kind::Number(1, 1000, Some(20)), "At most so many groups"),
+            Param::new("by", ParamKind::Choice(&["type", "tenant"]), "By what; by type if it is left out"),
+            Param::new("limit", ParamKind::Number(1, 1000, Some(20)), "At most so many groups"),
         ],
         body: &[],
         success: Success::Json(schema::<wire::Backlog>),
@@ -180,10 +180,10 @@ pub(super) static ROUTES: &[Route] = &[
     Route {
         method: GET,
         path: "/api/v1/outboxes/{outbox}/events",
-        needs: Needs::Viewer,
+        required_role: RequiredRole::Viewer,
         id: "events",
         summary: "One page of the events that match, oldest first",
-        query: &[STATUS, TYPE, AGGREGATE_TYPE, AGGREGATE_ID, TENANT, PARKED, ERROR, OLDER_THAN, AFTER, PAGE],
+        query: &[STATUS, TYPE, AGGREGATE_TYPE, AGGREGATE_ID, TENANT, PARKED, ERROR, OLDER_THAN, AFTER, LIMIT],
         body: &[],
         success: Success::Json(schema::<wire::Events>),
         handle: |request| Box::pin(read::events(request)),
@@ -191,7 +191,7 @@ pub(super) static ROUTES: &[Route] = &[
     Route {
         method: GET,
         path: "/api/v1/outboxes/{outbox}/count",
-        needs: Needs::Viewer,
+        required_role: RequiredRole::Viewer,
         id: "count",
         summary: "How many events match",
         query: &[STATUS, TYPE, AGGREGATE_TYPE, AGGREGATE_ID, TENANT, PARKED, ERROR, OLDER_THAN],
@@ -202,7 +202,7 @@ pub(super) static ROUTES: &[Route] = &[
     Route {
         method: GET,
         path: "/api/v1/outboxes/{outbox}/events/{id}",
-        needs: Needs::Viewer,
+        required_role: RequiredRole::Viewer,
         id: "event",
         summary: "One event; its headers and its payload for operators only",
         query: &[],
@@ -213,10 +213,10 @@ pub(super) static ROUTES: &[Route] = &[
     Route {
         method: GET,
         path: "/api/v1/outboxes/{outbox}/dead/groups",
-        needs: Needs::Viewer,
+        required_role: RequiredRole::Viewer,
         id: "dead_groups",
         summary: "DEAD events by type and reason, the largest groups first",
-        query: &[Param::new("limit", Kind::Number(1, 1000, Some(10)), "At most so many groups")],
+        query: &[Param::new("limit", ParamKind::Number(1, 1000, Some(10)), "At most so many groups")],
         body: &[],
         success: Success::Json(schema::<wire::Groups>),
         handle: |request| Box::pin(read::dead_groups(request)),
@@ -224,40 +224,40 @@ pub(super) static ROUTES: &[Route] = &[
     Route {
         method: POST,
         path: "/api/v1/outboxes/{outbox}/dead/replay",
-        needs: Needs::Operator,
+        required_role: RequiredRole::Operator,
         id: "replay",
         summary: "Send DEAD events out again",
         query: &[],
-        body: &[&[IDS, FORGET], &[FILTER, BATCH, FORGET]],
+        body: &[&[IDS, FORGET_PROGRESS], &[FILTER, BATCH_LIMIT, FORGET_PROGRESS]],
         success: Success::Json(schema::<wire::Changed>),
         handle: |request| Box::pin(write::replay(request)),
     },
     Route {
         method: POST,
         path: "/api/v1/outboxes/{outbox}/dead/discard",
-        needs: Needs::Operator,
+        required_role: RequiredRole::Operator,
         id: "discard",
         summary: "Delete DEAD events",
         query: &[],
-        body: &[&[IDS], &[FILTER, BATCH]],
+        body: &[&[IDS], &[FILTER, BATCH_LIMIT]],
         success: Success::Json(schema::<wire::Changed>),
         handle: |request| Box::pin(write::discard(request)),
     },
     Route {
         method: POST,
         path: "/api/v1/outboxes/{outbox}/purge",
-        needs: Needs::Operator,
+        required_role: RequiredRole::Operator,
         id: "purge",
         summary: "Delete old DONE, DEAD or archived events, or move them to the archive",
         query: &[],
         body: &[
             &[
-                Param::required("what", Kind::Choice(&["done", "dead"]), "Which events"),
-                OLDER,
-                Param::new("archive", Kind::Flag, "Move them to the archive instead of deleting them"),
-                BATCH,
+                Param::required("what", ParamKind::Choice(&["done", "dead"]), "Which events"),
+                REQUIRED_OLDER_THAN,
+                Param::new("archive", ParamKind::Flag, "Move them to the archive instead of deleting them"),
+                BATCH_LIMIT,
             ],
-            &[Param::required("what", Kind::Choice(&["archived"]), "Events in the archive"), OLDER, BATCH],
+            &[Param::required("what", ParamKind::Choice(&["archived"]), "Events in the archive"), REQUIRED_OLDER_THAN, BATCH_LIMIT],
         ],
         success: Success::Json(schema::<wire::Changed>),
         handle: |request| Box::pin(write::purge(request)),
@@ -265,7 +265,7 @@ pub(super) static ROUTES: &[Route] = &[
     Route {
         method: POST,
         path: "/api/v1/outboxes/{outbox}/routes/{route}/pause",
-        needs: Needs::Operator,
+        required_role: RequiredRole::Operator,
         id: "pause",
         summary: "Stop the deliveries of a route, on every relay",
         query: &[],
@@ -276,7 +276,7 @@ pub(super) static ROUTES: &[Route] = &[
     Route {
         method: POST,
         path: "/api/v1/outboxes/{outbox}/routes/{route}/resume",
-        needs: Needs::Operator,
+        required_role: RequiredRole::Operator,
         id: "resume",
         summary: "End a pause",
         query: &[],
@@ -287,10 +287,10 @@ pub(super) static ROUTES: &[Route] = &[
     Route {
         method: GET,
         path: "/api/v1/outboxes/{outbox}/audit",
-        needs: Needs::Viewer,
+        required_role: RequiredRole::Viewer,
         id: "audit",
         summary: "One page of what operators did, newest first",
-        query: &[AFTER, PAGE],
+        query: &[AFTER, LIMIT],
         body: &[],
         success: Success::Json(schema::<wire::Audit>),
         handle: |request| Box::pin(read::audit(request)),
@@ -298,7 +298,7 @@ pub(super) static ROUTES: &[Route] = &[
     Route {
         method: GET,
         path: "/api/v1/outboxes/{outbox}/findings",
-        needs: Needs::Viewer,
+        required_role: RequiredRole::Viewer,
         id: "findings",
         summary: "What looks wrong, the worst first, with what to do about it",
         query: &[],
@@ -309,7 +309,7 @@ pub(super) static ROUTES: &[Route] = &[
     Route {
         method: GET,
         path: "/api/v1/outboxes/{outbox}/tail",
-        needs: Needs::Viewer,
+        required_role: RequiredRole::Viewer,
         id: "tail",
         summary: "What this relay delivers, as it happens: one line of JSON each, until it stops",
         query: &[
@@ -319,7 +319,7 @@ pub(super) static ROUTES: &[Route] = &[
             TENANT,
             Param::new(
                 "outcome",
-                Kind::Choice(&["done", "retry", "deferred", "dead", "unreachable", "busy"]),
+                ParamKind::Choice(&["done", "retry", "deferred", "dead", "unreachable", "busy"]),
                 "Only deliveries that ended so",
             ),
         ],
@@ -377,7 +377,7 @@ impl Route {
 
     /// The parameters of its path.
     pub(super) fn path_params(&self) -> impl Iterator<Item = &'static Param> {
-        PATH.iter().filter(|param| self.path.contains(&format!("{{{}}}", param.name)))
+        PATH_PARAMS.iter().filter(|param| self.path.contains(&format!("{{{}}}", param.name)))
     }
 }
 

@@ -32,26 +32,26 @@ pub(crate) async fn run(args: AuditArgs, output: Output) -> anyhow::Result<ExitC
         admin.audit(&request).await.context("the audit cannot be read")
     })
     .await?;
-    output.print(&Audit::of(&page, request.after.is_none()))?;
+    output.print(&AuditReport::of(&page, request.after.is_none()))?;
     Ok(ExitCode::SUCCESS)
 }
 
 #[derive(Debug, Serialize)]
-struct Audit {
+struct AuditReport {
     #[serde(flatten)]
     page: wire::Audit,
     #[serde(skip)]
     first: bool,
 }
 
-impl Audit {
+impl AuditReport {
     fn of(page: &Page<AuditEntry>, first: bool) -> Self {
         let entries = page.items.iter().map(wire::AuditEntry::from).collect();
         Self { page: wire::Audit { entries, next: page.next }, first }
     }
 }
 
-impl Report for Audit {
+impl Report for AuditReport {
     fn text(&self) -> String {
         if self.page.entries.is_empty() {
             let nothing = if self.first { "no operator has changed anything" } else { "nothing older" };
@@ -80,13 +80,13 @@ mod tests {
             Admin::pause(&store, route, "ann").await.unwrap();
         }
         let page = store.audit(&PageRequest::first(1)).await.unwrap();
-        let text = Audit::of(&page, true).text();
+        let text = AuditReport::of(&page, true).text();
         assert!(text.contains(r"pause  1     bill\u{1b}[2J"), "{text}");
         assert!(text.ends_with("1 shown; next page: the same command with --after 2"), "{text}");
         let rest = store.audit(&PageRequest::after(2, 1)).await.unwrap();
-        let json = serde_json::to_value(Audit::of(&rest, false)).unwrap();
+        let json = serde_json::to_value(AuditReport::of(&rest, false)).unwrap();
         assert_eq!((&json["entries"][0]["target"], &json["next"]), (&"mail".into(), &().into()));
         let none = store.audit(&PageRequest::after(1, 1)).await.unwrap();
-        assert_eq!(Audit::of(&none, false).text(), "nothing older");
+        assert_eq!(AuditReport::of(&none, false).text(), "nothing older");
     }
 }

@@ -43,10 +43,10 @@ fn check(args: &ConfigArgs, output: Output) -> anyhow::Result<ExitCode> {
     let source = args.source()?;
     match source.load() {
         Ok(config) => {
-            output.print(&Checked {
+            output.print(&ConfigCheckReport {
                 good: true,
                 problems: Vec::new(),
-                said: good(&source.name(), &config),
+                text: good(&source.name(), &config),
             })?;
             Ok(ExitCode::SUCCESS)
         }
@@ -60,7 +60,7 @@ fn check(args: &ConfigArgs, output: Output) -> anyhow::Result<ExitCode> {
 fn refuse(problems: &Problems, output: Output) -> anyhow::Result<()> {
     if output == Output::Json {
         let problems = problems.iter().collect();
-        return output.print(&Checked { good: false, problems, said: String::new() });
+        return output.print(&ConfigCheckReport { good: false, problems, text: String::new() });
     }
     say(&problems.to_string());
     Ok(())
@@ -77,33 +77,33 @@ fn show(args: &ConfigArgs, output: Output) -> anyhow::Result<ExitCode> {
     let config = args.source()?.load()?;
     let document = config::shown(&config);
     let text = toml::to_string(&document).context("the configuration cannot be written as TOML")?;
-    output.print(&Shown { document, text })?;
+    output.print(&ConfigReport { document, text })?;
     Ok(ExitCode::SUCCESS)
 }
 
 #[derive(Debug, Serialize)]
-struct Checked<'a> {
+struct ConfigCheckReport<'a> {
     good: bool,
     problems: Vec<&'a Problem>,
     #[serde(skip)]
-    said: String,
+    text: String,
 }
 
-impl Report for Checked<'_> {
+impl Report for ConfigCheckReport<'_> {
     fn text(&self) -> String {
-        self.said.clone()
+        self.text.clone()
     }
 }
 
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-struct Shown {
+struct ConfigReport {
     document: toml::Table,
     #[serde(skip)]
     text: String,
 }
 
-impl Report for Shown {
+impl Report for ConfigReport {
     fn text(&self) -> String {
         self.text.clone()
     }

@@ -4,7 +4,7 @@ use posthaste::admin::{Admin, Filter, Page, PageRequest};
 use posthaste::{EventRow, StoreError};
 
 /// Characters of a reason in a table; `event show` has all of it.
-pub(super) const REASON_CHARS: usize = 100;
+pub(super) const MAX_REASON_CHARS: usize = 100;
 
 /// One page as long as was asked for: a store may hand it out in pieces.
 pub(super) async fn full_page(

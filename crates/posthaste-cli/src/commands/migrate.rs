@@ -27,7 +27,7 @@ async fn apply(args: MigrateArgs, output: Output) -> anyhow::Result<ExitCode> {
     let store = args.store.spec()?;
     let Some(migrations) = StoreMigrations::that_create(&store)? else {
         open(&store).await?;
-        return nothing_to_migrate(Applied::new(store.outbox_ref(), &[]), output);
+        return nothing_to_migrate(MigrationReport::new(store.outbox_ref(), &[]), output);
     };
     let failed = || failure(&store, "migrated");
     let applied = if args.adopt {
@@ -43,7 +43,7 @@ async fn apply(args: MigrateArgs, output: Output) -> anyhow::Result<ExitCode> {
     } else {
         migrations.apply().await.with_context(failed)?
     };
-    output.print(&Applied::new(store.outbox_ref(), &applied))?;
+    output.print(&MigrationReport::new(store.outbox_ref(), &applied))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -54,18 +54,18 @@ fn show_first(sql: &str, output: Output) -> anyhow::Result<()> {
         return Ok(());
     }
     // Also when nobody reads on: to rewrite a table unseen is not what was asked for.
-    output.print(&Sql { sql }).map_err(|error| anyhow!("nothing was changed: {error}"))
+    output.print(&SqlReport { sql }).map_err(|error| anyhow!("nothing was changed: {error}"))
 }
 
 async fn print(args: MigrateArgs, output: Output) -> anyhow::Result<ExitCode> {
     let Some(migrations) = StoreMigrations::of(&args.store.spec()?)? else {
-        return nothing_to_migrate(Sql { sql: "" }, output);
+        return nothing_to_migrate(SqlReport { sql: "" }, output);
     };
     let sql = match args.adopt {
         true => migrations.adoption_sql(),
         false => migrations.sql(),
     };
-    output.print(&Sql { sql: &sql })?;
+    output.print(&SqlReport { sql: &sql })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -73,12 +73,12 @@ async fn check(args: CheckArgs, output: Output) -> anyhow::Result<ExitCode> {
     let store = args.store.spec()?;
     let Some(migrations) = StoreMigrations::of(&store)? else {
         open(&store).await?;
-        return nothing_to_migrate(Checked::without_schema(store.outbox_ref()), output);
+        return nothing_to_migrate(SchemaCheckReport::without_schema(store.outbox_ref()), output);
     };
     let state = migrations.check().await.with_context(|| failure(&store, "read"))?;
-    let checked = Checked::new(store.outbox_ref(), &state);
-    output.print(&checked)?;
-    Ok(if checked.advice.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let report = SchemaCheckReport::new(store.outbox_ref(), &state);
+    output.print(&report)?;
+    Ok(if report.advice.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Without a schema, what can be wrong with an outbox shows when it is opened.
@@ -107,37 +107,38 @@ fn failure(store: &StoreSpec, what: &str) -> String {
 }
 
 #[derive(Debug, Serialize)]
-struct Sql<'a> {
+struct SqlReport<'a> {
     sql: &'a str,
 }
 
-impl Report for Sql<'_> {
+impl Report for SqlReport<'_> {
     fn text(&self) -> String {
         self.sql.to_owned()
     }
 }
 
 #[derive(Debug, Serialize)]
-struct Applied {
+struct MigrationReport {
     #[serde(flatten)]
     outbox: OutboxRef,
-    applied: Vec<AppliedStep>,
+    applied: Vec<AppliedMigration>,
 }
 
 #[derive(Debug, Serialize)]
-struct AppliedStep {
+struct AppliedMigration {
     version: u32,
     name: &'static str,
 }
 
-impl Applied {
+impl MigrationReport {
     fn new(outbox: OutboxRef, applied: &[Migration]) -> Self {
-        let step = |migration: &Migration| AppliedStep { version: migration.version, name: migration.name };
+        let step =
+            |migration: &Migration| AppliedMigration { version: migration.version, name: migration.name };
         Self { outbox, applied: applied.iter().map(step).collect() }
     }
 }
 
-impl Report for Applied {
+impl Report for MigrationReport {
     fn text(&self) -> String {
         if self.applied.is_empty() {
             return format!("the table {} is up to date already", self.outbox);
@@ -148,7 +149,7 @@ impl Report for Applied {
 }
 
 #[derive(Debug, Serialize)]
-struct Checked {
+struct SchemaCheckReport {
     #[serde(flatten)]
     outbox: OutboxRef,
     state: &'static str,
@@ -158,7 +159,7 @@ struct Checked {
     advice: Option<String>,
 }
 
-impl Checked {
+impl SchemaCheckReport {
     fn without_schema(outbox: OutboxRef) -> Self {
         Self { outbox, state: "current", version: None, latest: None, advice: None }
     }
@@ -197,7 +198,7 @@ fn foreign(why: &str, adoptable: bool, option: &str) -> String {
     format!("another program made it ({}): {next}", escape::one_line(why))
 }
 
-impl Report for Checked {
+impl Report for SchemaCheckReport {
     fn text(&self) -> String {
         let version = match (self.version, self.latest) {
             (Some(version), Some(latest)) if version != latest => {
@@ -238,7 +239,7 @@ mod tests {
                 r"the table outbox_event is foreign: another program made it (no column\u{7} seq): choose another name with --table",
             ),
         ] {
-            assert_eq!(Checked::new(OutboxRef::default(), &state).text(), text);
+            assert_eq!(SchemaCheckReport::new(OutboxRef::default(), &state).text(), text);
         }
     }
 }

@@ -2,9 +2,10 @@
 //! database; `demo` and `bench` bring their own.
 
 pub(crate) mod audit;
+mod batch_rate;
 #[cfg(feature = "bench")]
 mod bench;
-mod bulk;
+mod bulk_change;
 pub(crate) mod config;
 pub(crate) mod dead;
 pub(crate) mod doctor;
@@ -12,7 +13,6 @@ pub(crate) mod event;
 mod findings;
 mod listing;
 mod migrate;
-mod pace;
 mod purge;
 pub(crate) mod relay;
 pub(crate) mod route;

@@ -8,9 +8,9 @@ use posthaste::admin::{Admin, Filter, PageRequest};
 use posthaste::store::{Purge, Purgeable};
 use posthaste::{EventRow, Status, StoreError, Timestamp};
 
-use super::bulk::{self, Change, Decision};
-use super::pace::{BATCH, Pace};
-use crate::args::{Consent, PurgeArgs, PurgeWhat};
+use super::batch_rate::{BatchRate, MAX_BATCH_EVENTS};
+use super::bulk_change::{self, BulkChange, Decision};
+use crate::args::{ConsentArgs, PurgeArgs, PurgeStatusArgs};
 use crate::connect;
 use crate::output::{Output, events};
 use crate::progress;
@@ -18,15 +18,21 @@ use crate::stop::Stop;
 
 /// Events that are looked at to count the old ones among them. A store counts by status, not by
 /// age; beyond this the answer is "at least".
-const LOOKED_AT_MAX: usize = 100_000;
+const MAX_SCANNED_EVENTS: usize = 100_000;
 
 pub(crate) async fn run(args: PurgeArgs, output: Output) -> anyhow::Result<ExitCode> {
     let what = match &args.what {
-        PurgeWhat { done: true, .. } => Purgeable::Done,
-        PurgeWhat { archived: true, .. } => Purgeable::Archived,
-        PurgeWhat { .. } => Purgeable::Dead,
+        PurgeStatusArgs { done: true, .. } => Purgeable::Done,
+        PurgeStatusArgs { archived: true, .. } => Purgeable::Archived,
+        PurgeStatusArgs { .. } => Purgeable::Dead,
     };
-    let purge = Purge { what, older_than: args.older_than, archive: args.archive, limit: BATCH, now: None };
+    let purge = Purge {
+        what,
+        older_than: args.older_than,
+        archive: args.archive,
+        limit: MAX_BATCH_EVENTS,
+        now: None,
+    };
     let work = async |admin: &dyn Admin| change(admin, &purge, &args.consent, output).await;
     let Some(change) = connect::with_admin(&args.store.spec()?, work).await? else {
         return Ok(ExitCode::FAILURE);
@@ -39,32 +45,34 @@ pub(crate) async fn run(args: PurgeArgs, output: Output) -> anyhow::Result<ExitC
 async fn change(
     admin: &dyn Admin,
     purge: &Purge,
-    consent: &Consent,
+    consent: &ConsentArgs,
     output: Output,
-) -> anyhow::Result<Option<Change>> {
-    let counted = count_old(admin, purge, LOOKED_AT_MAX).await.context("the events cannot be counted")?;
+) -> anyhow::Result<Option<BulkChange>> {
+    let counted =
+        count_old(admin, purge, MAX_SCANNED_EVENTS).await.context("the events cannot be counted")?;
     let past = if purge.archive { "moved to the archive" } else { "deleted" };
-    let Counted { old: matched, exact } = counted;
-    let mut done = Change { action: "purge", past, matched, exact, ..Change::default() };
+    let OldEventCount { old: matched, exact } = counted;
+    let mut done = BulkChange { action: "purge", past, matched, exact, ..BulkChange::default() };
     if matched == 0 && exact {
-        return Ok(Some(Change { dry_run: consent.dry_run, ..done }));
+        return Ok(Some(BulkChange { dry_run: consent.dry_run, ..done }));
     }
-    match bulk::decide(consent, &plan(purge, &counted))? {
+    match bulk_change::decide(consent, &plan(purge, &counted))? {
         Decision::No => return Ok(None),
-        Decision::Dry => return Ok(Some(Change { dry_run: true, ..done })),
+        Decision::Dry => return Ok(Some(BulkChange { dry_run: true, ..done })),
         Decision::Go => {}
     }
     let agreed = exact.then_some(matched);
     let actor = consent.actor();
-    let (bar, mut pace) = (progress::bar(output, agreed, "purge"), Pace::new(None, Stop::on_ctrl_c()));
-    bulk::in_batches(&mut done, &mut pace, &bar, async |limit, _| {
+    let (bar, mut batch_rate) =
+        (progress::bar(output, agreed, "purge"), BatchRate::new(None, Stop::on_ctrl_c()));
+    bulk_change::in_batches(&mut done, &mut batch_rate, &bar, async |limit, _| {
         admin.purge(&Purge { limit, ..purge.clone() }, &actor).await
     })
     .await?;
     Ok(Some(done))
 }
 
-fn plan(purge: &Purge, counted: &Counted) -> String {
+fn plan(purge: &Purge, counted: &OldEventCount) -> String {
     let verb = if purge.archive { "move to the archive" } else { "delete" };
     let at_least = if counted.exact { "" } else { "at least " };
     format!("{verb} {at_least}{} ({purge})", events(counted.old))
@@ -72,12 +80,16 @@ fn plan(purge: &Purge, counted: &Counted) -> String {
 
 /// How many events a purge would take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Counted {
+struct OldEventCount {
     old: u64,
     exact: bool,
 }
 
-async fn count_old(admin: &dyn Admin, purge: &Purge, looked_at_max: usize) -> Result<Counted, StoreError> {
+async fn count_old(
+    admin: &dyn Admin,
+    purge: &Purge,
+    max_scanned: usize,
+) -> Result<OldEventCount, StoreError> {
     let filter = match purge.what {
         Purgeable::Done => Filter::status(Status::Done),
         Purgeable::Dead => Filter::status(Status::Dead),
@@ -86,14 +98,14 @@ async fn count_old(admin: &dyn Admin, purge: &Purge, looked_at_max: usize) -> Re
     };
     let now = purge.now.unwrap_or_else(Timestamp::now);
     let mut page = PageRequest::first(PageRequest::MAX_LIMIT);
-    let (mut old, mut looked_at) = (0, 0);
+    let (mut old, mut scanned) = (0, 0);
     loop {
         let answer = admin.list(&filter, &page).await?;
         old += answer.items.iter().filter(|row| is_old(row, now, purge.older_than)).count() as u64;
-        looked_at += answer.items.len();
+        scanned += answer.items.len();
         page.after = answer.next;
-        if page.after.is_none() || looked_at >= looked_at_max {
-            return Ok(Counted { old, exact: page.after.is_none() });
+        if page.after.is_none() || scanned >= max_scanned {
+            return Ok(OldEventCount { old, exact: page.after.is_none() });
         }
     }
 }
@@ -111,7 +123,7 @@ mod tests {
     use super::*;
     use crate::output::Report;
 
-    const DAY: Duration = Duration::from_secs(86_400);
+    const ONE_DAY: Duration = Duration::from_secs(86_400);
 
     /// DONE events which are 0, 1, 2, … days old, and a DEAD one that is as old as the oldest.
     fn store(done: u32) -> MemoryStore {
@@ -122,39 +134,39 @@ mod tests {
             RawRow { status, done_at, inserted_at: done_at, ..RawRow::default() }
         };
         for n in 0..done {
-            store.insert_raw(row(1, n * DAY));
+            store.insert_raw(row(1, n * ONE_DAY));
         }
-        store.insert_raw(row(3, done * DAY));
+        store.insert_raw(row(3, done * ONE_DAY));
         store
     }
 
     fn done_older_than(older_than: Duration) -> Purge {
-        Purge { what: Purgeable::Done, older_than, archive: false, limit: BATCH, now: None }
+        Purge { what: Purgeable::Done, older_than, archive: false, limit: MAX_BATCH_EVENTS, now: None }
     }
 
-    async fn run(store: &MemoryStore, purge: &Purge, consent: Consent) -> Change {
+    async fn run(store: &MemoryStore, purge: &Purge, consent: ConsentArgs) -> BulkChange {
         change(store, purge, &consent, Output::Json).await.unwrap().expect("it goes ahead")
     }
 
     #[tokio::test]
     async fn only_old_events_are_counted_and_purged() {
         let store = store(10);
-        let purge = done_older_than(7 * DAY);
-        let dry = run(&store, &purge, Consent { dry_run: true, ..Consent::default() }).await;
+        let purge = done_older_than(7 * ONE_DAY);
+        let dry = run(&store, &purge, ConsentArgs { dry_run: true, ..ConsentArgs::default() }).await;
         assert_eq!((dry.matched, dry.exact, dry.changed, store.len()), (3, true, 0, 11));
         assert_eq!(dry.text(), "3 events would be deleted; nothing was changed");
 
-        let done = run(&store, &purge, Consent { yes: true, ..Consent::default() }).await;
+        let done = run(&store, &purge, ConsentArgs { yes: true, ..ConsentArgs::default() }).await;
         assert_eq!((done.matched, done.changed, store.len()), (3, 3, 8));
     }
 
     #[tokio::test]
     async fn archived_events_are_deleted() {
         let store = store(10);
-        let archive = Purge { archive: true, ..done_older_than(7 * DAY) };
-        run(&store, &archive, Consent { yes: true, ..Consent::default() }).await;
-        let purge = Purge { what: Purgeable::Archived, ..done_older_than(8 * DAY) };
-        let done = run(&store, &purge, Consent { yes: true, ..Consent::default() }).await;
+        let archive = Purge { archive: true, ..done_older_than(7 * ONE_DAY) };
+        run(&store, &archive, ConsentArgs { yes: true, ..ConsentArgs::default() }).await;
+        let purge = Purge { what: Purgeable::Archived, ..done_older_than(8 * ONE_DAY) };
+        let done = run(&store, &purge, ConsentArgs { yes: true, ..ConsentArgs::default() }).await;
         assert_eq!((done.matched, done.changed, done.text().as_str()), (2, 2, "2 events deleted"));
         assert_eq!(store.stats().await.unwrap().archived, 1);
     }
@@ -163,9 +175,9 @@ mod tests {
     async fn long_tables_are_counted_in_part() {
         let store = store(2500);
         let counted = count_old(&store, &done_older_than(Duration::ZERO), 2000).await.unwrap();
-        assert_eq!(counted, Counted { old: 2000, exact: false });
+        assert_eq!(counted, OldEventCount { old: 2000, exact: false });
         assert_eq!(
-            plan(&done_older_than(DAY), &counted),
+            plan(&done_older_than(ONE_DAY), &counted),
             "delete at least 2000 events (DONE older than 1day)"
         );
     }

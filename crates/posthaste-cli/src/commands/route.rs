@@ -62,31 +62,31 @@ fn parse_route(text: &str) -> Result<String, &'static str> {
 }
 
 pub(crate) async fn pause(args: PauseArgs, output: Output) -> anyhow::Result<ExitCode> {
-    run(Action::Pause, args.route, output).await
+    run(RouteAction::Pause, args.route, output).await
 }
 
 pub(crate) async fn resume(args: ResumeArgs, output: Output) -> anyhow::Result<ExitCode> {
-    run(Action::Resume, args.route, output).await
+    run(RouteAction::Resume, args.route, output).await
 }
 
-async fn run(action: Action, args: RouteArgs, output: Output) -> anyhow::Result<ExitCode> {
+async fn run(action: RouteAction, args: RouteArgs, output: Output) -> anyhow::Result<ExitCode> {
     let (route, actor) = (args.name, args.actor.name());
     let work = async |admin: &dyn Admin| {
         action.take(admin, &route, &actor).await.context("the route was not changed")
     };
     let changed = connect::with_admin(&args.store.spec()?, work).await?;
-    output.print(&Answer { action, route, changed })?;
+    output.print(&RouteReport { action, route, changed })?;
     Ok(ExitCode::SUCCESS)
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Action {
+enum RouteAction {
     Pause,
     Resume,
 }
 
-impl Action {
+impl RouteAction {
     async fn take(self, admin: &dyn Admin, route: &str, actor: &str) -> Result<bool, StoreError> {
         match self {
             Self::Pause => admin.pause(route, actor).await,
@@ -96,19 +96,19 @@ impl Action {
 }
 
 #[derive(Debug, Serialize)]
-struct Answer {
-    action: Action,
+struct RouteReport {
+    action: RouteAction,
     route: String,
     changed: bool,
 }
 
-impl Report for Answer {
+impl Report for RouteReport {
     fn text(&self) -> String {
         let what = match (self.action, self.changed) {
-            (Action::Pause, true) => "is paused now: its events wait until `posthaste resume`",
-            (Action::Pause, false) => "was paused already",
-            (Action::Resume, true) => "goes on",
-            (Action::Resume, false) => "was not paused",
+            (RouteAction::Pause, true) => "is paused now: its events wait until `posthaste resume`",
+            (RouteAction::Pause, false) => "was paused already",
+            (RouteAction::Resume, true) => "goes on",
+            (RouteAction::Resume, false) => "was not paused",
         };
         format!("the route {} {what}", escape::one_line(&self.route))
     }

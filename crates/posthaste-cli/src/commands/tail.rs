@@ -7,7 +7,7 @@ use posthaste_admin::wire::{Outboxes, TailLine};
 use posthaste_admin::{Client, MAX_DOCUMENT_BYTES, escape};
 use posthaste_stores::redact;
 
-use crate::failure::{Usage, say};
+use crate::failure::{UsageError, say};
 use crate::output::Output;
 use crate::relay_client;
 
@@ -45,13 +45,13 @@ pub(crate) struct TailArgs {
     count: Option<u64>,
 
     #[command(flatten)]
-    wanted: Wanted,
+    filter: TailFilter,
 }
 
 /// Which deliveries; every condition counts.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Filters")]
-struct Wanted {
+struct TailFilter {
     /// Only this event type
     #[arg(long = "type", value_name = "TYPE")]
     event_type: Option<String>,
@@ -73,7 +73,7 @@ struct Wanted {
     outcome: Option<String>,
 }
 
-impl Wanted {
+impl TailFilter {
     fn query(&self) -> Vec<(&'static str, &str)> {
         let pairs = [
             ("type", &self.event_type),
@@ -92,10 +92,10 @@ pub(crate) async fn run(args: TailArgs, output: Output) -> anyhow::Result<ExitCo
         Some(outbox) => outbox.clone(),
         None => only_outbox(&relay).await?,
     };
-    let mut followed = relay.tail(&outbox, &args.wanted.query()).await?;
+    let mut followed = relay.tail(&outbox, &args.filter.query()).await?;
     say(&format!("following {} at {}", escape::one_line(&outbox), redact(relay.url())));
     let mut left = args.count.unwrap_or(u64::MAX);
-    let mut lines = Lines::default();
+    let mut lines = LineBuffer::default();
     while let Some(part) = followed.next().await? {
         for line in lines.add(&part)? {
             print(&line, output)?;
@@ -136,7 +136,7 @@ async fn only_outbox(relay: &Client) -> anyhow::Result<String> {
         (Some(only), true) => Ok(only),
         (Some(last), false) => {
             names.push(last);
-            Err(Usage::new(format!(
+            Err(UsageError::new(format!(
                 "the relay has several outboxes, name one with --outbox: {}",
                 names.join(", ")
             ))
@@ -148,9 +148,9 @@ async fn only_outbox(relay: &Client) -> anyhow::Result<String> {
 
 /// Puts lines together from parts that end anywhere.
 #[derive(Default)]
-struct Lines(Vec<u8>);
+struct LineBuffer(Vec<u8>);
 
-impl Lines {
+impl LineBuffer {
     /// The lines that are whole now; empty ones only say that the relay is there.
     fn add(&mut self, part: &[u8]) -> anyhow::Result<Vec<String>> {
         self.0.extend_from_slice(part);
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn lines_are_put_together_from_parts() {
-        let mut lines = Lines::default();
+        let mut lines = LineBuffer::default();
         assert_eq!(lines.add(b"\n{\"a\"").unwrap(), [""; 0]);
         assert_eq!(lines.add(b":1}\n\n{\"b\":2}\n{").unwrap(), [r#"{"a":1}"#, r#"{"b":2}"#]);
         assert_eq!(lines.add(b"}\n").unwrap(), ["{}"]);
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn line_without_end_is_not_kept() {
-        let mut lines = Lines::default();
+        let mut lines = LineBuffer::default();
         assert!(lines.add(&vec![b'x'; MAX_DOCUMENT_BYTES]).is_ok());
         let error = lines.add(b"x").unwrap_err();
         assert!(error.to_string().contains("longer than 1 MiB"), "{error}");

@@ -9,13 +9,13 @@ use posthaste_sqlx::SqliteStore;
 use serde::Serialize;
 use sqlx::SqlitePool;
 
-use super::journal::Record;
+use super::journal::JournalRecord;
 use super::shop::connect_options;
 use crate::output;
 
 /// What is wrong, if anything. `duplicates` are not: delivery is at least once.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Findings {
+pub(super) struct CheckFindings {
     /// Orders in the database.
     committed: u64,
     /// Different events that a destination took.
@@ -34,13 +34,13 @@ pub(super) struct Findings {
     vanished: Vec<String>,
 }
 
-impl Findings {
+impl CheckFindings {
     pub(super) fn are_good(&self) -> bool {
         self.lost.is_empty() && self.invented.is_empty() && self.vanished.is_empty()
     }
 }
 
-impl output::Report for Findings {
+impl output::Report for CheckFindings {
     fn text(&self) -> String {
         output::counts([
             ("committed", self.committed.to_string(), String::new()),
@@ -57,8 +57,8 @@ impl output::Report for Findings {
 }
 
 /// Reads the journal in `folder` and the database in `file`.
-pub(super) async fn check(file: &Path, folder: &Path) -> anyhow::Result<Findings> {
-    let record = Record::read(folder)?;
+pub(super) async fn check(file: &Path, folder: &Path) -> anyhow::Result<CheckFindings> {
+    let record = JournalRecord::read(folder)?;
     let options = connect_options(file).create_if_missing(false);
     let store = SqliteStore::builder(&options).connect().await?;
     let pool = SqlitePool::connect_with(options).await?;
@@ -73,15 +73,15 @@ pub(super) async fn check(file: &Path, folder: &Path) -> anyhow::Result<Findings
 }
 
 fn compare(
-    record: &Record,
+    record: &JournalRecord,
     orders: &HashSet<String>,
     dead: &HashSet<String>,
     pending: &HashSet<String>,
-) -> Findings {
+) -> CheckFindings {
     let is_taken = |id: &&String| record.delivered.contains_key(*id);
     let is_real = |id: &&String| orders.contains(*id) && record.attempted.contains_key(*id);
     let is_safe = |id: &&String| is_taken(id) || dead.contains(*id) || pending.contains(*id);
-    Findings {
+    CheckFindings {
         committed: orders.len() as u64,
         delivered: record.delivered.len() as u64,
         dead: dead.len() as u64,
@@ -115,13 +115,17 @@ mod tests {
         text.split_whitespace().map(str::to_owned).collect()
     }
 
-    fn record(committed: &str, delivered: &str) -> Record {
+    fn record(committed: &str, delivered: &str) -> JournalRecord {
         let count = |text: &str| {
             let mut lines = std::collections::HashMap::new();
             text.split_whitespace().for_each(|id| *lines.entry(id.to_owned()).or_default() += 1);
             lines
         };
-        Record { attempted: count(committed), committed: count(committed), delivered: count(delivered) }
+        JournalRecord {
+            attempted: count(committed),
+            committed: count(committed),
+            delivered: count(delivered),
+        }
     }
 
     #[test]

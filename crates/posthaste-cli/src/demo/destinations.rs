@@ -7,21 +7,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use posthaste::{Delivery, Outcome, Route, Routes, handler};
 
 use super::journal::Journal;
-use super::plan::{Body, Kind};
+use super::plan::{OrderBody, OrderKind};
 use super::tally::Tally;
 
 /// The aggregate type of every order.
-pub(super) const ORDER: &str = "Order";
+pub(super) const ORDER_AGGREGATE: &str = "Order";
 
 /// What all destinations share.
 #[derive(Debug)]
-pub(super) struct Destinations {
+pub(super) struct DemoDestinations {
     pub(super) tally: Arc<Tally>,
     pub(super) journal: Arc<Journal>,
     warehouse_is_down: AtomicBool,
 }
 
-impl Destinations {
+impl DemoDestinations {
     pub(super) fn new(tally: Arc<Tally>, journal: Arc<Journal>) -> Arc<Self> {
         Arc::new(Self { tally, journal, warehouse_is_down: AtomicBool::new(false) })
     }
@@ -32,26 +32,29 @@ impl Destinations {
     }
 
     pub(super) fn routes(self: &Arc<Self>) -> Routes {
-        Kind::ALL.into_iter().fold(Routes::new(), |routes, kind| routes.add(self.route(kind)))
+        OrderKind::ALL.into_iter().fold(Routes::new(), |routes, kind| routes.add(self.route(kind)))
     }
 
-    fn route(self: &Arc<Self>, kind: Kind) -> Route {
+    fn route(self: &Arc<Self>, kind: OrderKind) -> Route {
         let here = Arc::clone(self);
         let deliver = move |delivery: Delivery| {
             let here = Arc::clone(&here);
             async move { here.take(kind, &delivery) }
         };
-        Route::event(kind.event_type()).aggregate(ORDER).name(kind.destination()).deliver_to(handler(deliver))
+        Route::event(kind.event_type())
+            .aggregate(ORDER_AGGREGATE)
+            .name(kind.destination())
+            .deliver_to(handler(deliver))
     }
 
-    fn take(&self, kind: Kind, delivery: &Delivery) -> Outcome {
+    fn take(&self, kind: OrderKind, delivery: &Delivery) -> Outcome {
         self.tally.called(delivery);
-        if kind == Kind::Placed && self.warehouse_is_down.load(Ordering::Relaxed) {
+        if kind == OrderKind::Placed && self.warehouse_is_down.load(Ordering::Relaxed) {
             return Outcome::no_connection("connection refused");
         }
-        match delivery.payload_as::<Body>() {
+        match delivery.payload_as::<OrderBody>() {
             Err(error) => Outcome::retry(error),
-            Ok(Body { item: None, .. }) => Outcome::retry("the order names no item"),
+            Ok(OrderBody { item: None, .. }) => Outcome::retry("the order names no item"),
             Ok(body) if delivery.attempt <= body.fails => Outcome::retry("503, come back later"),
             Ok(_) => self.keep(delivery),
         }

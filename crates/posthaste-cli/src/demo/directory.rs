@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use tempfile::TempDir;
 
-use super::FILE;
+use super::DATABASE_FILE;
 
 /// The directory of one run. Dropped, a temporary one is removed.
 #[derive(Debug)]
@@ -27,8 +27,8 @@ impl DemoDir {
 
     pub(super) fn file(&self) -> PathBuf {
         match self {
-            Self::Temporary(dir) => dir.path().join(FILE),
-            Self::Kept(dir) => dir.join(FILE),
+            Self::Temporary(dir) => dir.path().join(DATABASE_FILE),
+            Self::Kept(dir) => dir.join(DATABASE_FILE),
         }
     }
 

@@ -9,9 +9,9 @@ use std::path::Path;
 
 use posthaste::EventId;
 
-const ATTEMPTED: &str = "attempted.log";
-const COMMITTED: &str = "committed.log";
-const DELIVERED: &str = "delivered.log";
+const ATTEMPTED_FILE: &str = "attempted.log";
+const COMMITTED_FILE: &str = "committed.log";
+const DELIVERED_FILE: &str = "delivered.log";
 
 /// Writes the files, if anybody asked for them.
 #[derive(Debug)]
@@ -32,9 +32,9 @@ impl Journal {
         std::fs::create_dir_all(folder)?;
         let open = |name| OpenOptions::new().create(true).append(true).open(folder.join(name));
         Ok(Self(Some(Files {
-            attempted: open(ATTEMPTED)?,
-            committed: open(COMMITTED)?,
-            delivered: open(DELIVERED)?,
+            attempted: open(ATTEMPTED_FILE)?,
+            committed: open(COMMITTED_FILE)?,
+            delivered: open(DELIVERED_FILE)?,
             echo,
         })))
     }
@@ -67,16 +67,20 @@ impl Journal {
 
 /// What the files of all runs say: each id, and how often it stands there.
 #[derive(Debug, Default)]
-pub(super) struct Record {
+pub(super) struct JournalRecord {
     pub(super) attempted: HashMap<String, u64>,
     pub(super) committed: HashMap<String, u64>,
     pub(super) delivered: HashMap<String, u64>,
 }
 
-impl Record {
+impl JournalRecord {
     pub(super) fn read(folder: &Path) -> io::Result<Self> {
         let read = |name| std::fs::read_to_string(folder.join(name)).map(|text| count_lines(&text));
-        Ok(Self { attempted: read(ATTEMPTED)?, committed: read(COMMITTED)?, delivered: read(DELIVERED)? })
+        Ok(Self {
+            attempted: read(ATTEMPTED_FILE)?,
+            committed: read(COMMITTED_FILE)?,
+            delivered: read(DELIVERED_FILE)?,
+        })
     }
 }
 
@@ -102,7 +106,7 @@ mod tests {
             journal.attempted(&"a".into())?;
             journal.delivered(&"a".into())?;
         }
-        let record = Record::read(folder.path())?;
+        let record = JournalRecord::read(folder.path())?;
         assert_eq!((record.attempted["a"], record.delivered["a"], record.committed.len()), (2, 2, 0));
         Ok(())
     }

@@ -18,16 +18,16 @@ use std::process::ExitCode;
 use crate::output::Output;
 use directory::DemoDir;
 use run::Demo;
-use screen::Screen;
+use screen::DemoScreen;
 
 /// The database's file name.
-const FILE: &str = "demo.db";
+const DATABASE_FILE: &str = "demo.db";
 
 /// How many orders `--once` takes unless told otherwise.
-const ONCE: u64 = 1_000;
+const ONCE_ORDERS: u64 = 1_000;
 
 /// Orders per second when a person watches.
-const RATE: u64 = 100;
+const WATCHED_ORDERS_PER_SECOND: u64 = 100;
 
 /// A small order service, embedded: see events delivered, retried, parked and dead
 ///
@@ -73,11 +73,11 @@ pub(crate) struct DemoArgs {
 
 impl DemoArgs {
     fn orders(&self) -> Option<u64> {
-        self.events.or(self.once.then_some(ONCE))
+        self.events.or(self.once.then_some(ONCE_ORDERS))
     }
 
     fn rate(&self) -> u64 {
-        self.rate.unwrap_or(if self.once { 0 } else { RATE })
+        self.rate.unwrap_or(if self.once { 0 } else { WATCHED_ORDERS_PER_SECOND })
     }
 }
 
@@ -87,7 +87,7 @@ pub(crate) async fn run(args: DemoArgs, output: Output) -> anyhow::Result<ExitCo
         return compare(&args, output).await;
     }
     let dir = DemoDir::new(args.dir.as_deref(), args.keep)?;
-    let demo = Demo::open(&args, &dir, Screen::new(output)).await?;
+    let demo = Demo::open(&args, &dir, DemoScreen::new(output)).await?;
     let report = demo.run().await?;
     output.print(&report)?;
     Ok(exit_code(report.adds_up()))
@@ -98,7 +98,7 @@ async fn compare(args: &DemoArgs, output: Output) -> anyhow::Result<ExitCode> {
     let (Some(dir), Some(journal)) = (&args.dir, &args.journal) else {
         anyhow::bail!("--check needs --dir and --journal");
     };
-    let findings = check::check(&dir.join(FILE), journal).await?;
+    let findings = check::check(&dir.join(DATABASE_FILE), journal).await?;
     output.print(&findings)?;
     Ok(exit_code(findings.are_good()))
 }

@@ -8,14 +8,14 @@ use posthaste::admin::Stats;
 use serde::Serialize;
 
 use super::shop::pending;
-use super::tally::Seen;
+use super::tally::TallySnapshot;
 use crate::figures::{Quantiles, count, micros};
 use crate::output;
 
 /// The end of a demo. `committed` and `rolled_back` are counted by the service, `delivered` and
 /// `duplicates` by the destinations, `dead` and `pending` by the store.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
+pub(super) struct DemoReport {
     seed: u64,
     seconds: f64,
     committed: u64,
@@ -42,7 +42,7 @@ pub(super) struct Report {
 
 /// How the run was asked for, and how it began.
 #[derive(Debug)]
-pub(super) struct Start {
+pub(super) struct RunStart {
     pub(super) seed: u64,
     pub(super) stats: Stats,
     pub(super) database: Option<PathBuf>,
@@ -50,23 +50,23 @@ pub(super) struct Start {
     pub(super) once: bool,
 }
 
-impl Report {
-    pub(super) fn new(start: Start, seen: Seen, end: &Stats, elapsed: Duration) -> Self {
+impl DemoReport {
+    pub(super) fn new(start: RunStart, snapshot: TallySnapshot, end: &Stats, elapsed: Duration) -> Self {
         Self {
             seed: start.seed,
             seconds: (elapsed.as_secs_f64() * 1e3).round() / 1e3,
-            committed: seen.committed,
-            rolled_back: seen.rolled_back,
-            delivered: seen.delivered,
-            duplicates: seen.duplicates,
+            committed: snapshot.committed,
+            rolled_back: snapshot.rolled_back,
+            delivered: snapshot.delivered,
+            duplicates: snapshot.duplicates,
             dead: end.dead,
             pending: pending(end),
-            hot: seen.hot,
-            polled: seen.polled,
-            latency_us: seen.hot_latency,
-            polled_latency_us: seen.polled_latency,
+            hot: snapshot.hot,
+            polled: snapshot.polled,
+            latency_us: snapshot.hot_latency,
+            polled_latency_us: snapshot.polled_latency,
             inherited: pending(&start.stats),
-            problems: find_problems(&start, seen, end),
+            problems: find_problems(&start, snapshot, end),
             database: start.database,
         }
     }
@@ -120,7 +120,7 @@ impl Report {
                 "The database is gone with the demo. Keep it, then look into it:\n  \
                  {program} demo --once --dir ./demo\n  \
                  {program} status --store sqlite://demo/{}",
-                super::FILE
+                super::DATABASE_FILE
             );
         };
         let store = format!("--store sqlite://{}", database.display());
@@ -133,7 +133,7 @@ impl Report {
 }
 
 /// A page of 80 columns.
-impl output::Report for Report {
+impl output::Report for DemoReport {
     fn text(&self) -> String {
         let mut text = format!("{:.1} seconds of an order service, seed {}\n\n", self.seconds, self.seed);
         for (number, what) in self.rows() {
@@ -145,22 +145,22 @@ impl output::Report for Report {
 }
 
 /// Everything that was to be delivered must be somewhere.
-fn find_problems(start: &Start, seen: Seen, end: &Stats) -> Vec<String> {
+fn find_problems(start: &RunStart, snapshot: TallySnapshot, end: &Stats) -> Vec<String> {
     let mut problems = Vec::new();
-    let owed = seen.committed + pending(&start.stats);
+    let owed = snapshot.committed + pending(&start.stats);
     let died = end.dead.saturating_sub(start.stats.dead);
-    let found = seen.delivered + died + pending(end);
+    let found = snapshot.delivered + died + pending(end);
     if found != owed {
         problems.push(format!(
             "{owed} events were to be delivered; {} were, {died} died and {} wait: {} {}",
-            seen.delivered,
+            snapshot.delivered,
             pending(end),
             found.abs_diff(owed),
             if found < owed { "are missing" } else { "are too many" }
         ));
     }
-    if seen.invented > 0 {
-        problems.push(format!("{} events were delivered that had been rolled back", seen.invented));
+    if snapshot.invented > 0 {
+        problems.push(format!("{} events were delivered that had been rolled back", snapshot.invented));
     }
     if start.once && pending(end) > 0 {
         problems.push(format!("{} events are still waiting", pending(end)));
@@ -172,7 +172,7 @@ fn find_problems(start: &Start, seen: Seen, end: &Stats) -> Vec<String> {
 mod tests {
     use super::*;
 
-    const SEEN: Seen = Seen {
+    const TALLY: TallySnapshot = TallySnapshot {
         committed: 10,
         rolled_back: 2,
         delivered: 9,
@@ -184,30 +184,30 @@ mod tests {
         polled_latency: None,
     };
 
-    fn problems(seen: Seen, dead: u64, new: u64, once: bool) -> usize {
-        let start = Start { seed: 1, stats: Stats::default(), database: None, once };
-        find_problems(&start, seen, &Stats { dead, new, ..Stats::default() }).len()
+    fn problems(snapshot: TallySnapshot, dead: u64, new: u64, once: bool) -> usize {
+        let start = RunStart { seed: 1, stats: Stats::default(), database: None, once };
+        find_problems(&start, snapshot, &Stats { dead, new, ..Stats::default() }).len()
     }
 
     #[test]
     fn what_was_committed_must_be_delivered_dead_or_waiting() {
-        assert_eq!(problems(SEEN, 1, 0, true), 0);
-        assert_eq!(problems(SEEN, 0, 0, true), 1);
-        assert_eq!(problems(SEEN, 2, 0, true), 1);
-        assert_eq!(problems(SEEN, 0, 1, false), 0);
-        assert_eq!(problems(SEEN, 0, 1, true), 1);
+        assert_eq!(problems(TALLY, 1, 0, true), 0);
+        assert_eq!(problems(TALLY, 0, 0, true), 1);
+        assert_eq!(problems(TALLY, 2, 0, true), 1);
+        assert_eq!(problems(TALLY, 0, 1, false), 0);
+        assert_eq!(problems(TALLY, 0, 1, true), 1);
     }
 
     #[test]
     fn event_that_was_rolled_back_must_not_arrive() {
-        assert_eq!(problems(Seen { invented: 1, ..SEEN }, 1, 0, true), 1);
+        assert_eq!(problems(TallySnapshot { invented: 1, ..TALLY }, 1, 0, true), 1);
     }
 
     #[test]
     fn what_an_earlier_run_left_over_is_owed_too() {
         let stats = Stats { new: 3, dead: 5, ..Stats::default() };
-        let start = Start { seed: 1, stats, database: None, once: true };
-        let seen = Seen { delivered: 12, ..SEEN };
-        assert!(find_problems(&start, seen, &Stats { dead: 6, ..Stats::default() }).is_empty());
+        let start = RunStart { seed: 1, stats, database: None, once: true };
+        let snapshot = TallySnapshot { delivered: 12, ..TALLY };
+        assert!(find_problems(&start, snapshot, &Stats { dead: 6, ..Stats::default() }).is_empty());
     }
 }

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
-use super::destinations::Destinations;
+use super::destinations::DemoDestinations;
 use super::directory::DemoDir;
 use super::journal::Journal;
-use super::plan::Plan;
-use super::report::{Report, Start};
-use super::screen::{Rate, Screen, Summary};
+use super::plan::OrderPlan;
+use super::report::{DemoReport, RunStart};
+use super::screen::{DemoScreen, RateWindow, Summary};
 use super::shop::Shop;
 use super::story::Story;
 use super::tally::Tally;
@@ -20,31 +20,31 @@ use super::{DemoArgs, program};
 use crate::stop::Stop;
 
 /// How long `--once` waits while nothing is delivered. The longest wait in an engine is half a minute.
-const PATIENCE: Duration = Duration::from_secs(60);
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Everything of one run.
 pub(super) struct Demo {
     shop: Shop,
-    destinations: Arc<Destinations>,
-    screen: Screen,
+    destinations: Arc<DemoDestinations>,
+    screen: DemoScreen,
     stop: Stop,
-    plan: Plan,
+    plan: OrderPlan,
     orders: Option<u64>,
     rate: u64,
     started: Instant,
-    start: Start,
+    start: RunStart,
     file: PathBuf,
 }
 
 impl Demo {
-    pub(super) async fn open(args: &DemoArgs, dir: &DemoDir, screen: Screen) -> anyhow::Result<Self> {
+    pub(super) async fn open(args: &DemoArgs, dir: &DemoDir, screen: DemoScreen) -> anyhow::Result<Self> {
         let journal = Journal::open(args.journal.as_deref(), args.echo).context("cannot open the journal")?;
-        let destinations = Destinations::new(Arc::new(Tally::default()), Arc::new(journal));
+        let destinations = DemoDestinations::new(Arc::new(Tally::default()), Arc::new(journal));
         let shop = Shop::open(&dir.file(), Arc::clone(&destinations)).await?;
         let seed = args.seed.unwrap_or_else(|| fastrand::u64(0..1_000_000));
-        let start = Start { seed, stats: shop.stats().await?, database: dir.kept(), once: args.once };
+        let start = RunStart { seed, stats: shop.stats().await?, database: dir.kept(), once: args.once };
         Ok(Self {
-            plan: Plan::new(seed, args.orders()),
+            plan: OrderPlan::new(seed, args.orders()),
             orders: args.orders(),
             rate: args.rate(),
             stop: Stop::on_ctrl_c(),
@@ -57,7 +57,7 @@ impl Demo {
         })
     }
 
-    pub(super) async fn run(mut self) -> anyhow::Result<Report> {
+    pub(super) async fn run(mut self) -> anyhow::Result<DemoReport> {
         self.shop.start()?;
         self.introduce();
         let outcome = tokio::select! {
@@ -69,7 +69,7 @@ impl Demo {
         self.screen.clear();
         outcome?;
         self.start.once &= !self.stop.is_asked();
-        Ok(Report::new(self.start, self.destinations.tally.seen(), &end?, self.started.elapsed()))
+        Ok(DemoReport::new(self.start, self.destinations.tally.snapshot(), &end?, self.started.elapsed()))
     }
 
     fn introduce(&self) {
@@ -149,9 +149,9 @@ impl Demo {
     /// Waits until every event is DONE or DEAD, as long as something moves.
     async fn settle(&self) -> anyhow::Result<()> {
         let mut last = (0, Instant::now());
-        while !self.shop.is_settled().await? && !self.stop.is_asked() && last.1.elapsed() < PATIENCE {
+        while !self.shop.is_settled().await? && !self.stop.is_asked() && last.1.elapsed() < SETTLE_TIMEOUT {
             tokio::time::sleep(Duration::from_millis(20)).await;
-            let delivered = self.destinations.tally.seen().delivered;
+            let delivered = self.destinations.tally.snapshot().delivered;
             if delivered != last.0 {
                 last = (delivered, Instant::now());
             }
@@ -161,14 +161,14 @@ impl Demo {
 
     /// Shows the numbers for as long as it is polled.
     async fn watch(&self) -> Infallible {
-        let mut rate = Rate::default();
+        let mut rate = RateWindow::default();
         loop {
             tokio::time::sleep(self.screen.pause()).await;
-            let seen = self.destinations.tally.seen();
-            let per_second = rate.at(Instant::now(), seen.delivered);
+            let snapshot = self.destinations.tally.snapshot();
+            let per_second = rate.at(Instant::now(), snapshot.delivered);
             // A summary that cannot be had now is shown a moment later.
             let Ok(stats) = self.shop.stats().await else { continue };
-            self.screen.show(&Summary { seen, stats, per_second, elapsed: self.started.elapsed() });
+            self.screen.show(&Summary { snapshot, stats, per_second, elapsed: self.started.elapsed() });
             if self.screen.is_closed() {
                 self.stop.ask();
             }

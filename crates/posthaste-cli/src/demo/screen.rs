@@ -10,16 +10,16 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use posthaste::admin::Stats;
 
 use super::shop::pending;
-use super::tally::Seen;
+use super::tally::TallySnapshot;
 use crate::figures::{Quantiles, count, micros};
 use crate::output::Output;
 
 /// The time over which rates are taken.
-const WINDOW: Duration = Duration::from_secs(2);
+const RATE_WINDOW: Duration = Duration::from_secs(2);
 
 /// Where the story and the numbers go.
 #[derive(Debug)]
-pub(super) enum Screen {
+pub(super) enum DemoScreen {
     /// Redrawn in place, with the story scrolling above it.
     Live(ProgressBar),
     /// One line per second, if something has changed.
@@ -28,7 +28,7 @@ pub(super) enum Screen {
     Silent,
 }
 
-impl Screen {
+impl DemoScreen {
     pub(super) fn new(output: Output) -> Self {
         match output {
             Output::Json => Self::Silent,
@@ -113,7 +113,7 @@ impl Pipe {
 /// The numbers at one moment.
 #[derive(Debug)]
 pub(super) struct Summary {
-    pub(super) seen: Seen,
+    pub(super) snapshot: TallySnapshot,
     pub(super) stats: Stats,
     pub(super) per_second: u64,
     pub(super) elapsed: Duration,
@@ -121,21 +121,33 @@ pub(super) struct Summary {
 
 impl Summary {
     fn lines(&self) -> String {
-        let Self { seen, stats, .. } = self;
+        let Self { snapshot, stats, .. } = self;
         let row = |name: &str, number: u64, rest: String| format!("  {name:<10}{:>11} {rest}", count(number));
         [
             String::new(),
-            row("orders", seen.committed, format!("committed   {} rolled back", count(seen.rolled_back))),
+            row(
+                "orders",
+                snapshot.committed,
+                format!("committed   {} rolled back", count(snapshot.rolled_back)),
+            ),
             row(
                 "delivered",
-                seen.delivered,
-                format!("events      {}/s, {} of them twice", count(self.per_second), count(seen.duplicates)),
+                snapshot.delivered,
+                format!(
+                    "events      {}/s, {} of them twice",
+                    count(self.per_second),
+                    count(snapshot.duplicates)
+                ),
             ),
-            row("hot path", seen.hot, format!("events      {} from commit", latency(seen.hot_latency))),
+            row(
+                "hot path",
+                snapshot.hot,
+                format!("events      {} from commit", latency(snapshot.hot_latency)),
+            ),
             row(
                 "poller",
-                seen.polled,
-                format!("events      {}, retries and outages in it", latency(seen.polled_latency)),
+                snapshot.polled,
+                format!("events      {}, retries and outages in it", latency(snapshot.polled_latency)),
             ),
             row(
                 "backlog",
@@ -150,15 +162,15 @@ impl Summary {
     }
 
     fn line(&self) -> String {
-        let Self { seen, stats, .. } = self;
+        let Self { snapshot, stats, .. } = self;
         format!(
             "{} committed, {} delivered ({}/s), {} waiting, {} dead, hot {}",
-            count(seen.committed),
-            count(seen.delivered),
+            count(snapshot.committed),
+            count(snapshot.delivered),
             count(self.per_second),
             count(pending(stats)),
             count(stats.dead),
-            latency(seen.hot_latency)
+            latency(snapshot.hot_latency)
         )
     }
 }
@@ -172,12 +184,13 @@ fn latency(quantiles: Option<Quantiles>) -> String {
 
 /// Deliveries per second over the last moments.
 #[derive(Debug, Default)]
-pub(super) struct Rate(VecDeque<(Instant, u64)>);
+pub(super) struct RateWindow(VecDeque<(Instant, u64)>);
 
-impl Rate {
+impl RateWindow {
     pub(super) fn at(&mut self, now: Instant, delivered: u64) -> u64 {
         self.0.push_back((now, delivered));
-        while self.0.len() > 2 && self.0.front().is_some_and(|(at, _)| now.duration_since(*at) > WINDOW) {
+        while self.0.len() > 2 && self.0.front().is_some_and(|(at, _)| now.duration_since(*at) > RATE_WINDOW)
+        {
             self.0.pop_front();
         }
         let (since, before) = self.0.front().copied().unwrap_or((now, delivered));
@@ -192,7 +205,7 @@ mod tests {
 
     #[test]
     fn rate_is_that_of_the_last_two_seconds() {
-        let mut rate = Rate::default();
+        let mut rate = RateWindow::default();
         let start = Instant::now();
         assert_eq!(rate.at(start, 0), 0);
         assert_eq!(rate.at(start + Duration::from_secs(1), 100), 100);

@@ -12,21 +12,21 @@ use posthaste_sqlx::{SqliteStore, SqliteWriter};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{SqliteConnection, SqlitePool};
 
-use super::destinations::{Destinations, ORDER};
-use super::plan::{Order, Way};
+use super::destinations::{DemoDestinations, ORDER_AGGREGATE};
+use super::plan::{Order, WritePath};
 use super::tally::CommitClock;
 
-const CREATE_ORDERS: &str = "CREATE TABLE IF NOT EXISTS orders (
+const CREATE_ORDERS_SQL: &str = "CREATE TABLE IF NOT EXISTS orders (
     number INTEGER PRIMARY KEY,
     event_id TEXT NOT NULL,
     item TEXT,
     cents INTEGER NOT NULL
 )";
 
-const INSERT_ORDER: &str = "INSERT INTO orders (number, event_id, item, cents) VALUES (?, ?, ?, ?)";
+const INSERT_ORDER_SQL: &str = "INSERT INTO orders (number, event_id, item, cents) VALUES (?, ?, ?, ?)";
 
 /// All that a service in another language has to know of Posthaste.
-const INSERT_EVENT: &str = "INSERT INTO outbox_event \
+const INSERT_EVENT_SQL: &str = "INSERT INTO outbox_event \
      (event_id, event_type, aggregate_type, aggregate_id, payload) VALUES (?, ?, ?, ?, ?)";
 
 /// An order service on a SQLite file, with its outbox.
@@ -36,15 +36,15 @@ pub(super) struct Shop {
     store: SqliteStore,
     outbox: Outbox,
     writer: SqliteWriter,
-    destinations: Arc<Destinations>,
+    destinations: Arc<DemoDestinations>,
 }
 
 impl Shop {
     /// Opens the file, which may be an earlier demo's, and starts to deliver what waits in it.
-    pub(super) async fn open(file: &Path, destinations: Arc<Destinations>) -> anyhow::Result<Self> {
+    pub(super) async fn open(file: &Path, destinations: Arc<DemoDestinations>) -> anyhow::Result<Self> {
         let options = connect_options(file);
         let pool = SqlitePoolOptions::new().max_connections(4).connect_with(options.clone()).await?;
-        sqlx::query(CREATE_ORDERS).execute(&pool).await?;
+        sqlx::query(CREATE_ORDERS_SQL).execute(&pool).await?;
         let store = SqliteStore::builder(&options).migrate().connect().await?;
         let outbox = build(&store, &destinations)?;
         let writer = store.writer(&outbox);
@@ -68,8 +68,8 @@ impl Shop {
     pub(super) async fn take(&self, order: &Order) -> anyhow::Result<()> {
         let event = event_of(order)?;
         let id = event.id().clone();
-        let committed = match order.way {
-            Way::Foreign => self.insert_as_a_stranger(order, &event).await,
+        let committed = match order.write_path {
+            WritePath::Foreign => self.insert_as_a_stranger(order, &event).await,
             _ => self.place(order, event).await,
         };
         match committed.with_context(|| format!("order {} failed", order.number))? {
@@ -106,7 +106,7 @@ impl Shop {
         let mut tx = self.writer.begin(&self.pool).await?;
         insert_order(&mut tx, order, &id).await?;
         tx.write(event).await?;
-        if order.way == Way::RolledBack {
+        if order.write_path == WritePath::RolledBack {
             tx.rollback().await?;
             return Ok(false);
         }
@@ -119,7 +119,7 @@ impl Shop {
     async fn insert_as_a_stranger(&self, order: &Order, event: &Event) -> anyhow::Result<bool> {
         let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await?;
         insert_order(&mut tx, order, event.id()).await?;
-        sqlx::query(INSERT_EVENT)
+        sqlx::query(INSERT_EVENT_SQL)
             .bind(event.id().as_str())
             .bind(event.event_type())
             .bind(event.aggregate_type())
@@ -149,7 +149,7 @@ pub(super) fn connect_options(file: &Path) -> SqliteConnectOptions {
 }
 
 /// Short times, so that a spectator sees retries, takeovers and the end of a poison event.
-fn build(store: &SqliteStore, destinations: &Arc<Destinations>) -> anyhow::Result<Outbox> {
+fn build(store: &SqliteStore, destinations: &Arc<DemoDestinations>) -> anyhow::Result<Outbox> {
     let retry = RetryPolicy {
         max_attempts: 4,
         base_delay: Duration::from_millis(100),
@@ -178,7 +178,7 @@ async fn insert_order(
     order: &Order,
     event: &EventId,
 ) -> anyhow::Result<()> {
-    sqlx::query(INSERT_ORDER)
+    sqlx::query(INSERT_ORDER_SQL)
         .bind(i64::try_from(order.number)?)
         .bind(event.as_str())
         .bind(order.body.item.as_deref())
@@ -189,9 +189,10 @@ async fn insert_order(
 }
 
 fn event_of(order: &Order) -> anyhow::Result<Event> {
-    let event = Event::builder(order.kind.event_type()).aggregate(ORDER, order.number).json(&order.body);
-    Ok(match order.way {
-        Way::Delayed(delay) => event.deliver_after(delay),
+    let event =
+        Event::builder(order.kind.event_type()).aggregate(ORDER_AGGREGATE, order.number).json(&order.body);
+    Ok(match order.write_path {
+        WritePath::Delayed(delay) => event.deliver_after(delay),
         _ => event,
     }
     .build()?)

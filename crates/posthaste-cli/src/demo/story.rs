@@ -1,6 +1,6 @@
 //! Says in a few words what is happening, once for each kind of thing.
 
-use super::plan::{Kind, Order, Way};
+use super::plan::{Order, OrderKind, WritePath};
 
 /// What has been told already.
 #[derive(Debug, Default)]
@@ -19,17 +19,17 @@ impl Story {
         if order.body.item.is_none() {
             return Some(format!("order {number} is poison for {destination}: four attempts, then DEAD"));
         }
-        match order.way {
-            Way::RolledBack if first(&mut self.rolled_back) => {
+        match order.write_path {
+            WritePath::RolledBack if first(&mut self.rolled_back) => {
                 Some(format!("order {number} is rolled back: its event never was"))
             }
-            Way::Delayed(delay) if first(&mut self.delayed) => {
+            WritePath::Delayed(delay) if first(&mut self.delayed) => {
                 Some(format!("order {number}: its event is to be delivered {delay:?} later"))
             }
-            Way::Foreign if first(&mut self.foreign) => {
+            WritePath::Foreign if first(&mut self.foreign) => {
                 Some(format!("order {number} comes from a stranger's plain INSERT: the poller finds it"))
             }
-            Way::Committed if order.body.fails > 0 && first(&mut self.flaky) => {
+            WritePath::Committed if order.body.fails > 0 && first(&mut self.flaky) => {
                 Some(format!("order {number}: {destination} answers 503 at first, so it is tried again"))
             }
             _ => None,
@@ -37,7 +37,7 @@ impl Story {
     }
 
     pub(super) fn warehouse(down: bool) -> String {
-        let warehouse = Kind::Placed.destination();
+        let warehouse = OrderKind::Placed.destination();
         match down {
             true => format!("destination {warehouse} is down: its events wait, the others go on"),
             false => format!("destination {warehouse} is back: what waited for it follows"),

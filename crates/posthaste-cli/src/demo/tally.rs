@@ -28,7 +28,7 @@ struct Counts {
 
 /// The counts at one moment.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
+pub(super) struct TallySnapshot {
     pub(super) committed: u64,
     pub(super) rolled_back: u64,
     /// Different events that a destination took.
@@ -85,10 +85,10 @@ impl Tally {
         }
     }
 
-    pub(super) fn seen(&self) -> Seen {
+    pub(super) fn snapshot(&self) -> TallySnapshot {
         let counts = self.lock();
         let invented = counts.rolled_back.iter().filter(|id| counts.delivered.contains(*id)).count();
-        Seen {
+        TallySnapshot {
             committed: counts.committed,
             rolled_back: counts.rolled_back.len() as u64,
             delivered: counts.delivered.len() as u64,

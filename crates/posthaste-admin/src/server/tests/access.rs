@@ -8,43 +8,43 @@ use posthaste::Admin;
 use posthaste::admin::PageRequest;
 use serde_json::json;
 
-use super::kit::{Kit, OPERATOR, ORDERS, SECRET, VIEWER, request};
+use super::support::{ApiFixture, OPERATOR_TOKEN, ORDERS_PATH, PAYLOAD_SECRET, VIEWER_TOKEN, request};
 use crate::server::routes::ROUTES;
 
 #[tokio::test]
 async fn payload_and_headers_are_for_operators() {
-    let kit = Kit::guarded();
-    let path = format!("{ORDERS}/events/dead-0");
-    let seen = kit.send(request(Method::GET, &path, Some(OPERATOR), None)).await.ok();
-    assert_eq!(seen["payload"]["json"]["key"], SECRET);
-    assert_eq!(seen["headers"]["region"], SECRET);
+    let support = ApiFixture::guarded();
+    let path = format!("{ORDERS_PATH}/events/dead-0");
+    let seen = support.send(request(Method::GET, &path, Some(OPERATOR_TOKEN), None)).await.ok();
+    assert_eq!(seen["payload"]["json"]["key"], PAYLOAD_SECRET);
+    assert_eq!(seen["headers"]["region"], PAYLOAD_SECRET);
 
-    let seen = kit.send(request(Method::GET, &path, Some(VIEWER), None)).await.ok();
+    let seen = support.send(request(Method::GET, &path, Some(VIEWER_TOKEN), None)).await.ok();
     assert_eq!((&seen["id"], &seen["payload_bytes"]), (&"dead-0".into(), &24.into()));
     assert!(seen.get("payload").is_none() && seen.get("headers").is_none(), "{seen}");
 }
 
 #[tokio::test]
 async fn no_answer_to_a_viewer_holds_a_payload() {
-    let kit = Kit::guarded();
+    let support = ApiFixture::guarded();
     for route in ROUTES.iter().filter(|route| route.method == Method::GET && route.id != "tail") {
         let path = route.path.replace("{outbox}", "orders").replace("{id}", "dead-0");
-        let reply = kit.send(request(Method::GET, &path, Some(VIEWER), None)).await;
+        let reply = support.send(request(Method::GET, &path, Some(VIEWER_TOKEN), None)).await;
         assert_eq!(reply.status, 200, "{path}");
-        assert!(!reply.text.contains(SECRET), "{path}");
+        assert!(!reply.text.contains(PAYLOAD_SECRET), "{path}");
     }
 }
 
 #[tokio::test]
 async fn audit_names_the_token() {
-    let (guarded, open) = (Kit::guarded(), Kit::open());
-    for (kit, actor) in [(&guarded, "api:bob"), (&open, "api:local")] {
-        kit.post(&format!("{ORDERS}/dead/replay"), json!({"ids": ["dead-0"]})).await.ok();
-        kit.post(&format!("{ORDERS}/dead/discard"), json!({"ids": ["dead-1"]})).await.ok();
-        kit.post(&format!("{ORDERS}/purge"), json!({"what": "done", "older_than": "1m"})).await.ok();
-        kit.post(&format!("{ORDERS}/routes/mail/pause"), json!({})).await.ok();
-        kit.post(&format!("{ORDERS}/routes/mail/resume"), json!({})).await.ok();
-        let entries = kit.store.audit(&PageRequest::first(10)).await.unwrap().items;
+    let (guarded, open) = (ApiFixture::guarded(), ApiFixture::open());
+    for (support, actor) in [(&guarded, "api:bob"), (&open, "api:local")] {
+        support.post(&format!("{ORDERS_PATH}/dead/replay"), json!({"ids": ["dead-0"]})).await.ok();
+        support.post(&format!("{ORDERS_PATH}/dead/discard"), json!({"ids": ["dead-1"]})).await.ok();
+        support.post(&format!("{ORDERS_PATH}/purge"), json!({"what": "done", "older_than": "1m"})).await.ok();
+        support.post(&format!("{ORDERS_PATH}/routes/mail/pause"), json!({})).await.ok();
+        support.post(&format!("{ORDERS_PATH}/routes/mail/resume"), json!({})).await.ok();
+        let entries = support.store.audit(&PageRequest::first(10)).await.unwrap().items;
         let noted: Vec<_> = entries.iter().map(|entry| (&*entry.action, &*entry.actor)).collect();
         assert_eq!(noted, ["resume", "pause", "purge", "discard", "replay"].map(|action| (action, actor)));
     }
@@ -52,16 +52,16 @@ async fn audit_names_the_token() {
 
 #[tokio::test]
 async fn tokens_are_taken_as_they_should_be_sent() {
-    let kit = Kit::guarded();
-    let path = format!("{ORDERS}/stats");
+    let support = ApiFixture::guarded();
+    let path = format!("{ORDERS_PATH}/stats");
     for (header, status) in [
-        (format!("Bearer {VIEWER}"), 200),
-        (format!("bearer {VIEWER}"), 200),
-        (format!("Bearer  {VIEWER} "), 200),
-        (format!("Bearer {VIEWER}x"), 401),
-        (format!("Bearer {}", &VIEWER[1..]), 401),
-        (format!("Basic {VIEWER}"), 401),
-        (VIEWER.to_owned(), 401),
+        (format!("Bearer {VIEWER_TOKEN}"), 200),
+        (format!("bearer {VIEWER_TOKEN}"), 200),
+        (format!("Bearer  {VIEWER_TOKEN} "), 200),
+        (format!("Bearer {VIEWER_TOKEN}x"), 401),
+        (format!("Bearer {}", &VIEWER_TOKEN[1..]), 401),
+        (format!("Basic {VIEWER_TOKEN}"), 401),
+        (VIEWER_TOKEN.to_owned(), 401),
         ("Bearer ".to_owned(), 401),
         ("Bearer".to_owned(), 401),
         (format!("Bearer {}", "x".repeat(10_000)), 401),
@@ -69,18 +69,18 @@ async fn tokens_are_taken_as_they_should_be_sent() {
     ] {
         let mut asked = request(Method::GET, &path, None, None);
         asked.headers_mut().insert("authorization", HeaderValue::from_bytes(header.as_bytes()).unwrap());
-        let reply = kit.send(asked).await;
+        let reply = support.send(asked).await;
         assert_eq!(reply.status, status, "{header}");
-        assert!(!reply.text.contains(VIEWER), "{reply:?}");
+        assert!(!reply.text.contains(VIEWER_TOKEN), "{reply:?}");
     }
-    let mut twice = request(Method::GET, &path, Some(VIEWER), None);
+    let mut twice = request(Method::GET, &path, Some(VIEWER_TOKEN), None);
     twice.headers_mut().append("authorization", HeaderValue::from_static("Bearer other"));
-    kit.send(twice).await.refused(401);
+    support.send(twice).await.refused(401);
 }
 
 #[tokio::test]
 async fn without_tokens_only_names_of_this_machine_are_served() {
-    let kit = Kit::open();
+    let support = ApiFixture::open();
     for (host, served) in [
         ("127.0.0.1:9911", true),
         ("127.8.9.10", true),
@@ -99,14 +99,14 @@ async fn without_tokens_only_names_of_this_machine_are_served() {
         for path in ["/health/live", "/metrics", "/openapi.json", "/api/v1/outboxes", "/nowhere"] {
             let mut asked = request(Method::GET, path, None, None);
             asked.headers_mut().insert("host", HeaderValue::from_bytes(host.as_bytes()).unwrap());
-            let reply = kit.send(asked).await;
+            let reply = support.send(asked).await;
             assert_eq!(reply.status != 421, served, "{host} {path} {reply:?}");
         }
     }
-    let reply = kit.send(request(Method::GET, "http://relay.example/api/v1/outboxes", None, None)).await;
+    let reply = support.send(request(Method::GET, "http://relay.example/api/v1/outboxes", None, None)).await;
     reply.refused(421);
-    let guarded = Kit::guarded();
-    let mut asked = request(Method::GET, "/api/v1/outboxes", Some(VIEWER), None);
+    let guarded = ApiFixture::guarded();
+    let mut asked = request(Method::GET, "/api/v1/outboxes", Some(VIEWER_TOKEN), None);
     asked.headers_mut().insert("host", HeaderValue::from_static("relay.example"));
     guarded.send(asked).await.ok();
 }
@@ -121,8 +121,8 @@ async fn without_tokens_nothing_that_a_proxy_passed_on_is_served() {
             asked.headers_mut().insert(name, HeaderValue::from_static(value));
             asked
         };
-        Kit::open().send(passed_on(None)).await.refused(403);
-        Kit::guarded().send(passed_on(Some(VIEWER))).await.ok();
+        ApiFixture::open().send(passed_on(None)).await.refused(403);
+        ApiFixture::guarded().send(passed_on(Some(VIEWER_TOKEN))).await.ok();
     }
 }
 
@@ -140,22 +140,22 @@ async fn without_tokens_no_web_page_changes_anything() {
             let path = route.path.replace("{outbox}", "orders").replace("{route}", "mail");
             let mut asked = request(Method::POST, &path, None, Some(json!({"ids": ["dead-0"]})));
             asked.headers_mut().insert(name, HeaderValue::from_static(value));
-            let kit = Kit::open();
-            let reply = kit.send(asked).await;
+            let support = ApiFixture::open();
+            let reply = support.send(asked).await;
             assert_eq!(reply.status, status, "{name}: {value} {reply:?}");
-            let noted = kit.store.audit(&PageRequest::first(10)).await.unwrap().items;
+            let noted = support.store.audit(&PageRequest::first(10)).await.unwrap().items;
             assert_eq!(noted.len(), usize::from(status == 200));
         }
     }
     let mut asked = request(Method::GET, "/api/v1/outboxes", None, None);
     asked.headers_mut().insert("sec-fetch-site", HeaderValue::from_static("cross-site"));
-    Kit::open().send(asked).await.ok();
+    ApiFixture::open().send(asked).await.ok();
 }
 
 /// A service may mount the router and listen on every address: without tokens, a name in `Host` proves nothing.
 #[tokio::test]
 async fn without_tokens_the_peer_must_be_this_machine() {
-    let kit = Kit::open();
+    let support = ApiFixture::open();
     for peer in [None, Some("192.0.2.7:4711"), Some("[2001:db8::7]:4711")] {
         for route in ROUTES {
             let path =
@@ -165,8 +165,8 @@ async fn without_tokens_the_peer_must_be_this_machine() {
             if let Some(peer) = peer {
                 request.extensions_mut().insert(ConnectInfo(peer.parse::<SocketAddr>().unwrap()));
             }
-            kit.send(request).await.refused(403);
+            support.send(request).await.refused(403);
         }
     }
-    kit.get(ORDERS).await.refused(404);
+    support.get(ORDERS_PATH).await.refused(404);
 }

@@ -8,68 +8,68 @@ use axum::http::Method;
 use serde_json::json;
 use tokio::time::{Instant, advance, timeout};
 
-use super::kit::{Kit, ORDERS, request, served};
-use super::stub::{DRIVER, Trouble, in_trouble};
-use crate::server::routes::{Needs, ROUTES};
+use super::support::{ApiFixture, ORDERS_PATH, request, served};
+use super::failing_store::{DRIVER_ERROR, StoreFailure, in_trouble};
+use crate::server::routes::{RequiredRole, ROUTES};
 
-async fn readiness(kit: &Kit, status: u16) -> serde_json::Value {
-    let reply = kit.send(request(Method::GET, "/health/ready", None, None)).await;
+async fn readiness(support: &ApiFixture, status: u16) -> serde_json::Value {
+    let reply = support.send(request(Method::GET, "/health/ready", None, None)).await;
     assert_eq!(reply.status, status, "{reply:?}");
     reply.json()["outboxes"][0].clone()
 }
 
 #[tokio::test]
 async fn process_that_answers_is_alive_whatever_its_stores_do() {
-    let (kit, asked) = in_trouble(Trouble::Silent);
-    assert_eq!(kit.get("/health/live").await.ok(), json!({"live": true}));
+    let (support, asked) = in_trouble(StoreFailure::Silent);
+    assert_eq!(support.get("/health/live").await.ok(), json!({"live": true}));
     assert_eq!(asked.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn readiness_flips_when_the_backlog_ages_and_back() {
-    let kit = Kit::open();
-    assert_eq!(readiness(&kit, 200).await["reason"], json!(null));
-    kit.store.step_clock(true, Duration::from_secs(301));
-    assert_eq!(readiness(&kit, 200).await["ready"], true, "within a second nobody asks again");
+    let support = ApiFixture::open();
+    assert_eq!(readiness(&support, 200).await["reason"], json!(null));
+    support.store.step_clock(true, Duration::from_secs(301));
+    assert_eq!(readiness(&support, 200).await["ready"], true, "within a second nobody asks again");
     advance(Duration::from_secs(1)).await;
-    let late = readiness(&kit, 503).await;
+    let late = readiness(&support, 503).await;
     assert_eq!((&late["ready"], &late["reason"]), (&false.into(), &"late".into()));
     assert!(late["oldest_pending_seconds"].as_f64().unwrap() > 300.0);
-    kit.store.step_clock(false, Duration::from_secs(301));
+    support.store.step_clock(false, Duration::from_secs(301));
     advance(Duration::from_secs(1)).await;
-    readiness(&kit, 200).await;
+    readiness(&support, 200).await;
 }
 
 #[tokio::test]
 async fn outbox_that_is_not_open_is_not_ready() {
-    let kit = Kit::of(served());
-    assert_eq!(readiness(&kit, 503).await["reason"], "store_not_open");
+    let support = ApiFixture::of(served());
+    assert_eq!(readiness(&support, 503).await["reason"], "store_not_open");
 }
 
 #[tokio::test(start_paused = true)]
 async fn store_that_does_not_answer_is_asked_once_and_not_waited_for() {
-    let (kit, asked) = in_trouble(Trouble::Silent);
+    let (support, asked) = in_trouble(StoreFailure::Silent);
     let begun = Instant::now();
-    let probes = futures_util::future::join_all((0..50).map(|_| readiness(&kit, 503))).await;
+    let probes = futures_util::future::join_all((0..50).map(|_| readiness(&support, 503))).await;
     assert!(probes.iter().all(|probe| probe["reason"] == "store_silent"));
     assert_eq!((asked.load(Ordering::SeqCst), begun.elapsed().as_secs()), (1, 2));
 }
 
 #[tokio::test(start_paused = true)]
 async fn probe_that_gives_up_does_not_make_the_next_one_ask_again() {
-    let (kit, asked) = in_trouble(Trouble::Silent);
+    let (support, asked) = in_trouble(StoreFailure::Silent);
     for _ in 0..10 {
-        let _ = tokio::time::timeout(Duration::from_millis(10), readiness(&kit, 503)).await;
+        let _ = tokio::time::timeout(Duration::from_millis(10), readiness(&support, 503)).await;
     }
-    readiness(&kit, 503).await;
+    readiness(&support, 503).await;
     assert_eq!(asked.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]
 async fn probes_name_no_event() {
-    let kit = Kit::open();
+    let support = ApiFixture::open();
     for path in ["/health/ready", "/health/live", "/metrics"] {
-        let reply = kit.get(path).await;
+        let reply = support.get(path).await;
         assert!(
             !["dead-0", "o-1", "acme", "OrderPlaced"].iter().any(|name| reply.text.contains(name)),
             "{reply:?}"
@@ -79,7 +79,7 @@ async fn probes_name_no_event() {
 
 #[tokio::test]
 async fn metrics_are_text_as_prometheus_reads_it() {
-    let reply = Kit::guarded().get("/metrics").await;
+    let reply = ApiFixture::guarded().get("/metrics").await;
     assert_eq!(
         (reply.status.as_u16(), &reply.headers["content-type"]),
         (200, &"text/plain; version=0.0.4; charset=utf-8".parse().unwrap())
@@ -89,7 +89,7 @@ async fn metrics_are_text_as_prometheus_reads_it() {
 /// Every route that asks the store, with the body that it needs.
 fn asking() -> impl Iterator<Item = (Method, String, serde_json::Value)> {
     let asks = |id: &str| !["outboxes", "tail"].contains(&id);
-    ROUTES.iter().filter(move |route| route.needs != Needs::Nothing && asks(route.id)).map(|route| {
+    ROUTES.iter().filter(move |route| route.required_role != RequiredRole::Nothing && asks(route.id)).map(|route| {
         let path = route.path.replace("{outbox}", "orders").replace("{id}", "e-1").replace("{route}", "mail");
         let body = if route.id == "purge" {
             json!({"what": "done", "older_than": "1d"})
@@ -102,40 +102,40 @@ fn asking() -> impl Iterator<Item = (Method, String, serde_json::Value)> {
 
 #[tokio::test]
 async fn driver_is_never_quoted() {
-    for (trouble, status) in [(Trouble::Broken, 503), (Trouble::Unable, 422), (Trouble::Panics, 500)] {
-        let (kit, _) = in_trouble(trouble);
+    for (failure, status) in [(StoreFailure::Broken, 503), (StoreFailure::Unable, 422), (StoreFailure::Panics, 500)] {
+        let (support, _) = in_trouble(failure);
         for (method, path, body) in asking() {
-            let reply = kit.send(request(method, &path, None, Some(body))).await;
+            let reply = support.send(request(method, &path, None, Some(body))).await;
             reply.refused(status);
-            assert!(!reply.text.contains(DRIVER), "{path} {reply:?}");
+            assert!(!reply.text.contains(DRIVER_ERROR), "{path} {reply:?}");
         }
-        let outboxes = kit.get("/api/v1/outboxes").await;
-        assert!(!outboxes.text.contains(DRIVER), "{outboxes:?}");
+        let outboxes = support.get("/api/v1/outboxes").await;
+        assert!(!outboxes.text.contains(DRIVER_ERROR), "{outboxes:?}");
     }
 }
 
 #[tokio::test]
 async fn log_says_why_a_store_failed() {
-    let (kit, _) = in_trouble(Trouble::Broken);
-    let log = Log::default();
+    let (support, _) = in_trouble(StoreFailure::Broken);
+    let log = LogBuffer::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
     let _logging = tracing::subscriber::set_default(subscriber);
-    kit.get(&format!("{ORDERS}/stats")).await.refused(503);
-    kit.get("/api/v1/outboxes").await.ok();
-    readiness(&kit, 503).await;
+    support.get(&format!("{ORDERS_PATH}/stats")).await.refused(503);
+    support.get("/api/v1/outboxes").await.ok();
+    readiness(&support, 503).await;
     let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
     for operation in ["stats", "outboxes", "ready"] {
         let line =
-            format!("outbox=\"orders\" operation=\"{operation}\" error=\"the test store failed: {DRIVER}\"");
+            format!("outbox=\"orders\" operation=\"{operation}\" error=\"the test store failed: {DRIVER_ERROR}\"");
         assert!(log.contains(&line), "{line} is not in:\n{log}");
     }
 }
 
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
+struct LogBuffer(Arc<Mutex<Vec<u8>>>);
 
-impl std::io::Write for Log {
+impl std::io::Write for LogBuffer {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.lock().unwrap().write(bytes)
     }
@@ -147,19 +147,19 @@ impl std::io::Write for Log {
 
 #[tokio::test(start_paused = true)]
 async fn request_that_takes_too_long_is_refused() {
-    let (kit, _) = in_trouble(Trouble::Silent);
+    let (support, _) = in_trouble(StoreFailure::Silent);
     let begun = Instant::now();
-    kit.get(&format!("{ORDERS}/stats")).await.refused(503);
+    support.get(&format!("{ORDERS_PATH}/stats")).await.refused(503);
     assert_eq!(begun.elapsed().as_secs(), 10);
-    let outboxes = kit.get("/api/v1/outboxes").await.ok();
+    let outboxes = support.get("/api/v1/outboxes").await.ok();
     assert!(outboxes["outboxes"][0]["paused"].is_null());
 }
 
 #[tokio::test(start_paused = true)]
 async fn change_that_takes_too_long_goes_on_and_so_does_one_whose_client_is_gone() {
-    let (kit, asked) = in_trouble(Trouble::Late);
-    let path = format!("{ORDERS}/dead/discard");
-    let discard = || kit.post(&path, json!({"filter": {}}));
+    let (support, asked) = in_trouble(StoreFailure::Late);
+    let path = format!("{ORDERS_PATH}/dead/discard");
+    let discard = || support.post(&path, json!({"filter": {}}));
     discard().await.refused(503);
     assert!(timeout(Duration::from_secs(1), discard()).await.is_err(), "the client has gone");
     assert_eq!(asked.load(Ordering::SeqCst), 2, "nobody has had an answer");
@@ -170,16 +170,16 @@ async fn change_that_takes_too_long_goes_on_and_so_does_one_whose_client_is_gone
 
 #[tokio::test(start_paused = true)]
 async fn too_many_requests_are_refused_at_once_and_probes_are_not() {
-    let (kit, _) = in_trouble(Trouble::Silent);
-    let path = format!("{ORDERS}/stats");
-    let many = futures_util::future::join_all((0..64).map(|_| kit.get(&path)));
+    let (support, _) = in_trouble(StoreFailure::Silent);
+    let path = format!("{ORDERS_PATH}/stats");
+    let many = futures_util::future::join_all((0..64).map(|_| support.get(&path)));
     let begun = Instant::now();
     let one_more = async {
         tokio::task::yield_now().await;
-        let reply = kit.get(&path).await;
+        let reply = support.get(&path).await;
         assert_eq!(begun.elapsed(), Duration::ZERO, "it does not wait");
         assert_eq!(reply.headers["retry-after"], "1");
-        kit.get("/health/live").await.ok();
+        support.get("/health/live").await.ok();
         reply.refused(503)
     };
     let (_, refused) = tokio::join!(many, one_more);

@@ -5,11 +5,11 @@ use axum::http::{Method, Request, header};
 use posthaste::memory::RawRow;
 use serde_json::{Value, json};
 
-use super::kit::{Kit, OPERATOR, ORDERS, request};
+use super::support::{ApiFixture, OPERATOR_TOKEN, ORDERS_PATH, request};
 
 #[tokio::test]
 async fn hostile_ids_are_not_found_or_refused() {
-    let kit = Kit::guarded();
+    let support = ApiFixture::guarded();
     for (id, status) in [
         ("%2e%2e%2f%2e%2e%2fetc%2fpasswd", 404),
         ("%00", 400),
@@ -23,28 +23,28 @@ async fn hostile_ids_are_not_found_or_refused() {
         ("dead-0/x", 404),
         ("", 404),
     ] {
-        let reply = kit.get(&format!("{ORDERS}/events/{id}")).await;
+        let reply = support.get(&format!("{ORDERS_PATH}/events/{id}")).await;
         reply.refused(status);
     }
     let long = "x".repeat(10_000);
-    kit.get(&format!("{ORDERS}/events/{long}")).await.refused(400);
-    kit.get(&format!("/api/v1/outboxes/{long}/stats")).await.refused(400);
-    kit.post(&format!("{ORDERS}/routes/{long}/pause"), json!({})).await.refused(400);
-    kit.post(&format!("{ORDERS}/routes/%00/pause"), json!({})).await.refused(400);
+    support.get(&format!("{ORDERS_PATH}/events/{long}")).await.refused(400);
+    support.get(&format!("/api/v1/outboxes/{long}/stats")).await.refused(400);
+    support.post(&format!("{ORDERS_PATH}/routes/{long}/pause"), json!({})).await.refused(400);
+    support.post(&format!("{ORDERS_PATH}/routes/%00/pause"), json!({})).await.refused(400);
 }
 
 #[tokio::test]
 async fn strange_ids_that_exist_are_found() {
-    let kit = Kit::guarded();
+    let support = ApiFixture::guarded();
     for (id, encoded) in [("a/b?c#d", "a%2Fb%3Fc%23d"), ("ü 100%", "%C3%BC%20100%25"), ("../x", "..%2Fx")] {
-        kit.store.insert_raw(RawRow { id: id.into(), ..RawRow::default() });
-        assert_eq!(kit.get(&format!("{ORDERS}/events/{encoded}")).await.ok()["id"], id);
+        support.store.insert_raw(RawRow { id: id.into(), ..RawRow::default() });
+        assert_eq!(support.get(&format!("{ORDERS_PATH}/events/{encoded}")).await.ok()["id"], id);
     }
 }
 
 #[tokio::test]
 async fn wrong_queries_are_refused() {
-    let kit = Kit::guarded();
+    let support = ApiFixture::guarded();
     for query in [
         "events?limit=0",
         "events?limit=1001",
@@ -68,17 +68,17 @@ async fn wrong_queries_are_refused() {
         "audit?after=x",
         "tail?outcome=perhaps",
     ] {
-        kit.get(&format!("{ORDERS}/{query}")).await.refused(400);
+        support.get(&format!("{ORDERS_PATH}/{query}")).await.refused(400);
     }
-    kit.get("/health/live?x=1").await.refused(400);
-    kit.get(&format!("{ORDERS}/events?type={}", "x".repeat(256))).await.refused(400);
-    kit.get(&format!("{ORDERS}/events?type={}", "%C3%BC".repeat(255))).await.ok();
+    support.get("/health/live?x=1").await.refused(400);
+    support.get(&format!("{ORDERS_PATH}/events?type={}", "x".repeat(256))).await.refused(400);
+    support.get(&format!("{ORDERS_PATH}/events?type={}", "%C3%BC".repeat(255))).await.ok();
 }
 
 #[tokio::test]
 async fn wrong_bodies_are_refused_and_change_nothing() {
-    let kit = Kit::guarded();
-    let before = format!("{:?}", kit.store.rows());
+    let support = ApiFixture::guarded();
+    let before = format!("{:?}", support.store.rows());
     let bodies = [
         ("replay", json!(null)),
         ("replay", json!([])),
@@ -106,7 +106,7 @@ async fn wrong_bodies_are_refused_and_change_nothing() {
         ("discard", json!({"filter": {}, "dry_run": true})),
     ];
     for (verb, body) in bodies {
-        let reply = kit.post(&format!("{ORDERS}/dead/{verb}"), body.clone()).await;
+        let reply = support.post(&format!("{ORDERS_PATH}/dead/{verb}"), body.clone()).await;
         assert_eq!(reply.status, 400, "{body} {reply:?}");
         reply.refused(400);
     }
@@ -120,25 +120,25 @@ async fn wrong_bodies_are_refused_and_change_nothing() {
         json!({"what": "done", "older_than": "9999999d"}),
         json!({"what": "done", "older_than": "1d\n"}),
     ] {
-        let reply: super::kit::Reply = kit.post(&format!("{ORDERS}/purge"), body.clone()).await;
+        let reply: super::support::Reply = support.post(&format!("{ORDERS_PATH}/purge"), body.clone()).await;
         assert_eq!(reply.status, 400, "{body} {reply:?}");
     }
-    assert_eq!(format!("{:?}", kit.store.rows()), before);
+    assert_eq!(format!("{:?}", support.store.rows()), before);
 }
 
-async fn raw(kit: &Kit, media: Option<&str>, body: impl Into<Body>) -> super::kit::Reply {
+async fn raw(support: &ApiFixture, media: Option<&str>, body: impl Into<Body>) -> super::support::Reply {
     let mut asked: Request<Body> =
-        request(Method::POST, &format!("{ORDERS}/dead/replay"), Some(OPERATOR), None);
+        request(Method::POST, &format!("{ORDERS_PATH}/dead/replay"), Some(OPERATOR_TOKEN), None);
     if let Some(media) = media {
         asked.headers_mut().insert(header::CONTENT_TYPE, media.parse().unwrap());
     }
     *asked.body_mut() = body.into();
-    kit.send(asked).await
+    support.send(asked).await
 }
 
 #[tokio::test]
 async fn bodies_that_are_no_json_are_refused() {
-    let kit = Kit::guarded();
+    let support = ApiFixture::guarded();
     let good = r#"{"ids":["dead-0"]}"#;
     for (media, body, status) in [
         (None, good, 415),
@@ -150,37 +150,37 @@ async fn bodies_that_are_no_json_are_refused() {
         (Some("application/json"), r#"{"ids":["\ud800"]}"#, 400),
         (Some("application/json"), r#"{"ids":["dead-0"]} x"#, 400),
     ] {
-        raw(&kit, media, body).await.refused(status);
+        raw(&support, media, body).await.refused(status);
     }
-    raw(&kit, Some("application/json"), vec![0xff, 0xfe]).await.refused(400);
-    raw(&kit, Some("application/json"), "[".repeat(100_000)).await.refused(400);
-    raw(&kit, Some("application/json"), "[".repeat(1024 * 1024 + 1)).await.refused(413);
-    raw(&kit, Some("Application/JSON; charset=utf-8"), good).await.ok();
+    raw(&support, Some("application/json"), vec![0xff, 0xfe]).await.refused(400);
+    raw(&support, Some("application/json"), "[".repeat(100_000)).await.refused(400);
+    raw(&support, Some("application/json"), "[".repeat(1024 * 1024 + 1)).await.refused(413);
+    raw(&support, Some("Application/JSON; charset=utf-8"), good).await.ok();
 }
 
 #[tokio::test]
 async fn error_speaks_of_the_form_that_was_meant() {
-    let kit = Kit::guarded();
+    let support = ApiFixture::guarded();
     for (body, error) in [
         (json!({"filter": {}, "limit": 0}), "limit must be a whole number from 1 to 1000"),
         (json!({"ids": ["x"], "limit": 1}), r#"there is no "limit" here: there are ids, forget_progress"#),
         (json!({}), "ids is missing; or: filter is missing"),
     ] {
-        let refused = kit.post(&format!("{ORDERS}/dead/replay"), body).await.refused(400);
+        let refused = support.post(&format!("{ORDERS_PATH}/dead/replay"), body).await.refused(400);
         assert_eq!(refused["error"], error);
     }
     // JSON knows one kind of number.
-    kit.post(&format!("{ORDERS}/dead/replay"), json!({"filter": {}, "limit": 5.0})).await.ok();
+    support.post(&format!("{ORDERS_PATH}/dead/replay"), json!({"filter": {}, "limit": 5.0})).await.ok();
 }
 
 #[tokio::test]
 async fn wrong_values_are_not_repeated() {
-    let kit = Kit::guarded();
+    let support = ApiFixture::guarded();
     let body: Value = json!({"ids": ["sEcret-value", 1]});
     let replies = [
-        kit.post(&format!("{ORDERS}/dead/replay"), body).await,
-        kit.get(&format!("{ORDERS}/events?limit=sEcret-value")).await,
-        raw(&kit, Some("application/json"), r#"{"ids": sEcret-value"#).await,
+        support.post(&format!("{ORDERS_PATH}/dead/replay"), body).await,
+        support.get(&format!("{ORDERS_PATH}/events?limit=sEcret-value")).await,
+        raw(&support, Some("application/json"), r#"{"ids": sEcret-value"#).await,
     ];
     for reply in replies {
         reply.refused(400);

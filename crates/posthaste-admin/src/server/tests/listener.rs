@@ -8,20 +8,20 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::kit::{api, served};
+use super::support::{api, served};
 use crate::server::listener::serve_with_idle_timeout;
 
-struct Running {
+struct RunningListener {
     address: std::net::SocketAddr,
     stop: oneshot::Sender<()>,
     ended: JoinHandle<()>,
 }
 
-async fn running() -> Running {
+async fn running() -> RunningListener {
     running_patiently(Duration::from_secs(30)).await
 }
 
-async fn running_patiently(idle: Duration) -> Running {
+async fn running_patiently(idle: Duration) -> RunningListener {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
@@ -29,10 +29,10 @@ async fn running_patiently(idle: Duration) -> Running {
     let ended = tokio::spawn(async move {
         serve_with_idle_timeout(listener, api, async { drop(stopped.await) }, idle).await;
     });
-    Running { address, stop, ended }
+    RunningListener { address, stop, ended }
 }
 
-async fn connect(running: &Running, request: &str) -> BufReader<TcpStream> {
+async fn connect(running: &RunningListener, request: &str) -> BufReader<TcpStream> {
     let mut stream = TcpStream::connect(running.address).await.unwrap();
     stream.write_all(request.as_bytes()).await.unwrap();
     BufReader::new(stream)
@@ -85,11 +85,11 @@ async fn reader_that_takes_nothing_is_sent_away() {
 }
 
 /// Of all routes, and of probes alone.
-const OPENAPI: &str = "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n";
-const LIVE: &str = "GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n";
+const OPENAPI_REQUEST: &str = "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n";
+const LIVE_REQUEST: &str = "GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 /// The status of the answer, with the connection, which stays open if the other side leaves it so.
-async fn asked(running: &Running, from: [u8; 4], request: &str) -> (Option<u16>, BufReader<TcpStream>) {
+async fn asked(running: &RunningListener, from: [u8; 4], request: &str) -> (Option<u16>, BufReader<TcpStream>) {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind((from, 0).into()).unwrap();
     let mut stream = BufReader::new(socket.connect(running.address).await.unwrap());
@@ -100,7 +100,7 @@ async fn asked(running: &Running, from: [u8; 4], request: &str) -> (Option<u16>,
     (status, stream)
 }
 
-async fn status(running: &Running, from: [u8; 4], request: &str) -> Option<u16> {
+async fn status(running: &RunningListener, from: [u8; 4], request: &str) -> Option<u16> {
     asked(running, from, request).await.0
 }
 
@@ -109,14 +109,14 @@ async fn one_address_cannot_take_all_places() {
     let running = running().await;
     let mut greedy = Vec::new();
     for _ in 0..64 {
-        let (status, stream) = asked(&running, [127, 0, 0, 1], OPENAPI).await;
+        let (status, stream) = asked(&running, [127, 0, 0, 1], OPENAPI_REQUEST).await;
         assert_eq!(status, Some(200));
         greedy.push(stream);
     }
-    assert_eq!(status(&running, [127, 0, 0, 1], OPENAPI).await, Some(503));
-    assert_eq!(status(&running, [127, 0, 0, 2], OPENAPI).await, Some(200));
+    assert_eq!(status(&running, [127, 0, 0, 1], OPENAPI_REQUEST).await, Some(503));
+    assert_eq!(status(&running, [127, 0, 0, 2], OPENAPI_REQUEST).await, Some(200));
     drop(greedy);
-    let served = async { while status(&running, [127, 0, 0, 1], OPENAPI).await != Some(200) {} };
+    let served = async { while status(&running, [127, 0, 0, 1], OPENAPI_REQUEST).await != Some(200) {} };
     timeout(Duration::from_secs(20), served).await.expect("places are given back");
 }
 
@@ -127,16 +127,16 @@ async fn probes_are_answered_while_clients_hold_every_other_place() {
     let mut held = Vec::new();
     for client in 1..=4 {
         for _ in 0..64 {
-            let (status, stream) = asked(&running, [127, 0, 0, client], LIVE).await;
+            let (status, stream) = asked(&running, [127, 0, 0, client], LIVE_REQUEST).await;
             assert_eq!(status, Some(200));
             held.push(stream);
         }
     }
     for from in [[127, 0, 0, 1], [127, 0, 0, 9]] {
         for _ in 0..10 {
-            assert_eq!(status(&running, from, LIVE).await, Some(200), "{from:?}");
+            assert_eq!(status(&running, from, LIVE_REQUEST).await, Some(200), "{from:?}");
         }
-        assert_eq!(status(&running, from, OPENAPI).await, Some(503), "{from:?}");
+        assert_eq!(status(&running, from, OPENAPI_REQUEST).await, Some(503), "{from:?}");
     }
     // The same clients hold the places of probes, too, without a word: not for long.
     for client in 1..=4 {
@@ -146,5 +146,5 @@ async fn probes_are_answered_while_clients_hold_every_other_place() {
             held.push(BufReader::new(socket.connect(running.address).await.unwrap()));
         }
     }
-    assert_eq!(status(&running, [127, 0, 0, 9], LIVE).await, Some(200));
+    assert_eq!(status(&running, [127, 0, 0, 9], LIVE_REQUEST).await, Some(200));
 }

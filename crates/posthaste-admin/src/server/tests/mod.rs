@@ -3,10 +3,10 @@
 mod access;
 mod health;
 mod hostile;
-mod kit;
+mod support;
 mod listener;
 mod read;
-mod stub;
+mod failing_store;
 mod table;
 mod tail;
 mod write;

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use posthaste::memory::RawRow;
 
-use super::kit::{Kit, ORDERS, served};
+use super::support::{ApiFixture, ORDERS_PATH, served};
 
 #[tokio::test]
 async fn outboxes_are_listed_with_their_routes() {
-    let kit = Kit::guarded();
-    kit.post(&format!("{ORDERS}/routes/Order.*/pause"), serde_json::json!({})).await.ok();
-    let outboxes = kit.get("/api/v1/outboxes").await.ok();
+    let support = ApiFixture::guarded();
+    support.post(&format!("{ORDERS_PATH}/routes/Order.*/pause"), serde_json::json!({})).await.ok();
+    let outboxes = support.get("/api/v1/outboxes").await.ok();
     let expected = serde_json::json!({"outboxes": [{
         "outbox": "orders", "open": true, "routes": ["mail", "Order.*", "a/b"], "paused": ["Order.*"],
     }]});
@@ -19,19 +19,19 @@ async fn outboxes_are_listed_with_their_routes() {
 
 #[tokio::test]
 async fn outbox_that_is_not_open_yet_is_listed_and_refuses_the_rest() {
-    let kit = Kit::of(served());
-    let outboxes = kit.get("/api/v1/outboxes").await.ok();
+    let support = ApiFixture::of(served());
+    let outboxes = support.get("/api/v1/outboxes").await.ok();
     assert_eq!(outboxes["outboxes"][0]["open"], false);
     assert!(outboxes["outboxes"][0]["paused"].is_null());
-    let reply = kit.get(&format!("{ORDERS}/stats")).await;
+    let reply = support.get(&format!("{ORDERS_PATH}/stats")).await;
     reply.refused(503);
     assert_eq!(reply.headers["retry-after"], "1");
 }
 
 #[tokio::test]
 async fn stats_are_those_of_the_command_line() {
-    let kit = Kit::guarded();
-    let stats = kit.get(&format!("{ORDERS}/stats")).await.ok();
+    let support = ApiFixture::guarded();
+    let stats = support.get(&format!("{ORDERS_PATH}/stats")).await.ok();
     assert_eq!((&stats["pending"]["new"], &stats["pending"]["retry"]), (&3.into(), &3.into()));
     assert_eq!((&stats["done"], &stats["dead"], &stats["archived"]), (&3.into(), &3.into(), &0.into()));
     assert!(stats["oldest_pending_seconds"].is_number());
@@ -40,13 +40,13 @@ async fn stats_are_those_of_the_command_line() {
 
 #[tokio::test]
 async fn pages_lead_to_the_end_without_gaps_and_repeats() {
-    let kit = Kit::guarded();
+    let support = ApiFixture::guarded();
     for n in 0..50 {
-        kit.store.insert_raw(RawRow { id: format!("more-{n}").into(), ..RawRow::default() });
+        support.store.insert_raw(RawRow { id: format!("more-{n}").into(), ..RawRow::default() });
     }
     let (mut ids, mut pages, mut after) = (BTreeSet::new(), 0, String::new());
     loop {
-        let page = kit.get(&format!("{ORDERS}/events?limit=7{after}")).await.ok();
+        let page = support.get(&format!("{ORDERS_PATH}/events?limit=7{after}")).await.ok();
         for event in page["events"].as_array().unwrap() {
             assert!(ids.insert(event["id"].as_str().unwrap().to_owned()), "{event} came twice");
         }
@@ -59,7 +59,7 @@ async fn pages_lead_to_the_end_without_gaps_and_repeats() {
 
 #[tokio::test]
 async fn events_follow_every_filter() {
-    let kit = Kit::guarded();
+    let support = ApiFixture::guarded();
     for (query, found) in [
         ("", 12),
         ("status=DEAD", 3),
@@ -75,16 +75,16 @@ async fn events_follow_every_filter() {
         ("older_than=2h", 0),
         ("limit=2", 2),
     ] {
-        let page = kit.get(&format!("{ORDERS}/events?{query}")).await.ok();
+        let page = support.get(&format!("{ORDERS_PATH}/events?{query}")).await.ok();
         assert_eq!(page["events"].as_array().unwrap().len(), found, "{query}");
     }
 }
 
 #[tokio::test]
 async fn backlog_is_grouped_by_type_or_by_tenant() {
-    let kit = Kit::guarded();
+    let support = ApiFixture::guarded();
     let keys = async |query: &str| {
-        let backlog = kit.get(&format!("{ORDERS}/backlog{query}")).await.ok();
+        let backlog = support.get(&format!("{ORDERS_PATH}/backlog{query}")).await.ok();
         let groups = backlog["groups"].as_array().unwrap().iter();
         let groups: Vec<_> = groups.map(|group| format!("{} {}", group["key"], group["count"])).collect();
         (groups.join(", "), backlog["complete"].as_bool().unwrap())
@@ -98,54 +98,54 @@ async fn backlog_is_grouped_by_type_or_by_tenant() {
 
 #[tokio::test]
 async fn events_that_match_are_counted() {
-    let kit = Kit::guarded();
+    let support = ApiFixture::guarded();
     for (query, count) in
         [("status=DEAD", 3), ("status=DEAD&type=OrderPlaced", 2), ("status=DONE&tenant=nobody", 0)]
     {
-        let answer = kit.get(&format!("{ORDERS}/count?{query}")).await.ok();
+        let answer = support.get(&format!("{ORDERS_PATH}/count?{query}")).await.ok();
         assert_eq!(answer, serde_json::json!({"count": count}), "{query}");
     }
-    kit.get(&format!("{ORDERS}/count?limit=1")).await.refused(400);
+    support.get(&format!("{ORDERS_PATH}/count?limit=1")).await.refused(400);
 }
 
 #[tokio::test]
 async fn groups_and_findings_say_what_died() {
-    let kit = Kit::guarded();
-    let groups = kit.get(&format!("{ORDERS}/dead/groups?limit=1")).await.ok();
+    let support = ApiFixture::guarded();
+    let groups = support.get(&format!("{ORDERS_PATH}/dead/groups?limit=1")).await.ok();
     assert_eq!(groups["groups"].as_array().unwrap().len(), 1);
     assert_eq!(
         (&groups["groups"][0]["count"], &groups["groups"][0]["event_type"]),
         (&2.into(), &"OrderPlaced".into())
     );
-    let findings = kit.get(&format!("{ORDERS}/findings")).await.ok();
+    let findings = support.get(&format!("{ORDERS_PATH}/findings")).await.ok();
     assert_eq!(findings["findings"][0]["what"], "DEAD events: 3");
     assert_eq!(findings["findings"][0]["severity"], "warning");
 }
 
 #[tokio::test]
 async fn audit_is_paged_newest_first() {
-    let kit = Kit::guarded();
+    let support = ApiFixture::guarded();
     for n in 0..3 {
-        kit.post(&format!("{ORDERS}/dead/replay"), serde_json::json!({"ids": [format!("dead-{n}")]}))
+        support.post(&format!("{ORDERS_PATH}/dead/replay"), serde_json::json!({"ids": [format!("dead-{n}")]}))
             .await
             .ok();
     }
-    let first = kit.get(&format!("{ORDERS}/audit?limit=2")).await.ok();
+    let first = support.get(&format!("{ORDERS_PATH}/audit?limit=2")).await.ok();
     assert_eq!(first["entries"][0]["target"], "dead-2");
     assert!(first["entries"][0]["at"].as_str().unwrap().ends_with('Z'));
-    let rest = kit.get(&format!("{ORDERS}/audit?limit=2&after={}", first["next"])).await.ok();
+    let rest = support.get(&format!("{ORDERS_PATH}/audit?limit=2&after={}", first["next"])).await.ok();
     assert_eq!(rest["entries"].as_array().unwrap().len(), 1);
     assert!(rest["next"].is_null());
 }
 
 #[tokio::test]
 async fn unknown_event_outbox_and_path_are_not_found() {
-    let kit = Kit::guarded();
-    kit.get(&format!("{ORDERS}/events/nobody")).await.refused(404);
-    kit.get("/api/v1/outboxes/other/stats").await.refused(404);
-    kit.get("/api/v2/outboxes").await.refused(404);
-    kit.get("/").await.refused(404);
-    let reply = kit.post(&format!("{ORDERS}/stats"), serde_json::json!({})).await;
+    let support = ApiFixture::guarded();
+    support.get(&format!("{ORDERS_PATH}/events/nobody")).await.refused(404);
+    support.get("/api/v1/outboxes/other/stats").await.refused(404);
+    support.get("/api/v2/outboxes").await.refused(404);
+    support.get("/").await.refused(404);
+    let reply = support.post(&format!("{ORDERS_PATH}/stats"), serde_json::json!({})).await;
     reply.refused(405);
     assert_eq!(reply.headers["allow"], "GET,HEAD");
 }

@@ -5,17 +5,17 @@ use std::collections::BTreeSet;
 use axum::http::{HeaderValue, Method};
 use serde_json::{Map, Value, json};
 
-use super::kit::{Kit, OPERATOR, VIEWER, request};
+use super::support::{ApiFixture, OPERATOR_TOKEN, VIEWER_TOKEN, request};
 use crate::server::openapi;
-use crate::server::params::{Kind, Param};
-use crate::server::routes::{Needs, ROUTES, Route};
+use crate::server::params::{ParamKind, Param};
+use crate::server::routes::{RequiredRole, ROUTES, Route};
 
 /// Who asks: what they are called here, and the token that they send.
 const CALLERS: [(&str, Option<&str>); 4] = [
     ("nobody", None),
     ("a stranger", Some("x-0123456789abcdef")),
-    ("a viewer", Some(VIEWER)),
-    ("an operator", Some(OPERATOR)),
+    ("a viewer", Some(VIEWER_TOKEN)),
+    ("an operator", Some(OPERATOR_TOKEN)),
 ];
 
 fn path(route: &Route) -> String {
@@ -26,11 +26,11 @@ fn path(route: &Route) -> String {
 fn body(route: &Route) -> Option<Value> {
     let required = |field: &&Param| field.required;
     let value = |field: &Param| match field.kind {
-        Kind::Choice(words) => json!(words[0]),
-        Kind::Age => json!("7d"),
-        Kind::Ids(_) => json!(["dead-0"]),
-        Kind::Object(_) => json!({}),
-        Kind::Text(_) | Kind::Number(..) | Kind::Flag => panic!("no required field is so yet"),
+        ParamKind::Choice(words) => json!(words[0]),
+        ParamKind::Age => json!("7d"),
+        ParamKind::Ids(_) => json!(["dead-0"]),
+        ParamKind::Object(_) => json!({}),
+        ParamKind::Text(_) | ParamKind::Number(..) | ParamKind::Flag => panic!("no required field is so yet"),
     };
     let form = route.body.first()?;
     let fields: Map<String, Value> =
@@ -38,10 +38,10 @@ fn body(route: &Route) -> Option<Value> {
     Some(Value::Object(fields))
 }
 
-fn expected(needs: Needs, caller: &str) -> u16 {
-    match (needs, caller) {
-        (Needs::Nothing, _) | (_, "an operator") | (Needs::Viewer, "a viewer") => 200,
-        (Needs::Operator, "a viewer") => 403,
+fn expected(required_role: RequiredRole, caller: &str) -> u16 {
+    match (required_role, caller) {
+        (RequiredRole::Nothing, _) | (_, "an operator") | (RequiredRole::Viewer, "a viewer") => 200,
+        (RequiredRole::Operator, "a viewer") => 403,
         _ => 401,
     }
 }
@@ -51,11 +51,11 @@ async fn every_route_admits_whom_it_should_and_nobody_else() {
     for route in ROUTES {
         for (caller, token) in CALLERS {
             for tokens in [true, false] {
-                let kit = if tokens { Kit::guarded() } else { Kit::open() };
-                let before = format!("{:?}", kit.store.rows());
+                let support = if tokens { ApiFixture::guarded() } else { ApiFixture::open() };
+                let before = format!("{:?}", support.store.rows());
                 let asked = request(route.method.clone(), &path(route), token, body(route));
-                let response = kit.open_stream(asked).await;
-                let expected = if tokens { expected(route.needs, caller) } else { 200 };
+                let response = support.open_stream(asked).await;
+                let expected = if tokens { expected(route.required_role, caller) } else { 200 };
                 let case = format!("{} {} by {caller}, tokens: {tokens}", route.method, route.path);
                 assert_eq!(response.status(), expected, "{case}");
                 assert_eq!(response.headers()["x-content-type-options"], "nosniff", "{case}");
@@ -63,7 +63,7 @@ async fn every_route_admits_whom_it_should_and_nobody_else() {
                 let challenge = response.headers().get("www-authenticate").map(HeaderValue::as_bytes);
                 assert_eq!(challenge, (expected == 401).then_some(&b"Bearer"[..]), "{case}");
                 if expected != 200 {
-                    assert_eq!(format!("{:?}", kit.store.rows()), before, "{case}");
+                    assert_eq!(format!("{:?}", support.store.rows()), before, "{case}");
                 }
             }
         }
@@ -75,12 +75,12 @@ async fn every_route_admits_whom_it_should_and_nobody_else() {
 fn whatever_changes_something_needs_an_operator() {
     for route in ROUTES {
         let public = ["/health/live", "/health/ready", "/metrics", "/openapi.json"].contains(&route.path);
-        let needs = match route.method {
-            Method::GET if public => Needs::Nothing,
-            Method::GET => Needs::Viewer,
-            _ => Needs::Operator,
+        let required_role = match route.method {
+            Method::GET if public => RequiredRole::Nothing,
+            Method::GET => RequiredRole::Viewer,
+            _ => RequiredRole::Operator,
         };
-        assert_eq!(route.needs, needs, "{}", route.path);
+        assert_eq!(route.required_role, required_role, "{}", route.path);
         assert!(public || route.path.starts_with("/api/v1/"), "{}", route.path);
     }
 }
@@ -113,10 +113,10 @@ fn document_refers_only_to_schemas_that_it_has() {
 fn manual_lists_every_route_with_its_role() {
     let manual = include_str!("../../../../../docs/api.md");
     for route in ROUTES {
-        let role = match route.needs {
-            Needs::Nothing => "none",
-            Needs::Viewer => "viewer",
-            Needs::Operator => "operator",
+        let role = match route.required_role {
+            RequiredRole::Nothing => "none",
+            RequiredRole::Viewer => "viewer",
+            RequiredRole::Operator => "operator",
         };
         let line = format!("| `{} {}` | {role} | {} |", route.method, route.path, route.summary);
         assert!(manual.contains(&line), "docs/api.md lacks the line\n{line}");

@@ -9,15 +9,15 @@ use futures_util::StreamExt;
 use posthaste::Timestamp;
 use tokio::time::Instant;
 
-use super::kit::{Kit, ORDERS, VIEWER, request};
+use super::support::{ApiFixture, ORDERS_PATH, VIEWER_TOKEN, request};
 use crate::wire::{TailLine, Time};
 
 /// Somebody who follows, and has seen the line that says so.
 struct Follower(axum::body::BodyDataStream);
 
 impl Follower {
-    async fn new(kit: &Kit, query: &str) -> Self {
-        let response = follow(kit, query).await;
+    async fn new(support: &ApiFixture, query: &str) -> Self {
+        let response = follow(support, query).await;
         assert_eq!(response.headers()["content-type"], "application/x-ndjson");
         let mut follower = Self(response.into_body().into_data_stream());
         assert_eq!(follower.next().await.as_deref(), Some("\n"));
@@ -30,8 +30,8 @@ impl Follower {
     }
 }
 
-async fn follow(kit: &Kit, query: &str) -> Response<Body> {
-    kit.open_stream(request(Method::GET, &format!("{ORDERS}/tail{query}"), Some(VIEWER), None)).await
+async fn follow(support: &ApiFixture, query: &str) -> Response<Body> {
+    support.open_stream(request(Method::GET, &format!("{ORDERS_PATH}/tail{query}"), Some(VIEWER_TOKEN), None)).await
 }
 
 fn line(event_type: &str, outcome: &str) -> TailLine {
@@ -49,10 +49,10 @@ fn line(event_type: &str, outcome: &str) -> TailLine {
 
 #[tokio::test]
 async fn follower_gets_what_matches_as_it_happens() {
-    let kit = Kit::guarded();
-    let mut follower = Follower::new(&kit, "?type=Placed&outcome=done").await;
+    let support = ApiFixture::guarded();
+    let mut follower = Follower::new(&support, "?type=Placed&outcome=done").await;
     for (event_type, outcome) in [("Mail", "done"), ("Placed", "retry"), ("Placed", "done")] {
-        kit.served.feed().send(line(event_type, outcome));
+        support.served.feed().send(line(event_type, outcome));
     }
     let heard: TailLine = serde_json::from_str(&follower.next().await.unwrap()).unwrap();
     assert_eq!(heard, line("Placed", "done"));
@@ -60,17 +60,17 @@ async fn follower_gets_what_matches_as_it_happens() {
 
 #[tokio::test]
 async fn absent_tenant_matches_no_tenant() {
-    let kit = Kit::guarded();
-    let mut follower = Follower::new(&kit, "?tenant=acme").await;
-    kit.served.feed().send(line("Placed", "done"));
-    kit.served.feed().send(TailLine { tenant_id: Some("acme".to_owned()), ..line("Placed", "dead") });
+    let support = ApiFixture::guarded();
+    let mut follower = Follower::new(&support, "?tenant=acme").await;
+    support.served.feed().send(line("Placed", "done"));
+    support.served.feed().send(TailLine { tenant_id: Some("acme".to_owned()), ..line("Placed", "dead") });
     assert!(follower.next().await.unwrap().contains("dead"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn silence_is_broken_by_an_empty_line() {
-    let kit = Kit::guarded();
-    let mut follower = Follower::new(&kit, "").await;
+    let support = ApiFixture::guarded();
+    let mut follower = Follower::new(&support, "").await;
     let begun = Instant::now();
     assert_eq!(follower.next().await.as_deref(), Some("\n"));
     assert_eq!(begun.elapsed(), Duration::from_secs(15));
@@ -78,10 +78,10 @@ async fn silence_is_broken_by_an_empty_line() {
 
 #[tokio::test]
 async fn slow_follower_is_told_how_much_it_missed() {
-    let kit = Kit::guarded();
-    let mut follower = Follower::new(&kit, "").await;
+    let support = ApiFixture::guarded();
+    let mut follower = Follower::new(&support, "").await;
     for _ in 0..4096 + 5 {
-        kit.served.feed().send(line("Placed", "done"));
+        support.served.feed().send(line("Placed", "done"));
     }
     assert_eq!(follower.next().await.as_deref(), Some("{\"missed\":5}\n"));
     assert!(follower.next().await.unwrap().contains("Placed"));
@@ -89,20 +89,20 @@ async fn slow_follower_is_told_how_much_it_missed() {
 
 #[tokio::test]
 async fn follower_is_sent_away_when_the_relay_stops() {
-    let kit = Kit::guarded();
-    let mut follower = Follower::new(&kit, "").await;
-    kit.stop.cancel();
+    let support = ApiFixture::guarded();
+    let mut follower = Follower::new(&support, "").await;
+    support.stop.cancel();
     assert_eq!(follower.next().await, None);
 }
 
 #[tokio::test]
 async fn too_many_followers_are_refused_until_one_leaves() {
-    let kit = Kit::guarded();
+    let support = ApiFixture::guarded();
     let mut followers = Vec::new();
     for _ in 0..16 {
-        followers.push(Follower::new(&kit, "").await);
+        followers.push(Follower::new(&support, "").await);
     }
-    assert_eq!(follow(&kit, "").await.status(), 503);
+    assert_eq!(follow(&support, "").await.status(), 503);
     followers.pop();
-    assert_eq!(follow(&kit, "").await.status(), 200);
+    assert_eq!(follow(&support, "").await.status(), 200);
 }

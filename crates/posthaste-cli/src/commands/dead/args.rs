@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use crate::args::{Consent, Which, parse_limit};
+use crate::args::{ConsentArgs, EventSelection, parse_limit};
 use crate::store_args::StoreArgs;
 
 /// Send DEAD events out again, as if they were new
@@ -30,17 +30,17 @@ Examples:
   posthaste dead replay --all --canary 5 --rate 100 --yes")]
 pub(crate) struct ReplayArgs {
     #[command(flatten)]
-    pub(super) which: Which,
+    pub(super) selection: EventSelection,
 
     #[command(flatten)]
-    pub(super) speed: Speed,
+    pub(super) speed: ReplaySpeed,
 
     /// Deliver to every destination again, also to those that have the event
     #[arg(long)]
     pub(super) forget_progress: bool,
 
     #[command(flatten)]
-    pub(super) consent: Consent,
+    pub(super) consent: ConsentArgs,
 
     #[command(flatten)]
     pub(super) store: StoreArgs,
@@ -48,7 +48,7 @@ pub(crate) struct ReplayArgs {
 
 /// How carefully many events are replayed.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
-pub(super) struct Speed {
+pub(super) struct ReplaySpeed {
     /// At most so many events per second
     #[arg(long, value_name = "N", conflicts_with = "ids")]
     pub(super) rate: Option<NonZeroU32>,
@@ -75,10 +75,10 @@ Examples:
   posthaste dead discard --all --tenant acme --dry-run")]
 pub(crate) struct DiscardArgs {
     #[command(flatten)]
-    pub(super) which: Which,
+    pub(super) selection: EventSelection,
 
     #[command(flatten)]
-    pub(super) consent: Consent,
+    pub(super) consent: ConsentArgs,
 
     #[command(flatten)]
     pub(super) store: StoreArgs,

@@ -10,21 +10,21 @@ use posthaste::{EventId, EventRow, Status, StoreError};
 use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::commands::bulk::{self, Change, Stopped};
-use crate::commands::listing::{self, REASON_CHARS};
-use crate::commands::pace::Pace;
+use crate::commands::batch_rate::BatchRate;
+use crate::commands::bulk_change::{self, BulkChange, StopReason};
+use crate::commands::listing::{self, MAX_REASON_CHARS};
 use crate::failure::say;
 use crate::output::{cut, events};
 use posthaste_admin::escape;
 
 /// Between two looks at the events that went first.
-const LOOK: Duration = Duration::from_millis(200);
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// After so long without any sign of an engine, people are asked whether there is one.
-const PATIENCE: Duration = Duration::from_secs(10);
+const NO_ENGINE_HINT_DELAY: Duration = Duration::from_secs(10);
 
 /// Problems that are told one by one.
-const TOLD: usize = 10;
+const MAX_REPORTED_PROBLEMS: usize = 10;
 
 /// Which events go first, and how long they may take.
 pub(super) struct Canary<'a> {
@@ -36,21 +36,21 @@ pub(super) struct Canary<'a> {
 
 /// What became of the events that went first. One that is gone was deleted when it was done.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Outcome {
+pub(super) struct CanaryOutcome {
     replayed: u64,
     delivered: u64,
-    dead: Vec<Died>,
-    waiting: Vec<Waiting>,
+    dead: Vec<DiedEvent>,
+    waiting: Vec<WaitingEvent>,
 }
 
 #[derive(Debug, Serialize)]
-struct Died {
+struct DiedEvent {
     id: EventId,
     reason: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
-struct Waiting {
+struct WaitingEvent {
     id: EventId,
     why: String,
     /// Whether an engine has had it, since it was replayed.
@@ -64,22 +64,22 @@ impl Canary<'_> {
     pub(super) async fn send(
         &self,
         admin: &dyn Admin,
-        pace: &mut Pace,
+        batch_rate: &mut BatchRate,
         bar: &ProgressBar,
-        change: &mut Change,
-    ) -> anyhow::Result<Outcome> {
+        change: &mut BulkChange,
+    ) -> anyhow::Result<CanaryOutcome> {
         let page = listing::full_page(admin, self.filter, PageRequest::first(self.events)).await;
-        let mut outcome = Outcome::default();
+        let mut outcome = CanaryOutcome::default();
         for row in page.context("the oldest events cannot be listed")?.items {
-            if !self.send_one(admin, row.id, pace, &mut outcome).await? {
-                change.stopped = Some(Stopped::Interrupted);
+            if !self.send_one(admin, row.id, batch_rate, &mut outcome).await? {
+                change.stopped = Some(StopReason::Interrupted);
                 break;
             }
             bar.set_position(outcome.replayed);
         }
         change.changed = outcome.replayed;
         if change.stopped.is_none() {
-            change.stopped = self.wait(admin, pace, bar, &mut outcome).await?;
+            change.stopped = self.wait(admin, batch_rate, bar, &mut outcome).await?;
         }
         Ok(outcome)
     }
@@ -89,19 +89,19 @@ impl Canary<'_> {
         &self,
         admin: &dyn Admin,
         id: EventId,
-        pace: &mut Pace,
-        outcome: &mut Outcome,
+        batch_rate: &mut BatchRate,
+        outcome: &mut CanaryOutcome,
     ) -> anyhow::Result<bool> {
-        if !pace.turn().await {
+        if !batch_rate.wait_for_turn().await {
             return Ok(false);
         }
         let began = Instant::now();
         let replayed = admin.replay(&id, &self.replay).await;
         // Somebody else may have been faster.
-        if replayed.with_context(|| bulk::stopped(outcome.replayed))? {
-            pace.spend(began, 1);
+        if replayed.with_context(|| bulk_change::stopped(outcome.replayed))? {
+            batch_rate.record(began, 1);
             outcome.replayed += 1;
-            outcome.waiting.push(Waiting { id, why: nobody(), seen: false });
+            outcome.waiting.push(WaitingEvent { id, why: nobody(), seen: false });
         }
         Ok(true)
     }
@@ -110,41 +110,43 @@ impl Canary<'_> {
     async fn wait(
         &self,
         admin: &dyn Admin,
-        pace: &Pace,
+        batch_rate: &BatchRate,
         bar: &ProgressBar,
-        outcome: &mut Outcome,
-    ) -> anyhow::Result<Option<Stopped>> {
+        outcome: &mut CanaryOutcome,
+    ) -> anyhow::Result<Option<StopReason>> {
         let (began, mut asked) = (Instant::now(), false);
         loop {
-            outcome.look(admin).await.with_context(|| bulk::stopped(outcome.replayed))?;
+            outcome.check(admin).await.with_context(|| bulk_change::stopped(outcome.replayed))?;
             if outcome.waiting.is_empty() {
                 let arrived = outcome.dead.is_empty() && outcome.delivered > 0;
-                return Ok((!arrived).then_some(Stopped::Canary));
+                return Ok((!arrived).then_some(StopReason::Canary));
             }
             if began.elapsed() >= self.timeout {
-                return Ok(Some(Stopped::Canary));
+                return Ok(Some(StopReason::Canary));
             }
-            if !asked && began.elapsed() >= PATIENCE && outcome.nobody_works() {
+            if !asked && began.elapsed() >= NO_ENGINE_HINT_DELAY && outcome.nobody_works() {
                 bar.suspend(|| say("still waiting: is a relay running?"));
                 asked = true;
             }
             let left = self.timeout.saturating_sub(began.elapsed());
-            if !pace.rest(LOOK.min(left)).await {
-                return Ok(Some(Stopped::Interrupted));
+            if !batch_rate.wait(CHECK_INTERVAL.min(left)).await {
+                return Ok(Some(StopReason::Interrupted));
             }
         }
     }
 }
 
-impl Outcome {
+impl CanaryOutcome {
     /// Looks again at those that have not been decided yet.
-    async fn look(&mut self, admin: &dyn Admin) -> Result<(), StoreError> {
+    async fn check(&mut self, admin: &dyn Admin) -> Result<(), StoreError> {
         for waiting in std::mem::take(&mut self.waiting) {
             let id = waiting.id;
             match admin.get(&id).await?.map(|detail| detail.row) {
-                Some(row) if row.status.is_pending() => self.waiting.push(Waiting::of(row, waiting.seen)),
+                Some(row) if row.status.is_pending() => {
+                    self.waiting.push(WaitingEvent::of(row, waiting.seen))
+                }
                 Some(row) if row.status == Status::Dead => {
-                    self.dead.push(Died { id, reason: row.last_error });
+                    self.dead.push(DiedEvent { id, reason: row.last_error });
                 }
                 Some(_) | None => self.delivered += 1,
             }
@@ -160,7 +162,7 @@ impl Outcome {
     pub(super) fn problems(&self) -> Vec<String> {
         let dead = self.dead.iter().map(|died| {
             let reason = died.reason.as_deref().unwrap_or("no reason is known");
-            (&died.id, format!("is DEAD again: {}", cut(reason, REASON_CHARS)))
+            (&died.id, format!("is DEAD again: {}", cut(reason, MAX_REASON_CHARS)))
         });
         let waiting =
             self.waiting.iter().map(|waiting| (&waiting.id, format!("is still waiting: {}", waiting.why)));
@@ -168,8 +170,10 @@ impl Outcome {
             return vec!["error: none of the oldest was DEAD any more: run the command again".to_owned()];
         }
         let problems = dead.chain(waiting);
-        let mut told: Vec<String> =
-            problems.take(TOLD).map(|(id, what)| escape::one_line(&format!("error: {id} {what}"))).collect();
+        let mut told: Vec<String> = problems
+            .take(MAX_REPORTED_PROBLEMS)
+            .map(|(id, what)| escape::one_line(&format!("error: {id} {what}")))
+            .collect();
         let rest = self.dead.len() + self.waiting.len() - told.len();
         if rest > 0 {
             told.push(format!("error: …and {} more", events(rest as u64)));
@@ -178,13 +182,13 @@ impl Outcome {
     }
 }
 
-impl Waiting {
+impl WaitingEvent {
     fn of(row: EventRow, seen: bool) -> Self {
         let touched = row.status == Status::Retry || row.locked_by.is_some() || row.deferrals > 0;
         let seen = seen || touched || row.parked.is_some();
         let why = match (&row.parked, &row.last_error) {
             (Some(route), _) => format!("its route {route} is paused or closed"),
-            (None, Some(error)) => cut(error, REASON_CHARS),
+            (None, Some(error)) => cut(error, MAX_REASON_CHARS),
             (None, None) if seen => "an engine works on it".to_owned(),
             (None, None) => nobody(),
         };
@@ -196,7 +200,7 @@ fn nobody() -> String {
     "no engine has taken it: is a relay running?".to_owned()
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for CanaryOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { replayed, delivered, dead, waiting } = self;
         write!(
@@ -221,9 +225,9 @@ mod tests {
         RawRow { id: id.into(), status, ..RawRow::default() }
     }
 
-    fn sent(ids: &[&str]) -> Outcome {
-        let waiting = ids.iter().map(|id| Waiting { id: (*id).into(), why: nobody(), seen: false });
-        Outcome { replayed: ids.len() as u64, waiting: waiting.collect(), ..Outcome::default() }
+    fn sent(ids: &[&str]) -> CanaryOutcome {
+        let waiting = ids.iter().map(|id| WaitingEvent { id: (*id).into(), why: nobody(), seen: false });
+        CanaryOutcome { replayed: ids.len() as u64, waiting: waiting.collect(), ..CanaryOutcome::default() }
     }
 
     #[tokio::test]
@@ -234,7 +238,7 @@ mod tests {
         store.insert_raw(RawRow { last_error: Some("timeout".into()), ..row("failed", 2) });
         store.insert_raw(row("new", 0));
         let mut outcome = sent(&["done", "gone", "dead", "failed", "new"]);
-        outcome.look(&store).await.unwrap();
+        outcome.check(&store).await.unwrap();
         assert_eq!(outcome.to_string(), "canary of 5 events: 2 delivered, 1 DEAD again, 2 still waiting");
         assert_eq!(
             outcome.problems(),
@@ -251,7 +255,7 @@ mod tests {
         let store = MemoryStore::new();
         store.insert_raw(row("parked", 0));
         let row = EventRow { parked: Some("mail".into()), ..store.rows()[0].clone() };
-        let waiting = Waiting::of(row, false);
+        let waiting = WaitingEvent::of(row, false);
         assert!(waiting.seen);
         assert_eq!(waiting.why, "its route mail is paused or closed");
     }
@@ -268,22 +272,25 @@ mod tests {
     async fn canary_waits_as_long_as_it_was_told() {
         let store = MemoryStore::new();
         store.insert_raw(row("d-1", 3));
-        let (filter, mut change) = (Filter::dead(), Change::default());
-        let canary = Canary { filter: &filter, replay: Replay::by("ann"), events: 5, timeout: 60 * LOOK };
-        let (began, mut pace) = (Instant::now(), Pace::new(None, Stop::never()));
-        let outcome = canary.send(&store, &mut pace, &ProgressBar::hidden(), &mut change).await.unwrap();
-        assert_eq!((change.changed, change.stopped), (1, Some(Stopped::Canary)));
+        let (filter, mut change) = (Filter::dead(), BulkChange::default());
+        let canary =
+            Canary { filter: &filter, replay: Replay::by("ann"), events: 5, timeout: 60 * CHECK_INTERVAL };
+        let (began, mut batch_rate) = (Instant::now(), BatchRate::new(None, Stop::never()));
+        let outcome =
+            canary.send(&store, &mut batch_rate, &ProgressBar::hidden(), &mut change).await.unwrap();
+        assert_eq!((change.changed, change.stopped), (1, Some(StopReason::Canary)));
         assert_eq!((outcome.waiting.len(), began.elapsed().as_millis() / 100), (1, 120));
     }
 
     #[tokio::test]
     async fn canary_that_nobody_was_left_for_proves_nothing() {
-        let (filter, mut change) = (Filter::dead(), Change::default());
+        let (filter, mut change) = (Filter::dead(), BulkChange::default());
         let timeout = Duration::from_secs(3600);
         let canary = Canary { filter: &filter, replay: Replay::by("ann"), events: 5, timeout };
-        let (store, mut pace) = (MemoryStore::new(), Pace::new(None, Stop::never()));
-        let outcome = canary.send(&store, &mut pace, &ProgressBar::hidden(), &mut change).await.unwrap();
-        assert_eq!((change.changed, change.stopped), (0, Some(Stopped::Canary)));
+        let (store, mut batch_rate) = (MemoryStore::new(), BatchRate::new(None, Stop::never()));
+        let outcome =
+            canary.send(&store, &mut batch_rate, &ProgressBar::hidden(), &mut change).await.unwrap();
+        assert_eq!((change.changed, change.stopped), (0, Some(StopReason::Canary)));
         assert_eq!(
             outcome.problems(),
             ["error: none of the oldest was DEAD any more: run the command again"]
@@ -294,12 +301,12 @@ mod tests {
     async fn who_asks_to_stop_need_not_wait_for_the_canary() {
         let store = MemoryStore::new();
         store.insert_raw(row("d-1", 3));
-        let (filter, mut change, stop) = (Filter::dead(), Change::default(), Stop::never());
+        let (filter, mut change, stop) = (Filter::dead(), BulkChange::default(), Stop::never());
         let timeout = Duration::from_secs(3600);
         let canary = Canary { filter: &filter, replay: Replay::by("ann"), events: 5, timeout };
         stop.ask();
-        let mut pace = Pace::new(None, stop);
-        canary.send(&store, &mut pace, &ProgressBar::hidden(), &mut change).await.unwrap();
-        assert_eq!((change.changed, change.stopped), (0, Some(Stopped::Interrupted)));
+        let mut batch_rate = BatchRate::new(None, stop);
+        canary.send(&store, &mut batch_rate, &ProgressBar::hidden(), &mut change).await.unwrap();
+        assert_eq!((change.changed, change.stopped), (0, Some(StopReason::Interrupted)));
     }
 }

@@ -9,11 +9,11 @@ use posthaste_admin::{DeadAction, escape};
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::args::{DiscardArgs, ReplayArgs, Speed};
+use super::args::{DiscardArgs, ReplayArgs, ReplaySpeed};
 use super::canary::{self, Canary};
-use crate::args::{Consent, Which};
-use crate::commands::bulk::{self, Change, Decision};
-use crate::commands::pace::Pace;
+use crate::args::{ConsentArgs, EventSelection};
+use crate::commands::batch_rate::BatchRate;
+use crate::commands::bulk_change::{self, BulkChange, Decision};
 use crate::connect;
 use crate::failure::say;
 use crate::output::{Output, Report, events};
@@ -21,24 +21,24 @@ use crate::progress;
 use crate::stop::Stop;
 
 pub(super) async fn replay(args: ReplayArgs, output: Output) -> anyhow::Result<ExitCode> {
-    let ReplayArgs { which, speed, forget_progress, consent, store } = args;
+    let ReplayArgs { selection, speed, forget_progress, consent, store } = args;
     let actor = consent.actor();
     let verb = DeadAction::Replay(Replay { actor: &actor, forget_progress });
     let store = store.spec()?;
-    let order = Order { verb, which, speed, consent, knows_deaths: store.layout.is_none(), output };
-    print(connect::with_admin(&store, async |admin| order.carry_out(admin).await).await?, output)
+    let change = DeadChange { verb, selection, speed, consent, knows_deaths: store.layout.is_none(), output };
+    print(connect::with_admin(&store, async |admin| change.run(admin).await).await?, output)
 }
 
 pub(super) async fn discard(args: DiscardArgs, output: Output) -> anyhow::Result<ExitCode> {
-    let DiscardArgs { which, consent, store } = args;
+    let DiscardArgs { selection, consent, store } = args;
     let actor = consent.actor();
-    let (verb, speed) = (DeadAction::Discard(&actor), Speed::default());
-    let order = Order { verb, which, speed, consent, knows_deaths: true, output };
-    print(connect::with_admin(&store.spec()?, async |admin| order.carry_out(admin).await).await?, output)
+    let (verb, speed) = (DeadAction::Discard(&actor), ReplaySpeed::default());
+    let change = DeadChange { verb, selection, speed, consent, knows_deaths: true, output };
+    print(connect::with_admin(&store.spec()?, async |admin| change.run(admin).await).await?, output)
 }
 
 /// None: the operator said no.
-fn print(done: Option<Done>, output: Output) -> anyhow::Result<ExitCode> {
+fn print(done: Option<DeadChangeReport>, output: Output) -> anyhow::Result<ExitCode> {
     let Some(done) = done else { return Ok(ExitCode::FAILURE) };
     for id in &done.change.unchanged {
         say(&format!("error: {} is not the id of a DEAD event", escape::one_line(id.as_str())));
@@ -52,20 +52,20 @@ fn print(done: Option<Done>, output: Output) -> anyhow::Result<ExitCode> {
 
 /// What was done, and what became of the events that went first.
 #[derive(Debug, Serialize)]
-struct Done {
+struct DeadChangeReport {
     #[serde(flatten)]
-    change: Change,
+    change: BulkChange,
     #[serde(skip_serializing_if = "Option::is_none")]
-    canary: Option<canary::Outcome>,
+    canary: Option<canary::CanaryOutcome>,
 }
 
-impl From<Change> for Done {
-    fn from(change: Change) -> Self {
+impl From<BulkChange> for DeadChangeReport {
+    fn from(change: BulkChange) -> Self {
         Self { change, canary: None }
     }
 }
 
-impl Report for Done {
+impl Report for DeadChangeReport {
     fn text(&self) -> String {
         let canary = self.canary.as_ref().map(|outcome| format!("{outcome}\n")).unwrap_or_default();
         canary + &self.change.text()
@@ -73,35 +73,43 @@ impl Report for Done {
 }
 
 /// What an operator asks for.
-struct Order<'a> {
+struct DeadChange<'a> {
     verb: DeadAction<'a>,
-    which: Which,
-    speed: Speed,
-    consent: Consent,
+    selection: EventSelection,
+    speed: ReplaySpeed,
+    consent: ConsentArgs,
     /// Whether the store knows when an event died. A foreign table has no place for that.
     knows_deaths: bool,
     output: Output,
 }
 
-impl Order<'_> {
+impl DeadChange<'_> {
     /// None: the operator said no.
-    async fn carry_out(&self, admin: &dyn Admin) -> anyhow::Result<Option<Done>> {
-        match self.which.named.all {
-            true => self.change_all(admin, &self.which.filter.dead()).await,
-            false => Ok(self.change_named(admin, &self.which.named.ids()).await?.map(Done::from)),
+    async fn run(&self, admin: &dyn Admin) -> anyhow::Result<Option<DeadChangeReport>> {
+        match self.selection.named.all {
+            true => self.change_all(admin, &self.selection.filter.dead()).await,
+            false => {
+                Ok(self.change_named(admin, &self.selection.named.ids()).await?.map(DeadChangeReport::from))
+            }
         }
     }
 
-    async fn change_all(&self, admin: &dyn Admin, filter: &Filter) -> anyhow::Result<Option<Done>> {
+    async fn change_all(
+        &self,
+        admin: &dyn Admin,
+        filter: &Filter,
+    ) -> anyhow::Result<Option<DeadChangeReport>> {
         let (action, past) = (self.verb.name(), self.verb.past_tense());
         let matched = admin.count(filter).await.context("the events cannot be counted")?;
-        let change = Change { action, past, matched, exact: true, ..Change::default() };
+        let change = BulkChange { action, past, matched, exact: true, ..BulkChange::default() };
         if matched == 0 {
-            return Ok(Some(Change { dry_run: self.consent.dry_run, ..change }.into()));
+            return Ok(Some(BulkChange { dry_run: self.consent.dry_run, ..change }.into()));
         }
-        match bulk::decide(&self.consent, &self.plan(matched, filter))? {
+        match bulk_change::decide(&self.consent, &self.plan(matched, filter))? {
             Decision::No => Ok(None),
-            Decision::Dry => Ok(Some(Change { dry_run: true, remaining: Some(matched), ..change }.into())),
+            Decision::Dry => {
+                Ok(Some(BulkChange { dry_run: true, remaining: Some(matched), ..change }.into()))
+            }
             Decision::Go => Ok(Some(self.go(admin, filter, change).await?)),
         }
     }
@@ -112,23 +120,28 @@ impl Order<'_> {
         format!("{action} {}{first} ({filter})", events(matched))
     }
 
-    async fn go(&self, admin: &dyn Admin, filter: &Filter, change: Change) -> anyhow::Result<Done> {
-        let (mut pace, began) = (Pace::new(self.speed.rate, Stop::on_ctrl_c()), Instant::now());
+    async fn go(
+        &self,
+        admin: &dyn Admin,
+        filter: &Filter,
+        change: BulkChange,
+    ) -> anyhow::Result<DeadChangeReport> {
+        let (mut batch_rate, began) = (BatchRate::new(self.speed.rate, Stop::on_ctrl_c()), Instant::now());
         let bar = progress::bar(self.output, Some(change.matched), change.action);
-        let mut done = Done::from(change);
+        let mut done = DeadChangeReport::from(change);
         if let (DeadAction::Replay(replay), Some(events)) = (self.verb, self.speed.canary) {
             let canary = Canary { filter, replay, events, timeout: self.speed.canary_timeout };
-            done.canary = Some(canary.send(admin, &mut pace, &bar, &mut done.change).await?);
+            done.canary = Some(canary.send(admin, &mut batch_rate, &bar, &mut done.change).await?);
         }
         if done.change.stopped.is_none() {
             // What goes out now may die again at once.
             let is_again =
                 |changed: u64| changed > 0 && matches!(self.verb, DeadAction::Replay(_)) && self.knows_deaths;
             let some = async |limit, changed| match is_again(changed) {
-                true => self.verb.some(admin, &bulk::dead_since(filter, began), limit).await,
+                true => self.verb.some(admin, &bulk_change::dead_since(filter, began), limit).await,
                 false => self.verb.some(admin, filter, limit).await,
             };
-            bulk::in_batches(&mut done.change, &mut pace, &bar, some).await?;
+            bulk_change::in_batches(&mut done.change, &mut batch_rate, &bar, some).await?;
         }
         bar.finish_and_clear();
         done.change.remaining = Some(admin.count(filter).await.context("what is left cannot be counted")?);
@@ -136,7 +149,7 @@ impl Order<'_> {
     }
 
     /// One event that was named is agreed on already.
-    async fn change_named(&self, admin: &dyn Admin, ids: &[EventId]) -> anyhow::Result<Option<Change>> {
+    async fn change_named(&self, admin: &dyn Admin, ids: &[EventId]) -> anyhow::Result<Option<BulkChange>> {
         let (action, past) = (self.verb.name(), self.verb.past_tense());
         let (mut dead, mut unchanged) = (Vec::new(), Vec::new());
         for id in ids {
@@ -147,16 +160,17 @@ impl Order<'_> {
             if found > 0 { dead.push(id) } else { unchanged.push(id.clone()) }
         }
         let matched = dead.len() as u64;
-        let mut done = Change { action, past, matched, exact: true, unchanged, ..Change::default() };
+        let mut done = BulkChange { action, past, matched, exact: true, unchanged, ..BulkChange::default() };
         let asks = self.consent.dry_run || ids.len() > 1 && matched > 0;
         let plan = format!("{action} {}", events(matched));
-        match if asks { bulk::decide(&self.consent, &plan)? } else { Decision::Go } {
+        match if asks { bulk_change::decide(&self.consent, &plan)? } else { Decision::Go } {
             Decision::No => return Ok(None),
-            Decision::Dry => return Ok(Some(Change { dry_run: true, ..done })),
+            Decision::Dry => return Ok(Some(BulkChange { dry_run: true, ..done })),
             Decision::Go => {}
         }
         for id in dead {
-            let changed = self.verb.one(admin, id).await.with_context(|| bulk::stopped(done.changed))?;
+            let changed =
+                self.verb.one(admin, id).await.with_context(|| bulk_change::stopped(done.changed))?;
             if changed { done.changed += 1 } else { done.unchanged.push(id.clone()) }
         }
         Ok(Some(done))
@@ -173,7 +187,7 @@ mod tests {
     use posthaste::{Delivery, MemoryStore, Outbox, Outcome, Route, Routes, Status, handler};
 
     use super::*;
-    use crate::args::{FilterArgs, Named};
+    use crate::args::{FilterArgs, SelectedIds};
 
     fn store(dead: usize) -> MemoryStore {
         let store = MemoryStore::new();
@@ -184,29 +198,41 @@ mod tests {
         store
     }
 
-    fn all() -> Which {
-        Which { named: Named { ids: Vec::new(), all: true }, filter: FilterArgs::default() }
+    fn all() -> EventSelection {
+        EventSelection { named: SelectedIds { ids: Vec::new(), all: true }, filter: FilterArgs::default() }
     }
 
-    fn named(ids: &[&str]) -> Which {
+    fn named(ids: &[&str]) -> EventSelection {
         let ids = ids.iter().map(|id| (*id).to_owned()).collect();
-        Which { named: Named { ids, all: false }, filter: FilterArgs::default() }
+        EventSelection { named: SelectedIds { ids, all: false }, filter: FilterArgs::default() }
     }
 
-    fn yes() -> Consent {
-        Consent { yes: true, ..Consent::default() }
+    fn yes() -> ConsentArgs {
+        ConsentArgs { yes: true, ..ConsentArgs::default() }
     }
 
-    fn dry() -> Consent {
-        Consent { dry_run: true, ..Consent::default() }
+    fn dry() -> ConsentArgs {
+        ConsentArgs { dry_run: true, ..ConsentArgs::default() }
     }
 
-    fn order(verb: DeadAction<'_>, which: Which, consent: Consent) -> Order<'_> {
-        Order { verb, which, speed: Speed::default(), consent, knows_deaths: true, output: Output::Json }
+    fn change(verb: DeadAction<'_>, selection: EventSelection, consent: ConsentArgs) -> DeadChange<'_> {
+        DeadChange {
+            verb,
+            selection,
+            speed: ReplaySpeed::default(),
+            consent,
+            knows_deaths: true,
+            output: Output::Json,
+        }
     }
 
-    async fn run(store: &MemoryStore, verb: DeadAction<'_>, which: Which, consent: Consent) -> Change {
-        order(verb, which, consent).carry_out(store).await.unwrap().expect("it goes ahead").change
+    async fn run(
+        store: &MemoryStore,
+        verb: DeadAction<'_>,
+        selection: EventSelection,
+        consent: ConsentArgs,
+    ) -> BulkChange {
+        change(verb, selection, consent).run(store).await.unwrap().expect("it goes ahead").change
     }
 
     fn dead_left(store: &MemoryStore) -> usize {
@@ -234,9 +260,9 @@ mod tests {
         let routes = Routes::new().add(Route::fallback().deliver_to(refuses));
         let outbox = Outbox::single_node(store.clone(), routes).poll_interval(Duration::from_millis(10));
         let outbox = outbox.start().unwrap();
-        let speed = Speed { rate: NonZeroU32::new(10), ..Speed::default() };
-        let order = Order { speed, ..order(DeadAction::Replay(Replay::by("ann")), all(), yes()) };
-        order.carry_out(&store).await.unwrap();
+        let speed = ReplaySpeed { rate: NonZeroU32::new(10), ..ReplaySpeed::default() };
+        let change = DeadChange { speed, ..change(DeadAction::Replay(Replay::by("ann")), all(), yes()) };
+        change.run(&store).await.unwrap();
         outbox.idle().await.unwrap();
         let replayed = store.rows().into_iter().filter(|row| row.id.as_str().starts_with("d-"));
         let replayed: Vec<(Status, u32)> = replayed.map(|row| (row.status, row.replays)).collect();
@@ -247,8 +273,8 @@ mod tests {
     #[tokio::test]
     async fn dry_run_changes_nothing() {
         let store = store(3);
-        for which in [all(), named(&["d-1"]), named(&["d-1", "d-2"])] {
-            let done = run(&store, DeadAction::Discard("ann"), which, dry()).await;
+        for selection in [all(), named(&["d-1"]), named(&["d-1", "d-2"])] {
+            let done = run(&store, DeadAction::Discard("ann"), selection, dry()).await;
             assert!(done.dry_run && done.matched > 0 && done.changed == 0, "{done:?}");
             assert!(done.text().contains("would be discarded"), "{}", done.text());
         }
@@ -270,7 +296,7 @@ mod tests {
     async fn one_named_event_needs_no_question() {
         let store = store(1);
         let done =
-            run(&store, DeadAction::Replay(Replay::by("ann")), named(&["d-0"]), Consent::default()).await;
+            run(&store, DeadAction::Replay(Replay::by("ann")), named(&["d-0"]), ConsentArgs::default()).await;
         assert_eq!((done.changed, dead_left(&store)), (1, 0));
     }
 }

@@ -7,14 +7,14 @@ use posthaste::{EventRow, StoreError};
 use serde::Serialize;
 
 use crate::args::{FilterArgs, PageArgs};
-use crate::commands::listing::{self, REASON_CHARS, aggregate};
+use crate::commands::listing::{self, MAX_REASON_CHARS, aggregate};
 use crate::connect;
 use crate::output::{self, Output, Report, cut, events, moment, or_dash};
 use crate::store_args::StoreArgs;
 use posthaste_admin::wire::{self, Row};
 
 /// The largest groups are what an operator can act on.
-const GROUPS: usize = 10;
+const MAX_GROUPS: usize = 10;
 
 /// DEAD events, oldest first, page by page, and how many there are of each type and reason
 ///
@@ -22,7 +22,7 @@ const GROUPS: usize = 10;
 /// "groups": [{"aggregate_type", "event_type", "reason", "count", "first", "last"}]}; the groups
 /// are of all DEAD events, the largest ten, whatever the filter says.
 #[derive(Debug, clap::Args)]
-pub(crate) struct ListArgs {
+pub(crate) struct DeadListArgs {
     #[command(flatten)]
     filter: FilterArgs,
 
@@ -33,24 +33,24 @@ pub(crate) struct ListArgs {
     store: StoreArgs,
 }
 
-pub(super) async fn run(args: ListArgs, output: Output) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(args: DeadListArgs, output: Output) -> anyhow::Result<ExitCode> {
     let (filter, page) = (args.filter.dead(), args.page.request());
-    let listed =
-        connect::with_admin(&args.store.spec()?, async |admin| Ok(look(admin, &filter, page).await?)).await?;
-    output.print(&listed.view())?;
+    let list =
+        connect::with_admin(&args.store.spec()?, async |admin| Ok(read(admin, &filter, page).await?)).await?;
+    output.print(&list.view())?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn look(admin: &dyn Admin, filter: &Filter, request: PageRequest) -> Result<Listed, StoreError> {
+async fn read(admin: &dyn Admin, filter: &Filter, request: PageRequest) -> Result<DeadList, StoreError> {
     let total = admin.count(filter).await?;
     let page = listing::full_page(admin, filter, request).await?;
-    let groups = admin.dead_groups(GROUPS).await?;
+    let groups = admin.dead_groups(MAX_GROUPS).await?;
     let whole = *filter == Filter::dead() && request.after.is_none();
-    Ok(Listed { total, page, groups, whole })
+    Ok(DeadList { total, page, groups, whole })
 }
 
 #[derive(Debug)]
-struct Listed {
+struct DeadList {
     total: u64,
     page: Page<EventRow>,
     groups: Vec<DeadGroup>,
@@ -58,31 +58,31 @@ struct Listed {
     whole: bool,
 }
 
-impl Listed {
-    fn view(&self) -> ListedView<'_> {
-        ListedView {
+impl DeadList {
+    fn view(&self) -> DeadListReport<'_> {
+        DeadListReport {
             total: self.total,
             events: self.page.items.iter().map(Row::from).collect(),
             next: self.page.next,
             groups: self.groups.iter().map(wire::DeadGroup::from).collect(),
-            listed: self,
+            list: self,
         }
     }
 }
 
 #[derive(Debug, Serialize)]
-struct ListedView<'a> {
+struct DeadListReport<'a> {
     total: u64,
     events: Vec<Row>,
     next: Option<i64>,
     groups: Vec<wire::DeadGroup>,
     #[serde(skip)]
-    listed: &'a Listed,
+    list: &'a DeadList,
 }
 
-impl Report for ListedView<'_> {
+impl Report for DeadListReport<'_> {
     fn text(&self) -> String {
-        let Listed { total, page, groups, whole } = self.listed;
+        let DeadList { total, page, groups, whole } = self.list;
         if page.items.is_empty() {
             return match total {
                 0 if *whole => "no DEAD events".to_owned(),
@@ -107,7 +107,7 @@ fn group_table(groups: &[DeadGroup], total: u64) -> String {
             group.event_type.clone(),
             group.aggregate_type.clone(),
             or_dash(group.last.map(moment)),
-            cut(&group.reason, REASON_CHARS),
+            cut(&group.reason, MAX_REASON_CHARS),
         ]
     });
     let table = output::columns(["events", "type", "aggregate", "last died", "reason"], rows);
@@ -128,7 +128,7 @@ fn event_table(rows: &[EventRow]) -> String {
             aggregate(row),
             row.attempts.to_string(),
             or_dash(row.done_at.map(moment)),
-            or_dash(row.last_error.as_ref().map(|error| cut(error, REASON_CHARS))),
+            or_dash(row.last_error.as_ref().map(|error| cut(error, MAX_REASON_CHARS))),
         ]
     });
     output::columns(["id", "type", "aggregate", "attempts", "died", "reason"], rows)
@@ -153,12 +153,12 @@ mod tests {
             store.insert_raw(dead(&format!("o-{n}"), "Order", "timeout"));
         }
         store.insert_raw(dead("m-1", "Mail", "refused"));
-        let listed = look(&store, &Filter::dead(), PageRequest::first(2)).await.unwrap();
-        let text = listed.view().text();
+        let list = read(&store, &Filter::dead(), PageRequest::first(2)).await.unwrap();
+        let text = list.view().text();
         assert!(text.contains("2 of 4 shown; next page: the same command with --after 2"), "{text}");
         assert!(text.contains("timeout") && text.contains("refused"), "{text}");
 
-        let rest = look(&store, &Filter::dead(), PageRequest::after(2, 20)).await.unwrap();
+        let rest = read(&store, &Filter::dead(), PageRequest::after(2, 20)).await.unwrap();
         let json = serde_json::to_value(rest.view()).unwrap();
         assert_eq!(json["events"].as_array().unwrap().len(), 2);
         assert_eq!((&json["total"], &json["next"]), (&4.into(), &serde_json::Value::Null));
@@ -167,7 +167,7 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_dead_is_said_so() {
-        let listed = look(&MemoryStore::new(), &Filter::dead(), PageRequest::first(2)).await.unwrap();
-        assert_eq!(listed.view().text(), "no DEAD events");
+        let list = read(&MemoryStore::new(), &Filter::dead(), PageRequest::first(2)).await.unwrap();
+        assert_eq!(list.view().text(), "no DEAD events");
     }
 }

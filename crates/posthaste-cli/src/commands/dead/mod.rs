@@ -17,7 +17,7 @@ use crate::output::Output;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeadCommand {
-    List(list::ListArgs),
+    List(list::DeadListArgs),
     /// The same as `event show`, for a DEAD event
     Show(ShowArgs),
     Replay(args::ReplayArgs),
@@ -41,6 +41,6 @@ async fn show(args: ShowArgs, output: Output) -> anyhow::Result<ExitCode> {
     if status != Status::Dead {
         bail!("the event {} is not DEAD but {status}: look at it with `posthaste event show`", detail.row.id);
     }
-    output.print(&event::Shown::from(&detail))?;
+    output.print(&event::EventReport::from(&detail))?;
     Ok(ExitCode::SUCCESS)
 }

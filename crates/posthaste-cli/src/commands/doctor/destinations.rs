@@ -3,11 +3,11 @@
 use futures_util::future::join_all;
 use posthaste::admin::Finding;
 
-use super::report::Seen;
+use super::report::DestinationFindings;
 use posthaste_relay::config::{RouteConfig, Target};
 
 /// Each destination is asked once, however many routes lead to it.
-pub(super) async fn look(routes: &[RouteConfig]) -> Seen {
+pub(super) async fn check(routes: &[RouteConfig]) -> DestinationFindings {
     let mut targets: Vec<(Target, Vec<&str>)> = Vec::new();
     for route in routes {
         for target in route.publish.iter().map(Target::nameless) {
@@ -18,7 +18,7 @@ pub(super) async fn look(routes: &[RouteConfig]) -> Seen {
         }
     }
     let findings = join_all(targets.iter().map(|(target, routes)| examine(target, routes))).await;
-    Seen { count: targets.len(), findings: findings.into_iter().flatten().collect() }
+    DestinationFindings { count: targets.len(), findings: findings.into_iter().flatten().collect() }
 }
 
 async fn examine(target: &Target, routes: &[&str]) -> Vec<Finding> {

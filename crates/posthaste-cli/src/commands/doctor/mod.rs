@@ -1,10 +1,10 @@
 //! `posthaste doctor`: why an outbox is slow or stuck, and what to do about it.
 
 mod destinations;
-mod opening;
 mod outbox;
 mod report;
 mod routes;
+mod store_findings;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use posthaste::admin::Tolerance;
 
 use crate::output::Output;
 use crate::relay_args::{ConfigArgs, OutboxFlags, RelayFlags};
-use outbox::Outbox;
+use outbox::OutboxCheck;
 use report::Diagnosis;
 
 /// Say why an outbox is slow or stuck, and what to do about it
@@ -108,14 +108,14 @@ pub(crate) async fn run(args: DoctorArgs, output: Output) -> anyhow::Result<Exit
 }
 
 impl DoctorArgs {
-    fn outboxes(self) -> anyhow::Result<Vec<Outbox>> {
+    fn outboxes(self) -> anyhow::Result<Vec<OutboxCheck>> {
         if self.config.is_none() && self.outbox.publish.is_empty() {
-            return Ok(vec![Outbox::alone(self.outbox.store()?)]);
+            return Ok(vec![OutboxCheck::alone(self.outbox.store()?)]);
         }
         // Options alone give the outbox no name.
         let is_named = self.config.is_some();
         let relay = RelayFlags { outbox: self.outbox, ..RelayFlags::default() };
         let config = ConfigArgs { config: self.config, relay }.source()?.load()?;
-        Ok(config.outboxes.into_iter().map(|outbox| Outbox::configured(outbox, is_named)).collect())
+        Ok(config.outboxes.into_iter().map(|outbox| OutboxCheck::configured(outbox, is_named)).collect())
     }
 }

@@ -3,20 +3,20 @@
 use posthaste::Admin;
 use posthaste::admin::{Finding, Tolerance};
 
-use super::opening;
-use super::report::Examined;
+use super::report::OutboxDiagnosis;
+use super::store_findings;
 use super::{destinations, routes};
 use posthaste_relay::config::{OutboxConfig, RouteConfig};
 use posthaste_stores::{OpenStoreError, Purpose, StoreSpec};
 
 /// An outbox, and what a relay would do with its events, where that is known.
-pub(super) struct Outbox {
+pub(super) struct OutboxCheck {
     name: Option<String>,
     store: StoreSpec,
     routes: Vec<RouteConfig>,
 }
 
-impl Outbox {
+impl OutboxCheck {
     /// Nobody said where its events go.
     pub(super) fn alone(store: StoreSpec) -> Self {
         Self { name: None, store, routes: Vec::new() }
@@ -28,16 +28,16 @@ impl Outbox {
     }
 
     /// Only what was typed wrongly is an error: what cannot be looked at is a finding.
-    pub(super) async fn examine(self, tolerance: &Tolerance) -> anyhow::Result<Examined> {
+    pub(super) async fn examine(self, tolerance: &Tolerance) -> anyhow::Result<OutboxDiagnosis> {
         let of_store = self.of_store(tolerance).await?;
-        let (routes, seen) = (self.routes.len(), destinations::look(&self.routes).await);
-        Ok(Examined {
+        let (routes, found) = (self.routes.len(), destinations::check(&self.routes).await);
+        Ok(OutboxDiagnosis {
             outbox: self.name,
             store: self.store.url.to_string(),
             table: self.store.outbox_ref(),
             routes,
-            destinations: seen.count,
-            findings: of_store.into_iter().chain(seen.findings).collect(),
+            destinations: found.count,
+            findings: of_store.into_iter().chain(found.findings).collect(),
         })
     }
 
@@ -45,7 +45,7 @@ impl Outbox {
         let opened = match posthaste_stores::open(&self.store, Purpose::Look).await {
             Ok(opened) => opened,
             Err(OpenStoreError::Invalid(error)) => return Err(error.into()),
-            Err(error) => return Ok(vec![opening::finding(&error.into())]),
+            Err(error) => return Ok(vec![store_findings::finding(&error.into())]),
         };
         let findings = self.through(&*opened.admin(), tolerance).await;
         opened.close().await;
@@ -55,7 +55,7 @@ impl Outbox {
     async fn through(&self, admin: &dyn Admin, tolerance: &Tolerance) -> Vec<Finding> {
         match admin.diagnose(tolerance).await {
             Ok(findings) => findings.into_iter().chain(self.of_routes(admin).await).collect(),
-            Err(error) => vec![opening::failed(error)],
+            Err(error) => vec![store_findings::failed(error)],
         }
     }
 
@@ -63,6 +63,6 @@ impl Outbox {
         if self.routes.is_empty() {
             return Vec::new();
         }
-        routes::look(admin, &self.routes).await.unwrap_or_else(|error| vec![opening::failed(error)])
+        routes::check(admin, &self.routes).await.unwrap_or_else(|error| vec![store_findings::failed(error)])
     }
 }

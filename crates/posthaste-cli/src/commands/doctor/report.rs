@@ -18,7 +18,7 @@ pub(super) struct Diagnosis {
 
 /// One outbox, and what was found.
 #[derive(Debug, Serialize)]
-pub(super) struct Examined {
+pub(super) struct OutboxDiagnosis {
     /// Its name in a configuration.
     pub(super) outbox: Option<String>,
     /// Its URL, without what is secret in it.
@@ -33,7 +33,7 @@ pub(super) struct Examined {
 
 /// What was found about destinations, and how many there are.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct DestinationFindings {
     pub(super) count: usize,
     pub(super) findings: Vec<Finding>,
 }
@@ -42,18 +42,18 @@ pub(super) struct Seen {
 struct OutboxView {
     healthy: bool,
     #[serde(flatten)]
-    examined: Examined,
+    examined: OutboxDiagnosis,
 }
 
 impl Diagnosis {
-    pub(super) fn of(examined: Vec<Examined>) -> Self {
+    pub(super) fn of(examined: Vec<OutboxDiagnosis>) -> Self {
         let outboxes: Vec<OutboxView> = examined.into_iter().map(OutboxView::of).collect();
         Self { healthy: outboxes.iter().all(|outbox| outbox.healthy), outboxes }
     }
 }
 
 impl OutboxView {
-    fn of(mut examined: Examined) -> Self {
+    fn of(mut examined: OutboxDiagnosis) -> Self {
         examined.findings = worst_first(examined.findings);
         let healthy = examined.findings.iter().all(|finding| finding.severity == Severity::Note);
         Self { healthy, examined }
@@ -61,14 +61,14 @@ impl OutboxView {
 
     /// One line, with what was looked at if all is well.
     fn heading(&self) -> String {
-        let Examined { outbox, store, table, .. } = &self.examined;
+        let OutboxDiagnosis { outbox, store, table, .. } = &self.examined;
         let name = outbox.as_ref().map(|name| format!("{}, ", escape::one_line(name))).unwrap_or_default();
         let place = format!("{name}{table} in {}", escape::one_line(store));
         if self.healthy { format!("{place} is healthy: looked at {}", self.looked_at()) } else { place }
     }
 
     fn looked_at(&self) -> String {
-        let Examined { routes, destinations, .. } = self.examined;
+        let OutboxDiagnosis { routes, destinations, .. } = self.examined;
         let count = |count: usize, what: &str| match count {
             1 => format!("1 {what}"),
             _ => format!("{count} {what}s"),
@@ -100,8 +100,8 @@ impl Report for Diagnosis {
 mod tests {
     use super::*;
 
-    fn examined(findings: Vec<Finding>) -> Examined {
-        Examined {
+    fn examined(findings: Vec<Finding>) -> OutboxDiagnosis {
+        OutboxDiagnosis {
             outbox: Some("orders".to_owned()),
             store: "sqlite:x.db".to_owned(),
             table: OutboxRef::default(),

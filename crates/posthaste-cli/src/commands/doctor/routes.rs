@@ -7,7 +7,7 @@ use posthaste::{Status, StoreError};
 
 use posthaste_relay::config::RouteConfig;
 
-pub(super) async fn look(admin: &dyn Admin, routes: &[RouteConfig]) -> Result<Vec<Finding>, StoreError> {
+pub(super) async fn check(admin: &dyn Admin, routes: &[RouteConfig]) -> Result<Vec<Finding>, StoreError> {
     let stats = admin.stats().await?;
     let is_known = |name: &str| routes.iter().any(|route| route.name == name);
     let mut findings: Vec<Finding> =

@@ -9,7 +9,7 @@ use posthaste::{EventRow, Status};
 use serde::Serialize;
 
 use crate::args::{FilterArgs, PageArgs};
-use crate::commands::listing::{self, REASON_CHARS, aggregate};
+use crate::commands::listing::{self, MAX_REASON_CHARS, aggregate};
 use crate::connect;
 use crate::output::{self, Output, Report, cut, moment, or_dash};
 use crate::store_args::StoreArgs;
@@ -25,7 +25,7 @@ Examples:
   posthaste event list --status retry --error timeout
   posthaste event list --parked mail
   posthaste event list --status done --tenant acme --limit 100 --output json")]
-pub(crate) struct ListArgs {
+pub(crate) struct EventListArgs {
     /// Only this status [default: all but archived]
     #[arg(long, value_enum, value_name = "STATUS", help_heading = FilterArgs::HEADING)]
     status: Option<StatusName>,
@@ -66,38 +66,38 @@ impl From<StatusName> for Status {
     }
 }
 
-pub(super) async fn run(args: ListArgs, output: Output) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(args: EventListArgs, output: Output) -> anyhow::Result<ExitCode> {
     let (filter, request) = (args.filter(), args.page.request());
     let page = connect::with_admin(&args.store.spec()?, async |admin| {
         listing::full_page(admin, &filter, request).await.context("the events cannot be listed")
     })
     .await?;
-    output.print(&Listed::from(&page))?;
+    output.print(&EventListReport::from(&page))?;
     Ok(ExitCode::SUCCESS)
 }
 
-impl ListArgs {
+impl EventListArgs {
     fn filter(&self) -> Filter {
         Filter { parked: self.parked.clone(), ..self.filter.with(self.status.map(Status::from)) }
     }
 }
 
 #[derive(Debug, Serialize)]
-struct Listed<'a> {
+struct EventListReport<'a> {
     events: Vec<Row>,
     next: Option<i64>,
     #[serde(skip)]
     rows: &'a [EventRow],
 }
 
-impl<'a> From<&'a Page<EventRow>> for Listed<'a> {
+impl<'a> From<&'a Page<EventRow>> for EventListReport<'a> {
     fn from(page: &'a Page<EventRow>) -> Self {
         let events = page.items.iter().map(Row::from).collect();
         Self { events, next: page.next, rows: &page.items }
     }
 }
 
-impl Report for Listed<'_> {
+impl Report for EventListReport<'_> {
     fn text(&self) -> String {
         if self.rows.is_empty() {
             return "no events match".to_owned();
@@ -110,7 +110,7 @@ impl Report for Listed<'_> {
                 row.status.to_string(),
                 row.attempts.to_string(),
                 moment(row.inserted_at),
-                or_dash(row.last_error.as_ref().map(|error| cut(error, REASON_CHARS))),
+                or_dash(row.last_error.as_ref().map(|error| cut(error, MAX_REASON_CHARS))),
             ]
         });
         let table =

@@ -8,11 +8,11 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use crate::output::Output;
-pub(super) use show::{ShowArgs, Shown, find};
+pub(super) use show::{EventReport, ShowArgs, find};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum EventCommand {
-    List(list::ListArgs),
+    List(list::EventListArgs),
     Show(ShowArgs),
 }
 

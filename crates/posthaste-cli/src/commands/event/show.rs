@@ -34,7 +34,7 @@ pub(crate) struct ShowArgs {
 pub(super) async fn run(args: ShowArgs, output: Output) -> anyhow::Result<ExitCode> {
     let id = args.id.into();
     let detail = connect::with_admin(&args.store.spec()?, async |admin| find(admin, &id).await).await?;
-    output.print(&Shown::from(&detail))?;
+    output.print(&EventReport::from(&detail))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -52,7 +52,7 @@ pub(crate) async fn find(admin: &dyn Admin, id: &EventId) -> anyhow::Result<Even
 
 /// One event as it is printed.
 #[derive(Debug, Serialize)]
-pub(crate) struct Shown<'a> {
+pub(crate) struct EventReport<'a> {
     #[serde(flatten)]
     document: wire::Event,
     #[serde(skip)]
@@ -61,14 +61,14 @@ pub(crate) struct Shown<'a> {
     event: &'a Event,
 }
 
-impl<'a> From<&'a EventDetail> for Shown<'a> {
+impl<'a> From<&'a EventDetail> for EventReport<'a> {
     fn from(detail: &'a EventDetail) -> Self {
         let EventDetail { row, event } = detail;
         Self { document: detail.into(), row, event }
     }
 }
 
-impl Report for Shown<'_> {
+impl Report for EventReport<'_> {
     fn text(&self) -> String {
         let mut parts = vec![row_text(self.row, self.event)];
         if !self.event.headers().is_empty() {
@@ -118,7 +118,7 @@ fn header_text(headers: &Headers) -> String {
 }
 
 /// Bytes of a binary payload that are shown in a table.
-const HEX_BYTES: usize = 64;
+const MAX_HEX_BYTES: usize = 64;
 
 fn payload_text(event: &Event) -> String {
     let size = event.payload().len();
@@ -129,12 +129,12 @@ fn payload_text(event: &Event) -> String {
             format!("payload (JSON, {size} bytes)\n{}", escape::json(&json_text::pretty(document.get())))
         }
         Payload::Text(text) => format!("payload ({media}text, {size} bytes)\n{}", indented(&text)),
-        Payload::Hex(hex) if size <= HEX_BYTES => {
+        Payload::Hex(hex) if size <= MAX_HEX_BYTES => {
             format!("payload ({media}binary, {size} bytes, as hex)\n{hex}")
         }
         Payload::Hex(hex) => format!(
-            "payload ({media}binary, {size} bytes; the first {HEX_BYTES} as hex, all of it with --output json)\n{}",
-            &hex[..2 * HEX_BYTES]
+            "payload ({media}binary, {size} bytes; the first {MAX_HEX_BYTES} as hex, all of it with --output json)\n{}",
+            &hex[..2 * MAX_HEX_BYTES]
         ),
     }
 }
@@ -151,13 +151,13 @@ mod tests {
 
     use super::*;
 
-    async fn shown(raw: RawRow) -> (String, serde_json::Value) {
+    async fn report(raw: RawRow) -> (String, serde_json::Value) {
         let store = MemoryStore::new();
         let id = raw.id.clone();
         store.insert_raw(raw);
         let detail = find(&store, &id).await.unwrap();
-        let shown = Shown::from(&detail);
-        (shown.text(), serde_json::to_value(&shown).unwrap())
+        let report = EventReport::from(&detail);
+        (report.text(), serde_json::to_value(&report).unwrap())
     }
 
     #[tokio::test]
@@ -168,7 +168,7 @@ mod tests {
             payload: Some(r#"{"total":42}"#.into()),
             ..RawRow::default()
         };
-        let (text, json) = shown(raw).await;
+        let (text, json) = report(raw).await;
         assert!(text.contains("region"), "{text}");
         assert!(text.ends_with("payload (JSON, 12 bytes)\n{\n  \"total\": 42\n}"), "{text}");
         assert_eq!((&json["id"], &json["headers"]["region"]), (&"e-1".into(), &"eu".into()));
@@ -182,7 +182,7 @@ mod tests {
             payload: Some(vec![0xab; 1000].into()),
             ..RawRow::default()
         };
-        let (text, json) = shown(raw).await;
+        let (text, json) = report(raw).await;
         assert!(text.contains("application/protobuf, binary, 1000 bytes; the first 64"), "{text}");
         assert!(text.ends_with(&"ab".repeat(64)), "{text}");
         assert_eq!(json["payload"]["hex"], "ab".repeat(1000));

@@ -7,14 +7,14 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use posthaste_relay::config::what_is_wrong_with_level;
-use posthaste_relay::{Ended, Relay, logging, metrics};
+use posthaste_relay::{RelayExit, Relay, logging, metrics};
 use tokio_util::task::AbortOnDropHandle;
 use tracing_subscriber::EnvFilter;
 
-use crate::failure::Usage;
+use crate::failure::UsageError;
 use crate::relay_args::ConfigArgs;
 
-const EXAMPLES: &str = "\
+const HELP_EXAMPLES: &str = "\
 Examples:
   posthaste relay --store postgres://shop@db.example/shop --publish 'Order.*=kafka://broker:9092/orders'
   posthaste relay --config posthaste.toml
@@ -26,7 +26,7 @@ Exit codes: 0 stopped in good order, 1 it failed or was forced, 2 the configurat
 
 /// Deliver what services wrote into their outboxes, until told to stop
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = HELP_EXAMPLES)]
 pub(crate) struct RelayArgs {
     /// End when a store or a broker cannot be reached at the start, instead of trying again
     #[arg(long)]
@@ -77,13 +77,13 @@ pub(crate) async fn run(args: RelayArgs) -> anyhow::Result<ExitCode> {
     let ended = relay.run_with(commands).await;
     logging::report_now();
     Ok(match ended? {
-        Ended::Gracefully => ExitCode::SUCCESS,
-        Ended::Forced => ExitCode::FAILURE,
+        RelayExit::Gracefully => ExitCode::SUCCESS,
+        RelayExit::Forced => ExitCode::FAILURE,
     })
 }
 
-fn filter(level: &str) -> Result<EnvFilter, Usage> {
-    let wrong = |what: String| Usage::new(format!("--log-level, or the variable RUST_LOG: {what}"));
+fn filter(level: &str) -> Result<EnvFilter, UsageError> {
+    let wrong = |what: String| UsageError::new(format!("--log-level, or the variable RUST_LOG: {what}"));
     match what_is_wrong_with_level(level) {
         Some(what) => Err(wrong(what)),
         None => EnvFilter::try_new(level).map_err(|error| wrong(error.to_string())),

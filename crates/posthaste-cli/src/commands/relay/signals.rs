@@ -2,13 +2,13 @@
 
 use std::io;
 
-use posthaste_relay::Command;
+use posthaste_relay::RelayCommand;
 use posthaste_relay::config::Source;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 /// From now on none of these signals ends the process by itself.
-pub(super) fn listen(source: Source) -> io::Result<mpsc::Receiver<Command>> {
+pub(super) fn listen(source: Source) -> io::Result<mpsc::Receiver<RelayCommand>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hang_up = signal(SignalKind::hangup())?;
@@ -17,9 +17,9 @@ pub(super) fn listen(source: Source) -> io::Result<mpsc::Receiver<Command>> {
         loop {
             let command = tokio::select! {
                 biased;
-                _ = terminate.recv() => Command::Stop,
-                _ = interrupt.recv() => Command::Stop,
-                _ = hang_up.recv() => Command::Reload(source.clone()),
+                _ = terminate.recv() => RelayCommand::Stop,
+                _ = interrupt.recv() => RelayCommand::Stop,
+                _ = hang_up.recv() => RelayCommand::Reload(source.clone()),
             };
             // Waits for the relay to take it: a stop is never lost. Meanwhile the system merges further signals.
             if commands.send(command).await.is_err() {

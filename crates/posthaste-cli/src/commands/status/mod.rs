@@ -1,7 +1,7 @@
 //! `posthaste status`: how much waits, is late, died and is done.
 
+mod backlog;
 pub(super) mod rates;
-mod waiting;
 pub(super) mod watch;
 
 use std::process::ExitCode;
@@ -55,19 +55,19 @@ pub(crate) async fn run(args: StatusArgs, output: Output) -> anyhow::Result<Exit
         if args.watch.watch {
             return watch::run(admin, &args.watch, &store, output).await;
         }
-        output.print(&look(admin, &store).await?)?;
+        output.print(&read(admin, &store).await?)?;
         Ok(ExitCode::SUCCESS)
     })
     .await
 }
 
-async fn look(admin: &dyn Admin, store: &StoreSpec) -> anyhow::Result<Status> {
-    let status = Status::of(admin, store.url.to_string(), store.outbox_ref());
+async fn read(admin: &dyn Admin, store: &StoreSpec) -> anyhow::Result<StatusReport> {
+    let status = StatusReport::of(admin, store.url.to_string(), store.outbox_ref());
     status.await.context("the outbox cannot be looked at")
 }
 
 #[derive(Debug, Serialize)]
-struct Status {
+struct StatusReport {
     store: String,
     #[serde(flatten)]
     outbox: OutboxRef,
@@ -80,7 +80,7 @@ struct Status {
     stats: Stats,
 }
 
-impl Report for Status {
+impl Report for StatusReport {
     fn text(&self) -> String {
         let mut parts = vec![self.heading(), self.counts(), self.facts()];
         parts.extend(self.tables());
@@ -88,15 +88,15 @@ impl Report for Status {
     }
 }
 
-impl Status {
+impl StatusReport {
     async fn of(admin: &dyn Admin, store: String, outbox: OutboxRef) -> Result<Self, StoreError> {
         let stats = admin.stats().await?;
         Ok(Self {
             store,
             outbox,
             counts: wire::Stats::from(&stats),
-            by_type: waiting::look(admin, BacklogBy::Type).await?,
-            by_tenant: waiting::look(admin, BacklogBy::Tenant).await?,
+            by_type: backlog::read(admin, BacklogBy::Type).await?,
+            by_tenant: backlog::read(admin, BacklogBy::Tenant).await?,
             findings: worst_first(admin.diagnose(&Tolerance::default()).await?),
             stats,
         })
@@ -135,8 +135,8 @@ impl Status {
 
     /// What waits in groups, and what to do; those that would be empty are left out.
     fn tables(&self) -> impl Iterator<Item = String> {
-        let by_type = waiting::text(&self.by_type, "waiting by type");
-        let by_tenant = waiting::text(&self.by_tenant, "waiting by tenant");
+        let by_type = backlog::text(&self.by_type, "waiting by type");
+        let by_tenant = backlog::text(&self.by_tenant, "waiting by tenant");
         let findings = (!self.findings.is_empty()).then(|| findings(&self.findings));
         [by_type, by_tenant, findings].into_iter().flatten()
     }
@@ -168,7 +168,7 @@ mod tests {
             store.insert_raw(RawRow { status, ..RawRow::default() });
         }
         Admin::pause(&store, "mail\x1b[2J", "ann").await.unwrap();
-        let mut status = Status::of(&store, "sqlite:x.db".into(), OutboxRef::default()).await.unwrap();
+        let mut status = StatusReport::of(&store, "sqlite:x.db".into(), OutboxRef::default()).await.unwrap();
         let counts = &status.counts;
         assert_eq!((counts.pending.new, counts.pending.retry, counts.done, counts.dead), (2, 1, 1, 1));
         let text = status.text();

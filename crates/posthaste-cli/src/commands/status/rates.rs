@@ -27,7 +27,7 @@ impl Rates {
     pub(in crate::commands) fn between(before: &Stats, after: &Stats, elapsed: Duration) -> Self {
         let seconds = elapsed.as_secs_f64().max(f64::EPSILON);
         let per_second = |events: i64| events as f64 / seconds;
-        let change = Change::between(before, after);
+        let change = CountChange::between(before, after);
         Self {
             seconds,
             backlog_per_second: change.pending.map(per_second),
@@ -60,7 +60,7 @@ impl Rates {
 }
 
 /// By how much the counts differ; none where one of them is an estimate.
-struct Change {
+struct CountChange {
     pending: Option<i64>,
     done: Option<i64>,
     dead: Option<i64>,
@@ -69,7 +69,7 @@ struct Change {
     kept: bool,
 }
 
-impl Change {
+impl CountChange {
     fn between(before: &Stats, after: &Stats) -> Self {
         let (a, b) = (before.estimated, after.estimated);
         let exact = |estimated: bool, before: u64, after: u64| {

@@ -8,7 +8,7 @@ use posthaste::admin::{Admin, Stats};
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::Status;
+use super::StatusReport;
 use super::rates::Rates;
 use crate::failure;
 use crate::output::{Output, Report, moment};
@@ -17,7 +17,7 @@ use posthaste_admin::wire::Time;
 use posthaste_stores::StoreSpec;
 
 /// The shortest pause between two looks: a look is not free.
-const SHORTEST: Duration = Duration::from_millis(100);
+const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct WatchArgs {
@@ -36,7 +36,7 @@ pub(super) struct WatchArgs {
 
 pub(in crate::commands) fn parse_interval(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
-        Ok(interval) if interval >= SHORTEST => Ok(interval),
+        Ok(interval) if interval >= MIN_INTERVAL => Ok(interval),
         Ok(_) => Err("at least 100ms".to_owned()),
         Err(error) => Err(error.to_string()),
     }
@@ -52,16 +52,16 @@ pub(super) async fn run(
     let stop = Stop::on_ctrl_c();
     let (mut before, mut code) = (None, ExitCode::SUCCESS);
     for number in 1.. {
-        let looked = tokio::select! {
+        let status = tokio::select! {
             biased;
             () = stop.asked() => break,
-            looked = super::look(admin, store) => looked,
+            status = super::read(admin, store) => status,
         };
-        code = match looked {
+        code = match status {
             Ok(status) => {
-                let watched = Watched::new(status, &before);
-                output.print_again(&watched, before.is_none())?;
-                before = Some((Instant::now(), watched.status.stats));
+                let report = WatchReport::new(status, &before);
+                output.print_again(&report, before.is_none())?;
+                before = Some((Instant::now(), report.status.stats));
                 ExitCode::SUCCESS
             }
             Err(error) => {
@@ -79,21 +79,21 @@ pub(super) async fn run(
 
 /// One of many looks.
 #[derive(Debug, Serialize)]
-struct Watched {
+struct WatchReport {
     at: Time,
     #[serde(flatten)]
-    status: Status,
+    status: StatusReport,
     rates: Option<Rates>,
 }
 
-impl Watched {
-    fn new(status: Status, before: &Option<(Instant, Stats)>) -> Self {
+impl WatchReport {
+    fn new(status: StatusReport, before: &Option<(Instant, Stats)>) -> Self {
         let rates = before.as_ref().map(|(at, stats)| Rates::between(stats, &status.stats, at.elapsed()));
         Self { at: Time(Timestamp::now()), status, rates }
     }
 }
 
-impl Report for Watched {
+impl Report for WatchReport {
     fn text(&self) -> String {
         let heading = format!("{} at {}", self.status.heading(), moment(self.at.0));
         let rates = Rates::text(self.rates.as_ref());

@@ -38,7 +38,7 @@ use self::source::Source;
 use self::store::StoreSource;
 use super::status::watch::parse_interval;
 use crate::args::ActorArgs;
-use crate::failure::Usage;
+use crate::failure::UsageError;
 use crate::output::Output;
 use crate::relay_client;
 use crate::store_args::parse_layout;
@@ -103,7 +103,7 @@ pub(crate) struct TopArgs {
 
 pub(crate) async fn run(args: TopArgs, output: Output) -> anyhow::Result<ExitCode> {
     if output == Output::Json || !stdin().is_terminal() || !stdout().is_terminal() {
-        return Err(Usage::new(
+        return Err(UsageError::new(
             "top draws on a terminal, and there is none: posthaste status --watch prints look after look, and \
              posthaste status --output json is for programs",
         )
@@ -122,7 +122,7 @@ fn sources(args: &TopArgs) -> anyhow::Result<Vec<Source>> {
     if specs.is_empty() && relays.is_empty() {
         let text = "nothing to look at: name a store with --store URL or POSTHASTE_STORE, the file of a relay with \
                     --config FILE, or a running relay with --relay URL, such as --relay http://127.0.0.1:9911";
-        return Err(Usage::new(text).into());
+        return Err(UsageError::new(text).into());
     }
     let stores = specs.into_iter().map(|spec| Ok(Source::Store(StoreSource::new(spec, args.actor.name()))));
     let token = relay_client::token(args.token_file.as_deref())?;

@@ -14,7 +14,7 @@ use super::snapshot::{
     parked_names,
 };
 use super::source::{MAX_GROUPS, MAX_LISTED_EVENTS};
-use crate::commands::{bulk, listing};
+use crate::commands::{bulk_change, listing};
 
 #[derive(Debug)]
 pub(super) struct StoreSource {
@@ -71,7 +71,7 @@ impl StoreSource {
     ) -> anyhow::Result<u64> {
         let (admin, limit) = (self.admin().await?, usize::try_from(limit)?);
         let filter = match since.filter(|_| self.spec.layout.is_none()) {
-            Some(began) => bulk::dead_since(&group.filter(), began),
+            Some(began) => bulk_change::dead_since(&group.filter(), began),
             None => group.filter(),
         };
         Ok(admin.replay_all(&filter, limit, &Replay::by(&self.actor)).await?)

@@ -8,7 +8,7 @@ use posthaste_sqlx::OpenError as SqlError;
 use crate::failure;
 use posthaste_admin::escape;
 
-const AGAIN: &str = "mend that, then run the doctor again: it shows what else there is";
+const RERUN_ADVICE: &str = "mend that, then run the doctor again: it shows what else there is";
 
 /// Why the store cannot be opened. Its errors name a fact and, behind a colon, what to do.
 pub(super) fn finding(error: &anyhow::Error) -> Finding {
@@ -18,7 +18,7 @@ pub(super) fn finding(error: &anyhow::Error) -> Finding {
     let advice = failure::advice(error);
     let (fact, advice) = match why.split_once(": ") {
         Some((fact, to_do)) if advice.is_none() && !is_of_server(error) => (fact, to_do),
-        _ => (why.as_str(), advice.unwrap_or(AGAIN)),
+        _ => (why.as_str(), advice.unwrap_or(RERUN_ADVICE)),
     };
     let said = causes.last().filter(|said| !fact.contains(said.as_str()));
     let said = said.map(|said| format!(" ({said})")).unwrap_or_default();
@@ -29,7 +29,7 @@ pub(super) fn finding(error: &anyhow::Error) -> Finding {
 pub(super) fn failed(error: StoreError) -> Finding {
     let error = anyhow::Error::new(error);
     let causes: Vec<String> = error.chain().map(|cause| escape::one_line(&cause.to_string())).collect();
-    let advice = failure::advice(&error).unwrap_or(AGAIN);
+    let advice = failure::advice(&error).unwrap_or(RERUN_ADVICE);
     Finding::problem("store-failed", format!("the outbox cannot be looked at: {}", causes.join(": ")), advice)
 }
 
@@ -39,7 +39,7 @@ fn is_of_server(error: &anyhow::Error) -> bool {
 }
 
 fn code(error: &anyhow::Error) -> &'static str {
-    const UNREACHABLE: &str = "store-unreachable";
+    const UNREACHABLE_CODE: &str = "store-unreachable";
     let of_sql = error.chain().find_map(|cause| cause.downcast_ref::<SqlError>());
     match (of_sql, of_redis(error)) {
         (
@@ -50,7 +50,7 @@ fn code(error: &anyhow::Error) -> &'static str {
                 | SqlError::NoConnectionLeft { .. },
             ),
             _,
-        ) => UNREACHABLE,
+        ) => UNREACHABLE_CODE,
         (
             Some(
                 SqlError::MissingFile(_)
@@ -61,7 +61,7 @@ fn code(error: &anyhow::Error) -> &'static str {
             _,
         ) => "no-outbox",
         (Some(SqlError::Pooler { .. }), _) => "pgbouncer",
-        (_, Some(RedisError::Unreachable { .. } | RedisError::Refused { .. })) => UNREACHABLE,
+        (_, Some(RedisError::Unreachable { .. } | RedisError::Refused { .. })) => UNREACHABLE_CODE,
         _ => "store-unusable",
     }
 }

@@ -10,9 +10,9 @@ use posthaste::{EventId, StoreError};
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::pace::Pace;
-use crate::args::Consent;
-use crate::failure::{Usage, say};
+use super::batch_rate::BatchRate;
+use crate::args::ConsentArgs;
+use crate::failure::{UsageError, say};
 use crate::output::{Report, events};
 use posthaste_admin::escape;
 
@@ -26,7 +26,7 @@ pub(super) enum Decision {
 
 /// Asks, unless the arguments have the answer. `plan` is what would be done, such as
 /// `replay 12 events`.
-pub(super) fn decide(consent: &Consent, plan: &str) -> anyhow::Result<Decision> {
+pub(super) fn decide(consent: &ConsentArgs, plan: &str) -> anyhow::Result<Decision> {
     if consent.dry_run {
         return Ok(Decision::Dry);
     }
@@ -36,7 +36,7 @@ pub(super) fn decide(consent: &Consent, plan: &str) -> anyhow::Result<Decision> 
     let (stdin, mut stderr) = (io::stdin(), io::stderr());
     if !stdin.is_terminal() || !stderr.is_terminal() {
         let advice = "nobody is here to be asked: add --yes to go ahead, or --dry-run to only look";
-        return Err(Usage::new(format!("this would {plan}; {advice}")).into());
+        return Err(UsageError::new(format!("this would {plan}; {advice}")).into());
     }
     write!(stderr, "This would {}. Go ahead? [y/N] ", escape::one_line(plan))?;
     stderr.flush()?;
@@ -53,19 +53,19 @@ pub(super) fn decide(consent: &Consent, plan: &str) -> anyhow::Result<Decision> 
 /// changed: an event that is replayed and dies again at once would otherwise be replayed for ever.
 /// Who asks to stop is heard between two batches. Counts in `done`, which may have begun already.
 pub(super) async fn in_batches(
-    done: &mut Change,
-    pace: &mut Pace,
+    done: &mut BulkChange,
+    batch_rate: &mut BatchRate,
     bar: &ProgressBar,
     mut change: impl AsyncFnMut(usize, u64) -> Result<u64, StoreError>,
 ) -> anyhow::Result<()> {
     loop {
         let left = if done.exact { done.matched.saturating_sub(done.changed) } else { u64::MAX };
-        let limit = pace.batch().min(usize::try_from(left).unwrap_or(usize::MAX));
+        let limit = batch_rate.batch().min(usize::try_from(left).unwrap_or(usize::MAX));
         if limit == 0 {
             break;
         }
-        if !pace.turn().await {
-            done.stopped = Some(Stopped::Interrupted);
+        if !batch_rate.wait_for_turn().await {
+            done.stopped = Some(StopReason::Interrupted);
             break;
         }
         let began = Instant::now();
@@ -73,7 +73,7 @@ pub(super) async fn in_batches(
         if more == 0 {
             break;
         }
-        pace.spend(began, more);
+        batch_rate.record(began, more);
         done.changed += more;
         bar.inc(more);
     }
@@ -100,7 +100,7 @@ pub(super) fn stopped(changed: u64) -> String {
 
 /// What a change did, or would do.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Change {
+pub(super) struct BulkChange {
     pub(super) action: &'static str,
     pub(super) dry_run: bool,
     /// How many events were meant.
@@ -114,7 +114,7 @@ pub(super) struct Change {
     pub(super) unchanged: Vec<EventId>,
     /// Why it ended before all that were meant had their turn.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) stopped: Option<Stopped>,
+    pub(super) stopped: Option<StopReason>,
     /// For people: `replayed`.
     #[serde(skip)]
     pub(super) past: &'static str,
@@ -123,14 +123,14 @@ pub(super) struct Change {
 /// Why a change ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Stopped {
+pub(super) enum StopReason {
     /// Somebody pressed Ctrl-C.
     Interrupted,
     /// The events that went first were not delivered.
     Canary,
 }
 
-impl Change {
+impl BulkChange {
     /// Whether all was done that was meant.
     pub(super) fn exit_code(&self) -> ExitCode {
         let whole = self.unchanged.is_empty() && self.stopped.is_none();
@@ -140,20 +140,20 @@ impl Change {
     fn why_some_remain(&self) -> &'static str {
         match self.stopped {
             None => "died again, or died meanwhile",
-            Some(Stopped::Interrupted) => "run the same command again for the rest",
-            Some(Stopped::Canary) => "nothing more was replayed, because of the canary",
+            Some(StopReason::Interrupted) => "run the same command again for the rest",
+            Some(StopReason::Canary) => "nothing more was replayed, because of the canary",
         }
     }
 }
 
-impl Report for Change {
+impl Report for BulkChange {
     fn text(&self) -> String {
         let at_least = if self.exact { "" } else { "at least " };
         let mut text = match self.dry_run {
             true => format!("{at_least}{} would be {}; nothing was changed", events(self.matched), self.past),
             false => format!("{} {}", events(self.changed), self.past),
         };
-        if self.stopped == Some(Stopped::Interrupted) {
+        if self.stopped == Some(StopReason::Interrupted) {
             text += ", then interrupted";
         }
         if let Some(remaining) = self.remaining.filter(|remaining| *remaining > 0 && !self.dry_run) {
@@ -168,16 +168,16 @@ mod tests {
     use super::*;
     use crate::stop::Stop;
 
-    fn meant(matched: u64, exact: bool) -> Change {
-        Change { matched, exact, past: "replayed", ..Change::default() }
+    fn meant(matched: u64, exact: bool) -> BulkChange {
+        BulkChange { matched, exact, past: "replayed", ..BulkChange::default() }
     }
 
     async fn batches(
-        done: &mut Change,
+        done: &mut BulkChange,
         stop: &Stop,
         change: impl AsyncFnMut(usize, u64) -> Result<u64, StoreError>,
     ) -> anyhow::Result<()> {
-        in_batches(done, &mut Pace::new(None, stop.clone()), &ProgressBar::hidden(), change).await
+        in_batches(done, &mut BatchRate::new(None, stop.clone()), &ProgressBar::hidden(), change).await
     }
 
     #[tokio::test]
@@ -206,7 +206,7 @@ mod tests {
             Ok(limit as u64)
         };
         batches(&mut done, &stop, change).await.unwrap();
-        assert_eq!((done.changed, done.stopped), (500, Some(Stopped::Interrupted)));
+        assert_eq!((done.changed, done.stopped), (500, Some(StopReason::Interrupted)));
         done.remaining = Some(700);
         let (first, rest) =
             ("500 events replayed, then interrupted", "run the same command again for the rest");
@@ -224,15 +224,20 @@ mod tests {
 
     #[test]
     fn events_that_died_again_are_mentioned() {
-        let done =
-            Change { past: "replayed", changed: 3, exact: true, remaining: Some(1), ..Change::default() };
+        let done = BulkChange {
+            past: "replayed",
+            changed: 3,
+            exact: true,
+            remaining: Some(1),
+            ..BulkChange::default()
+        };
         assert_eq!(done.text(), "3 events replayed\n1 event still DEAD: died again, or died meanwhile");
     }
 
     #[test]
     fn arguments_that_answer_are_not_asked_again() {
-        let yes = Consent { yes: true, ..Consent::default() };
-        let dry = Consent { dry_run: true, ..Consent::default() };
+        let yes = ConsentArgs { yes: true, ..ConsentArgs::default() };
+        let dry = ConsentArgs { dry_run: true, ..ConsentArgs::default() };
         assert_eq!(decide(&yes, "x").unwrap(), Decision::Go);
         assert_eq!(decide(&dry, "x").unwrap(), Decision::Dry);
     }

@@ -15,13 +15,13 @@ use posthaste::store::{
 use posthaste::{Admin, EventDetail, EventId, EventRow, Store, StoreError, Timestamp};
 use tokio::time::timeout;
 
-use super::kit::Kit;
+use super::support::ApiFixture;
 
 /// What a driver may say: it is for the log, and in no answer.
-pub(super) const DRIVER: &str = "sEcret-of-the-driver";
+pub(super) const DRIVER_ERROR: &str = "sEcret-of-the-driver";
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Trouble {
+pub(super) enum StoreFailure {
     Silent,
     /// It answers after half a minute, and counts that too.
     Late,
@@ -31,38 +31,38 @@ pub(super) enum Trouble {
 }
 
 #[derive(Debug)]
-pub(super) struct Stub {
-    trouble: Trouble,
+pub(super) struct FailingStore {
+    failure: StoreFailure,
     /// How often it was asked.
     asked: Arc<AtomicUsize>,
 }
 
 /// A listener over such a store, and how often that was asked.
-pub(super) fn in_trouble(trouble: Trouble) -> (Kit, Arc<AtomicUsize>) {
+pub(super) fn in_trouble(failure: StoreFailure) -> (ApiFixture, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
-    let stub = Arc::new(Stub { trouble, asked: asked.clone() });
-    (Kit::over(stub.clone(), stub), asked)
+    let failing_store = Arc::new(FailingStore { failure, asked: asked.clone() });
+    (ApiFixture::over(failing_store.clone(), failing_store), asked)
 }
 
-impl Stub {
+impl FailingStore {
     async fn answer<T>(&self) -> Result<T, StoreError> {
         self.asked.fetch_add(1, Ordering::SeqCst);
-        match self.trouble {
-            Trouble::Silent => pending().await,
-            Trouble::Late => {
+        match self.failure {
+            StoreFailure::Silent => pending().await,
+            StoreFailure::Late => {
                 let _ = timeout(Duration::from_secs(30), pending::<()>()).await;
                 self.asked.fetch_add(1, Ordering::SeqCst);
-                Err(StoreError::backend("test", DRIVER))
+                Err(StoreError::backend("test", DRIVER_ERROR))
             }
-            Trouble::Broken => Err(StoreError::backend("test", DRIVER)),
-            Trouble::Unable => Err(StoreError::Unsupported { store: "test", operation: "do this" }),
-            Trouble::Panics => panic!("{DRIVER}"),
+            StoreFailure::Broken => Err(StoreError::backend("test", DRIVER_ERROR)),
+            StoreFailure::Unable => Err(StoreError::Unsupported { store: "test", operation: "do this" }),
+            StoreFailure::Panics => panic!("{DRIVER_ERROR}"),
         }
     }
 }
 
 #[async_trait]
-impl Admin for Stub {
+impl Admin for FailingStore {
     async fn stats(&self) -> Result<Stats, StoreError> {
         self.answer().await
     }
@@ -108,7 +108,7 @@ impl Admin for Stub {
 }
 
 #[async_trait]
-impl Store for Stub {
+impl Store for FailingStore {
     async fn claim(&self, _: &Claim<'_>) -> Result<Claimed, StoreError> {
         self.answer().await
     }

@@ -1,4 +1,4 @@
-//! What waits, by type and by tenant.
+//! The backlog: pending events by type and by tenant.
 
 use std::time::Duration;
 
@@ -9,20 +9,20 @@ use crate::output::{self, or_dash};
 use posthaste_admin::wire;
 
 /// The largest groups are what an operator can act on.
-const GROUPS: usize = 10;
+const MAX_GROUPS: usize = 10;
 
-pub(super) async fn look(admin: &dyn Admin, by: BacklogBy) -> Result<wire::Backlog, StoreError> {
-    Ok(wire::Backlog::from(admin.backlog(by, GROUPS).await?))
+pub(super) async fn read(admin: &dyn Admin, by: BacklogBy) -> Result<wire::Backlog, StoreError> {
+    Ok(wire::Backlog::from(admin.backlog(by, MAX_GROUPS).await?))
 }
 
 /// A table; none if it would say nothing.
-pub(super) fn text(waiting: &wire::Backlog, heading: &str) -> Option<String> {
-    waiting.groups.iter().find(|group| group.key.is_some())?;
-    let rows = waiting.groups.iter().map(|group| {
+pub(super) fn text(backlog: &wire::Backlog, heading: &str) -> Option<String> {
+    backlog.groups.iter().find(|group| group.key.is_some())?;
+    let rows = backlog.groups.iter().map(|group| {
         let oldest = group.oldest_seconds.map(|age| output::spoken(Duration::from_secs_f64(age)));
         [or_dash(group.key.clone()), group.count.to_string(), or_dash(oldest)]
     });
     let table = output::columns([heading, "events", "oldest"], rows);
     let more = format!("\n…the largest of the oldest {} events", Backlog::MAX_ROWS);
-    Some(if waiting.complete { table } else { table + &more })
+    Some(if backlog.complete { table } else { table + &more })
 }

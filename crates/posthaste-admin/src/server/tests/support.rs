@@ -17,21 +17,21 @@ use tower::ServiceExt;
 use crate::server::{AdminApi, ApiState, routes};
 use crate::{AdminOutbox, Role, Token};
 
-pub(super) const VIEWER: &str = "v-0123456789abcdef";
-pub(super) const OPERATOR: &str = "o-0123456789abcdef";
-pub(super) const ORDERS: &str = "/api/v1/outboxes/orders";
+pub(super) const VIEWER_TOKEN: &str = "v-0123456789abcdef";
+pub(super) const OPERATOR_TOKEN: &str = "o-0123456789abcdef";
+pub(super) const ORDERS_PATH: &str = "/api/v1/outboxes/orders";
 
 /// What must never be in a viewer's answer.
-pub(super) const SECRET: &str = "sEcret-payload";
+pub(super) const PAYLOAD_SECRET: &str = "sEcret-payload";
 
-pub(super) struct Kit {
+pub(super) struct ApiFixture {
     pub(super) store: MemoryStore,
     pub(super) served: Arc<AdminOutbox>,
     pub(super) stop: CancellationToken,
     router: Router,
 }
 
-impl Kit {
+impl ApiFixture {
     /// Two tokens, of `ann` the viewer and `bob` the operator.
     pub(super) fn guarded() -> Self {
         Self::with_tokens(tokens())
@@ -79,11 +79,11 @@ impl Kit {
     }
 
     pub(super) async fn get(&self, path: &str) -> Reply {
-        self.send(request(Method::GET, path, Some(OPERATOR), None)).await
+        self.send(request(Method::GET, path, Some(OPERATOR_TOKEN), None)).await
     }
 
     pub(super) async fn post(&self, path: &str, body: Value) -> Reply {
-        self.send(request(Method::POST, path, Some(OPERATOR), Some(body))).await
+        self.send(request(Method::POST, path, Some(OPERATOR_TOKEN), Some(body))).await
     }
 }
 
@@ -127,7 +127,7 @@ pub(super) fn request(method: Method, path: &str, token: Option<&str>, body: Opt
 }
 
 pub(super) fn tokens() -> Vec<Token> {
-    vec![Token::new("ann", Role::Viewer, VIEWER), Token::new("bob", Role::Operator, OPERATOR)]
+    vec![Token::new("ann", Role::Viewer, VIEWER_TOKEN), Token::new("bob", Role::Operator, OPERATOR_TOKEN)]
 }
 
 fn router(api: AdminApi, stop: &CancellationToken) -> Router {
@@ -153,8 +153,8 @@ pub(super) fn fill(store: &MemoryStore, each: usize) {
                 aggregate_type: "Order".into(),
                 aggregate_id: Some(format!("o-{n}")),
                 tenant_id: (n % 3 == 0).then(|| "acme".to_owned()),
-                payload: Some(format!(r#"{{"key":"{SECRET}"}}"#).into()),
-                headers: Some(format!(r#"{{"region":"{SECRET}"}}"#)),
+                payload: Some(format!(r#"{{"key":"{PAYLOAD_SECRET}"}}"#).into()),
+                headers: Some(format!(r#"{{"region":"{PAYLOAD_SECRET}"}}"#)),
                 status,
                 last_error: (status > 1).then(|| "refused by peer".to_owned()),
                 done_at: (status == 1 || status == 3).then(|| store.now() - Duration::from_secs(3600)),

@@ -1,4 +1,4 @@
-//! How fast a change of many events goes on, and whether somebody asked it to stop.
+//! The rate of a change of many events: the size of its batches, and when the next one may begin.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -8,21 +8,21 @@ use tokio::time::Instant;
 use crate::stop::Stop;
 
 /// Events per call of the store: each is one transaction, which must not hold others up for long.
-pub(super) const BATCH: usize = 500;
+pub(super) const MAX_BATCH_EVENTS: usize = 500;
 
 /// Batches per second, if there is a rate: small enough to be steady, large enough to be cheap.
-const TURNS: u32 = 10;
+const BATCHES_PER_SECOND: u32 = 10;
 
 /// When the next batch may begin. A batch that took long is not made up for: the rate is a limit
 /// and not an average.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct BatchRate {
     per_second: Option<NonZeroU32>,
     next: Instant,
     stop: Stop,
 }
 
-impl Pace {
+impl BatchRate {
     /// At most so many events per second, until `stop` is asked.
     pub(super) fn new(per_second: Option<NonZeroU32>, stop: Stop) -> Self {
         Self { per_second, next: Instant::now(), stop }
@@ -30,22 +30,22 @@ impl Pace {
 
     /// The most events of one batch.
     pub(super) fn batch(&self) -> usize {
-        let tenth = |rate: NonZeroU32| rate.get().div_ceil(TURNS) as usize;
-        self.per_second.map_or(BATCH, |rate| tenth(rate).min(BATCH))
+        let tenth = |rate: NonZeroU32| rate.get().div_ceil(BATCHES_PER_SECOND) as usize;
+        self.per_second.map_or(MAX_BATCH_EVENTS, |rate| tenth(rate).min(MAX_BATCH_EVENTS))
     }
 
     /// Waits until the next batch may begin. False: somebody asked to stop.
-    pub(super) async fn turn(&mut self) -> bool {
+    pub(super) async fn wait_for_turn(&mut self) -> bool {
         self.stop.rest_until(self.next).await
     }
 
     /// Waits for a while that has nothing to do with the rate. False: somebody asked to stop.
-    pub(super) async fn rest(&self, duration: Duration) -> bool {
+    pub(super) async fn wait(&self, duration: Duration) -> bool {
         self.stop.rest_until(Instant::now() + duration).await
     }
 
     /// A batch that changed so many events is over; it began at its turn.
-    pub(super) fn spend(&mut self, began: Instant, events: u64) {
+    pub(super) fn record(&mut self, began: Instant, events: u64) {
         if let Some(rate) = self.per_second {
             self.next = began + Duration::from_secs_f64(events as f64 / f64::from(rate.get()));
         }
@@ -56,27 +56,29 @@ impl Pace {
 mod tests {
     use super::*;
 
-    fn pace(per_second: u32) -> Pace {
-        Pace::new(NonZeroU32::new(per_second), Stop::never())
+    fn batch_rate(per_second: u32) -> BatchRate {
+        BatchRate::new(NonZeroU32::new(per_second), Stop::never())
     }
 
     #[test]
     fn batches_are_small_where_there_is_a_rate() {
-        for (rate, batch) in [(0, BATCH), (1, 1), (25, 3), (1_000, 100), (100_000, BATCH)] {
-            assert_eq!(pace(rate).batch(), batch, "{rate}");
+        for (rate, batch) in
+            [(0, MAX_BATCH_EVENTS), (1, 1), (25, 3), (1_000, 100), (100_000, MAX_BATCH_EVENTS)]
+        {
+            assert_eq!(batch_rate(rate).batch(), batch, "{rate}");
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn slow_batch_is_not_made_up_for() {
-        let (mut pace, start) = (pace(10), Instant::now());
+        let (mut batch_rate, start) = (batch_rate(10), Instant::now());
         for took_ms in [0, 950, 0, 0] {
-            assert!(pace.turn().await);
+            assert!(batch_rate.wait_for_turn().await);
             let began = Instant::now();
             tokio::time::advance(Duration::from_millis(took_ms)).await;
-            pace.spend(began, 1);
+            batch_rate.record(began, 1);
         }
-        assert!(pace.turn().await);
+        assert!(batch_rate.wait_for_turn().await);
         // 100 ms each, but for the one that took longer.
         assert_eq!(start.elapsed().as_millis() / 10, 125);
     }
@@ -84,10 +86,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn stop_ends_the_wait() {
         let stop = Stop::never();
-        let mut pace = Pace::new(NonZeroU32::new(1), stop.clone());
-        pace.spend(Instant::now(), 1_000_000);
+        let mut batch_rate = BatchRate::new(NonZeroU32::new(1), stop.clone());
+        batch_rate.record(Instant::now(), 1_000_000);
         stop.ask();
-        assert!(!pace.turn().await);
-        assert!(!pace.rest(Duration::from_secs(3600)).await);
+        assert!(!batch_rate.wait_for_turn().await);
+        assert!(!batch_rate.wait(Duration::from_secs(3600)).await);
     }
 }
