@@ -16,7 +16,7 @@ use super::cross_process;
 use super::load::Load;
 use super::progress::Progress;
 use super::rounds::per_second;
-use super::table_size::{Table, TableFill};
+use super::table_size::{HandDrivenTable, TableFill};
 use tables::RedisTables;
 
 /// Events that are settled one by one, at the most: that takes long.
@@ -64,8 +64,8 @@ impl RedisBench {
         events: u64,
         load: &Load,
         progress: &Progress,
-    ) -> anyhow::Result<Table<RedisTables>> {
-        let mut table = Table::new(self.fresh().await?, load)?;
+    ) -> anyhow::Result<HandDrivenTable<RedisTables>> {
+        let mut table = HandDrivenTable::new(self.fresh().await?, load)?;
         table.fill(TableFill::pending(events), progress).await?;
         Ok(table)
     }

@@ -11,7 +11,7 @@ use redis::aio::MultiplexedConnection;
 use super::super::bench_store::{BenchTables, BenchWriter};
 use super::super::load::Load;
 use super::super::progress::Progress;
-use super::super::table_size::{Table, TableFill};
+use super::super::table_size::{HandDrivenTable, TableFill};
 use super::drain;
 use posthaste_stores::OutboxRef;
 
@@ -70,7 +70,7 @@ impl BenchTables for RedisTables {
     }
 
     async fn settle_one_by_one(&self, events: u64, load: &Load) -> anyhow::Result<Option<Duration>> {
-        let mut table = Table::new(self.clone(), load)?;
+        let mut table = HandDrivenTable::new(self.clone(), load)?;
         table.fill(TableFill::pending(events), &Progress::hidden()).await?;
         Ok(Some(drain::one_by_one(&table, events).await?.settling))
     }

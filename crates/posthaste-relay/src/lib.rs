@@ -36,4 +36,4 @@ mod reload;
 mod repeats;
 
 pub use error::RelayError;
-pub use relay::{RelayCommand, RelayExit, Relay};
+pub use relay::{Relay, RelayCommand, RelayExit};

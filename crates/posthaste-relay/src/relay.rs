@@ -91,8 +91,13 @@ impl Relay {
         let api = api(&config.admin, &outboxes, &stopping, metrics);
         let listener = AdminListener::start(&config.admin, api).await?;
 
-        let mut running =
-            RunningRelay { admin: config.admin, log: config.log, outboxes, starting: JoinSet::new(), stopping };
+        let mut running = RunningRelay {
+            admin: config.admin,
+            log: config.log,
+            outboxes,
+            starting: JoinSet::new(),
+            stopping,
+        };
         running.start(fail_fast);
         let ended = running.serve(&mut commands).await;
         // A forced end waits for no client's last request.

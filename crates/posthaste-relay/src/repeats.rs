@@ -147,7 +147,10 @@ mod tests {
 
         assert_eq!(sweep(&mut windows, now, REPEAT_WINDOW), [], "the window is not over");
         let later = now + REPEAT_WINDOW;
-        assert_eq!(sweep(&mut windows, later, REPEAT_WINDOW), [SuppressedLines { count: 95, what: what("a") }]);
+        assert_eq!(
+            sweep(&mut windows, later, REPEAT_WINDOW),
+            [SuppressedLines { count: 95, what: what("a") }]
+        );
         assert!(note(&mut windows, "a".to_owned(), what("a"), later), "and begins anew");
     }
 

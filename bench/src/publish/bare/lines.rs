@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-use super::super::NOTHING_BATCH;
+use super::super::NULL_BATCH_EVENTS;
 use super::{Load, Messages, parse};
 use posthaste_stores::InvalidStore;
 
@@ -17,7 +17,7 @@ pub(super) async fn publish(url: &str, load: &Load) -> anyhow::Result<Duration> 
     let started = Instant::now();
     while messages.peek().is_some() {
         let mut lines = String::new();
-        for message in messages.by_ref().take(NOTHING_BATCH) {
+        for message in messages.by_ref().take(NULL_BATCH_EVENTS) {
             lines.push_str(&format!(
                 "{{\"id\":\"{}\",\"aggregate_id\":\"{}\",\"payload\":{}}}\n",
                 message.id,

@@ -16,7 +16,7 @@ use posthaste_stores::InvalidStore;
 
 /// Messages on the way at once: as many as the relay's workers have together.
 fn window(load: &Load) -> usize {
-    load.workers * super::NOTHING_BATCH
+    load.workers * super::NULL_BATCH_EVENTS
 }
 
 /// What is published, one after the other.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::super::super::load::EVENT_TYPE;
-use super::super::{AGGREGATE, NOTHING_BATCH};
+use super::super::{AGGREGATE_TYPE, NULL_BATCH_EVENTS};
 use super::{Load, Messages, parameter, parse};
 
 pub(super) async fn publish(url: &str, load: &Load) -> anyhow::Result<Duration> {
@@ -18,13 +18,16 @@ pub(super) async fn publish(url: &str, load: &Load) -> anyhow::Result<Duration> 
     let started = Instant::now();
     loop {
         let mut pipeline = redis::pipe();
-        for message in messages.by_ref().take(NOTHING_BATCH) {
+        for message in messages.by_ref().take(NULL_BATCH_EVENTS) {
             pipeline
                 .cmd("XADD")
                 .arg(&stream)
                 .arg("*")
                 .arg(&[("id", message.id.as_str()), ("type", EVENT_TYPE), ("key", &message.key)])
-                .arg(&[("content-type", "application/json"), ("header:outbox-aggregate-type", AGGREGATE)])
+                .arg(&[
+                    ("content-type", "application/json"),
+                    ("header:outbox-aggregate-type", AGGREGATE_TYPE),
+                ])
                 .arg(&[
                     ("header:outbox-occurred-at", "2026-11-16T10:00:00.000000Z"),
                     ("payload", load.body()),

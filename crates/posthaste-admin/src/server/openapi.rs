@@ -5,7 +5,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::params::{self, Param};
-use super::routes::{RequiredRole, ROUTES, Route, Success, schema};
+use super::routes::{ROUTES, RequiredRole, Route, Success, schema};
 use crate::wire;
 
 /// The document of these routes of the table.

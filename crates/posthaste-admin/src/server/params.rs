@@ -118,7 +118,8 @@ impl ParamKind {
 /// JSON knows one kind of number: 5.0 is 5.
 fn whole(value: &Value) -> Option<i64> {
     const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
-    let fraction = || value.as_f64().filter(|number| number.fract() == 0.0 && number.abs() <= MAX_EXACT_INTEGER);
+    let fraction =
+        || value.as_f64().filter(|number| number.fract() == 0.0 && number.abs() <= MAX_EXACT_INTEGER);
     value.as_i64().or_else(|| fraction().map(|number| number as i64))
 }
 

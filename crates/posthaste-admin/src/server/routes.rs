@@ -12,7 +12,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::error::ApiError;
-use super::params::{ParamKind, MAX_ID_CHARS, Param};
+use super::params::{MAX_ID_CHARS, Param, ParamKind};
 use super::request::{ApiFuture, ApiRequest, respond};
 use super::{AdminApi, ApiState, health, read, tail, write};
 use crate::wire;
@@ -63,8 +63,11 @@ pub(super) const PATH_PARAMS: &[Param] = &[
     Param::new("route", ParamKind::Text(255), "The name of a route"),
 ];
 
-const STATUS: Param =
-    Param::new("status", ParamKind::Choice(&["NEW", "RETRY", "DONE", "DEAD", "ARCHIVED"]), "Only this status");
+const STATUS: Param = Param::new(
+    "status",
+    ParamKind::Choice(&["NEW", "RETRY", "DONE", "DEAD", "ARCHIVED"]),
+    "Only this status",
+);
 const TYPE: Param = Param::new("type", ParamKind::Text(255), "Only this event type");
 const AGGREGATE_TYPE: Param = Param::new("aggregate_type", ParamKind::Text(255), "Only this aggregate type");
 const AGGREGATE_ID: Param = Param::new("aggregate_id", ParamKind::Text(255), "Only this aggregate id");
@@ -76,7 +79,8 @@ const OLDER_THAN: Param = Param::new(
     ParamKind::Age,
     "Only events that ended, or were inserted if they have not, so long ago",
 );
-const AFTER: Param = Param::new("after", ParamKind::Number(0, i64::MAX, None), "The `next` of the page before");
+const AFTER: Param =
+    Param::new("after", ParamKind::Number(0, i64::MAX, None), "The `next` of the page before");
 const LIMIT: Param = Param::new("limit", ParamKind::Number(1, 1000, Some(100)), "At most so many");
 const BATCH_LIMIT: Param =
     Param::new("limit", ParamKind::Number(1, 1000, Some(500)), "Change at most so many in this call");
@@ -93,7 +97,8 @@ const FILTER: Param = Param::required(
 );
 const IDS: Param = Param::required("ids", ParamKind::Ids(100), "The ids of DEAD events");
 
-const REQUIRED_OLDER_THAN: Param = Param::required("older_than", ParamKind::Age, "Only events that ended at least so long ago");
+const REQUIRED_OLDER_THAN: Param =
+    Param::required("older_than", ParamKind::Age, "Only events that ended at least so long ago");
 
 /// The table.
 pub(super) static ROUTES: &[Route] = &[
@@ -257,7 +262,11 @@ pub(super) static ROUTES: &[Route] = &[
                 Param::new("archive", ParamKind::Flag, "Move them to the archive instead of deleting them"),
                 BATCH_LIMIT,
             ],
-            &[Param::required("what", ParamKind::Choice(&["archived"]), "Events in the archive"), REQUIRED_OLDER_THAN, BATCH_LIMIT],
+            &[
+                Param::required("what", ParamKind::Choice(&["archived"]), "Events in the archive"),
+                REQUIRED_OLDER_THAN,
+                BATCH_LIMIT,
+            ],
         ],
         success: Success::Json(schema::<wire::Changed>),
         handle: |request| Box::pin(write::purge(request)),

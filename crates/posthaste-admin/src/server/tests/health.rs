@@ -8,9 +8,9 @@ use axum::http::Method;
 use serde_json::json;
 use tokio::time::{Instant, advance, timeout};
 
-use super::support::{ApiFixture, ORDERS_PATH, request, served};
 use super::failing_store::{DRIVER_ERROR, StoreFailure, in_trouble};
-use crate::server::routes::{RequiredRole, ROUTES};
+use super::support::{ApiFixture, ORDERS_PATH, request, served};
+use crate::server::routes::{ROUTES, RequiredRole};
 
 async fn readiness(support: &ApiFixture, status: u16) -> serde_json::Value {
     let reply = support.send(request(Method::GET, "/health/ready", None, None)).await;
@@ -89,20 +89,25 @@ async fn metrics_are_text_as_prometheus_reads_it() {
 /// Every route that asks the store, with the body that it needs.
 fn asking() -> impl Iterator<Item = (Method, String, serde_json::Value)> {
     let asks = |id: &str| !["outboxes", "tail"].contains(&id);
-    ROUTES.iter().filter(move |route| route.required_role != RequiredRole::Nothing && asks(route.id)).map(|route| {
-        let path = route.path.replace("{outbox}", "orders").replace("{id}", "e-1").replace("{route}", "mail");
-        let body = if route.id == "purge" {
-            json!({"what": "done", "older_than": "1d"})
-        } else {
-            json!({"ids": ["e-1"]})
-        };
-        (route.method.clone(), path, body)
-    })
+    ROUTES.iter().filter(move |route| route.required_role != RequiredRole::Nothing && asks(route.id)).map(
+        |route| {
+            let path =
+                route.path.replace("{outbox}", "orders").replace("{id}", "e-1").replace("{route}", "mail");
+            let body = if route.id == "purge" {
+                json!({"what": "done", "older_than": "1d"})
+            } else {
+                json!({"ids": ["e-1"]})
+            };
+            (route.method.clone(), path, body)
+        },
+    )
 }
 
 #[tokio::test]
 async fn driver_is_never_quoted() {
-    for (failure, status) in [(StoreFailure::Broken, 503), (StoreFailure::Unable, 422), (StoreFailure::Panics, 500)] {
+    for (failure, status) in
+        [(StoreFailure::Broken, 503), (StoreFailure::Unable, 422), (StoreFailure::Panics, 500)]
+    {
         let (support, _) = in_trouble(failure);
         for (method, path, body) in asking() {
             let reply = support.send(request(method, &path, None, Some(body))).await;
@@ -126,8 +131,9 @@ async fn log_says_why_a_store_failed() {
     readiness(&support, 503).await;
     let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
     for operation in ["stats", "outboxes", "ready"] {
-        let line =
-            format!("outbox=\"orders\" operation=\"{operation}\" error=\"the test store failed: {DRIVER_ERROR}\"");
+        let line = format!(
+            "outbox=\"orders\" operation=\"{operation}\" error=\"the test store failed: {DRIVER_ERROR}\""
+        );
         assert!(log.contains(&line), "{line} is not in:\n{log}");
     }
 }

@@ -89,7 +89,11 @@ const OPENAPI_REQUEST: &str = "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n
 const LIVE_REQUEST: &str = "GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 /// The status of the answer, with the connection, which stays open if the other side leaves it so.
-async fn asked(running: &RunningListener, from: [u8; 4], request: &str) -> (Option<u16>, BufReader<TcpStream>) {
+async fn asked(
+    running: &RunningListener,
+    from: [u8; 4],
+    request: &str,
+) -> (Option<u16>, BufReader<TcpStream>) {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind((from, 0).into()).unwrap();
     let mut stream = BufReader::new(socket.connect(running.address).await.unwrap());

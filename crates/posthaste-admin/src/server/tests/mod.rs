@@ -1,12 +1,12 @@
 //! The listener over a store in memory, asked through its router.
 
 mod access;
+mod failing_store;
 mod health;
 mod hostile;
-mod support;
 mod listener;
 mod read;
-mod failing_store;
+mod support;
 mod table;
 mod tail;
 mod write;

@@ -126,7 +126,8 @@ async fn groups_and_findings_say_what_died() {
 async fn audit_is_paged_newest_first() {
     let support = ApiFixture::guarded();
     for n in 0..3 {
-        support.post(&format!("{ORDERS_PATH}/dead/replay"), serde_json::json!({"ids": [format!("dead-{n}")]}))
+        support
+            .post(&format!("{ORDERS_PATH}/dead/replay"), serde_json::json!({"ids": [format!("dead-{n}")]}))
             .await
             .ok();
     }

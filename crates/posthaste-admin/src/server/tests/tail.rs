@@ -31,7 +31,9 @@ impl Follower {
 }
 
 async fn follow(support: &ApiFixture, query: &str) -> Response<Body> {
-    support.open_stream(request(Method::GET, &format!("{ORDERS_PATH}/tail{query}"), Some(VIEWER_TOKEN), None)).await
+    support
+        .open_stream(request(Method::GET, &format!("{ORDERS_PATH}/tail{query}"), Some(VIEWER_TOKEN), None))
+        .await
 }
 
 fn line(event_type: &str, outcome: &str) -> TailLine {

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use posthaste_relay::config::what_is_wrong_with_level;
-use posthaste_relay::{RelayExit, Relay, logging, metrics};
+use posthaste_relay::{Relay, RelayExit, logging, metrics};
 use tokio_util::task::AbortOnDropHandle;
 use tracing_subscriber::EnvFilter;
 
