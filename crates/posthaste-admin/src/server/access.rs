@@ -166,7 +166,7 @@ fn is_local_name(uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
         return Ok(());
     }
     let advice = "ask for 127.0.0.1, [::1] or localhost, or give the relay a token";
-    Err(ApiError::new(StatusCode::MISDIRECTED_REQUEST, "without tokens only this machine is outbox", advice))
+    Err(ApiError::new(StatusCode::MISDIRECTED_REQUEST, "without tokens only this machine is served", advice))
 }
 
 /// What a proxy adds for those who are behind it: it is on this machine, and they are not.
@@ -176,7 +176,7 @@ fn is_not_passed_on(headers: &HeaderMap) -> Result<(), ApiError> {
     if !PROXY_HEADERS.iter().any(|name| headers.contains_key(*name)) {
         return Ok(());
     }
-    let error = "without tokens only this machine is outbox, and a proxy passed this on";
+    let error = "without tokens only this machine is served, and a proxy passed this on";
     Err(ApiError::new(StatusCode::FORBIDDEN, error, "give the relay a token, and those behind the proxy too"))
 }
 
