@@ -143,7 +143,7 @@ impl CanaryOutcome {
             let id = waiting.id;
             match admin.get(&id).await?.map(|detail| detail.row) {
                 Some(row) if row.status.is_pending() => {
-                    self.waiting.push(WaitingEvent::of(row, waiting.seen))
+                    self.waiting.push(WaitingEvent::of(row, waiting.seen));
                 }
                 Some(row) if row.status == Status::Dead => {
                     self.dead.push(DiedEvent { id, reason: row.last_error });
