@@ -25,6 +25,9 @@ const PEAK_BYTES: usize = 200 * MIB;
 /// Far longer than it takes: debug builds, two cores, other tests beside it.
 const PATIENCE: Duration = Duration::from_secs(300);
 
+/// The pause before each look: asking without a pause takes most of a small machine from the relay.
+const STATUS_INTERVAL: Duration = Duration::from_secs(1);
+
 /// How the image and the unit in deploy/ start it. The allocator of glibc keeps large pieces that were freed, for
 /// each thread, unless it is told from which size on memory goes back to the system.
 const ALLOCATOR: (&str, &str) = ("MALLOC_MMAP_THRESHOLD_", "1048576");
@@ -59,6 +62,7 @@ fn wait_until_done(place: &Place, count: usize) {
 /// Returns how many are delivered, when there are more of them.
 fn wait_for_more(place: &Place, before: usize) -> usize {
     until_within(PATIENCE, "more are delivered", || {
+        std::thread::park_timeout(STATUS_INTERVAL);
         let output = place.command("status --output json").output().expect("the binary starts");
         // A server that is busy with large rows may have no time for this question.
         let text = || String::from_utf8_lossy(&output.stderr).into_owned();
