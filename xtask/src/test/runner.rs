@@ -12,8 +12,8 @@ use super::output::Results;
 use super::program::Program;
 use super::report::Report;
 
-/// A program that has not ended by then is ended: a test hangs. The slowest takes a third of it on two cores.
-const PROGRAM_TIMEOUT: Duration = Duration::from_secs(25 * 60);
+/// A program that has not ended by then is ended: a test hangs. The slowest takes half of it on two busy cores.
+const PROGRAM_TIMEOUT: Duration = Duration::from_secs(50 * 60);
 
 /// More failed tests than this are not tried again: something is broken, and they would take their time.
 const MAX_RETRIES: usize = 20;
