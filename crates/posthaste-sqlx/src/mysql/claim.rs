@@ -1,8 +1,11 @@
 //! Claims: due rows, in order, found and leased in one short transaction.
 //!
-//! Which rows fit is decided from their sizes, which stand in a column of their own, before a payload is read.
+//! Which rows fit is decided from their sizes, which stand in a column of their own, before a payload is read. InnoDB
+//! reads the whole of each row that it locks for a change, whatever columns a statement names. So where rows may be
+//! large, a claim looks at their sizes first, without a lock, and then locks no more rows than fit.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use futures_util::TryStreamExt as _;
@@ -13,7 +16,7 @@ use sqlx::{MySql, MySqlConnection, Row as _};
 
 use super::MySqlStore;
 use super::row::event_columns;
-use super::value::{self, MAX_KEYS, at, bind_all, clock, delay, micros, placeholder_count};
+use super::value::{self, MAX_KEYS, MySqlQuery, at, bind_all, clock, delay, micros, placeholder_count};
 use crate::byte_limit::rows_within_limit;
 use crate::claim_floor::{ClaimRange, IndexPosition, MAX_COMMIT_LAG};
 use crate::parked_names;
@@ -46,33 +49,55 @@ macro_rules! found {
     };
 }
 
+macro_rules! by_due {
+    ($lock:literal) => {
+        concat!(
+            found!(),
+            ", 0 AS leased FROM (SELECT ",
+            clock!(),
+            " AS now) AS c STRAIGHT_JOIN `{table}` AS o FORCE INDEX (`{table}_due`)
+WHERE o.phase = 0 AND o.phase_at <= c.now AND o.phase_at >= ",
+            at!(),
+            " AND o.phase_at <= ",
+            at!(),
+            " AND (? = 0 OR o.inserted_at <= c.now - INTERVAL ? MICROSECOND)
+ORDER BY o.phase_at, o.seq LIMIT ?",
+            $lock
+        )
+    };
+}
+
 /// The index has exactly this order. Another would have to be sorted, and what is sorted is locked from
 /// the first row to the last, so that a second claimer would find nothing.
-pub(super) const BY_DUE: &str = concat!(
-    found!(),
-    ", 0 AS leased FROM (SELECT ",
-    clock!(),
-    " AS now) AS c STRAIGHT_JOIN `{table}` AS o FORCE INDEX (`{table}_due`)
-WHERE o.phase = 0 AND o.phase_at <= c.now AND o.phase_at >= ",
-    at!(),
-    " AND o.phase_at <= ",
-    at!(),
-    " AND (? = 0 OR o.inserted_at <= c.now - INTERVAL ? MICROSECOND)
-ORDER BY o.phase_at, o.seq LIMIT ? FOR UPDATE SKIP LOCKED"
-);
+pub(super) const BY_DUE: Search = Search { sizes: by_due!(""), locking: by_due!(" FOR UPDATE SKIP LOCKED") };
+
+macro_rules! by_seq {
+    ($lock:literal) => {
+        concat!(
+            found!(),
+            ", o.available_at > c.now AS leased FROM (SELECT ",
+            clock!(),
+            " AS now) AS c STRAIGHT_JOIN `{table}` AS o FORCE INDEX (`{table}_phase`)
+WHERE o.phase = 0 AND (o.locked_by IS NOT NULL AND o.available_at > c.now
+  OR o.available_at <= c.now AND (? = 0 OR o.inserted_at <= c.now - INTERVAL ? MICROSECOND))
+ORDER BY o.seq LIMIT ?",
+            $lock
+        )
+    };
+}
 
 /// Rows that wait for their time are stepped over; the first one on lease ends the search. A row that
 /// somebody is changing is waited for: what it becomes decides what may be claimed. So two such claims
 /// never run at once: the second waits for the first row of the first, and then finds it on lease.
-pub(super) const BY_SEQ: &str = concat!(
-    found!(),
-    ", o.available_at > c.now AS leased FROM (SELECT ",
-    clock!(),
-    " AS now) AS c STRAIGHT_JOIN `{table}` AS o FORCE INDEX (`{table}_phase`)
-WHERE o.phase = 0 AND (o.locked_by IS NOT NULL AND o.available_at > c.now
-  OR o.available_at <= c.now AND (? = 0 OR o.inserted_at <= c.now - INTERVAL ? MICROSECOND))
-ORDER BY o.seq LIMIT ? FOR UPDATE"
-);
+pub(super) const BY_SEQ: Search = Search { sizes: by_seq!(""), locking: by_seq!(" FOR UPDATE") };
+
+/// One search for rows that can be claimed.
+pub(super) struct Search {
+    /// Reads no payload.
+    sizes: &'static str,
+    /// Reads all of each row that it finds.
+    pub(super) locking: &'static str,
+}
 
 pub(super) const LEASE: &str = concat!(
     "UPDATE `{table}` SET
@@ -92,6 +117,15 @@ struct DueRow {
     now: i64,
     position: IndexPosition,
     size: i64,
+}
+
+/// Rows that are locked, in the order in which they are taken.
+struct LockedRows {
+    rows: Vec<MySqlRow>,
+    /// No more than so many were asked for.
+    limit: usize,
+    /// Whether more were due, and did not fit.
+    cut: bool,
 }
 
 /// What a claim has taken.
@@ -147,10 +181,10 @@ impl MySqlStore {
     async fn take_by_seq(&self, claim: &Claim<'_>) -> Result<TakenRows, StoreError> {
         let taken = self.connections().engine_in_transaction(async |connection| {
             let skip_recent = delay(claim.skip_recent);
-            let query = self.sql().query::<MySql>(BY_SEQ).bind(value::now(claim.now));
-            let query = query.bind(skip_recent).bind(skip_recent).bind(value::limit(claim.limit));
-            let rows = query.fetch_all(&mut *connection).await?;
-            self.take(connection, claim, &rows).await
+            let bind =
+                |query: MySqlQuery| query.bind(value::now(claim.now)).bind(skip_recent).bind(skip_recent);
+            let locked = self.lock_rows(connection, claim, &BY_SEQ, bind).await?;
+            self.take(connection, claim, &locked).await
         });
         taken.await
     }
@@ -163,12 +197,13 @@ impl MySqlStore {
         let started = Instant::now();
         let taken = self.connections().engine_in_transaction(async |connection| {
             let skip_recent = delay(claim.skip_recent);
-            let query = self.sql().query::<MySql>(BY_DUE).bind(value::now(claim.now));
             let until = range.until.unwrap_or(Timestamp::from_micros(i64::MAX));
-            let query = query.bind(value::time(range.from.due)).bind(value::time(until));
-            let query = query.bind(skip_recent).bind(skip_recent);
-            let rows = query.bind(value::limit(claim.limit)).fetch_all(&mut *connection).await?;
-            self.take(connection, claim, &rows).await
+            let bind = |query: MySqlQuery| {
+                let query = query.bind(value::now(claim.now)).bind(value::time(range.from.due));
+                query.bind(value::time(until)).bind(skip_recent).bind(skip_recent)
+            };
+            let locked = self.lock_rows(connection, claim, &BY_DUE, bind).await?;
+            self.take(connection, claim, &locked).await
         });
         let taken = taken.await;
         if plain && taken.is_err() {
@@ -183,19 +218,44 @@ impl MySqlStore {
         Ok(taken)
     }
 
-    /// Leases as many of the rows as fit, which are locked, and reads them.
+    /// Finds rows and locks them. `bind` binds everything but the number of rows.
+    async fn lock_rows(
+        &self,
+        connection: &mut MySqlConnection,
+        claim: &Claim<'_>,
+        search: &Search,
+        bind: impl Fn(MySqlQuery) -> MySqlQuery,
+    ) -> Result<LockedRows, sqlx::Error> {
+        let query = |text, limit| bind(self.sql().query::<MySql>(text)).bind(value::limit(limit));
+        let (mut limit, mut cut) = (claim.limit, false);
+        // A claim that does not come to its end may have met large rows, and leaves this to the next one.
+        if self.0.large_rows.swap(true, Ordering::Relaxed) {
+            let rows = query(search.sizes, limit).fetch_all(&mut *connection).await?;
+            let free = free_rows(&rows)?;
+            let fitting = rows_within_limit(free.iter().map(|row| row.size), claim.max_bytes);
+            if fitting < rows.len() {
+                limit = fitting.max(1);
+            }
+            cut = fitting < free.len();
+        }
+        let rows = query(search.locking, limit).fetch_all(connection).await?;
+        Ok(LockedRows { rows, limit, cut })
+    }
+
+    /// Leases as many of the rows as fit, and reads them.
     async fn take(
         &self,
         connection: &mut MySqlConnection,
         claim: &Claim<'_>,
-        rows: &[MySqlRow],
+        locked: &LockedRows,
     ) -> Result<TakenRows, sqlx::Error> {
-        let free = rows.iter().take_while(|row| !is_leased(row)).map(DueRow::read);
-        let free = free.collect::<Result<Vec<_>, _>>()?;
+        let free = free_rows(&locked.rows)?;
         let fitting = rows_within_limit(free.iter().map(|row| row.size), claim.max_bytes);
-        let cut = fitting < free.len();
+        let full = locked.rows.len() == locked.limit;
+        let cut = fitting < free.len() || full && locked.cut;
+        self.0.large_rows.store(cut || locked.limit < claim.limit, Ordering::Relaxed);
         let Some(last) = free[..fitting].last() else { return Ok(TakenRows::default()) };
-        let (now, may_be_more) = (last.now, cut || rows.len() == claim.limit);
+        let (now, may_be_more) = (last.now, cut || full);
         let mut taken = TakenRows { cut, last: may_be_more.then_some(last.position), ..TakenRows::default() };
         let seqs: Vec<i64> = free[..fitting].iter().map(|row| row.position.seq).collect();
         let mut sorted = seqs.clone();
@@ -259,6 +319,11 @@ impl DueRow {
             size: row.try_get("size")?,
         })
     }
+}
+
+/// The rows before the first one on lease.
+fn free_rows(rows: &[MySqlRow]) -> Result<Vec<DueRow>, sqlx::Error> {
+    rows.iter().take_while(|row| !is_leased(row)).map(DueRow::read).collect()
 }
 
 fn is_leased(row: &MySqlRow) -> bool {

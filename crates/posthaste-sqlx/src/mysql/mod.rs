@@ -49,6 +49,7 @@ mod value;
 mod wake;
 mod writer;
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use posthaste::store::Notifier;
@@ -88,6 +89,8 @@ struct Inner {
     statements: Arc<Statements>,
     flavour: Flavour,
     claim_floor: ClaimFloor,
+    /// Whether the next claim may meet rows that do not fit together. Nothing is known before the first.
+    large_rows: AtomicBool,
     server_state: ServerStateCache,
     settle_throttle: SettleThrottle,
     parked_names: ParkedNames,
@@ -241,6 +244,7 @@ impl MySqlStoreBuilder {
             sql,
             flavour: server.flavour,
             claim_floor: ClaimFloor::new(),
+            large_rows: AtomicBool::new(true),
             server_state: ServerStateCache::default(),
             settle_throttle: SettleThrottle::default(),
             parked_names: ParkedNames::default(),

@@ -1,6 +1,9 @@
 //! How the server finds the rows of every statement of the engine: by the index that was made for it, in
 //! the index's own order. Whatever is sorted is locked from the first row to the last (F40).
 
+use std::time::Duration;
+
+use posthaste::store::{Claim, ClaimOrder, LeaseToken, Owner, Store as _};
 use posthaste_sql::mysql::Flavour;
 use sqlx::{AssertSqlSafe, Connection as _, MySqlConnection, Row as _};
 
@@ -43,11 +46,11 @@ fn all() -> Vec<Expected> {
     vec![
         by(
             "claim by due time",
-            claim::BY_DUE,
+            claim::BY_DUE.locking,
             &["NULL", "0", "2000000000000000", "0", "0", "100"],
             "outbox_event_due",
         ),
-        by("claim by insertion", claim::BY_SEQ, &["NULL", "0", "0", "100"], "outbox_event_phase"),
+        by("claim by insertion", claim::BY_SEQ.locking, &["NULL", "0", "0", "100"], "outbox_event_phase"),
         by("next name that is parked for", claim::NEXT_PARKED, &["'a'"], "outbox_event_parked"),
         by("lease", claim::LEASE, &["'me'", "10", "'me'", "0", "7", "0"], BY_SEQ),
         by("rows that are leased", claim::ROWS, &[], BY_SEQ),
@@ -120,9 +123,59 @@ async fn check(connection: &mut MySqlConnection, store: &MySqlStore, when: &str)
     }
 }
 
+/// InnoDB reads all of each row that it locks, and a claim that locked whatever is due would read all of it for the
+/// few rows that fit.
+#[tokio::test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+async fn claim_reads_no_payloads_but_those_that_it_takes() {
+    const ROW_BYTES: usize = 1024 * 1024;
+    const PAGES_PER_ROW: u64 = ROW_BYTES as u64 / (16 * 1024);
+    // Its own server: the counter is one for all connections.
+    let server = posthaste_testkit::server::MariaDbServer::start().await;
+    let (store, mut connection, _) = open_on(&server.url(), "large").await;
+    let insert = format!(
+        "INSERT INTO `{{table}}` (event_id, event_type, payload)
+         SELECT CONCAT('e-', seq), 'Made', REPEAT('x', {ROW_BYTES}) FROM seq_1_to_60"
+    );
+    run(&mut connection, store.sql(), &insert).await;
+    let owner = Owner::random("large");
+    let claim = |max_bytes, order| Claim {
+        owner: &owner,
+        token: LeaseToken::random(),
+        lease: Duration::from_secs(60),
+        limit: 100,
+        max_bytes,
+        order,
+        skip_recent: Duration::ZERO,
+        now: None,
+    };
+    for (order, max_bytes, rows) in [
+        (ClaimOrder::Due, 10, 1),
+        (ClaimOrder::Due, 4 * ROW_BYTES, 4),
+        (ClaimOrder::Due, 4 * ROW_BYTES, 4),
+        // Rows on lease end the search by insertion.
+        (ClaimOrder::Seq, 4 * ROW_BYTES, 0),
+    ] {
+        let before = pages_read(&mut connection).await;
+        let claimed = store.claim(&claim(max_bytes, order)).await.expect("a claim");
+        assert_eq!((claimed.events.len(), claimed.cut), (rows, rows > 0));
+        let pages = pages_read(&mut connection).await - before;
+        assert!(pages < (rows as u64 + 2) * 6 * PAGES_PER_ROW, "{rows} rows: {pages} pages");
+    }
+}
+
+async fn pages_read(connection: &mut MySqlConnection) -> u64 {
+    let status = "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_read_requests'";
+    let row = sqlx::query(status).fetch_one(connection).await.expect("a row");
+    row.try_get_unchecked::<String, _>(1).expect("text").parse().expect("a number")
+}
+
 /// A store in a database of its own, a connection to it, and its name.
 pub(super) async fn open(test: &str) -> (MySqlStore, MySqlConnection, String) {
-    let url = posthaste_testkit::variable("POSTHASTE_TEST_MYSQL_URL");
+    open_on(&posthaste_testkit::variable("POSTHASTE_TEST_MYSQL_URL"), test).await
+}
+
+async fn open_on(url: &str, test: &str) -> (MySqlStore, MySqlConnection, String) {
     let server: sqlx::mysql::MySqlConnectOptions = url.parse().expect("a good URL");
     let mut connection = MySqlConnection::connect_with(&server).await.expect("a connection");
     let database = format!("{test}_{}", std::process::id());
