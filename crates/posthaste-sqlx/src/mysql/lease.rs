@@ -14,6 +14,7 @@ use sqlx::{MySql, Row as _};
 
 use super::MySqlStore;
 use super::connection::MAX_TRIES;
+use super::row_steps::RowSteps;
 use super::value::{self, MAX_KEYS, MySqlQuery, bind_all, clock, delay, now, placeholder_count};
 
 /// The rows that these leases hold.
@@ -123,8 +124,20 @@ impl MySqlStore {
     }
 
     pub(super) async fn unpark_rows(&self, unpark: &Unpark<'_>) -> Result<u64, StoreError> {
+        let mut steps = RowSteps::new(unpark.limit);
+        while let Some(rows) = steps.next() {
+            let unparked = self.unpark_step(unpark, rows).await?;
+            steps.found(unparked);
+            if unparked > 0 {
+                self.notify_due();
+            }
+        }
+        Ok(steps.total())
+    }
+
+    async fn unpark_step(&self, unpark: &Unpark<'_>, rows: usize) -> Result<u64, StoreError> {
         let unparked = self.connections().engine_in_transaction(async |connection| {
-            let query = self.sql().query::<MySql>(PARKED).bind(unpark.route).bind(value::limit(unpark.limit));
+            let query = self.sql().query::<MySql>(PARKED).bind(unpark.route).bind(value::limit(rows));
             let rows = query.fetch_all(&mut *connection).await?;
             let seqs = rows.iter().map(|row| row.try_get(0)).collect::<Result<Vec<i64>, _>>()?;
             for seqs in seqs.chunks(MAX_KEYS) {
@@ -133,11 +146,7 @@ impl MySqlStore {
             }
             Ok(seqs.len() as u64)
         });
-        let unparked = unparked.await?;
-        if unparked > 0 {
-            self.notify_due();
-        }
-        Ok(unparked)
+        unparked.await
     }
 }
 

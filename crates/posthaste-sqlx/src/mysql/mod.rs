@@ -41,6 +41,7 @@ mod open_tx;
 mod plan_tests;
 mod purge;
 mod row;
+mod row_steps;
 mod settle;
 mod stats;
 mod store;

@@ -5,6 +5,7 @@ use posthaste::{StoreError, Timestamp};
 use sqlx::{MySql, MySqlConnection, Row as _};
 
 use super::MySqlStore;
+use super::row_steps::RowSteps;
 use super::value::{self, MAX_KEYS, MySqlQuery, bind_all, clock, delay, now, placeholder_count};
 use crate::sql::Sql;
 
@@ -69,6 +70,14 @@ const ARCHIVE_KEYS: &str = concat!(
 
 impl MySqlStore {
     pub(super) async fn purge_rows(&self, purge: &Purge) -> Result<u64, StoreError> {
+        let mut steps = RowSteps::new(purge.limit);
+        while let Some(limit) = steps.next() {
+            steps.found(self.purge_step(&Purge { limit, ..purge.clone() }).await?);
+        }
+        Ok(steps.total())
+    }
+
+    async fn purge_step(&self, purge: &Purge) -> Result<u64, StoreError> {
         let work = async |connection: &mut MySqlConnection| purge_in(self.sql(), connection, purge).await;
         match purge.archive {
             true => self.connections().engine_in_transaction(work).await,
