@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,8 +12,9 @@ use super::output::Results;
 use super::program::Program;
 use super::report::Report;
 
-/// A program that has not ended by then is ended: a test hangs. The slowest takes half of it on two busy cores.
-const PROGRAM_TIMEOUT: Duration = Duration::from_secs(50 * 60);
+/// A program that has printed nothing for so long is ended: a test hangs. A program prints a line when a test ends, and
+/// the slowest test takes a third of this on two busy cores.
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(8 * 60);
 
 /// More failed tests than this are not tried again: something is broken, and they would take their time.
 const MAX_RETRIES: usize = 20;
@@ -36,6 +37,8 @@ struct Run {
     results: Results,
     /// Why it has ended without a result.
     crashed: Option<String>,
+    /// It had to be ended.
+    is_hung: bool,
     log: PathBuf,
 }
 
@@ -72,18 +75,22 @@ impl Runner {
         let started = Instant::now();
         let mut command = self.command(program);
         command.args(&self.filter);
-        let run = match run(command, &program.log_name()) {
+        let run = run(command, &program.log_name(), SILENCE_TIMEOUT);
+        let run = match run.and_then(|run| self.name_hung_tests(program, run)) {
             Ok(run) => run,
             Err(error) => {
                 report.failed(format!("{program}: cannot be run: {error}"));
                 return Vec::new();
             }
         };
-        let Run { results, crashed, log } = run;
+        let Run { results, crashed, is_hung, log } = run;
         report.passed(results.passed);
         if results.passed > 0 || !results.failed.is_empty() || crashed.is_some() {
             let counts = format!("{} passed, {} failed", results.passed, results.failed.len());
             report.step(&format!("{program}: {counts}"), started.elapsed());
+        }
+        if is_hung {
+            println!("{program} printed nothing for {} minutes, and was ended.", SILENCE_TIMEOUT.as_secs() / 60);
         }
         if crashed.is_some() || !results.failed.is_empty() {
             report.show(&log);
@@ -94,10 +101,28 @@ impl Runner {
         results.failed
     }
 
+    /// Where a program had to be ended, the tests that have not ended have failed. If they are many, the program has:
+    /// most of them may only have waited for their turn.
+    fn name_hung_tests(&self, program: &Program, mut run: Run) -> io::Result<Run> {
+        if !run.is_hung {
+            return Ok(run);
+        }
+        let mut list = self.command(program);
+        let names = list.arg("--list").args(&self.filter).output()?.stdout;
+        let log = read(&run.log)?;
+        let (passed, unended) = ended_tests(&String::from_utf8_lossy(&names), &log);
+        run.results.passed = passed;
+        match unended.len() {
+            1..=MAX_RETRIES => run.results.failed = unended,
+            count => run.crashed = Some(format!("hangs, and {count} of its tests have not ended")),
+        }
+        Ok(run)
+    }
+
     fn passes_alone(&self, program: &Program, test: &str) -> bool {
         let mut command = self.command(program);
         command.args(["--exact", test]);
-        let again = run(command, &format!("again-{}", program.log_name()));
+        let again = run(command, &format!("again-{}", program.log_name()), SILENCE_TIMEOUT);
         again.is_ok_and(|run| {
             run.crashed.is_none() && run.results.failed.is_empty() && run.results.passed == 1
         })
@@ -114,36 +139,52 @@ impl Runner {
     }
 }
 
-/// Runs a program to its end, with its output in a file.
-fn run(mut command: Command, log_name: &str) -> io::Result<Run> {
+/// Runs a program to its end, with its output in a file, as long as it goes on printing.
+fn run(mut command: Command, log_name: &str, silence: Duration) -> io::Result<Run> {
     let log = log_file(log_name)?;
     let file = File::create(&log)?;
-    command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
-    let status = wait(command)?;
-    // Bytes, not text: a test may print anything.
-    let results = Results::read(&String::from_utf8_lossy(&fs::read(&log)?));
+    command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file.try_clone()?);
+    let status = wait(command, &file, silence)?;
+    let results = Results::read(&read(&log)?);
     let crashed = match status {
-        None => Some(format!("has not ended within {} minutes", PROGRAM_TIMEOUT.as_secs() / 60)),
+        None => None,
         Some(status) if results.summaries == 0 => Some(format!("ended without a result: {status}")),
         Some(status) if !status.success() && results.failed.is_empty() => Some(status.to_string()),
         Some(_) => None,
     };
-    Ok(Run { results, crashed, log })
+    Ok(Run { results, crashed, is_hung: status.is_none(), log })
 }
 
 /// None if it had to be ended.
-fn wait(mut command: Command) -> io::Result<Option<ExitStatus>> {
+fn wait(mut command: Command, log: &File, silence: Duration) -> io::Result<Option<ExitStatus>> {
     let mut child = command.spawn()?;
-    let started = Instant::now();
-    while started.elapsed() < PROGRAM_TIMEOUT {
+    let (mut printed, mut since) = (0, Instant::now());
+    while since.elapsed() < silence {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
+        }
+        let bytes = log.metadata()?.len();
+        if bytes > printed {
+            (printed, since) = (bytes, Instant::now());
         }
         std::thread::sleep(Duration::from_millis(50));
     }
     child.kill()?;
     child.wait()?;
     Ok(None)
+}
+
+/// How many tests of a list have passed, and the names of the others.
+fn ended_tests(list: &str, log: &str) -> (u64, Vec<String>) {
+    let names = list.lines().filter_map(|line| line.strip_suffix(": test"));
+    let has = |end: &str| log.lines().any(|line| line.ends_with(end));
+    let (passed, others): (Vec<_>, Vec<_>) = names.partition(|name| has(&format!("test {name} ... ok")));
+    (passed.len() as u64, others.into_iter().map(str::to_owned).collect())
+}
+
+/// Bytes, not text: a test may print anything.
+fn read(log: &Path) -> io::Result<String> {
+    Ok(String::from_utf8_lossy(&fs::read(log)?).into_owned())
 }
 
 pub(super) fn log_file(name: &str) -> io::Result<PathBuf> {
@@ -165,7 +206,7 @@ mod tests {
     fn shell(script: &str, log: &str) -> Run {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
-        run(command, log).unwrap()
+        run(command, log, Duration::from_secs(60)).unwrap()
     }
 
     #[test]
@@ -185,6 +226,22 @@ mod tests {
     fn status_counts_where_no_test_failed() {
         let run = shell("echo 'test result: ok. 2 passed; 0 failed;'; exit 3", "exits.log");
         assert!(run.crashed.unwrap().contains('3'));
+    }
+
+    #[test]
+    fn program_that_prints_nothing_more_is_ended() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo 'test a ... ok'; exec sleep 600"]);
+        let run = run(command, "hangs.log", Duration::from_millis(300)).unwrap();
+        assert!(run.is_hung && run.crashed.is_none());
+        assert_eq!(read(&run.log).unwrap(), "test a ... ok\n");
+    }
+
+    #[test]
+    fn tests_that_have_not_ended_are_named() {
+        let list = "a::one: test\ntwo: test\nthree: test\nfour: benchmark\n\n3 tests, 1 benchmark\n";
+        let log = "running 3 tests\nnoise test a::one ... ok\ntest two has been running for over 60 seconds\n";
+        assert_eq!(ended_tests(list, log), (1, vec!["two".to_owned(), "three".to_owned()]));
     }
 
     /// Each of two programs waits for the other.

@@ -105,8 +105,7 @@ impl DestinationHarness for Rabbit {
 impl Server for Rabbit {
     async fn start(&self) {
         self.is_own.store(true, Ordering::SeqCst);
-        self.node.lock().await.start().await;
-        self.own.declare().await;
+        self.node.lock().await.start_with(&self.own).await;
     }
 
     async fn stop(&self) {

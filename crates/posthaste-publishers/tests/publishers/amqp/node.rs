@@ -8,6 +8,8 @@ use posthaste_testkit::process::{free_port, program};
 use posthaste_testkit::server::OwnServer;
 use posthaste_testkit::variable;
 
+use super::queue::Queue;
+
 pub(super) struct Node {
     server: OwnServer,
     names: OwnServer,
@@ -52,6 +54,14 @@ impl Node {
     pub(super) async fn start(&mut self) {
         self.names.listen().await;
         self.server.start(|running| answers(running.port)).await;
+    }
+
+    /// With this queue, also if the node is killed the moment after: it logs what is declared a while later, and a node
+    /// that was killed before that has an exchange without its queue.
+    pub(super) async fn start_with(&mut self, queue: &Queue) {
+        self.start().await;
+        queue.declare().await;
+        self.control(&["eval", "mnesia:sync_log()."]).await;
     }
 
     pub(super) fn kill(&mut self) {

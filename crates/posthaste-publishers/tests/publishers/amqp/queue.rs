@@ -135,7 +135,8 @@ impl Queue {
 }
 
 async fn get(channel: &Channel, name: &str) -> Option<BasicGetMessage> {
-    channel.basic_get(name.into(), BasicGetOptions { no_ack: true }).await.expect("an answer")
+    let message = channel.basic_get(name.into(), BasicGetOptions { no_ack: true });
+    timeout(SERVER_TIMEOUT, message).await.expect("an answer in time").expect("an answer")
 }
 
 fn different(seen: &[Received]) -> usize {
