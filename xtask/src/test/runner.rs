@@ -90,7 +90,10 @@ impl Runner {
             report.step(&format!("{program}: {counts}"), started.elapsed());
         }
         if is_hung {
-            println!("{program} printed nothing for {} minutes, and was ended.", SILENCE_TIMEOUT.as_secs() / 60);
+            println!(
+                "{program} printed nothing for {} minutes, and was ended.",
+                SILENCE_TIMEOUT.as_secs() / 60
+            );
         }
         if crashed.is_some() || !results.failed.is_empty() {
             report.show(&log);
@@ -240,7 +243,8 @@ mod tests {
     #[test]
     fn tests_that_have_not_ended_are_named() {
         let list = "a::one: test\ntwo: test\nthree: test\nfour: benchmark\n\n3 tests, 1 benchmark\n";
-        let log = "running 3 tests\nnoise test a::one ... ok\ntest two has been running for over 60 seconds\n";
+        let log =
+            "running 3 tests\nnoise test a::one ... ok\ntest two has been running for over 60 seconds\n";
         assert_eq!(ended_tests(list, log), (1, vec!["two".to_owned(), "three".to_owned()]));
     }
 
