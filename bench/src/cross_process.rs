@@ -9,8 +9,8 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::bench_store::{BenchTables, BenchWriter as _, CrossProcessLatency};
-use super::engine;
 use super::load::{EVENT_TYPE, Load};
+use super::measured_engine;
 use super::rounds::CommitClock;
 use crate::figures::Histogram;
 
@@ -38,7 +38,7 @@ pub(super) async fn latency<T: BenchTables>(
     });
     let config = Config {
         poller: PollerConfig { interval: POLL_INTERVAL, ..PollerConfig::default() },
-        ..engine::config(load)
+        ..measured_engine::config(load)
     };
     let engine = Outbox::from_config(reading, config, routes).start()?;
     let clock = CommitClock::default();

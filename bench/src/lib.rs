@@ -7,10 +7,11 @@
 mod bench_store;
 mod call_size;
 mod cross_process;
-mod engine;
 mod figures;
 mod foreign;
+mod held_snapshot;
 mod load;
+mod measured_engine;
 mod memory;
 mod memory_use;
 mod mysql;
@@ -23,11 +24,10 @@ mod relay;
 mod report;
 mod rounds;
 mod settle;
-mod snapshot;
+mod soak;
 mod sqlite;
-mod steady_load;
 mod table_size;
-mod text;
+mod text_report;
 
 use std::fmt;
 
@@ -282,11 +282,11 @@ async fn measure_once<B: BenchStore>(
         None => None,
     };
     let snapshot = match args.snapshot_rows {
-        Some(rows) => snapshot::measure(bench, load, rows, progress).await?,
+        Some(rows) => held_snapshot::measure(bench, load, rows, progress).await?,
         None => None,
     };
     let steady = match args.steady {
-        Some(seconds) => Some(steady_load::measure(bench, load, seconds, progress).await?),
+        Some(seconds) => Some(soak::measure(bench, load, seconds, progress).await?),
         None => None,
     };
     Ok(SingleMeasurements { settle_rows_per_s, latency_us, between_processes_us, flatness, snapshot, steady })

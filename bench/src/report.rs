@@ -5,12 +5,12 @@ use serde::Serialize;
 use super::BenchArgs;
 use super::bench_store::{ByHand, CrossProcessLatency, NotifyCost};
 use super::call_size::CallSizeRates;
+use super::held_snapshot::HeldSnapshot;
 use super::memory_use;
 use super::ratio::{Ratio, median, rounded};
 use super::rounds::{DeliveryRate, StoreRound};
 use super::settle::SettleRates;
-use super::snapshot::HeldSnapshot;
-use super::steady_load::SteadyLoad;
+use super::soak::SteadyLoad;
 use super::table_size::TableSizeComparison;
 use crate::figures::Quantiles;
 

@@ -9,8 +9,8 @@ use tokio::sync::mpsc;
 
 use super::bench_store::{BenchStore, BenchTables, BenchWriter, ByHand};
 use super::call_size::{self, CallSizeRound};
-use super::engine::{self, CountingEngine};
 use super::load::{EVENT_TYPE, Load};
+use super::measured_engine::{self, CountingEngine};
 use super::progress::Progress;
 use crate::figures::{Histogram, Quantiles};
 
@@ -144,7 +144,7 @@ async fn hand_written<T: BenchTables>(tables: &T, load: &Load) -> anyhow::Result
 }
 
 async fn outbox<T: BenchTables>(tables: &T, load: &Load) -> anyhow::Result<f64> {
-    let outbox = engine::start_stalled(tables.store(), load)?;
+    let outbox = measured_engine::start_stalled(tables.store(), load)?;
     let took = write_with_business(&tables.writer(&outbox), load).await?;
     outbox.abort();
     Ok(per_second(load.events, took))
@@ -168,7 +168,7 @@ async fn write_with_business<W: BenchWriter>(writer: &W, load: &Load) -> anyhow:
 
 /// Events in transactions of a few; the engine takes them and delivers none.
 async fn few<T: BenchTables>(tables: &T, load: &Load, together: bool) -> anyhow::Result<f64> {
-    let outbox = engine::start_stalled(tables.store(), load)?;
+    let outbox = measured_engine::start_stalled(tables.store(), load)?;
     let writer = tables.writer(&outbox);
     let transactions = load.events.div_ceil(FEW_EVENTS);
     let work = {
@@ -228,8 +228,9 @@ pub(super) async fn latency<B: BenchStore>(bench: &B, load: &Load) -> anyhow::Re
         let _ = arrive.send(Instant::now());
         std::future::ready(())
     });
-    let outbox =
-        Outbox::from_config(tables.store(), engine::config(load), routes).hook(clock.clone()).start()?;
+    let outbox = Outbox::from_config(tables.store(), measured_engine::config(load), routes)
+        .hook(clock.clone())
+        .start()?;
     let writer = tables.writer(&outbox);
     let mut histogram = Histogram::default();
     for number in 0..load.events.min(MAX_LATENCY_COMMITS) {

@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: builds a benchmark in release mode and hands it its arguments.
 
-use crate::shell::Cargo;
+use crate::cargo::Cargo;
 
 /// Name, and the cargo arguments that run it.
 const BENCHES: &[(&str, &str)] = &[

@@ -1,8 +1,8 @@
 //! The project's own commands: `cargo xtask test`, `services`, `tidy` and `bench`.
 
 mod bench;
+mod cargo;
 mod services;
-mod shell;
 mod test;
 mod tidy;
 

@@ -4,12 +4,12 @@
 //! privileges. A server that the environment names already is taken instead of started. Servers of
 //! the system are never touched.
 
+mod build_libraries;
 mod cache;
 mod clients;
 mod faketime;
 mod install;
 mod kafka;
-mod libraries;
 mod mariadb;
 mod nats;
 mod pgbouncer;
@@ -23,7 +23,7 @@ mod redis;
 mod redis_cluster;
 mod saved_state;
 mod server_set;
-mod url;
+mod server_url;
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -54,16 +54,21 @@ const SERVICES: &[Service] = &[
     python::SERVICE,
     producers::SERVICE,
     faketime::SERVICE,
-    libraries::PKG_CONFIG,
-    libraries::POSTGRES,
-    libraries::MYSQL,
-    libraries::OPENSSL,
-    libraries::COMPILERS,
+    build_libraries::PKG_CONFIG,
+    build_libraries::POSTGRES,
+    build_libraries::MYSQL,
+    build_libraries::OPENSSL,
+    build_libraries::COMPILERS,
 ];
 
 /// What the compiler needs for all features, also where no server is needed.
-const LIBRARIES: &[Service] =
-    &[libraries::PKG_CONFIG, libraries::POSTGRES, libraries::MYSQL, libraries::OPENSSL, libraries::COMPILERS];
+const LIBRARIES: &[Service] = &[
+    build_libraries::PKG_CONFIG,
+    build_libraries::POSTGRES,
+    build_libraries::MYSQL,
+    build_libraries::OPENSSL,
+    build_libraries::COMPILERS,
+];
 
 /// Starts the servers, and leaves them running.
 pub(crate) fn up() -> Result<(), String> {
@@ -224,7 +229,7 @@ const RUN_FILE_PREFIX: &str = "run-";
 
 /// Beside what cargo builds, always at the same place, so that every command finds it.
 fn folder() -> PathBuf {
-    crate::shell::root().join("target/services")
+    crate::cargo::root().join("target/services")
 }
 
 fn up_file() -> PathBuf {

@@ -33,7 +33,7 @@ const RULES: &[Rule] = &[
 ];
 
 pub(crate) fn run() -> bool {
-    let tree = match Tree::load(&crate::shell::root()) {
+    let tree = match Tree::load(&crate::cargo::root()) {
         Ok(tree) => tree,
         Err(error) => {
             eprintln!("The repository cannot be read: {error}");

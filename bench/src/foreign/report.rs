@@ -6,7 +6,7 @@ use super::ForeignPreset;
 use crate::BenchArgs;
 use crate::figures::count;
 use crate::ratio::{Ratio, median};
-use crate::text::{counted, write_rows};
+use crate::text_report::{counted, write_rows};
 
 /// What one round measured, in events per second.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! The store on MySQL and MariaDB, in tables of its own that are dropped at the end.
 
-mod drain;
-mod statements;
+mod baseline_relay;
+mod sql;
 mod tables;
 
 use std::str::FromStr;
@@ -20,7 +20,7 @@ use super::load::Load;
 use super::progress::Progress;
 use super::rounds::per_second;
 use super::table_size::TableFill;
-use statements::Statements;
+use sql::Statements;
 use tables::MySqlTables;
 
 /// Events that are settled one by one, at the most: that takes long.
@@ -49,7 +49,7 @@ impl MySqlBench {
             .test_before_acquire(false)
             .connect_with(options.clone())
             .await?;
-        let name = if statements::is_mariadb(&pool).await? { "mariadb" } else { "mysql" };
+        let name = if sql::is_mariadb(&pool).await? { "mariadb" } else { "mysql" };
         let prefix = format!("posthaste_bench_{:08x}", fastrand::u32(..));
         Ok(Self { options, pool, name, prefix, sets: AtomicU32::new(0), open: Mutex::default() })
     }
@@ -74,14 +74,14 @@ impl MySqlBench {
     async fn drain(&self, load: &Load) -> anyhow::Result<f64> {
         let tables = self.fresh().await?;
         tables.fill(TableFill::pending(load.events), load).await?;
-        Ok(per_second(load.events, drain::best_case(&self.options, &tables, load.events).await?))
+        Ok(per_second(load.events, baseline_relay::best_case(&self.options, &tables, load.events).await?))
     }
 
     async fn one_by_one(&self, load: &Load) -> anyhow::Result<f64> {
         let tables = self.fresh().await?;
         let events = load.events.min(MAX_ONE_BY_ONE_EVENTS);
         tables.fill(TableFill::pending(events), load).await?;
-        Ok(per_second(events, drain::one_by_one(&self.options, &tables, events).await?.all))
+        Ok(per_second(events, baseline_relay::one_by_one(&self.options, &tables, events).await?.all))
     }
 }
 
@@ -105,7 +105,7 @@ impl BenchStore for MySqlBench {
         for store in self.open.lock().await.drain(..) {
             store.close().await;
         }
-        statements::drop_tables(&self.pool, &self.prefix).await
+        sql::drop_tables(&self.pool, &self.prefix).await
     }
 
     async fn close(&self) -> anyhow::Result<()> {
@@ -133,13 +133,13 @@ impl BenchStore for MySqlBench {
     }
 
     async fn hold_snapshot(&self) -> anyhow::Result<Option<SnapshotGuard>> {
-        Ok(Some(statements::hold_snapshot(&self.options).await?))
+        Ok(Some(sql::hold_snapshot(&self.options).await?))
     }
 
     async fn foreign(&self, preset: ForeignPreset, load: &Load) -> anyhow::Result<Option<ForeignTableStore>> {
         let table = format!("{}_foreign", self.prefix);
         for statement in preset.statements(&table, "waiting", COLUMN_TYPES, load) {
-            statements::run(&self.pool, statement).await?;
+            sql::run(&self.pool, statement).await?;
         }
         let layout = preset.layout().table(TableName::from_str(&table)?);
         Ok(Some(ForeignTableStore::mysql(&self.options, layout).connect().await?))
@@ -147,4 +147,4 @@ impl BenchStore for MySqlBench {
 }
 
 /// Events per claim of the loops by hand: as many as the engine takes.
-const CLAIM_EVENTS: usize = super::engine::CLAIM_EVENTS;
+const CLAIM_EVENTS: usize = super::measured_engine::CLAIM_EVENTS;

@@ -11,8 +11,8 @@ use sqlx::{MySqlConnection, MySqlPool};
 use super::super::bench_store::{BenchTables, BenchWriter};
 use super::super::load::{self, Load};
 use super::super::table_size::{FAR_FUTURE, TableFill};
-use super::drain;
-use super::statements::{MySqlQuery, Statements};
+use super::baseline_relay;
+use super::sql::{MySqlQuery, Statements};
 use posthaste_stores::OutboxRef;
 
 const LEASE_OWNER: &str = "bench#0123456789abcdef0123456789abcdef";
@@ -87,7 +87,7 @@ impl BenchTables for MySqlTables {
     async fn settle_one_by_one(&self, events: u64, load: &Load) -> anyhow::Result<Option<Duration>> {
         let mut connection = self.pool.acquire().await?;
         self.statements.fill(&mut connection, events, (0, 0), (load::EVENT_TYPE, load.body())).await?;
-        Ok(Some(drain::one_by_one(&self.pool.connect_options(), self, events).await?.settling))
+        Ok(Some(baseline_relay::one_by_one(&self.pool.connect_options(), self, events).await?.settling))
     }
 
     async fn fill(&self, full: TableFill, load: &Load) -> anyhow::Result<bool> {

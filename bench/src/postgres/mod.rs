@@ -1,8 +1,8 @@
 //! The PostgreSQL store, in a schema of its own that is dropped at the end.
 
-mod drain;
+mod baseline_relay;
 mod notify_cost;
-mod statements;
+mod sql;
 mod tables;
 
 use std::str::FromStr;
@@ -24,7 +24,7 @@ use super::load::Load;
 use super::progress::Progress;
 use super::rounds::per_second;
 use super::table_size::TableFill;
-use statements::Statements;
+use sql::Statements;
 use tables::PgTables;
 
 /// Events that are settled one by one, at the most: that takes long.
@@ -52,7 +52,7 @@ impl PostgresBench {
             .connect_with(options.clone())
             .await?;
         let schema = SchemaName::from_str(&format!("posthaste_bench_{:08x}", fastrand::u32(..)))?;
-        statements::create_schema(&pool, &schema).await?;
+        sql::create_schema(&pool, &schema).await?;
         Ok(Self { options, pool, schema, sets: AtomicU32::new(0), open: Mutex::default() })
     }
 
@@ -84,14 +84,14 @@ impl PostgresBench {
     async fn drain(&self, load: &Load) -> anyhow::Result<f64> {
         let tables = self.fresh().await?;
         tables.fill(TableFill::pending(load.events), load).await?;
-        Ok(per_second(load.events, drain::best_case(&self.options, &tables, load.events).await?))
+        Ok(per_second(load.events, baseline_relay::best_case(&self.options, &tables, load.events).await?))
     }
 
     async fn one_by_one(&self, load: &Load) -> anyhow::Result<f64> {
         let tables = self.fresh().await?;
         let events = load.events.min(MAX_ONE_BY_ONE_EVENTS);
         tables.fill(TableFill::pending(events), load).await?;
-        Ok(per_second(events, drain::one_by_one(&self.options, &tables, events).await?.all))
+        Ok(per_second(events, baseline_relay::one_by_one(&self.options, &tables, events).await?.all))
     }
 }
 
@@ -117,13 +117,13 @@ impl BenchStore for PostgresBench {
         for store in self.open.lock().await.drain(..) {
             store.close().await;
         }
-        statements::drop_schema(&self.pool, &self.schema).await?;
-        statements::create_schema(&self.pool, &self.schema).await
+        sql::drop_schema(&self.pool, &self.schema).await?;
+        sql::create_schema(&self.pool, &self.schema).await
     }
 
     async fn close(&self) -> anyhow::Result<()> {
         self.clear().await?;
-        statements::drop_schema(&self.pool, &self.schema).await?;
+        sql::drop_schema(&self.pool, &self.schema).await?;
         self.pool.close().await;
         Ok(())
     }
@@ -150,20 +150,20 @@ impl BenchStore for PostgresBench {
     }
 
     async fn hold_snapshot(&self) -> anyhow::Result<Option<SnapshotGuard>> {
-        Ok(Some(statements::hold_snapshot(&self.options).await?))
+        Ok(Some(sql::hold_snapshot(&self.options).await?))
     }
 
     async fn foreign(&self, preset: ForeignPreset, load: &Load) -> anyhow::Result<Option<ForeignTableStore>> {
         let layout = preset.layout();
         let table = format!("\"{}\".\"{}\"", self.schema, layout.table_name());
         for statement in preset.statements(&table, "waiting", COLUMN_TYPES, load) {
-            statements::run(&self.pool, statement).await?;
+            sql::run(&self.pool, statement).await?;
         }
-        statements::run(&self.pool, format!("VACUUM (ANALYZE) {table}")).await?;
+        sql::run(&self.pool, format!("VACUUM (ANALYZE) {table}")).await?;
         let builder = ForeignTableStore::postgres(&self.options, layout).schema(self.schema.clone());
         Ok(Some(builder.connect().await?))
     }
 }
 
 /// Events per claim of the loops by hand: as many as the engine takes.
-const CLAIM_EVENTS: u64 = super::engine::CLAIM_EVENTS as u64;
+const CLAIM_EVENTS: u64 = super::measured_engine::CLAIM_EVENTS as u64;

@@ -18,8 +18,8 @@ use self::counting_destination::CountingDestination;
 use self::report::{MemoryUse, PublishReport, PublishRound};
 use super::BenchArgs;
 use super::bench_store::{BenchStore, BenchTables};
-use super::engine;
 use super::load::Load;
+use super::measured_engine;
 use super::memory_use;
 use super::progress::Progress;
 use super::rounds::{BATCH_EVENTS, per_second};
@@ -80,7 +80,7 @@ async fn relay<B: BenchStore>(
     write(&tables.writer(&writer_only), load).await?;
     let destination = CountingDestination::new(destination, load.events);
     let routes = Routes::new().add(Route::fallback().deliver_to(destination.clone()));
-    let outbox = Outbox::from_config(tables.store(), engine::config(load), routes).build()?;
+    let outbox = Outbox::from_config(tables.store(), measured_engine::config(load), routes).build()?;
     let started = Instant::now();
     outbox.start()?;
     destination.delivered(load.events / 10).await?;

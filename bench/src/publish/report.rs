@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::BenchArgs;
 use crate::figures::count;
 use crate::ratio::{Ratio, median};
-use crate::text::{counted, write_rows};
+use crate::text_report::{counted, write_rows};
 use posthaste_stores::SecretUrl;
 
 /// What one round measured: events per second, and memory.

@@ -1,7 +1,7 @@
 //! The store on Redis, in outboxes of its own whose keys are removed at the end.
 
-mod drain;
-mod tables;
+mod baseline_relay;
+mod keyspace;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,7 +17,7 @@ use super::load::Load;
 use super::progress::Progress;
 use super::rounds::per_second;
 use super::table_size::{HandDrivenTable, TableFill};
-use tables::RedisTables;
+use keyspace::RedisTables;
 
 /// Events that are settled one by one, at the most: that takes long.
 const MAX_ONE_BY_ONE_EVENTS: u64 = 1_000;
@@ -109,11 +109,11 @@ impl BenchStore for RedisBench {
     async fn by_hand(&self, load: &Load, progress: &Progress) -> anyhow::Result<Option<ByHand>> {
         let backlog = self.backlog(load.events, load, progress).await?;
         progress.begin("drained by hand");
-        let drain = per_second(load.events, drain::best_case(&backlog, load.events).await?);
+        let drain = per_second(load.events, baseline_relay::best_case(&backlog, load.events).await?);
         let singles = load.events.min(MAX_ONE_BY_ONE_EVENTS);
         let backlog = self.backlog(singles, load, progress).await?;
         progress.begin("drained by hand, one by one");
-        let one_by_one = per_second(singles, drain::one_by_one(&backlog, singles).await?.all);
+        let one_by_one = per_second(singles, baseline_relay::one_by_one(&backlog, singles).await?.all);
         // EXEC answers what was stored, so there is nothing to prove; and every write wakes others.
         Ok(Some(ByHand { proved: None, drain, one_by_one, notify_cost: None }))
     }

@@ -8,7 +8,7 @@ use super::usage::ProcessUsage;
 use crate::BenchArgs;
 use crate::figures::count;
 use crate::ratio::{Ratio, Spread, median};
-use crate::text::{counted, write_rows};
+use crate::text_report::{counted, write_rows};
 
 /// What one round measured; the last two in events per second.
 #[derive(Clone, Copy, Debug)]

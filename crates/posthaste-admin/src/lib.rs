@@ -35,11 +35,11 @@
 #[cfg(feature = "client")]
 mod client;
 mod dead_action;
-pub mod escape;
-pub mod json_text;
+pub mod json_format;
 mod secret;
 #[cfg(feature = "server")]
 mod server;
+pub mod terminal_escape;
 pub mod wire;
 
 use std::error::Error;
@@ -60,5 +60,5 @@ pub fn error_chain(error: &dyn Error) -> String {
         text.push_str(&cause.to_string());
         source = cause.source();
     }
-    escape::one_line(&text)
+    terminal_escape::one_line(&text)
 }

@@ -11,7 +11,7 @@ use sqlx::mysql::MySqlDatabaseError;
 use sqlx::postgres::PgDatabaseError;
 
 use posthaste_admin::ClientError;
-use posthaste_admin::escape;
+use posthaste_admin::terminal_escape;
 use posthaste_relay::config::Problems;
 use posthaste_stores::{InvalidStore, OpenStoreError, redact_words};
 
@@ -76,7 +76,7 @@ pub(crate) fn show(error: &anyhow::Error) {
 
 /// Tells a person something on stderr; standard output belongs to the answer.
 pub(crate) fn say(text: &str) {
-    let _ = writeln!(io::stderr(), "{}", escape::lines(text));
+    let _ = writeln!(io::stderr(), "{}", terminal_escape::lines(text));
 }
 
 fn describe(error: &anyhow::Error) -> String {

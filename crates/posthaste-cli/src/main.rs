@@ -27,7 +27,7 @@ mod progress;
 #[cfg(feature = "full")]
 mod relay_args;
 #[cfg(feature = "full")]
-mod relay_client;
+mod relay_token;
 mod stop;
 #[cfg(feature = "full")]
 mod store_args;

@@ -11,7 +11,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use posthaste::Timestamp;
 use serde::Serialize;
 
-use posthaste_admin::escape;
+use posthaste_admin::terminal_escape;
 
 /// How answers are printed: what `--output` may say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -56,10 +56,10 @@ impl Output {
 
     fn print_after(self, before: &str, report: &impl Report) -> anyhow::Result<()> {
         let text = match self {
-            Self::Text => escape::lines(&report.text()),
+            Self::Text => terminal_escape::lines(&report.text()),
             Self::Json => {
                 let document = serde_json::to_string(report);
-                escape::json(&document.context("the answer cannot be written as JSON")?)
+                terminal_escape::json(&document.context("the answer cannot be written as JSON")?)
             }
         };
         write_stdout(&format!("{before}{}\n", text.trim_end()))
@@ -69,7 +69,8 @@ impl Output {
 impl Output {
     /// Prints one of many lines, of a command that goes on.
     pub(crate) fn print_line(self, line: &str) -> anyhow::Result<()> {
-        let safe = if self == Self::Json { escape::json(line) } else { escape::one_line(line) };
+        let safe =
+            if self == Self::Json { terminal_escape::json(line) } else { terminal_escape::one_line(line) };
         write_stdout(&format!("{safe}\n"))
     }
 }
@@ -128,7 +129,7 @@ fn table<const N: usize>(rows: impl IntoIterator<Item = [String; N]>) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
     for row in rows {
-        table.add_row(row.map(|cell| escape::one_line(&cell)));
+        table.add_row(row.map(|cell| terminal_escape::one_line(&cell)));
     }
     table
 }

@@ -6,8 +6,8 @@ use posthaste::{StoreError, Timestamp};
 use redis::Value;
 
 use crate::RedisStore;
-use crate::escape::{escape, unescape};
 use crate::event_body::{self, Extent};
+use crate::field_escape::{escape, unescape};
 use crate::keys::Shard;
 use crate::row_state::RowState;
 use crate::server_state::ServerState;

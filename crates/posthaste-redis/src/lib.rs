@@ -34,8 +34,9 @@ mod claim;
 mod connection;
 mod diagnose;
 mod error;
-mod escape;
 mod event_body;
+mod expiry;
+mod field_escape;
 mod filter;
 mod keys;
 mod metrics;
@@ -50,7 +51,6 @@ mod shard_backoff;
 mod shard_calls;
 mod stats;
 mod store;
-mod tickets;
 mod tx;
 mod wake;
 mod worker_task;
@@ -67,12 +67,12 @@ use tokio_util::sync::CancellationToken;
 
 pub use builder::RedisStoreBuilder;
 pub use error::OpenError;
-pub use keys::{InvalidName, OutboxName};
-pub use repair::{RepairHandle, RepairWorker, Repaired};
-pub use tickets::{
+pub use expiry::{
     DueExpiry, ExpiryDecision, ExpiryHandle, ExpiryReport, ExpiryWorker, RedisExpiry, Revocation,
     expired_event_id,
 };
+pub use keys::{InvalidName, OutboxName};
+pub use repair::{RepairHandle, RepairWorker, Repaired};
 pub use tx::{RedisCommitError, RedisTx, Replies};
 pub use writer::{ENQUEUE_LUA, RedisWriter, ScriptEvent};
 

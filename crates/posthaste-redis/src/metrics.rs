@@ -3,8 +3,8 @@
 //! Recorders are asked at each use: a store may be opened before the application installs its own.
 
 use crate::RedisStore;
+use crate::expiry::ExpiryDecision;
 use crate::repair::Repaired;
-use crate::tickets::ExpiryDecision;
 
 /// The label of every series.
 #[derive(Clone, Debug)]

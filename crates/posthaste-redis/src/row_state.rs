@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use posthaste::{EventDetail, EventRow, Status, Timestamp};
 
-use crate::escape::unescape;
 use crate::event_body::{self, DecodedEvent, Extent};
+use crate::field_escape::unescape;
 use crate::keys::StreamId;
 
 /// The state of a row; its texts are as they came.

@@ -12,7 +12,7 @@ use posthaste::{StoreError, Timestamp};
 
 use crate::RedisStore;
 use crate::error::{is_call_unanswered, unexpected};
-use crate::escape::escape;
+use crate::field_escape::escape;
 use crate::keys::{Shard, StreamId};
 use crate::scripts::ScriptCall;
 use crate::shard_calls::successful;

@@ -15,8 +15,8 @@ use redis::{ErrorKind, FromRedisValue, Pipeline, RedisError, Value};
 use crate::RedisStore;
 use crate::error::{failed, unexpected};
 use crate::event_body;
+use crate::expiry;
 use crate::keys::{Keys, StreamId};
-use crate::tickets;
 use crate::writer::{ArrivalFields, RedisWriter, commit, ids_of};
 
 /// A transaction; made by [`RedisWriter::begin`]. Derefs to the driver's [`Pipeline`], so that its own
@@ -85,7 +85,7 @@ impl RedisTx {
         let keys = self.writer.store().keys();
         self.refuse_other_slots([keys.of_aggregate(ticket_id).number])?;
         let place = self.pipeline.len();
-        self.pipeline.add_command(tickets::record(keys, ticket_id, expires_at));
+        self.pipeline.add_command(expiry::record(keys, ticket_id, expires_at));
         self.expiries.push(PendingExpiry { ticket_id: ticket_id.to_owned(), place });
         Ok(())
     }

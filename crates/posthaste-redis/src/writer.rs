@@ -3,8 +3,8 @@
 use posthaste::writer::{Ledger, NewRow, Prepared, Scope, WriterCore};
 use posthaste::{Event, EventId, StoreError, WriteError};
 
-use crate::escape::escape;
 use crate::event_body;
+use crate::field_escape::escape;
 use crate::keys::{Shard, StreamId};
 use crate::store::micros;
 use crate::tx::RedisTx;

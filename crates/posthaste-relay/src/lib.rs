@@ -26,14 +26,14 @@
 //! - `metrics`: the recorder that `/metrics` shows.
 
 pub mod config;
-mod destinations;
 mod error;
+mod log_dedup;
 pub mod logging;
 pub mod metrics;
 mod outbox;
+mod publisher_pool;
 mod relay;
-mod reload;
-mod repeats;
+mod reload_plan;
 
 pub use error::RelayError;
 pub use relay::{Relay, RelayCommand, RelayExit};

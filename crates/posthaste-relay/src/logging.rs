@@ -8,8 +8,8 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer, fmt};
 
-use crate::repeats::RepeatFilter;
-pub use crate::repeats::{report_now, report_repeats};
+use crate::log_dedup::RepeatFilter;
+pub use crate::log_dedup::{report_now, report_repeats};
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]

@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::RelayError;
 use crate::config::OutboxConfig;
-use crate::destinations::Destinations;
+use crate::publisher_pool::Destinations;
 
 /// How long a store that could not be opened is left alone: at first, and at most.
 const FIRST_OPEN_DELAY: Duration = Duration::from_millis(500);

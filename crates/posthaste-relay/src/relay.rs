@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 
-use posthaste_admin::{AdminApi, error_chain, escape};
+use posthaste_admin::{AdminApi, error_chain, terminal_escape};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -15,7 +15,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::RelayError;
 use crate::config::{AdminConfig, LogConfig, Problem, Problems, RelayConfig, Source};
 use crate::outbox::RelayOutbox;
-use crate::reload;
+use crate::reload_plan;
 
 /// What a running relay can be told.
 #[derive(Clone, Debug)]
@@ -191,7 +191,7 @@ impl RunningRelay {
         // On a thread of its own: a file may be a pipe that has no writer yet.
         let loaded = tokio::task::spawn_blocking(move || source.load()).await;
         let changes = match loaded.map_err(RelayError::NotRead) {
-            Ok(Ok(config)) => reload::compare(&self.log, &self.admin, &self.outboxes, config),
+            Ok(Ok(config)) => reload_plan::compare(&self.log, &self.admin, &self.outboxes, config),
             Ok(Err(problems)) => return refuse(&in_one_line(&problems)),
             Err(error) => Err(error),
         };
@@ -232,7 +232,7 @@ fn refuse(why: &str) {
 }
 
 fn in_one_line(problems: &Problems) -> String {
-    escape::one_line(&problems.iter().map(Problem::in_one_line).collect::<Vec<_>>().join("; "))
+    terminal_escape::one_line(&problems.iter().map(Problem::in_one_line).collect::<Vec<_>>().join("; "))
 }
 
 /// The admin listener, if there is one.

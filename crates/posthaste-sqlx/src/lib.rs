@@ -26,7 +26,7 @@ pub mod mysql;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod page;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-mod parked_names;
+mod parked_routes_cache;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]

@@ -5,18 +5,18 @@
 
 #[cfg(feature = "certificates")]
 pub mod certificates;
+pub mod encoding_cases;
 mod environment;
 mod events;
 mod findings;
 mod hook_calls;
 pub mod log;
-pub mod payloads;
 pub mod process;
 pub mod proxy;
-pub mod script;
+pub mod sample_rows;
 pub mod server;
-pub mod shop;
 mod wait;
+pub mod writer_script;
 
 pub use environment::{unique_name, variable};
 pub use events::{delivered, event, events, set_of};

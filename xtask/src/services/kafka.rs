@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 
 use super::server_set::{ServerSet, ServerStart};
-use super::{Service, env_var, install, port, process, url};
+use super::{Service, env_var, install, port, process, server_url};
 
 /// The addresses of brokers that ask for no login, as `kafka://host:port`, with commas between them.
 const URL_VAR: &str = "POSTHASTE_TEST_KAFKA_URL";
@@ -33,7 +33,11 @@ fn start(set: &mut ServerSet) -> Result<(), String> {
         set.export(LIB_VAR, programs.jars.display().to_string());
     }
     if let Some(url) = env_var(URL_VAR) {
-        return set.export_from_env(URL_VAR, url.clone(), url::kafka_addresses(&url).into_iter().flatten());
+        return set.export_from_env(
+            URL_VAR,
+            url.clone(),
+            server_url::kafka_addresses(&url).into_iter().flatten(),
+        );
     }
     match programs {
         Ok(programs) => programs.serve(set),

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
 
 use super::server_set::{ServerSet, ServerStart};
-use super::url::DatabaseUrl;
+use super::server_url::DatabaseUrl;
 use super::{Service, env_var, port, process};
 
 /// The URL of a user with all rights who needs no password. A server that is given may be MySQL.

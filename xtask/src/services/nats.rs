@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
 
 use super::server_set::{ServerSet, ServerStart};
-use super::{Service, env_var, port, process, url};
+use super::{Service, env_var, port, process, server_url};
 
 /// The URL of a server with JetStream that asks for no login; several with commas between them.
 const URL_VAR: &str = "POSTHASTE_TEST_NATS_URL";
@@ -37,7 +37,11 @@ fn start(set: &mut ServerSet) -> Result<(), String> {
         set.export(BIN_VAR, program.display().to_string());
     }
     if let Some(urls) = env_var(URL_VAR) {
-        return set.export_from_env(URL_VAR, urls.clone(), urls.split(',').filter_map(url::nats_address));
+        return set.export_from_env(
+            URL_VAR,
+            urls.clone(),
+            urls.split(',').filter_map(server_url::nats_address),
+        );
     }
     let program = program.ok_or_else(|| format!("{BIN_VAR} is no nats-server: set it to one."))?;
     let port = port::free()?;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::server_set::{ServerSet, ServerStart, is_listening};
-use super::url::DatabaseUrl;
+use super::server_url::DatabaseUrl;
 use super::{Service, env_var, port, postgres, process};
 
 /// The URL of the same database as PostgreSQL's own, through PgBouncer.

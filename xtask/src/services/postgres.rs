@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::server_set::{ServerSet, ServerStart};
-use super::url::DatabaseUrl;
+use super::server_url::DatabaseUrl;
 use super::{Service, env_var, port};
 
 /// The URL of a superuser who needs no password.

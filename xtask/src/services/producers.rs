@@ -91,7 +91,7 @@ impl Language {
     }
 
     fn obtain(&self) -> Result<PathBuf, String> {
-        let example = crate::shell::root().join("examples/producers").join(self.folder);
+        let example = crate::cargo::root().join("examples/producers").join(self.folder);
         let name = self.cache_name(&example)?;
         cache::obtain(&name, |folder| {
             eprintln!("Downloading what the producer in {} needs", self.name);
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn every_example_has_the_files_that_say_what_it_needs() {
         for language in LANGUAGES {
-            let example = crate::shell::root().join("examples/producers").join(language.folder);
+            let example = crate::cargo::root().join("examples/producers").join(language.folder);
             assert!(language.cache_name(&example).is_ok(), "{}", language.name);
         }
     }

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 
 use super::server_set::{ServerSet, ServerStart, is_listening};
-use super::{Service, env_var, port, process, url};
+use super::{Service, env_var, port, process, server_url};
 
 /// The URL of a user with all rights on its virtual host.
 const URL_VAR: &str = "POSTHASTE_TEST_AMQP_URL";
@@ -56,7 +56,7 @@ fn start(set: &mut ServerSet) -> Result<(), String> {
         set.export(BIN_VAR, program.display().to_string());
     }
     if let Some(url) = env_var(URL_VAR) {
-        return set.export_from_env(URL_VAR, url.clone(), url::amqp_address(&url));
+        return set.export_from_env(URL_VAR, url.clone(), server_url::amqp_address(&url));
     }
     let program = program.ok_or_else(|| format!("{BIN_VAR} is no rabbitmq-server: set it to one."))?;
     let epmd_port = serve_epmd(set)?;

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 
 use super::server_set::{ServerSet, ServerStart};
-use super::{Service, env_var, port, process, url};
+use super::{Service, env_var, port, process, server_url};
 
 /// The URL of a server that stands alone.
 const URL_VAR: &str = "POSTHASTE_TEST_REDIS_URL";
@@ -52,7 +52,7 @@ fn start(set: &mut ServerSet) -> Result<(), String> {
         set.export(BIN_VAR, program.display().to_string());
     }
     if let Some(url) = env_var(URL_VAR) {
-        return set.export_from_env(URL_VAR, url.clone(), url::redis_address(&url));
+        return set.export_from_env(URL_VAR, url.clone(), server_url::redis_address(&url));
     }
     let port = port::free()?;
     serve(set, "Redis", port, &[])?;

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::server_set::ServerSet;
-use super::{Service, env_var, port, process, redis, url};
+use super::{Service, env_var, port, process, redis, server_url};
 
 /// The URLs of all nodes, with commas between them.
 const URL_VAR: &str = "POSTHASTE_TEST_REDIS_CLUSTER_URL";
@@ -17,7 +17,11 @@ pub(super) const SERVICE: Service = Service { missing_packages: || redis::missin
 
 fn start(set: &mut ServerSet) -> Result<(), String> {
     if let Some(urls) = env_var(URL_VAR) {
-        return set.export_from_env(URL_VAR, urls.clone(), urls.split(',').filter_map(url::redis_address));
+        return set.export_from_env(
+            URL_VAR,
+            urls.clone(),
+            urls.split(',').filter_map(server_url::redis_address),
+        );
     }
     let nodes: Vec<Node> = (0..NODES).map(|index| Node::start(set, index)).collect::<Result<_, _>>()?;
     join(&nodes)?;

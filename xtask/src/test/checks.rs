@@ -1,6 +1,6 @@
 //! The steps that are one cargo command each, and tidy.
 
-use crate::shell::{Cargo, has_clippy};
+use crate::cargo::{Cargo, has_clippy};
 
 /// A cargo command that must succeed.
 #[derive(Clone, Debug)]

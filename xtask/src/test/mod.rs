@@ -22,8 +22,8 @@ use program::{Build, Program};
 use report::Report;
 use runner::Runner;
 
+use crate::cargo::has_clippy;
 use crate::services::{self, ServersForRun};
-use crate::shell::has_clippy;
 use crate::tidy;
 
 /// Returns whether everything passed.

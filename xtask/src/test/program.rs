@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::options::Options;
-use crate::shell::Cargo;
+use crate::cargo::Cargo;
 
 /// A test program that has been built.
 #[derive(Clone, Debug, PartialEq, Eq)]

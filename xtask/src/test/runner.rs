@@ -191,7 +191,7 @@ fn read(log: &Path) -> io::Result<String> {
 }
 
 pub(super) fn log_file(name: &str) -> io::Result<PathBuf> {
-    let folder = crate::shell::root().join("target/test-logs");
+    let folder = crate::cargo::root().join("target/test-logs");
     fs::create_dir_all(&folder)?;
     Ok(folder.join(name))
 }

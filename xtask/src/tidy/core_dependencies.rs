@@ -2,7 +2,7 @@
 
 use super::Violation;
 use super::tree::Tree;
-use crate::shell::Cargo;
+use crate::cargo::Cargo;
 
 const CORE_MANIFEST: &str = "crates/posthaste/Cargo.toml";
 

@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn list_of_this_repository_is_whole_and_in_order() {
-        let tree = Tree::load(&crate::shell::root()).unwrap();
+        let tree = Tree::load(&crate::cargo::root()).unwrap();
         let documents = [("S0-", 28), ("S1-", 45), ("S2-", 57), ("S3-", 143), ("S4-", 17)];
         let mut expected: Vec<String> = documents
             .iter()

@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn this_repository_loads_without_what_cargo_built() {
-        let tree = Tree::load(&crate::shell::root()).unwrap();
+        let tree = Tree::load(&crate::cargo::root()).unwrap();
         assert!(tree.text("xtask/src/tidy/tree.rs").is_some());
         assert!(!tree.files().any(|(path, _)| path.starts_with("target/")));
     }

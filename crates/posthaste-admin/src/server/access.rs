@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::{ConditionallySelectable, ConstantTimeEq};
 
+use super::endpoints::{RequiredRole, Route};
 use super::error::ApiError;
-use super::routes::{RequiredRole, Route};
 use crate::Secret;
 
 /// What the holder of a token may do. An operator may do all that a viewer may.

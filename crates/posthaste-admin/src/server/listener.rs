@@ -16,7 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 
-use super::{AdminApi, ApiState, routes};
+use super::{AdminApi, ApiState, endpoints};
 
 /// Connections at the same time.
 const MAX_CONNECTIONS: usize = 256;
@@ -126,13 +126,13 @@ struct ConnectionClass {
 impl ConnectionClasses {
     fn new(state: Arc<ApiState>, idle: Duration) -> Self {
         let all = ConnectionClass {
-            router: routes::router(Arc::clone(&state)),
+            router: endpoints::router(Arc::clone(&state)),
             slots: Slots::new(MAX_CONNECTIONS, MAX_CONNECTIONS_PER_PEER),
             idle,
             keep_alive: true,
         };
         let probes = ConnectionClass {
-            router: routes::probes(state),
+            router: endpoints::probes(state),
             slots: Slots::new(MAX_PROBES, MAX_PROBES_PER_PEER),
             idle: PROBE_IDLE_TIMEOUT.min(idle),
             keep_alive: false,

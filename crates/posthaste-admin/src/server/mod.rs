@@ -9,6 +9,7 @@
 
 mod access;
 mod delivery_feed;
+mod endpoints;
 mod error;
 mod health;
 mod listener;
@@ -17,7 +18,6 @@ mod outbox;
 mod params;
 mod read;
 mod request;
-mod routes;
 mod tail;
 #[cfg(test)]
 mod tests;
@@ -116,7 +116,7 @@ impl fmt::Debug for AdminApi {
 /// It can be nested below any path. Requests are bounded in number, size and time; connections are the server's
 /// business, and [`serve`] bounds them too.
 pub fn router(api: AdminApi) -> axum::Router {
-    routes::router(Arc::new(ApiState::new(api, CancellationToken::new())))
+    endpoints::router(Arc::new(ApiState::new(api, CancellationToken::new())))
 }
 
 /// What all requests share.

@@ -4,8 +4,8 @@ use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
+use super::endpoints::{ROUTES, RequiredRole, Route, Success, schema};
 use super::params::{self, Param};
-use super::routes::{ROUTES, RequiredRole, Route, Success, schema};
 use crate::wire;
 
 /// The document of these routes of the table.

@@ -16,10 +16,10 @@ use tokio::time::{Instant, timeout_at};
 
 use super::ApiState;
 use super::access::Caller;
+use super::endpoints::{self, RequiredRole, Route};
 use super::error::ApiError;
 use super::outbox::AdminOutbox;
 use super::params::Params;
-use super::routes::{self, RequiredRole, Route};
 
 /// The largest body.
 pub(super) const MAX_BODY_BYTES: usize = 1024 * 1024;
@@ -115,10 +115,10 @@ async fn path(parts: &mut Parts, route: &Route) -> Result<Params, ApiError> {
     let raw = RawPathParams::from_request_parts(parts, &()).await;
     let raw = raw.map_err(|_| ApiError::bad("the path is not valid UTF-8"))?;
     // A service that mounts the router may have parameters of its own before ours.
-    let is_ours = |name: &str| routes::PATH_PARAMS.iter().any(|param| param.name == name);
+    let is_ours = |name: &str| endpoints::PATH_PARAMS.iter().any(|param| param.name == name);
     let pairs = raw.iter().filter(|(name, _)| is_ours(name));
     let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    Params::of_pairs(routes::PATH_PARAMS, pairs)
+    Params::of_pairs(endpoints::PATH_PARAMS, pairs)
         .map_err(|error| ApiError::bad(format!("{error} (in the path of {})", route.id)))
 }
 

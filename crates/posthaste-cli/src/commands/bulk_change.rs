@@ -14,7 +14,7 @@ use super::batch_rate::BatchRate;
 use crate::args::ConsentArgs;
 use crate::failure::{UsageError, say};
 use crate::output::{Report, events};
-use posthaste_admin::escape;
+use posthaste_admin::terminal_escape;
 
 /// How an operator wants a change to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub(super) fn decide(consent: &ConsentArgs, plan: &str) -> anyhow::Result<Decisi
         let advice = "nobody is here to be asked: add --yes to go ahead, or --dry-run to only look";
         return Err(UsageError::new(format!("this would {plan}; {advice}")).into());
     }
-    write!(stderr, "This would {}. Go ahead? [y/N] ", escape::one_line(plan))?;
+    write!(stderr, "This would {}. Go ahead? [y/N] ", terminal_escape::one_line(plan))?;
     stderr.flush()?;
     let mut answer = String::new();
     stdin.lock().read_line(&mut answer).context("the answer cannot be read")?;

@@ -11,7 +11,7 @@ use crate::args::{CheckArgs, MigrateArgs, MigrateCommand};
 use crate::connect;
 use crate::failure::say;
 use crate::output::{Output, Report};
-use posthaste_admin::escape;
+use posthaste_admin::terminal_escape;
 use posthaste_stores::OutboxRef;
 use posthaste_stores::StoreSpec;
 
@@ -195,7 +195,7 @@ fn foreign(why: &str, adoptable: bool, option: &str) -> String {
         ),
         false => "choose another name with --table".to_owned(),
     };
-    format!("another program made it ({}): {next}", escape::one_line(why))
+    format!("another program made it ({}): {next}", terminal_escape::one_line(why))
 }
 
 impl Report for SchemaCheckReport {

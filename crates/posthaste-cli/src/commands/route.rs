@@ -12,7 +12,7 @@ use crate::args::ActorArgs;
 use crate::connect;
 use crate::output::{Output, Report};
 use crate::store_args::StoreArgs;
-use posthaste_admin::escape;
+use posthaste_admin::terminal_escape;
 
 /// Stop the deliveries of a route, on every engine
 ///
@@ -110,6 +110,6 @@ impl Report for RouteReport {
             (RouteAction::Resume, true) => "goes on",
             (RouteAction::Resume, false) => "was not paused",
         };
-        format!("the route {} {what}", escape::one_line(&self.route))
+        format!("the route {} {what}", terminal_escape::one_line(&self.route))
     }
 }

@@ -4,12 +4,12 @@ use std::process::ExitCode;
 
 use anyhow::{bail, ensure};
 use posthaste_admin::wire::{Outboxes, TailLine};
-use posthaste_admin::{Client, MAX_DOCUMENT_BYTES, escape};
+use posthaste_admin::{Client, MAX_DOCUMENT_BYTES, terminal_escape};
 use posthaste_stores::redact;
 
 use crate::failure::{UsageError, say};
 use crate::output::Output;
-use crate::relay_client;
+use crate::relay_token;
 
 /// Follow a running relay: every delivery as it happens, without payloads
 ///
@@ -87,13 +87,13 @@ impl TailFilter {
 }
 
 pub(crate) async fn run(args: TailArgs, output: Output) -> anyhow::Result<ExitCode> {
-    let relay = Client::new(&args.relay, relay_client::token(args.token_file.as_deref())?)?;
+    let relay = Client::new(&args.relay, relay_token::token(args.token_file.as_deref())?)?;
     let outbox = match &args.outbox {
         Some(outbox) => outbox.clone(),
         None => only_outbox(&relay).await?,
     };
     let mut followed = relay.tail(&outbox, &args.filter.query()).await?;
-    say(&format!("following {} at {}", escape::one_line(&outbox), redact(relay.url())));
+    say(&format!("following {} at {}", terminal_escape::one_line(&outbox), redact(relay.url())));
     let mut left = args.count.unwrap_or(u64::MAX);
     let mut lines = LineBuffer::default();
     while let Some(part) = followed.next().await? {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use posthaste_sqlx::SqliteStore;
-use posthaste_testkit::shop::{DONE_LATER, ROWS, insert};
+use posthaste_testkit::sample_rows::{DONE_LATER, ROWS, insert};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, SqliteConnection};
 use tempfile::TempDir;

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use posthaste_testkit::shop::{ROWS, insert};
+use posthaste_testkit::sample_rows::{ROWS, insert};
 use posthaste_testkit::{unique_name, variable};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, PgConnection};

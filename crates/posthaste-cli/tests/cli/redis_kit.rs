@@ -4,7 +4,7 @@ use std::process::Command;
 
 use posthaste::{Event, Outbox};
 use posthaste_redis::{OutboxName, RedisStore, RedisStoreBuilder};
-use posthaste_testkit::shop::{PAST, ROWS, Row};
+use posthaste_testkit::sample_rows::{PAST, ROWS, Row};
 use posthaste_testkit::{unique_name, variable};
 use redis::{Cmd, FromRedisValue, cmd};
 

@@ -103,7 +103,12 @@ fn token(mut section: Section<'_, '_>, name: &str) -> Option<Token> {
     Some(Token { name: name.to_owned(), role: role?, secret: Secret::new(token) })
 }
 
-fn check_name(name: &str, span: &Span, path: &str, problems: &super::collector::ProblemCollector<'_>) {
+fn check_name(
+    name: &str,
+    span: &Span,
+    path: &str,
+    problems: &super::problem_collector::ProblemCollector<'_>,
+) {
     let wrong = name.is_empty() || name.chars().count() > 64 || name.chars().any(char::is_control);
     if wrong {
         problems.add(span, path, "a token's name must be 1 to 64 characters without control characters");

@@ -7,8 +7,8 @@ use posthaste_sqlx::TableName;
 use posthaste_sqlx::foreign::{Field, Layout, State};
 use toml::de::{DeTable, DeValue};
 
-use super::collector::ProblemCollector;
 use super::problem::suggestion;
+use super::problem_collector::ProblemCollector;
 use super::section::Section;
 use super::source_text::Span;
 

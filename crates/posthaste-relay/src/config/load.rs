@@ -8,13 +8,13 @@ use posthaste::Config;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::collector::ProblemCollector;
-use super::environment::Environment;
 use super::flags::{self, Flags};
 use super::problem::{Problem, Problems};
+use super::problem_collector::ProblemCollector;
 use super::section::Section;
 use super::source_text::{Origin, SourceText, SourceTexts, Span};
 use super::tree;
+use super::variables::Environment;
 use super::{OutboxConfig, RelayConfig, admin, interpolation, outbox, overrides};
 
 /// A file that describes outboxes is far smaller.

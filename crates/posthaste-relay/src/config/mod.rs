@@ -4,8 +4,6 @@
 //! place in the file. Nothing here opens a connection.
 
 mod admin;
-mod collector;
-mod environment;
 mod flags;
 mod interpolation;
 mod layout;
@@ -13,6 +11,7 @@ mod load;
 mod outbox;
 mod overrides;
 mod problem;
+mod problem_collector;
 mod route;
 mod section;
 mod show;
@@ -21,6 +20,7 @@ mod target;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod variables;
 mod webhook;
 
 use std::net::SocketAddr;

@@ -8,9 +8,9 @@ use toml::Spanned;
 use toml::de::{DeTable, Deserializer};
 
 use super::OutboxConfig;
-use super::collector::ProblemCollector;
 use super::layout;
 use super::problem::closest;
+use super::problem_collector::ProblemCollector;
 use super::route;
 use super::section::{Section, unknown};
 use super::source_text::Span;

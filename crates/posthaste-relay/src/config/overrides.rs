@@ -5,12 +5,12 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
-use super::collector::ProblemCollector;
-use super::environment::{Environment, secret_file};
 use super::problem::closest;
+use super::problem_collector::ProblemCollector;
 use super::route::default_name;
 use super::source_text::{Origin, SourceText, SourceTexts, Span};
 use super::tree::{self, Node};
+use super::variables::{Environment, secret_file};
 
 const VARIABLE_PREFIX: &str = "POSTHASTE__";
 

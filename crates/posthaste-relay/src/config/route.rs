@@ -10,7 +10,7 @@ use posthaste::{Config, Destination, MemoryStore, Outbox, Recorder, Route, Route
 use posthaste_publishers::Format;
 use toml::de::DeValue;
 
-use super::collector::ProblemCollector;
+use super::problem_collector::ProblemCollector;
 use super::section::{Section, text_of};
 use super::source_text::Span;
 use super::target::FORMATS;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-use super::collector::ProblemCollector;
 use super::problem::suggestion;
+use super::problem_collector::ProblemCollector;
 use super::source_text::{Origin, Span};
 use super::tree::Node;
 

@@ -23,13 +23,13 @@ mod admin;
 mod builder;
 pub(crate) mod catalogue;
 mod claim;
-pub(crate) mod counts;
 pub(crate) mod filter;
 mod leases;
 pub(crate) mod lock_session;
 mod name;
 mod queries;
 pub(crate) mod resolved_layout;
+pub(crate) mod stats;
 mod store;
 pub(crate) mod table;
 

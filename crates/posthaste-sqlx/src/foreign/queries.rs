@@ -7,9 +7,9 @@ use posthaste::admin::{Backlog, BacklogBy, BacklogGroup, DeadGroup, Filter, Stat
 use posthaste::store::{Purge, Purgeable};
 use posthaste::{EventDetail, EventId, EventRow, GLOBAL, StoreError, Timestamp};
 
-use super::counts::{Counts, MAX_COUNTED_ROWS};
 use super::filter::Conditions;
 use super::resolved_layout::RowChange;
+use super::stats::{Counts, MAX_COUNTED_ROWS};
 use super::table::{BoundQuery, Caller, ForeignTable, QueryRow};
 use super::{Field, State};
 use crate::row::{detail, view};

@@ -19,7 +19,7 @@ use super::row::event_columns;
 use super::value::{self, MAX_KEYS, MySqlQuery, at, bind_all, clock, delay, micros, placeholder_count};
 use crate::byte_limit::rows_within_limit;
 use crate::claim_floor::{ClaimRange, IndexPosition, MAX_COMMIT_LAG};
-use crate::parked_names;
+use crate::parked_routes_cache;
 use crate::row::RowReader;
 use crate::server_state::ServerState;
 
@@ -40,7 +40,7 @@ FROM `{table}` FORCE INDEX (`{table}_parked`) WHERE parked > ? ORDER BY parked L
 /// limit stands in the statement; MariaDB takes it from here.
 const BOUNDED: &str = "/*M!100100 SET STATEMENT max_statement_time = 5 FOR */ ";
 
-const _: () = assert!(parked_names::REFRESH_TIMEOUT.as_secs() == 5);
+const _: () = assert!(parked_routes_cache::REFRESH_TIMEOUT.as_secs() == 5);
 
 /// What a claim has to know of a row before it takes it.
 macro_rules! found {

@@ -67,7 +67,7 @@ pub use tx::{MySqlSavepoint, MySqlTx};
 pub use writer::MySqlWriter;
 
 use crate::claim_floor::ClaimFloor;
-use crate::parked_names::ParkedNames;
+use crate::parked_routes_cache::ParkedNames;
 use crate::server_state::ServerStateCache;
 use crate::settle_throttle::SettleThrottle;
 use crate::sql::Sql;

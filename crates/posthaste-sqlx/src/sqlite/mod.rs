@@ -65,7 +65,7 @@ pub use migrate::SqliteMigrations;
 pub use tx::{SqliteSavepoint, SqliteTx};
 pub use writer::SqliteWriter;
 
-use crate::parked_names::ParkedNames;
+use crate::parked_routes_cache::ParkedNames;
 use crate::server_state::ServerStateCache;
 use crate::sql::Sql;
 use crate::{OpenError, TableName};

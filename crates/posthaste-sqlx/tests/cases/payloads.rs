@@ -11,7 +11,7 @@ use posthaste::{
     WriterHook,
 };
 
-use crate::support::payloads::*;
+use crate::support::encoding_cases::*;
 use crate::support::*;
 
 /// The tests of this file.
@@ -40,7 +40,7 @@ macro_rules! payload_tests {
             #[test]
             #[ignore = $ignored]
             fn whatever_may_be_written_comes_back(
-                events in proptest::collection::vec(posthaste_testkit::payloads::any_event(), 1..16),
+                events in proptest::collection::vec(posthaste_testkit::encoding_cases::any_event(), 1..16),
             ) {
                 crate::cases::payloads::whatever_may_be_written_comes_back(events);
             }

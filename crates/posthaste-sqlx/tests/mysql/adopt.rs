@@ -174,7 +174,7 @@ async fn rows_of_every_state_are_kept_and_the_pending_ones_delivered() {
                NULL, NULL)";
         run(&old.pool, insert).await.expect("an old statement");
         let mut tx = store.writer(&outbox).begin(&old.pool).await.unwrap();
-        tx.write(payloads::bytes("text", "text/plain", "no JSON: 😀")).await.unwrap();
+        tx.write(encoding_cases::bytes("text", "text/plain", "no JSON: 😀")).await.unwrap();
         tx.commit().await.unwrap();
         until("both are delivered", async || {
             outbox.idle().await.unwrap();

@@ -10,7 +10,7 @@ use posthaste_sqlx::{MySqlTx, MySqlWriter};
 use sqlx::{Connection as _, Executor as _, MySqlConnection};
 
 use crate::support::Db;
-use crate::support::script::Statements;
+use crate::support::writer_script::Statements;
 
 /// A deadlock ends a transaction as the last one does: it is rolled back, and a statement has failed.
 const STATEMENTS: Statements = Statements {

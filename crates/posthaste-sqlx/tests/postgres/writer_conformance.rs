@@ -9,7 +9,7 @@ use posthaste_sqlx::postgres::PgSavepoint;
 use posthaste_sqlx::{PgStore, PgTx, PgWriter};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, PgPool};
 
-use crate::support::script::Statements;
+use crate::support::writer_script::Statements;
 use crate::support::{Db, administrator, pool_in, run, server, text_of};
 
 const STATEMENTS: Statements =

@@ -7,7 +7,7 @@ use std::time::Duration;
 use posthaste::{Admin as _, Event, EventId, Limits, Recorder, Timestamp};
 use proptest::prelude::*;
 
-use crate::support::payloads::*;
+use crate::support::encoding_cases::*;
 use crate::support::*;
 
 async fn assert_round_trip(db: &Db, events: &[Event]) {

@@ -10,7 +10,7 @@ use posthaste_sqlx::{SqliteTx, SqliteWriter};
 use sqlx::{Connection as _, Executor as _, SqliteConnection, SqlitePool};
 
 use crate::support::Db;
-use crate::support::script::Statements;
+use crate::support::writer_script::Statements;
 
 const STATEMENTS: Statements = Statements {
     business: "INSERT INTO orders DEFAULT VALUES",

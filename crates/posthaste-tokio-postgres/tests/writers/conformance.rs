@@ -7,7 +7,7 @@ use posthaste::conformance::{
     Elsewhere, End, OwnEnd, Scene, Script, ScriptError, Way, WriterCapabilities, WriterHarness,
 };
 use posthaste::{BoxError, Event, EventId, Receipt, WriteError};
-use posthaste_testkit::script::Statements;
+use posthaste_testkit::writer_script::Statements;
 use posthaste_tokio_postgres::{PgConnection, PgSavepoint, PgTx, PgWriter, PreparedClient};
 use tokio::sync::Mutex;
 use tokio_postgres::{Client, Config, Error, Transaction};

@@ -3,16 +3,16 @@
 //! [`EngineState`] is shared by the tasks; [`Engine`] starts and stops them. The engine holds no user's
 //! transaction and sees no driver's type.
 
-mod attempt;
 mod breaker;
 mod claim_bytes;
 mod confirmer;
+mod dispatch;
+mod fan_out_outcome;
 mod gauges;
 mod hot_path;
 mod inflight;
 mod lease_renewer;
 mod lifecycle;
-mod placement;
 mod poller;
 mod purger;
 mod queue;
@@ -26,7 +26,7 @@ mod suspect;
 mod verdict;
 mod warn_limit;
 mod worker;
-mod write_back;
+mod write_back_buffer;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -59,7 +59,7 @@ pub(crate) struct EngineState {
     route_states: RouteStates,
     queue: queue::Queue,
     inflight: inflight::InFlight,
-    write_back: write_back::WriteBackBuffer,
+    write_back: write_back_buffer::WriteBackBuffer,
     confirmer: confirmer::Confirmer,
     retry_timer: retry_timer::RetryTimer,
     /// Notified when this process knows of something to claim.
@@ -88,7 +88,7 @@ impl EngineState {
             route_states: RouteStates::new(routes.entries().len()),
             queue: queue::Queue::new(settings.queue.clone(), &routes, settings.ordered()),
             inflight: inflight::InFlight::default(),
-            write_back: write_back::WriteBackBuffer::default(),
+            write_back: write_back_buffer::WriteBackBuffer::default(),
             confirmer: confirmer::Confirmer::default(),
             retry_timer: retry_timer::RetryTimer::default(),
             poll_notifier: Notifier::new(),

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::EngineState;
-use super::placement::place;
+use super::dispatch::place;
 use crate::error::StoreError;
 use crate::route::{SUSPECTS, probed};
 use crate::store::{Claim, LeaseToken, Notifier, Unpark};

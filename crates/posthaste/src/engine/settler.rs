@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::EngineState;
-use super::write_back::Round;
+use super::write_back_buffer::Round;
 use crate::config::Mode;
 use crate::error::StoreError;
 use crate::event::EventId;

@@ -9,7 +9,7 @@ use futures_util::FutureExt as _;
 use tokio::time::{Instant, timeout};
 use tracing::Instrument as _;
 
-use super::attempt::Attempt;
+use super::fan_out_outcome::Attempt;
 use super::queue::Item;
 use super::spans::DeliverySpans;
 use super::{EngineState, lease_renewer, verdict};

@@ -6,9 +6,9 @@ use std::fs;
 use std::path::Path;
 
 use super::URL_VAR;
+use crate::cargo::Cargo;
 use crate::services::server_set::{ServerSet, ServerStart};
-use crate::services::url;
-use crate::shell::Cargo;
+use crate::services::server_url;
 
 /// Tells tests that what they see is not Kafka.
 const MOCK_VAR: &str = "POSTHASTE_TEST_KAFKA_MOCK";
@@ -42,7 +42,9 @@ pub(super) fn serve(set: &mut ServerSet, why: &str) -> Result<(), String> {
     let said = said();
     let address = bootstrap_address(&said).unwrap_or_default();
     let url = format!("kafka://{address}");
-    if let Some((_, port)) = url::kafka_addresses(&url).and_then(|addresses| addresses.first().copied()) {
+    if let Some((_, port)) =
+        server_url::kafka_addresses(&url).and_then(|addresses| addresses.first().copied())
+    {
         set.correct_port(port);
     }
     set.export(URL_VAR, url);
@@ -65,7 +67,7 @@ fn build(program: &Path) -> Result<(), String> {
 /// The first line that it says, once that is complete.
 fn bootstrap_address(said: &str) -> Option<&str> {
     let (line, _) = said.split_once('\n')?;
-    let is_address = url::kafka_addresses(&format!("kafka://{line}")).is_some();
+    let is_address = server_url::kafka_addresses(&format!("kafka://{line}")).is_some();
     is_address.then_some(line)
 }
 

@@ -9,7 +9,7 @@ use posthaste::admin::PageRequest;
 use serde_json::json;
 
 use super::support::{ApiFixture, OPERATOR_TOKEN, ORDERS_PATH, PAYLOAD_SECRET, VIEWER_TOKEN, request};
-use crate::server::routes::ROUTES;
+use crate::server::endpoints::ROUTES;
 
 #[tokio::test]
 async fn payload_and_headers_are_for_operators() {

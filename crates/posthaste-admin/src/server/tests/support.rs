@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-use crate::server::{AdminApi, ApiState, routes};
+use crate::server::{AdminApi, ApiState, endpoints};
 use crate::{AdminOutbox, Role, Token};
 
 pub(super) const VIEWER_TOKEN: &str = "v-0123456789abcdef";
@@ -131,7 +131,7 @@ pub(super) fn tokens() -> Vec<Token> {
 }
 
 fn router(api: AdminApi, stop: &CancellationToken) -> Router {
-    routes::router(Arc::new(ApiState::new(api, stop.clone())))
+    endpoints::router(Arc::new(ApiState::new(api, stop.clone())))
 }
 
 pub(super) fn served() -> Arc<AdminOutbox> {

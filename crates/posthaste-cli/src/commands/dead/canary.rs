@@ -15,7 +15,7 @@ use crate::commands::bulk_change::{self, BulkChange, StopReason};
 use crate::commands::listing::{self, MAX_REASON_CHARS};
 use crate::failure::say;
 use crate::output::{cut, events};
-use posthaste_admin::escape;
+use posthaste_admin::terminal_escape;
 
 /// Between two looks at the events that went first.
 const CHECK_INTERVAL: Duration = Duration::from_millis(200);
@@ -172,7 +172,7 @@ impl CanaryOutcome {
         let problems = dead.chain(waiting);
         let mut told: Vec<String> = problems
             .take(MAX_REPORTED_PROBLEMS)
-            .map(|(id, what)| escape::one_line(&format!("error: {id} {what}")))
+            .map(|(id, what)| terminal_escape::one_line(&format!("error: {id} {what}")))
             .collect();
         let rest = self.dead.len() + self.waiting.len() - told.len();
         if rest > 0 {

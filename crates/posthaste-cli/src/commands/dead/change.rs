@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use posthaste::EventId;
 use posthaste::admin::{Admin, Filter, Replay};
-use posthaste_admin::{DeadAction, escape};
+use posthaste_admin::{DeadAction, terminal_escape};
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -41,7 +41,7 @@ pub(super) async fn discard(args: DiscardArgs, output: Output) -> anyhow::Result
 fn print(done: Option<DeadChangeReport>, output: Output) -> anyhow::Result<ExitCode> {
     let Some(done) = done else { return Ok(ExitCode::FAILURE) };
     for id in &done.change.unchanged {
-        say(&format!("error: {} is not the id of a DEAD event", escape::one_line(id.as_str())));
+        say(&format!("error: {} is not the id of a DEAD event", terminal_escape::one_line(id.as_str())));
     }
     if let Some(outcome) = &done.canary {
         outcome.problems().iter().for_each(|problem| say(problem));

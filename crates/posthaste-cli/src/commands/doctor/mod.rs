@@ -4,7 +4,7 @@ mod destinations;
 mod outbox;
 mod report;
 mod routes;
-mod store_findings;
+mod store_unavailable;
 
 use std::process::ExitCode;
 use std::time::Duration;

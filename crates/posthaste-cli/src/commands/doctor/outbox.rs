@@ -4,7 +4,7 @@ use posthaste::Admin;
 use posthaste::admin::{Finding, Tolerance};
 
 use super::report::OutboxDiagnosis;
-use super::store_findings;
+use super::store_unavailable;
 use super::{destinations, routes};
 use posthaste_relay::config::{OutboxConfig, RouteConfig};
 use posthaste_stores::{OpenStoreError, Purpose, StoreSpec};
@@ -45,7 +45,7 @@ impl OutboxCheck {
         let opened = match posthaste_stores::open(&self.store, Purpose::Look).await {
             Ok(opened) => opened,
             Err(OpenStoreError::Invalid(error)) => return Err(error.into()),
-            Err(error) => return Ok(vec![store_findings::finding(&error.into())]),
+            Err(error) => return Ok(vec![store_unavailable::finding(&error.into())]),
         };
         let findings = self.through(&*opened.admin(), tolerance).await;
         opened.close().await;
@@ -55,7 +55,7 @@ impl OutboxCheck {
     async fn through(&self, admin: &dyn Admin, tolerance: &Tolerance) -> Vec<Finding> {
         match admin.diagnose(tolerance).await {
             Ok(findings) => findings.into_iter().chain(self.of_routes(admin).await).collect(),
-            Err(error) => vec![store_findings::failed(error)],
+            Err(error) => vec![store_unavailable::failed(error)],
         }
     }
 
@@ -63,6 +63,8 @@ impl OutboxCheck {
         if self.routes.is_empty() {
             return Vec::new();
         }
-        routes::check(admin, &self.routes).await.unwrap_or_else(|error| vec![store_findings::failed(error)])
+        routes::check(admin, &self.routes)
+            .await
+            .unwrap_or_else(|error| vec![store_unavailable::failed(error)])
     }
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::super::findings::{severity, worst_first};
 use crate::output::Report;
-use posthaste_admin::escape;
+use posthaste_admin::terminal_escape;
 use posthaste_stores::OutboxRef;
 
 /// All outboxes that were looked at.
@@ -62,8 +62,9 @@ impl OutboxView {
     /// One line, with what was looked at if all is well.
     fn heading(&self) -> String {
         let OutboxDiagnosis { outbox, store, table, .. } = &self.examined;
-        let name = outbox.as_ref().map(|name| format!("{}, ", escape::one_line(name))).unwrap_or_default();
-        let place = format!("{name}{table} in {}", escape::one_line(store));
+        let name =
+            outbox.as_ref().map(|name| format!("{}, ", terminal_escape::one_line(name))).unwrap_or_default();
+        let place = format!("{name}{table} in {}", terminal_escape::one_line(store));
         if self.healthy { format!("{place} is healthy: looked at {}", self.looked_at()) } else { place }
     }
 
@@ -83,7 +84,7 @@ impl OutboxView {
 
     fn text(&self) -> String {
         let findings = self.examined.findings.iter().map(|finding| {
-            let [what, advice] = [&finding.what, &finding.advice].map(|text| escape::one_line(text));
+            let [what, advice] = [&finding.what, &finding.advice].map(|text| terminal_escape::one_line(text));
             format!("{}: {what} [{}]\n  {advice}", severity(finding), finding.code)
         });
         std::iter::once(self.heading()).chain(findings).collect::<Vec<_>>().join("\n")

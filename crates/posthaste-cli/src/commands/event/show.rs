@@ -11,8 +11,8 @@ use crate::commands::listing::aggregate;
 use crate::connect;
 use crate::output::{self, Output, Report, or_dash};
 use crate::store_args::StoreArgs;
-use posthaste_admin::escape;
-use posthaste_admin::json_text;
+use posthaste_admin::json_format;
+use posthaste_admin::terminal_escape;
 use posthaste_admin::wire::{self, Payload};
 
 /// All that the row of an event knows, with its headers and its payload
@@ -122,11 +122,15 @@ const MAX_HEX_BYTES: usize = 64;
 
 fn payload_text(event: &Event) -> String {
     let size = event.payload().len();
-    let media =
-        event.content_type().map_or_else(String::new, |media| format!("{}, ", escape::one_line(media)));
+    let media = event
+        .content_type()
+        .map_or_else(String::new, |media| format!("{}, ", terminal_escape::one_line(media)));
     match Payload::of(event) {
         Payload::Json(document) => {
-            format!("payload (JSON, {size} bytes)\n{}", escape::json(&json_text::pretty(document.get())))
+            format!(
+                "payload (JSON, {size} bytes)\n{}",
+                terminal_escape::json(&json_format::pretty(document.get()))
+            )
         }
         Payload::Text(text) => format!("payload ({media}text, {size} bytes)\n{}", indented(&text)),
         Payload::Hex(hex) if size <= MAX_HEX_BYTES => {
@@ -141,7 +145,10 @@ fn payload_text(event: &Event) -> String {
 
 /// Indented, a line of the payload cannot pretend to be one of ours.
 fn indented(text: &str) -> String {
-    text.split('\n').map(|line| format!("  {}", escape::one_line(line))).collect::<Vec<_>>().join("\n")
+    text.split('\n')
+        .map(|line| format!("  {}", terminal_escape::one_line(line)))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use super::findings::{severity, worst_first};
 use crate::connect;
 use crate::output::{self, Output, Report};
 use crate::store_args::StoreArgs;
-use posthaste_admin::escape;
+use posthaste_admin::terminal_escape;
 use posthaste_admin::wire;
 use posthaste_stores::OutboxRef;
 use posthaste_stores::StoreSpec;
@@ -103,7 +103,7 @@ impl StatusReport {
     }
 
     fn heading(&self) -> String {
-        format!("{} in {}", self.outbox, escape::one_line(&self.store))
+        format!("{} in {}", self.outbox, terminal_escape::one_line(&self.store))
     }
 
     fn counts(&self) -> String {

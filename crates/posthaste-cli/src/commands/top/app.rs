@@ -7,7 +7,7 @@ use posthaste::admin::DeadGroup;
 use tokio::time::Instant;
 
 use super::cursor::Cursor;
-use super::outbox_row::OutboxRow;
+use super::outbox_history::OutboxRow;
 use super::snapshot::{DeadEvent, DeadGroupKey, Observation, OutboxSnapshot};
 use crate::output::events;
 

@@ -12,14 +12,14 @@ mod background;
 mod cursor;
 mod draw;
 mod keys;
-mod outbox_row;
+mod outbox_history;
 mod relay;
 mod relay_metrics;
 mod run;
-mod screen;
 mod snapshot;
 mod source;
 mod store;
+mod terminal;
 #[cfg(test)]
 mod tests;
 
@@ -40,7 +40,7 @@ use super::status::watch::parse_interval;
 use crate::args::ActorArgs;
 use crate::failure::UsageError;
 use crate::output::Output;
-use crate::relay_client;
+use crate::relay_token;
 use crate::store_args::parse_layout;
 
 /// Watch stores and relays on one screen: rates, lag, routes, dead groups, and replay them
@@ -125,7 +125,7 @@ fn sources(args: &TopArgs) -> anyhow::Result<Vec<Source>> {
         return Err(UsageError::new(text).into());
     }
     let stores = specs.into_iter().map(|spec| Ok(Source::Store(StoreSource::new(spec, args.actor.name()))));
-    let token = relay_client::token(args.token_file.as_deref())?;
+    let token = relay_token::token(args.token_file.as_deref())?;
     let relays = relays.into_iter().map(|url| {
         let client = Client::new(url.expose(), token.clone())?;
         Ok(Source::Relay(RelaySource::new(client)))

@@ -12,8 +12,8 @@ use tokio::time::timeout;
 
 use super::app::{App, Effect, Message, SourceInfo};
 use super::background::BackgroundTasks;
-use super::screen::Screen;
 use super::source::Source;
+use super::terminal::Screen;
 use crate::failure::say;
 use crate::output::events;
 

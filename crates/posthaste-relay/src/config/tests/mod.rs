@@ -1,13 +1,13 @@
 //! What is read, what is refused, and that no secret is told.
 
-mod environment;
 mod hostile;
 mod mistakes;
 mod options;
 mod read;
 mod secrets;
+mod variables;
 
-use super::environment::Environment;
+use super::variables::Environment;
 use super::*;
 
 const SECRET: &str = "s3ntinel-PW-9f";

@@ -11,8 +11,8 @@ use posthaste::conformance::{
 };
 use posthaste::{BoxError, Event, EventId, Receipt, WriteError};
 use posthaste_sea_orm::{SeaSavepoint, SeaTx, SeaWriter};
-pub use posthaste_testkit::script::Statements;
 use posthaste_testkit::unique_name;
+pub use posthaste_testkit::writer_script::Statements;
 use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, TransactionTrait};
 
 type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;

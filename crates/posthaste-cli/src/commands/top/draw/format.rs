@@ -5,11 +5,11 @@ use std::time::Duration;
 use posthaste::Timestamp;
 use ratatui::text::Span;
 
-use posthaste_admin::escape;
+use posthaste_admin::terminal_escape;
 
 /// A text from a source, so that it cannot act on the terminal.
 pub(super) fn safe(text: &str) -> String {
-    escape::one_line(text)
+    terminal_escape::one_line(text)
 }
 
 /// A count in at most six characters; an estimate has a `~`.

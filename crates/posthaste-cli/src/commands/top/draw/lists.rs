@@ -9,7 +9,7 @@ use ratatui::widgets::{Cell, Row as TableRow, Table, TableState};
 use super::format::{age, ago, count, or_dash, rate, safe};
 use super::theme::{Theme, Tone};
 use crate::commands::top::app::App;
-use crate::commands::top::outbox_row::OutboxRow;
+use crate::commands::top::outbox_history::OutboxRow;
 use crate::commands::top::snapshot::{OutboxSnapshot, RouteState};
 
 /// A list with a heading over each column.

@@ -1,9 +1,9 @@
 //! Draws the screen. Whatever comes from a source goes through [`format::safe`] on its way here, and nothing that
 //! an event carries is drawn.
 
+mod dead_group;
 mod dialog;
 mod format;
-mod group;
 mod lists;
 mod outbox;
 mod overview;
@@ -17,7 +17,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
 
 use super::app::{App, View};
-use super::outbox_row::OutboxState;
+use super::outbox_history::OutboxState;
 use crate::output::moment;
 use format::{end_of, safe};
 
@@ -35,7 +35,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &App, theme: Theme) {
     match &app.view {
         View::Overview => overview::draw(frame, body, app, theme),
         View::Outbox => outbox::draw(frame, body, app, theme),
-        View::Group(target) => group::draw(frame, body, app, target, theme),
+        View::Group(target) => dead_group::draw(frame, body, app, target, theme),
     }
     draw_footer(frame, below, app, theme);
     if let Some(dialog) = &app.dialog {

@@ -10,7 +10,7 @@ use super::lists::{backlog, groups, routes};
 use super::theme::{Theme, Tone};
 use super::wrap::wrapped;
 use crate::commands::top::app::App;
-use crate::commands::top::outbox_row::{OutboxRow, late};
+use crate::commands::top::outbox_history::{OutboxRow, late};
 use crate::commands::top::snapshot::{OutboxSnapshot, RouteState};
 
 /// The list by tenant has room from this width on.

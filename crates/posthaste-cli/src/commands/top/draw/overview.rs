@@ -9,7 +9,7 @@ use super::lists::{LEFT, List, RIGHT, right_aligned};
 use super::outbox;
 use super::theme::{Theme, Tone};
 use crate::commands::top::app::App;
-use crate::commands::top::outbox_row::OutboxRow;
+use crate::commands::top::outbox_history::OutboxRow;
 
 /// Where an outbox has fewer characters for its name, columns go instead.
 const MIN_NAME_WIDTH: u16 = 12;

@@ -2,7 +2,7 @@
 
 use ratatui::style::{Color, Modifier, Style};
 
-use crate::commands::top::outbox_row::OutboxState;
+use crate::commands::top::outbox_history::OutboxState;
 
 #[derive(Clone, Copy, Debug)]
 pub(in crate::commands::top) struct Theme {

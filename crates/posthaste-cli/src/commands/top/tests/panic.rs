@@ -2,7 +2,7 @@
 
 use std::io::Read as _;
 
-use crate::commands::top::screen::Screen;
+use crate::commands::top::terminal::Screen;
 
 /// What leaves the second screen, and what shows the cursor.
 const RESTORE_SEQUENCES: [&str; 2] = ["\x1b[?1049l", "\x1b[?25h"];

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::support::{both, of_relay, of_store, troubled, two_sources, well};
-use crate::commands::top::outbox_row::{Flow, OutboxState};
+use crate::commands::top::outbox_history::{Flow, OutboxState};
 use crate::commands::top::snapshot::{Observation, RouteState};
 
 #[test]
@@ -47,7 +47,8 @@ fn outbox_that_its_relay_cannot_open_hides_no_other() {
     let mut app = two_sources();
     let broken = Observation { outbox: Some("bills".to_owned()), snapshot: Err("not open".to_owned()) };
     app.hear(1, Instant::now(), [of_relay(well()), vec![broken]].concat());
-    let states: Vec<OutboxState> = app.rows.iter().map(super::super::outbox_row::OutboxRow::state).collect();
+    let states: Vec<OutboxState> =
+        app.rows.iter().map(super::super::outbox_history::OutboxRow::state).collect();
     assert_eq!(states, [OutboxState::Asking, OutboxState::Well, OutboxState::Silent]);
 }
 

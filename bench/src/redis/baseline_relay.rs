@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use posthaste::store::{OnDone, Settlement, Verdict};
 
-use super::super::engine::CLAIM_EVENTS;
+use super::super::measured_engine::CLAIM_EVENTS;
 use super::super::table_size::HandDrivenTable;
-use super::tables::RedisTables;
+use super::keyspace::RedisTables;
 
 /// The next batch is claimed while the last one is settled. Answers how long it took.
 pub(super) async fn best_case(table: &HandDrivenTable<RedisTables>, events: u64) -> anyhow::Result<Duration> {

@@ -6,13 +6,13 @@ use posthaste_redis::OpenError as RedisError;
 use posthaste_sqlx::OpenError as SqlError;
 
 use crate::failure;
-use posthaste_admin::escape;
+use posthaste_admin::terminal_escape;
 
 const RERUN_ADVICE: &str = "mend that, then run the doctor again: it shows what else there is";
 
 /// Why the store cannot be opened. Its errors name a fact and, behind a colon, what to do.
 pub(super) fn finding(error: &anyhow::Error) -> Finding {
-    let mut causes = error.chain().map(|cause| escape::one_line(&cause.to_string()));
+    let mut causes = error.chain().map(|cause| terminal_escape::one_line(&cause.to_string()));
     let cannot_be_opened = causes.next().unwrap_or_default();
     let why = causes.next().unwrap_or_default();
     let advice = failure::advice(error);
@@ -28,7 +28,8 @@ pub(super) fn finding(error: &anyhow::Error) -> Finding {
 /// The store was opened, and does not answer.
 pub(super) fn failed(error: StoreError) -> Finding {
     let error = anyhow::Error::new(error);
-    let causes: Vec<String> = error.chain().map(|cause| escape::one_line(&cause.to_string())).collect();
+    let causes: Vec<String> =
+        error.chain().map(|cause| terminal_escape::one_line(&cause.to_string())).collect();
     let advice = failure::advice(&error).unwrap_or(RERUN_ADVICE);
     Finding::problem("store-failed", format!("the outbox cannot be looked at: {}", causes.join(": ")), advice)
 }

@@ -8,8 +8,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, interval_at};
 
 use super::bench_store::{BenchStore, BenchTables, BenchWriter};
-use super::engine::{self, MeasuredStore};
 use super::load::{EVENT_TYPE, Load};
+use super::measured_engine::{self, MeasuredStore};
 use super::memory_use;
 use super::progress::Progress;
 use crate::figures::Quantiles;
@@ -46,7 +46,7 @@ pub(super) async fn measure<B: BenchStore>(
     let tables = bench.create().await?;
     let store = MeasuredStore::new(tables.store());
     let routes = Routes::new().handle(EVENT_TYPE, |_: Delivery| std::future::ready(()));
-    let outbox = Outbox::from_config(store.clone(), engine::config(load), routes).start()?;
+    let outbox = Outbox::from_config(store.clone(), measured_engine::config(load), routes).start()?;
     let writer_only = Outbox::writer_only(tables.store()).build()?;
     let writers = [tables.writer(&outbox), tables.writer(&writer_only)];
 

@@ -12,7 +12,7 @@ use super::super::bench_store::{BenchTables, BenchWriter};
 use super::super::load::Load;
 use super::super::progress::Progress;
 use super::super::table_size::{HandDrivenTable, TableFill};
-use super::drain;
+use super::baseline_relay;
 use posthaste_stores::OutboxRef;
 
 #[derive(Clone)]
@@ -72,7 +72,7 @@ impl BenchTables for RedisTables {
     async fn settle_one_by_one(&self, events: u64, load: &Load) -> anyhow::Result<Option<Duration>> {
         let mut table = HandDrivenTable::new(self.clone(), load)?;
         table.fill(TableFill::pending(events), &Progress::hidden()).await?;
-        Ok(Some(drain::one_by_one(&table, events).await?.settling))
+        Ok(Some(baseline_relay::one_by_one(&table, events).await?.settling))
     }
 
     async fn fill(&self, _: TableFill, _: &Load) -> anyhow::Result<bool> {
