@@ -6,7 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossterm::cursor::{Hide, Show};
 use crossterm::execute;
-use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use crossterm::terminal::{
+    BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
+    disable_raw_mode, enable_raw_mode,
+};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 
@@ -35,12 +38,15 @@ impl Screen {
         Ok(Self { terminal: opened?, theme: Theme { colours } })
     }
 
-    /// Nothing, after a panic somewhere: what is said about it stands on the first screen.
+    /// Shows the whole frame at once, where the terminal can. Nothing, after a panic somewhere: what is said about it
+    /// stands on the first screen.
     pub(super) fn draw(&mut self, app: &App) -> io::Result<()> {
         if !SCREEN_IS_OPEN.load(Ordering::Acquire) {
             return Ok(());
         }
-        self.terminal.draw(|frame| draw(frame, app, self.theme)).map(drop)
+        execute!(stdout(), BeginSynchronizedUpdate)?;
+        self.terminal.draw(|frame| draw(frame, app, self.theme))?;
+        execute!(stdout(), EndSynchronizedUpdate)
     }
 }
 
@@ -63,7 +69,7 @@ fn restore() {
         return;
     }
     let _ = disable_raw_mode();
-    let _ = execute!(stdout(), LeaveAlternateScreen, Show);
+    let _ = execute!(stdout(), EndSynchronizedUpdate, LeaveAlternateScreen, Show);
     let _ = stdout().flush();
 }
 

@@ -27,6 +27,24 @@ pub(crate) struct Screen {
 struct Seen {
     parser: Parser,
     bytes: Vec<u8>,
+    /// What the screen was after the last whole frame.
+    frame: String,
+}
+
+impl Seen {
+    fn process(&mut self, part: &[u8]) {
+        self.parser.process(part);
+        self.bytes.extend_from_slice(part);
+        if !self.is_within_frame() {
+            self.frame = text_of(&self.parser);
+        }
+    }
+
+    /// A terminal shows nothing of a frame before all of it is there.
+    fn is_within_frame(&self) -> bool {
+        let last = |sequence: &[u8]| self.bytes.windows(sequence.len()).rposition(|bytes| bytes == sequence);
+        last(b"\x1b[?2026h") > last(b"\x1b[?2026l")
+    }
 }
 
 /// What is left when the program has ended.
@@ -50,15 +68,14 @@ impl Screen {
         let path = std::fs::read_link(format!("/proc/{}/fd/0", child.id())).expect("its terminal");
         let lines = |n| NonZeroU16::new(n).expect("a size");
         let parser = Parser::new(lines(height), lines(width), 0);
-        let seen = Arc::new(Mutex::new(Seen { parser, bytes: Vec::new() }));
+        let seen = Arc::new(Mutex::new(Seen { parser, bytes: Vec::new(), frame: String::new() }));
         let pty = Arc::new(pty);
         let reader = Some(read(pty.clone(), seen.clone()));
         Self { pty, child, seen, reader, path }
     }
 
     pub(crate) fn text(&self) -> String {
-        let seen = self.seen.lock().expect("no panic");
-        text_of(&seen.parser)
+        self.seen.lock().expect("no panic").frame.clone()
     }
 
     /// The screen, as soon as it is as it should be.
@@ -126,9 +143,7 @@ fn read(pty: Arc<Pty>, seen: Arc<Mutex<Seen>>) -> JoinHandle<()> {
     std::thread::spawn(move || {
         let mut part = [0; 4096];
         while let Ok(read @ 1..) = (&*pty).read(&mut part) {
-            let mut seen = seen.lock().expect("no panic");
-            seen.parser.process(&part[..read]);
-            seen.bytes.extend_from_slice(&part[..read]);
+            seen.lock().expect("no panic").process(&part[..read]);
         }
     })
 }
