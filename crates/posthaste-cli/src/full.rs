@@ -6,7 +6,8 @@ use anyhow::Context;
 use clap::Parser;
 use posthaste_sqlx::foreign::AUDIT;
 
-use crate::args::{Cli, Command};
+use crate::cli::Cli;
+use crate::commands::Command;
 use crate::{commands, failure, logging};
 
 pub(crate) fn main() -> ExitCode {

@@ -1,4 +1,4 @@
-//! The program `posthaste`: the relay, and what people need who look after an outbox. `args.rs` lists the commands.
+//! The program `posthaste`: the relay, and what people need who look after an outbox. `commands/mod.rs` lists the commands.
 //!
 //! Here are the exit codes: 0 it worked, 1 it failed or there is something to do, 2 wrong usage.
 //!
@@ -7,6 +7,8 @@
 
 #[cfg(feature = "full")]
 mod args;
+#[cfg(feature = "full")]
+mod cli;
 #[cfg(feature = "full")]
 mod commands;
 #[cfg(feature = "full")]

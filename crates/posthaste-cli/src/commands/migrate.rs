@@ -3,17 +3,53 @@
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
+use clap::{Args, Subcommand};
 use posthaste_sqlx::{Migration, SchemaState};
 use posthaste_stores::StoreMigrations;
 use serde::Serialize;
 
-use crate::args::{CheckArgs, MigrateArgs, MigrateCommand};
 use crate::connect;
 use crate::failure::say;
 use crate::output::{Output, Report};
+use crate::store_args::StoreArgs;
 use posthaste_admin::terminal_escape;
 use posthaste_stores::OutboxRef;
 use posthaste_stores::StoreSpec;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum MigrateCommand {
+    /// Create the outbox table, or bring it up to date; a missing SQLite file is created, and Redis has none
+    ///
+    /// JSON: {"table", "applied": [{"version", "name"}]}
+    Apply(MigrateArgs),
+    /// Print the SQL, for those who apply it by other means
+    ///
+    /// JSON: {"sql"}
+    Print(MigrateArgs),
+    Check(CheckArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MigrateArgs {
+    /// Upgrade a table that another program made; the statements that rewrite it are printed first
+    #[arg(long)]
+    adopt: bool,
+
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+/// Say whether the outbox table is up to date
+///
+/// JSON: {"table", "state": "current|missing|behind|newer|foreign", "version": number or null,
+/// "latest": number or null, "advice": text or null}
+///
+/// Exit code 0 if it is up to date, 1 if not.
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+}
 
 pub(crate) async fn run(command: MigrateCommand, output: Output) -> anyhow::Result<ExitCode> {
     match command {

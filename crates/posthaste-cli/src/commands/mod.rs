@@ -1,29 +1,71 @@
 //! The commands, one module each. Those for operators speak to [`posthaste::Admin`] and know no
 //! database; `demo` and `bench` bring their own.
 
-pub(crate) mod audit;
+mod audit;
 mod batch_rate;
 #[cfg(feature = "bench")]
 mod bench;
 mod bulk_change;
-pub(crate) mod config;
-pub(crate) mod dead;
-pub(crate) mod doctor;
-pub(crate) mod event;
+mod config;
+mod dead;
+mod doctor;
+mod event;
 mod findings;
 mod listing;
 mod migrate;
 mod purge;
-pub(crate) mod relay;
-pub(crate) mod route;
-pub(crate) mod status;
-pub(crate) mod tail;
-pub(crate) mod top;
+mod relay;
+mod route;
+mod status;
+mod tail;
+mod top;
 
 use std::process::ExitCode;
 
-use crate::args::Command;
+use clap::Subcommand;
+
+use self::audit::AuditArgs;
+use self::config::ConfigCommand;
+use self::dead::DeadCommand;
+use self::doctor::DoctorArgs;
+use self::event::EventCommand;
+use self::migrate::MigrateCommand;
+use self::purge::PurgeArgs;
+use self::relay::RelayArgs;
+use self::route::{PauseArgs, ResumeArgs};
+use self::status::StatusArgs;
+use self::tail::TailArgs;
+use self::top::TopArgs;
+use crate::demo::DemoArgs;
 use crate::output::Output;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Relay(RelayArgs),
+    /// Check and show the configuration of a relay
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    Status(StatusArgs),
+    Doctor(DoctorArgs),
+    Tail(TailArgs),
+    Top(TopArgs),
+    /// Look at events
+    #[command(subcommand)]
+    Event(EventCommand),
+    /// Look at DEAD events, send them out again, or delete them
+    #[command(subcommand)]
+    Dead(DeadCommand),
+    Pause(PauseArgs),
+    Resume(ResumeArgs),
+    Purge(PurgeArgs),
+    Audit(AuditArgs),
+    /// Create, upgrade and check the outbox table
+    #[command(subcommand)]
+    Migrate(MigrateCommand),
+    Demo(DemoArgs),
+    #[cfg(feature = "bench")]
+    Bench(posthaste_bench::BenchArgs),
+}
 
 pub(crate) async fn run(command: Command, output: Output) -> anyhow::Result<ExitCode> {
     match command {

@@ -4,21 +4,68 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
+use clap::Args;
 use posthaste::admin::{Admin, Filter, PageRequest};
 use posthaste::store::{Purge, Purgeable};
 use posthaste::{EventRow, Status, StoreError, Timestamp};
 
 use super::batch_rate::{BatchRate, MAX_BATCH_EVENTS};
 use super::bulk_change::{self, BulkChange, Decision};
-use crate::args::{ConsentArgs, PurgeArgs, PurgeStatusArgs};
+use crate::args::ConsentArgs;
 use crate::connect;
 use crate::output::{Output, events};
 use crate::progress;
 use crate::stop::Stop;
+use crate::store_args::StoreArgs;
 
 /// Events that are looked at to count the old ones among them. A store counts by status, not by
 /// age; beyond this the answer is "at least".
 const MAX_SCANNED_EVENTS: usize = 100_000;
+
+/// Delete old DONE, DEAD or archived events, or move them to the archive
+///
+/// JSON: as of `dead replay`, with "action": "purge"; "exact" is false if there are so many events
+/// that only a part was counted
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  posthaste purge --done --older-than 7d --dry-run
+  posthaste purge --dead --older-than 90d --archive --yes
+  posthaste purge --archived --older-than 365d")]
+pub(crate) struct PurgeArgs {
+    #[command(flatten)]
+    what: PurgeStatusArgs,
+
+    /// Events that have been DONE or DEAD at least so long, such as 7d, 12h or '1month 3days'
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    older_than: Duration,
+
+    /// Move them to the archive instead of deleting them
+    #[arg(long)]
+    archive: bool,
+
+    #[command(flatten)]
+    consent: ConsentArgs,
+
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct PurgeStatusArgs {
+    /// Events that were delivered
+    #[arg(long)]
+    done: bool,
+
+    /// Events that were given up
+    #[arg(long)]
+    dead: bool,
+
+    /// Events in the archive; PostgreSQL drops whole days of it
+    #[arg(long, conflicts_with = "archive")]
+    archived: bool,
+}
 
 pub(crate) async fn run(args: PurgeArgs, output: Output) -> anyhow::Result<ExitCode> {
     let what = match &args.what {
