@@ -5,14 +5,12 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::{Config, ConfigError, PurgeConfig, QueueConfig};
-use crate::error::StartError;
+use crate::config::{Config, ConfigError, LeaseConfig, Mode, PurgeConfig, QueueConfig, RetryPolicy};
+use crate::hook::WriterHook;
 use crate::interceptor::Interceptor;
-use crate::outbox::Outbox;
-use crate::retry::RetryPolicy;
+use crate::outbox::{Outbox, StartError};
 use crate::route::Routes;
 use crate::store::Store;
-use crate::writer::WriterHook;
 
 /// One engine on the store.
 #[derive(Debug)]
@@ -53,6 +51,49 @@ mod sealed {
     impl Sealed for super::MultiNode {}
     impl Sealed for super::Ordered {}
     impl Sealed for super::Configured {}
+}
+
+impl Outbox {
+    /// One engine on this store: hot path and poller.
+    pub fn single_node(store: impl Store, routes: Routes) -> Builder<SingleNode> {
+        Builder::new(Config::of(Mode::SingleNode), Arc::new(store), routes)
+    }
+
+    /// Several engines share the store. The lease says how long one may hold an event that it no
+    /// longer works on; it is renewed while it does.
+    pub fn multi_node(store: impl Store, routes: Routes, lease: Duration) -> Builder<MultiNode> {
+        let lease = LeaseConfig { duration: lease, ..LeaseConfig::default() };
+        let config = Config { lease: Some(lease), ..Config::of(Mode::MultiNode) };
+        Builder::new(config, Arc::new(store), routes)
+    }
+
+    /// Strict insertion order: the poller alone, one worker, one attempt. A failed event is DEAD,
+    /// because a retry would let later events overtake it.
+    pub fn ordered(store: impl Store, routes: Routes) -> Builder<Ordered> {
+        Builder::new(Config::of(Mode::Ordered), Arc::new(store), routes)
+    }
+
+    /// Writes only: a relay elsewhere, or change data capture, delivers. It needs to be started
+    /// only for its age-based purge.
+    pub fn writer_only(store: impl Store) -> Builder<WriterOnly> {
+        Builder::new(Config::of(Mode::WriterOnly), Arc::new(store), Routes::new())
+    }
+
+    /// An outbox of any mode, as a configuration says.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use posthaste::{Config, Delivery, MemoryStore, Outbox, Routes};
+    ///
+    /// let config = Config { workers: Some(8), ..Config::default() };
+    /// let routes = Routes::new().handle("UserCreated", async |_: Delivery| ());
+    /// let outbox = Outbox::from_config(MemoryStore::new(), config, routes).start()?;
+    /// # outbox.shutdown().await;
+    /// # Ok(()) }
+    /// ```
+    pub fn from_config(store: impl Store, config: Config, routes: Routes) -> Builder<Configured> {
+        Builder::new(config, Arc::new(store), routes)
+    }
 }
 
 /// Builds an [`Outbox`]. A setting that makes no sense in the mode does not exist here.

@@ -94,23 +94,6 @@ pub enum CommitError {
     Unknown(#[source] StoreError),
 }
 
-/// The engine cannot be started.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StartError {
-    /// The configuration or the routes are wrong; every problem is named.
-    #[error("{0}")]
-    Config(#[from] crate::config::ConfigError),
-
-    /// The outbox was shut down before.
-    #[error("this outbox was shut down: build a new one")]
-    ShutDown,
-
-    /// `start` was called outside a Tokio runtime.
-    #[error("no Tokio runtime is running here: call `start` from async code")]
-    NoRuntime,
-}
-
 /// An error and all its sources as one text, cut to what a row keeps.
 pub(crate) fn error_text(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();

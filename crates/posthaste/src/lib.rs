@@ -25,12 +25,12 @@ mod engine;
 mod error;
 mod event;
 mod handler;
+mod hook;
 pub mod interceptor;
 pub mod memory;
 mod metrics;
 mod outbox;
 mod recorder;
-mod retry;
 mod route;
 mod row;
 pub mod store;
@@ -41,29 +41,29 @@ pub mod writer;
 
 pub use admin::Admin;
 pub use builder::{Builder, Configured, Delivers, MultiNode, Ordered, Retries, SingleNode, WriterOnly};
-pub use config::{Config, ConfigError, Mode};
+pub use config::{Config, ConfigError, Mode, RetryPolicy};
 pub use destination::{
     Busy, Delivery, Destination, HandlerResult, IntoOutcome, OnTimeout, Outcome, Profile, RetryAfter, Source,
     Unreachable, Unrecoverable,
 };
-pub use error::{BoxError, CommitError, LAST_ERROR_MAX_LENGTH, StartError, StoreError, WriteError};
+pub use error::{BoxError, CommitError, LAST_ERROR_MAX_LENGTH, StoreError, WriteError};
 pub use event::{
     AggregateType, Event, EventBuilder, EventError, EventId, EventParts, EventType, GLOBAL, Headers,
     IdPolicy, Limits, TypedEvent,
 };
 pub use handler::{handler, typed_handler};
+pub use hook::WriterHook;
 pub use interceptor::Interceptor;
 pub use memory::MemoryStore;
-pub use outbox::{Outbox, ShutdownReport};
+pub use outbox::{Outbox, ShutdownReport, StartError};
 /// Describes the event that a type stands for; see [`TypedEvent`].
 pub use posthaste_macros::Event;
 pub use recorder::Recorder;
-pub use retry::RetryPolicy;
 pub use route::{Route, Routes};
 pub use row::{EventDetail, EventRow, Status, decode_headers};
 pub use store::Store;
 pub use time::Timestamp;
-pub use writer::{Receipt, WriterHook};
+pub use writer::Receipt;
 
 /// The pages of this repository, so that their examples are compiled and run.
 #[cfg(doctest)]

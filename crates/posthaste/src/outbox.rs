@@ -2,20 +2,18 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
 
-use crate::builder::{Builder, Configured, MultiNode, Ordered, SingleNode, WriterOnly};
-use crate::config::{Config, ConfigError, LeaseConfig, Mode, Problem, Settings};
+use crate::config::{Config, ConfigError, Mode, Problem, Settings};
 pub use crate::engine::ShutdownReport;
-use crate::engine::{Engine, EngineState, HotPath};
-use crate::error::{StartError, StoreError};
+use crate::engine::{Engine, EngineState, HotPath, Proof};
+use crate::error::StoreError;
 use crate::event::Limits;
+use crate::hook::WriterHook;
 use crate::interceptor::Interceptor;
 use crate::route::{RouteTable, Routes};
 use crate::store::Store;
 use crate::sync::lock;
-use crate::writer::receipt::{Proof, Receipt};
-use crate::writer::{WriterCore, WriterHook};
+use crate::writer::{Receipt, WriterCore};
 
 /// An outbox on one store. Cheap to clone; all clones are the same outbox.
 ///
@@ -64,48 +62,24 @@ struct EngineParts {
     interceptors: Vec<Arc<dyn Interceptor>>,
 }
 
+/// The engine cannot be started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The configuration or the routes are wrong; every problem is named.
+    #[error("{0}")]
+    Config(#[from] ConfigError),
+
+    /// The outbox was shut down before.
+    #[error("this outbox was shut down: build a new one")]
+    ShutDown,
+
+    /// `start` was called outside a Tokio runtime.
+    #[error("no Tokio runtime is running here: call `start` from async code")]
+    NoRuntime,
+}
+
 impl Outbox {
-    /// One engine on this store: hot path and poller.
-    pub fn single_node(store: impl Store, routes: Routes) -> Builder<SingleNode> {
-        Builder::new(Config::of(Mode::SingleNode), Arc::new(store), routes)
-    }
-
-    /// Several engines share the store. The lease says how long one may hold an event that it no
-    /// longer works on; it is renewed while it does.
-    pub fn multi_node(store: impl Store, routes: Routes, lease: Duration) -> Builder<MultiNode> {
-        let lease = LeaseConfig { duration: lease, ..LeaseConfig::default() };
-        let config = Config { lease: Some(lease), ..Config::of(Mode::MultiNode) };
-        Builder::new(config, Arc::new(store), routes)
-    }
-
-    /// Strict insertion order: the poller alone, one worker, one attempt. A failed event is DEAD,
-    /// because a retry would let later events overtake it.
-    pub fn ordered(store: impl Store, routes: Routes) -> Builder<Ordered> {
-        Builder::new(Config::of(Mode::Ordered), Arc::new(store), routes)
-    }
-
-    /// Writes only: a relay elsewhere, or change data capture, delivers. It needs to be started
-    /// only for its age-based purge.
-    pub fn writer_only(store: impl Store) -> Builder<WriterOnly> {
-        Builder::new(Config::of(Mode::WriterOnly), Arc::new(store), Routes::new())
-    }
-
-    /// An outbox of any mode, as a configuration says.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use posthaste::{Config, Delivery, MemoryStore, Outbox, Routes};
-    ///
-    /// let config = Config { workers: Some(8), ..Config::default() };
-    /// let routes = Routes::new().handle("UserCreated", async |_: Delivery| ());
-    /// let outbox = Outbox::from_config(MemoryStore::new(), config, routes).start()?;
-    /// # outbox.shutdown().await;
-    /// # Ok(()) }
-    /// ```
-    pub fn from_config(store: impl Store, config: Config, routes: Routes) -> Builder<Configured> {
-        Builder::new(config, Arc::new(store), routes)
-    }
-
     pub(crate) fn new(
         store: Arc<dyn Store>,
         config: &Config,

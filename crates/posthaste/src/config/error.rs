@@ -3,8 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{Config, Mode, PollerConfig, QueueConfig};
-use crate::retry::RetryPolicy;
+use super::{Config, Mode, PollerConfig, QueueConfig, RetryPolicy};
 use crate::store::OnDone;
 
 /// Everything that is wrong with a configuration and its routes.

@@ -1,17 +1,18 @@
 //! How an outbox runs: every setting with its default, from code or from a file.
 
 #[cfg(feature = "serde")]
-pub(crate) mod duration;
+mod duration;
 mod error;
+mod retry;
 mod settings;
 
 use std::time::Duration;
 
 pub use error::{ConfigError, Problem};
+pub use retry::RetryPolicy;
 pub(crate) use settings::Settings;
 
 use crate::event::Limits;
-use crate::retry::RetryPolicy;
 use crate::store::OnDone;
 
 /// Everything that can be set about an outbox.

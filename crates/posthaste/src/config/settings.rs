@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Config, Fairness, LeaseConfig, Mode, PollerConfig, PurgeConfig, QueueConfig};
-use crate::retry::RetryPolicy;
+use super::{Config, Fairness, LeaseConfig, Mode, PollerConfig, PurgeConfig, QueueConfig, RetryPolicy};
 use crate::store::ClaimOrder;
 
 /// What the engine runs on. Unlike [`Config`] it has no options left open.

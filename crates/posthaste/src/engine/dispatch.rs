@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tokio::time::Instant;
 
 use super::EngineState;
-use super::queue::Item;
+use super::queued_event::QueuedEvent;
 use super::suspect::proving_time;
 use crate::destination::Delivery;
 use crate::error::cut_error;
@@ -116,7 +116,7 @@ impl Placement {
     }
 
     /// A suspect waits in a slot of its own until this engine has lived long enough for it.
-    fn add_suspect(&mut self, engine: &EngineState, item: Item, lease: Lease) {
+    fn add_suspect(&mut self, engine: &EngineState, item: QueuedEvent, lease: Lease) {
         let not_before = engine.started + proving_time(item.lost_leases, engine.settings.lease.duration);
         match engine.queue.push_suspect(item, not_before) {
             Ok(()) => self.closed_by_suspect = true,
@@ -144,9 +144,9 @@ impl Placement {
     }
 }
 
-fn item(leased: Leased, route: usize, probe: bool) -> Item {
+fn item(leased: Leased, route: usize, probe: bool) -> QueuedEvent {
     let now = Instant::now();
-    Item {
+    QueuedEvent {
         delivery: Delivery {
             attempt: leased.attempts.saturating_add(1),
             replays: leased.replays,

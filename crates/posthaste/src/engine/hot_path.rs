@@ -7,11 +7,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::EngineState;
-use super::queue::Item;
+use super::queued_event::QueuedEvent;
 use crate::destination::{Delivery, Source};
 use crate::event::Event;
 use crate::store::{Lease, Owner};
-use crate::writer::receipt::{Proof, Written};
 
 /// How long after its receipt was dropped a row is given back: its transaction may still be open.
 const ABANDONED_RELEASE_DELAY: Duration = Duration::from_secs(1);
@@ -19,6 +18,25 @@ const ABANDONED_RELEASE_DELAY: Duration = Duration::from_secs(1);
 /// The way from a Writer to its engine, if that runs. Empty until the outbox starts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HotPath(Arc<OnceLock<Arc<EngineState>>>);
+
+/// An event that a Writer has inserted.
+#[derive(Clone, Debug)]
+pub(crate) struct Written {
+    pub(crate) event: Event,
+    pub(crate) seq: i64,
+    /// What its delivery is held back by; none if it was due at once.
+    pub(crate) delay: Option<Duration>,
+    pub(crate) lease: Option<Lease>,
+}
+
+/// Who vouches for a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Proof {
+    /// The driver's `Tx` saw the rows before it committed.
+    Proven,
+    /// The caller said so: the engine looks before it delivers.
+    CallersWord,
+}
 
 impl HotPath {
     pub(crate) fn connect(&self, engine: Arc<EngineState>) {
@@ -90,7 +108,7 @@ pub(super) fn offer(engine: &EngineState, event: Event, lease: &Lease, until: In
     if !engine.inflight.admit(lease, until) {
         return;
     }
-    let item = Item {
+    let item = QueuedEvent {
         delivery: Delivery { source: Source::Hot, ..Delivery::first(event.delivered()) },
         seq: lease.seq,
         lost_leases: 0,

@@ -13,9 +13,12 @@ mod hot_path;
 mod inflight;
 mod lease_renewer;
 mod lifecycle;
+#[cfg(feature = "opentelemetry")]
+mod otel_spans;
 mod poller;
 mod purger;
 mod queue;
+mod queued_event;
 mod rate_limiter;
 mod retry_timer;
 mod route_queue;
@@ -35,7 +38,7 @@ use std::sync::{Arc, Mutex};
 use futures_util::FutureExt as _;
 use tokio::time::{Instant, timeout};
 
-pub(crate) use hot_path::HotPath;
+pub(crate) use hot_path::{HotPath, Proof, Written};
 pub(crate) use lifecycle::Engine;
 pub use lifecycle::ShutdownReport;
 pub(crate) use poller::Polled;
@@ -176,7 +179,7 @@ impl EngineState {
     }
 
     /// Gives back what was queued, as far as it is still ours; answers how many.
-    fn give_back_queued(&self, items: &[queue::Item]) -> usize {
+    fn give_back_queued(&self, items: &[queued_event::QueuedEvent]) -> usize {
         let now = Instant::now();
         let leases: Vec<Lease> =
             items.iter().filter_map(|item| self.inflight.start(item.id(), item.seq, now)).collect();

@@ -4,61 +4,18 @@
 //! route which is slow, limited or closed does not hold up the others. The bounds are global: a
 //! number of hot events, a number of cold events, and bytes, of both and of what is being delivered.
 
-use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard};
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::queued_event::QueuedEvent;
 use super::route_queue::{Readiness, RouteQueue};
 use super::suspect::{SuspectSlot, SuspectTurn};
 use crate::config::{Fairness, QueueConfig};
-use crate::destination::{Delivery, Source};
-use crate::event::EventId;
+use crate::destination::Source;
 use crate::route::{RouteEntry, RouteTable};
-use crate::store::SUSPECT_LOST_LEASES;
 use crate::sync::lock;
-
-/// An event that waits for a worker.
-#[derive(Clone, Debug)]
-pub(crate) struct Item {
-    pub(crate) delivery: Delivery,
-    /// Its row's number in the store.
-    pub(crate) seq: i64,
-    pub(crate) lost_leases: u32,
-    pub(crate) route: usize,
-    pub(crate) progress: BTreeSet<String>,
-    /// Lets it pass an open breaker, to see whether the destination is back.
-    pub(crate) probe: bool,
-    /// Since when it has been waiting, on the monotonic clock.
-    pub(crate) since: Instant,
-    /// Its place among all that came before it; set by the queue.
-    pub(crate) arrival: u64,
-}
-
-impl Item {
-    pub(crate) fn id(&self) -> &EventId {
-        self.delivery.event.id()
-    }
-
-    /// What names its row.
-    pub(crate) fn row(&self) -> (&EventId, i64) {
-        (self.id(), self.seq)
-    }
-
-    /// Whether it may be what kills its owners.
-    pub(crate) fn is_suspect(&self) -> bool {
-        self.lost_leases >= SUSPECT_LOST_LEASES
-    }
-
-    pub(crate) fn weight(&self) -> usize {
-        self.delivery.event.weight()
-    }
-
-    fn source(&self) -> Source {
-        self.delivery.source
-    }
-}
 
 /// What more the cold queue takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,7 +28,7 @@ pub(crate) struct Room {
 /// An event that the queue did not take.
 #[derive(Debug)]
 pub(crate) struct Refused {
-    pub(crate) item: Item,
+    pub(crate) item: QueuedEvent,
     /// The queue has room, but this event's route has its share of it already.
     pub(crate) share_is_full: bool,
 }
@@ -124,7 +81,7 @@ enum State {
 }
 
 enum Next {
-    Take(Vec<Item>),
+    Take(Vec<QueuedEvent>),
     /// Nothing now, but a rate limit ends then.
     At(Instant),
     Nothing,
@@ -169,7 +126,7 @@ impl Queue {
         clippy::result_large_err,
         reason = "the item goes back to its owner, who still has to release it"
     )]
-    pub(crate) fn push(&self, mut item: Item) -> Result<(), Refused> {
+    pub(crate) fn push(&self, mut item: QueuedEvent) -> Result<(), Refused> {
         let mut inner = self.lock();
         let (source, limit) = (item.source(), self.limit(item.source()));
         let is_full = self.is_shut_or_out_of_bytes(&inner) || *inner.count(source) >= limit;
@@ -191,7 +148,7 @@ impl Queue {
 
     /// Adds the one suspect; gives it back if there is no place for it now.
     #[allow(clippy::result_large_err, reason = "as for `push`")]
-    pub(crate) fn push_suspect(&self, item: Item, not_before: Instant) -> Result<(), Item> {
+    pub(crate) fn push_suspect(&self, item: QueuedEvent, not_before: Instant) -> Result<(), QueuedEvent> {
         let mut inner = self.lock();
         if self.is_shut_or_out_of_bytes(&inner) || !inner.suspect.is_free(Instant::now()) {
             return Err(item);
@@ -217,7 +174,7 @@ impl Queue {
 
     /// The next events for a worker, all of one route; none when the worker shall stop. The route
     /// counts as running until [`finished`](Self::finished).
-    pub(crate) async fn take(&self) -> Option<Vec<Item>> {
+    pub(crate) async fn take(&self) -> Option<Vec<QueuedEvent>> {
         loop {
             let work = self.work.notified();
             tokio::pin!(work);
@@ -329,13 +286,13 @@ impl Queue {
 
     /// Takes no more events in; workers stop when it is empty. Returns a suspect that has not begun:
     /// this is not the time for it.
-    pub(crate) fn drain(&self) -> Vec<Item> {
+    pub(crate) fn drain(&self) -> Vec<QueuedEvent> {
         self.enter(State::Draining);
         self.lock().suspect.take().into_iter().collect()
     }
 
     /// Workers stop at once. Answers what was still waiting.
-    pub(crate) fn close(&self) -> Vec<Item> {
+    pub(crate) fn close(&self) -> Vec<QueuedEvent> {
         self.enter(State::Closed);
         self.take_all()
     }
@@ -346,7 +303,7 @@ impl Queue {
     }
 
     /// Takes out everything that waits.
-    pub(crate) fn take_all(&self) -> Vec<Item> {
+    pub(crate) fn take_all(&self) -> Vec<QueuedEvent> {
         let mut inner = self.lock();
         inner.halted = self.strict;
         let mut items = Vec::new();
@@ -498,7 +455,7 @@ impl Inner {
     }
 
     /// Its bytes count from here on: while it waits for its time, it must not keep others out.
-    fn begin_suspect(&mut self, item: Item, now: Instant) -> Next {
+    fn begin_suspect(&mut self, item: QueuedEvent, now: Instant) -> Next {
         self.running += 1;
         self.add_bytes(item.route, item.weight());
         self.route_queues[item.route].begin(1, now);
@@ -506,7 +463,7 @@ impl Inner {
     }
 
     /// These wait no more. Their bytes count until their delivery has ended.
-    fn taken(&mut self, items: &[Item]) {
+    fn taken(&mut self, items: &[QueuedEvent]) {
         for item in items {
             *self.count(item.source()) -= 1;
         }

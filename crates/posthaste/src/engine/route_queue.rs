@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::queue::Item;
+use super::queued_event::QueuedEvent;
 use super::rate_limiter::RateLimiter;
 use crate::destination::Source;
 
@@ -16,8 +16,8 @@ const MAX_BATCH_BYTES: usize = 4 * 1024 * 1024;
 /// The waiting events of one route, and what limits how fast they start.
 #[derive(Debug)]
 pub(super) struct RouteQueue {
-    pub(super) hot: VecDeque<Item>,
-    pub(super) cold: VecDeque<Item>,
+    pub(super) hot: VecDeque<QueuedEvent>,
+    pub(super) cold: VecDeque<QueuedEvent>,
     pub(super) running: usize,
     /// Of what waits and of what runs.
     pub(super) bytes: usize,
@@ -47,7 +47,7 @@ impl RouteQueue {
         }
     }
 
-    pub(super) fn side(&mut self, source: Source) -> &mut VecDeque<Item> {
+    pub(super) fn side(&mut self, source: Source) -> &mut VecDeque<QueuedEvent> {
         match source {
             Source::Hot => &mut self.hot,
             Source::Cold => &mut self.cold,
@@ -68,7 +68,7 @@ impl RouteQueue {
     }
 
     /// Takes up to a batch, the given side first.
-    pub(super) fn start(&mut self, side: Source, now: Instant) -> Vec<Item> {
+    pub(super) fn start(&mut self, side: Source, now: Instant) -> Vec<QueuedEvent> {
         let (first, second) = match side {
             Source::Hot => (&mut self.hot, &mut self.cold),
             Source::Cold => (&mut self.cold, &mut self.hot),
@@ -81,7 +81,7 @@ impl RouteQueue {
         let count = fitting.count().max(1);
         let of_first = first.len().min(count);
         let of_second = second.len().min(count - of_first);
-        let items: Vec<Item> = first.drain(..of_first).chain(second.drain(..of_second)).collect();
+        let items: Vec<QueuedEvent> = first.drain(..of_first).chain(second.drain(..of_second)).collect();
         self.begin(items.len(), now);
         items
     }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::queue::Item;
+use super::queued_event::QueuedEvent;
 use crate::store::SUSPECT_LOST_LEASES;
 
 /// Others wait at most so long for what runs to end. One slow delivery and a suspect together must not keep every
@@ -39,7 +39,7 @@ enum SlotState {
     #[default]
     Empty,
     Waiting {
-        item: Box<Item>,
+        item: Box<QueuedEvent>,
         not_before: Instant,
         /// Since when nothing else is started, so that what runs can end.
         blocking_since: Option<Instant>,
@@ -53,7 +53,7 @@ enum SlotState {
 #[derive(Debug)]
 pub(super) enum SuspectTurn {
     /// It is begun now.
-    Begin(Box<Item>),
+    Begin(Box<QueuedEvent>),
     /// Nothing may be started: it runs, or waits for others to end, for which it waits until this instant.
     Block(Option<Instant>),
     /// Others may be started; it may begin at this instant, if there is one.
@@ -66,7 +66,7 @@ impl SuspectSlot {
         matches!(self.state, SlotState::Empty) && self.rest_until.is_none_or(|until| until <= now)
     }
 
-    pub(super) fn put(&mut self, item: Item, not_before: Instant) {
+    pub(super) fn put(&mut self, item: QueuedEvent, not_before: Instant) {
         self.state = SlotState::Waiting { item: Box::new(item), not_before, blocking_since: None };
     }
 
@@ -112,7 +112,7 @@ impl SuspectSlot {
     }
 
     /// Takes a suspect out that has not begun.
-    pub(super) fn take(&mut self) -> Option<Item> {
+    pub(super) fn take(&mut self) -> Option<QueuedEvent> {
         match std::mem::take(&mut self.state) {
             SlotState::Waiting { item, .. } => Some(*item),
             state => {

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::EngineState;
 use super::breaker::{Advice, Breaker, Failed};
 use super::fan_out_outcome::Attempt;
-use super::queue::Item;
+use super::queued_event::QueuedEvent;
 use crate::config::Settings;
 use crate::destination::{Busy, Outcome, Unreachable};
 use crate::error::{cut_error, error_text};
@@ -20,7 +20,7 @@ const MAX_PROBED_DELAY: Duration = Duration::from_secs(30);
 const MAX_BUSY_PAUSE: Duration = Duration::from_secs(3600);
 
 /// Tells the route's breaker what happened, and decides.
-pub(super) fn of(engine: &EngineState, item: &Item, lease: Lease, mut attempt: Attempt) -> Settlement {
+pub(super) fn of(engine: &EngineState, item: &QueuedEvent, lease: Lease, mut attempt: Attempt) -> Settlement {
     let delivered = std::mem::take(&mut attempt.delivered);
     let refused = attempt.is_refused();
     let outcome = attempt.into_outcome();
@@ -50,7 +50,7 @@ pub(super) fn of(engine: &EngineState, item: &Item, lease: Lease, mut attempt: A
 }
 
 /// Without the error's text, which may quote the payload: the row has it.
-fn log_failure(engine: &EngineState, item: &Item, verdict: &Verdict) {
+fn log_failure(engine: &EngineState, item: &QueuedEvent, verdict: &Verdict) {
     let what = match verdict {
         Verdict::Failed { .. } => "attempt failed; the row says why",
         Verdict::Dead { .. } => "event can never be delivered; the row says why",
@@ -67,7 +67,7 @@ fn log_failure(engine: &EngineState, item: &Item, verdict: &Verdict) {
 }
 
 /// Any answer of the destination shows that it is there.
-fn update_breaker(engine: &EngineState, item: &Item, outcome: &Outcome) {
+fn update_breaker(engine: &EngineState, item: &QueuedEvent, outcome: &Outcome) {
     let closed = match outcome {
         Outcome::Unreachable(_) | Outcome::Busy(_) => return,
         // It was not asked. If this was to be the probe, another event has to be.
@@ -85,7 +85,7 @@ fn update_breaker(engine: &EngineState, item: &Item, outcome: &Outcome) {
     }
 }
 
-fn unreachable_verdict(engine: &EngineState, item: &Item, unreachable: &Unreachable) -> Verdict {
+fn unreachable_verdict(engine: &EngineState, item: &QueuedEvent, unreachable: &Unreachable) -> Verdict {
     engine.metrics.unreachable.increment(1);
     let error = error_text(unreachable.error.as_ref());
     let failed = Failed { connection: unreachable.connection_failed, probe: item.probe };
@@ -98,7 +98,7 @@ fn unreachable_verdict(engine: &EngineState, item: &Item, unreachable: &Unreacha
 
 /// The destination has more than it can take. That is not the event's fault, however often it happens; only
 /// time ends it.
-fn busy_verdict(engine: &EngineState, item: &Item, busy: &Busy) -> Verdict {
+fn busy_verdict(engine: &EngineState, item: &QueuedEvent, busy: &Busy) -> Verdict {
     engine.metrics.busy.increment(1);
     let error = error_text(busy.error.as_ref());
     let pause = busy.retry_after.unwrap_or_default().min(MAX_BUSY_PAUSE);
@@ -119,7 +119,7 @@ fn busy_verdict(engine: &EngineState, item: &Item, busy: &Busy) -> Verdict {
 /// mode, where it stays the first, and when the engine stops.
 fn ask_breaker(
     engine: &EngineState,
-    item: &Item,
+    item: &QueuedEvent,
     ask: impl FnOnce(&mut Breaker) -> Advice,
 ) -> Option<Advice> {
     if engine.settings.ordered() {
@@ -143,7 +143,12 @@ fn ask_breaker(
     Some(advice.unwrap_or(Advice::Postpone(1)))
 }
 
-fn waiting_verdict(engine: &EngineState, item: &Item, error: String, advice: Option<Advice>) -> Verdict {
+fn waiting_verdict(
+    engine: &EngineState,
+    item: &QueuedEvent,
+    error: String,
+    advice: Option<Advice>,
+) -> Verdict {
     let route = engine.route_name(item.route);
     let (delay, park) = match advice {
         Some(Advice::Park) => (Settings::park_duration(), Some(route.to_owned())),
@@ -163,7 +168,7 @@ fn probed_delay() -> Duration {
 
 /// In a rolling deploy an old node may claim a new type: it leaves it to the others for a while. The store
 /// knows for how long that has gone on.
-fn no_route_verdict(engine: &EngineState, item: &Item) -> Verdict {
+fn no_route_verdict(engine: &EngineState, item: &QueuedEvent) -> Verdict {
     let grace = engine.settings.no_route_grace;
     let (aggregate, event_type) = (item.delivery.aggregate_type(), item.delivery.event_type());
     let error = cut_error(format!(
@@ -179,5 +184,5 @@ fn no_route_verdict(engine: &EngineState, item: &Item) -> Verdict {
 
 /// A handler may ask for any delay; a row can wait for a year.
 fn bounded_delay(delay: Duration) -> Duration {
-    delay.min(crate::retry::RetryPolicy::LONGEST_DELAY)
+    delay.min(crate::config::RetryPolicy::LONGEST_DELAY)
 }

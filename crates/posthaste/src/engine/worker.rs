@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout};
 use tracing::Instrument as _;
 
 use super::fan_out_outcome::Attempt;
-use super::queue::Item;
+use super::queued_event::QueuedEvent;
 use super::spans::DeliverySpans;
 use super::{EngineState, lease_renewer, verdict};
 use crate::destination::{Delivery, OnTimeout, Outcome};
@@ -26,12 +26,12 @@ pub(crate) async fn run(engine: Arc<EngineState>) {
     while let Some(items) = engine.queue.take().await {
         let Some(route) = items.first().map(|item| item.route) else { continue };
         engine.reopen_if_drained(route);
-        let _running = Running { engine: &engine, route, bytes: items.iter().map(Item::weight).sum() };
+        let _running = Running { engine: &engine, route, bytes: items.iter().map(QueuedEvent::weight).sum() };
         if AssertUnwindSafe(work(&engine, route, &items)).catch_unwind().await.is_err() {
             // Destinations and interceptors have their own nets, so this is a bug of ours. The
             // leases lapse and the events are claimed again.
             tracing::error!(outbox = %engine.settings.name, "a worker panicked; it goes on with the next event");
-            engine.inflight.forget(items.iter().map(Item::row));
+            engine.inflight.forget(items.iter().map(QueuedEvent::row));
         }
     }
 }
@@ -53,10 +53,10 @@ impl Drop for Running<'_> {
     }
 }
 
-async fn work(engine: &EngineState, route: usize, items: &[Item]) {
+async fn work(engine: &EngineState, route: usize, items: &[QueuedEvent]) {
     let mut work = start(engine, items);
     if engine.is_closed(route) {
-        let may_go = |item: &Item| item.probe && !engine.is_paused(route);
+        let may_go = |item: &QueuedEvent| item.probe && !engine.is_paused(route);
         let (probe, others): (Vec<_>, Vec<_>) = work.into_iter().partition(|(item, _)| may_go(item));
         engine.park_or_give_back(route, others.into_iter().map(|(_, lease)| lease).collect());
         work = probe;
@@ -79,7 +79,7 @@ async fn work(engine: &EngineState, route: usize, items: &[Item]) {
 }
 
 /// The events that are still ours. Another node has the others, or will have them.
-fn start<'a>(engine: &EngineState, items: &'a [Item]) -> Vec<(&'a Item, Lease)> {
+fn start<'a>(engine: &EngineState, items: &'a [QueuedEvent]) -> Vec<(&'a QueuedEvent, Lease)> {
     let now = Instant::now();
     let mut work = Vec::with_capacity(items.len());
     for item in items {
@@ -103,7 +103,7 @@ async fn uncounted_start_delay(engine: &EngineState) -> Duration {
 
 /// Counts the start of a suspect in the store before it begins. Returns false, and it goes back, if that
 /// cannot be done: what is not counted could kill its owners for ever.
-async fn count_suspect(engine: &EngineState, work: &[(&Item, Lease)]) -> bool {
+async fn count_suspect(engine: &EngineState, work: &[(&QueuedEvent, Lease)]) -> bool {
     let Some((item, lease)) = work.first().filter(|(item, _)| item.is_suspect()) else { return true };
     let leases = std::slice::from_ref(lease);
     match lease_renewer::renew(engine, leases, true).await {
@@ -134,7 +134,7 @@ async fn count_suspect(engine: &EngineState, work: &[(&Item, Lease)]) -> bool {
 }
 
 /// Asks the interceptors, then every destination that is missing an event, then the interceptors.
-async fn deliver(engine: &EngineState, route: usize, work: &[(&Item, Lease)]) -> Vec<Attempt> {
+async fn deliver(engine: &EngineState, route: usize, work: &[(&QueuedEvent, Lease)]) -> Vec<Attempt> {
     let mut attempts: Vec<Attempt> = work
         .iter()
         .map(|(item, _)| {
@@ -156,13 +156,14 @@ async fn deliver(engine: &EngineState, route: usize, work: &[(&Item, Lease)]) ->
 async fn call_all(
     engine: &EngineState,
     route: &RouteEntry,
-    work: &[(&Item, Lease)],
+    work: &[(&QueuedEvent, Lease)],
     attempts: &mut [Attempt],
 ) {
     let fan_out = route.targets.len() > 1;
     for target in &route.targets {
-        let is_missing = |item: &Item| !fan_out || !item.progress.contains(&target.name);
-        let wanted = |(item, attempt): &(&Item, &mut Attempt)| !attempt.is_refused() && is_missing(item);
+        let is_missing = |item: &QueuedEvent| !fan_out || !item.progress.contains(&target.name);
+        let wanted =
+            |(item, attempt): &(&QueuedEvent, &mut Attempt)| !attempt.is_refused() && is_missing(item);
         let pairs = work.iter().map(|(item, _)| *item);
         let mut batch: Vec<Delivery> = pairs
             .clone()

@@ -3,7 +3,7 @@
 use std::ops::{Deref, DerefMut};
 
 use super::connection::{MemoryConnection, failure};
-use super::writer::insert;
+use super::writer::{MemoryWriter, insert};
 use crate::error::{CommitError, StoreError, WriteError};
 use crate::event::{Event, EventId};
 use crate::writer::{Ledger, Scope, WriterCore};
@@ -19,8 +19,32 @@ pub struct MemoryTx {
     core: WriterCore,
 }
 
+impl MemoryWriter {
+    /// Opens a transaction on a connection of its own.
+    pub async fn begin(&self) -> Result<MemoryTx, StoreError> {
+        let mut connection = self.store.connect();
+        connection.begin().await?;
+        Ok(MemoryTx::new(connection, self.core.clone()))
+    }
+
+    /// Runs `work` in a transaction: commits when it answers `Ok`, rolls back when it answers
+    /// `Err`, panics or is dropped.
+    pub async fn transaction<T, E>(
+        &self,
+        work: impl AsyncFnOnce(&mut MemoryTx) -> Result<T, E>,
+    ) -> Result<T, E>
+    where
+        E: From<WriteError> + From<CommitError>,
+    {
+        let mut tx = self.begin().await.map_err(WriteError::from)?;
+        let answer = work(&mut tx).await?;
+        tx.commit().await?;
+        Ok(answer)
+    }
+}
+
 impl MemoryTx {
-    pub(super) fn new(connection: MemoryConnection, core: WriterCore) -> Self {
+    fn new(connection: MemoryConnection, core: WriterCore) -> Self {
         Self { connection, ledger: Ledger::new(), core }
     }
 

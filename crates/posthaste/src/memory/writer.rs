@@ -2,43 +2,20 @@
 
 use super::MemoryStore;
 use super::connection::MemoryConnection;
-use super::tx::MemoryTx;
-use crate::error::{CommitError, StoreError, WriteError};
+use crate::error::{StoreError, WriteError};
 use crate::event::{Event, EventId};
 use crate::writer::{Receipt, Scope, WriterCore};
 
 /// Writes events to a [`MemoryStore`]; made by [`MemoryStore::writer`], cheap to clone.
 #[derive(Clone, Debug)]
 pub struct MemoryWriter {
-    store: MemoryStore,
-    core: WriterCore,
+    pub(super) store: MemoryStore,
+    pub(super) core: WriterCore,
 }
 
 impl MemoryWriter {
     pub(super) fn new(store: MemoryStore, core: WriterCore) -> Self {
         Self { store, core }
-    }
-
-    /// Opens a transaction on a connection of its own.
-    pub async fn begin(&self) -> Result<MemoryTx, StoreError> {
-        let mut connection = self.store.connect();
-        connection.begin().await?;
-        Ok(MemoryTx::new(connection, self.core.clone()))
-    }
-
-    /// Runs `work` in a transaction: commits when it answers `Ok`, rolls back when it answers
-    /// `Err`, panics or is dropped.
-    pub async fn transaction<T, E>(
-        &self,
-        work: impl AsyncFnOnce(&mut MemoryTx) -> Result<T, E>,
-    ) -> Result<T, E>
-    where
-        E: From<WriteError> + From<CommitError>,
-    {
-        let mut tx = self.begin().await.map_err(WriteError::from)?;
-        let answer = work(&mut tx).await?;
-        tx.commit().await?;
-        Ok(answer)
     }
 
     /// Inserts one event into the transaction that is open on this connection. Give the receipt

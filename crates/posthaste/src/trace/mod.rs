@@ -8,7 +8,7 @@ use std::fmt;
 
 pub use capture::CaptureTrace;
 #[cfg(feature = "opentelemetry")]
-pub(crate) use otel::start_deliveries;
+pub(crate) use otel::span_context;
 
 use crate::event::{Event, Headers};
 
@@ -17,15 +17,6 @@ pub const TRACEPARENT: &str = "traceparent";
 
 /// The header with what tracing systems add for themselves.
 pub const TRACESTATE: &str = "tracestate";
-
-/// The target of our spans, for a filter that wants them and nothing else.
-pub(crate) const SPAN_TARGET: &str = "posthaste::dispatch";
-
-/// Without OpenTelemetry nobody records the spans that would be sent on.
-#[cfg(not(feature = "opentelemetry"))]
-pub(crate) fn start_deliveries(_: &tracing::Span, _: &mut [crate::Delivery]) -> Vec<tracing::Span> {
-    Vec::new()
-}
 
 /// A place in a trace, as the W3C recommendation *Trace Context* writes it into headers.
 ///
@@ -94,7 +85,12 @@ impl TraceContext {
 
     /// The same trace, in a span of its own.
     pub fn next(&self) -> Self {
-        Self { span_id: fastrand::u64(1..), ..self.clone() }
+        self.in_span(fastrand::u64(1..))
+    }
+
+    /// The same trace, in this span.
+    pub(crate) fn in_span(&self, span_id: u64) -> Self {
+        Self { span_id, ..self.clone() }
     }
 
     /// The trace, as 32 hexadecimal digits.

@@ -1,67 +1,16 @@
-//! What crosses between our trace context and OpenTelemetry's. No other file knows its types.
+//! What crosses between our trace context and OpenTelemetry's.
 
 use opentelemetry::Context;
 use opentelemetry::trace::{SpanContext, SpanId, TraceContextExt as _, TraceFlags, TraceId};
 use tracing::Span;
-use tracing::field::Empty;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
-use super::{SPAN_TARGET, TraceContext};
-use crate::destination::Delivery;
+use super::TraceContext;
 
 /// The place in which the caller is.
 pub(super) fn current() -> Option<TraceContext> {
     let place = |context: Context| read(context.span().span_context());
     place(Span::current().context()).or_else(|| place(Context::current()))
-}
-
-/// Links the dispatch to the place in which each event was written, and starts a span per event in the trace
-/// in which it was written: that one is sent on, so that what consumers see as their parent exists.
-/// Answers a span per event, disabled where the event's trace is not recorded; nothing at all where
-/// OpenTelemetry does not listen.
-pub(crate) fn start_deliveries(dispatch: &Span, batch: &mut [Delivery]) -> Vec<Span> {
-    if dispatch.is_disabled() {
-        return Vec::new();
-    }
-    let written: Vec<_> = batch.iter().map(|delivery| TraceContext::of(delivery)).collect();
-    written.iter().flatten().for_each(|written| dispatch.add_link(write(written)));
-    let dispatched = dispatch.context().span().span_context().clone();
-    if !dispatched.is_valid() {
-        return Vec::new();
-    }
-    let start = |(delivery, written): (&mut Delivery, Option<TraceContext>)| match written {
-        Some(written) if written.is_sampled() => start_delivery(dispatch, &dispatched, delivery, &written),
-        _ => Span::none(),
-    };
-    batch.iter_mut().zip(written).map(start).collect()
-}
-
-fn start_delivery(
-    dispatch: &Span,
-    dispatched: &SpanContext,
-    delivery: &mut Delivery,
-    written: &TraceContext,
-) -> Span {
-    // A child of the dispatch for logs, and of the write for OpenTelemetry.
-    let span = tracing::debug_span!(
-        target: SPAN_TARGET,
-        parent: dispatch,
-        "posthaste.deliver",
-        otel.kind = "producer",
-        otel.status_code = Empty,
-        event_id = %delivery.id(),
-        event_type = delivery.event_type(),
-        attempt = delivery.attempt,
-    );
-    let _ = span.set_parent(Context::new().with_remote_span_context(write(written)));
-    span.add_link(dispatched.clone());
-    let own = span.context().span().span_context().clone();
-    // A sampler may have dropped it: then its id leads nowhere, and any other does as well.
-    if own.is_sampled() {
-        let span_id = u64::from_be_bytes(own.span_id().to_bytes());
-        delivery.trace = Some(TraceContext { span_id, ..written.clone() });
-    }
-    span
 }
 
 fn read(place: &SpanContext) -> Option<TraceContext> {
@@ -71,7 +20,7 @@ fn read(place: &SpanContext) -> Option<TraceContext> {
     Some(context.with_state(&place.trace_state().header()))
 }
 
-fn write(context: &TraceContext) -> SpanContext {
+pub(crate) fn span_context(context: &TraceContext) -> SpanContext {
     SpanContext::new(
         TraceId::from_bytes(context.trace_id.to_be_bytes()),
         SpanId::from_bytes(context.span_id.to_be_bytes()),

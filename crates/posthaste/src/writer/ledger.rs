@@ -2,7 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::receipt::{Proof, Receipt};
+use super::receipt::Receipt;
+use crate::engine::Proof;
 use crate::event::EventId;
 
 /// The receipts of one transaction or savepoint, kept by a driver's `Tx`.

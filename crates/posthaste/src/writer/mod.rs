@@ -1,4 +1,4 @@
-//! The writer's door: what every `Writer` shares, whatever its driver.
+//! What every `Writer` shares, whatever its driver.
 //!
 //! A driver adds an INSERT and a COMMIT. Everything else is here: hooks, limits, which rows are
 //! born leased, receipts, and what follows a commit, a rollback or neither. A driver's insert is
@@ -6,11 +6,11 @@
 //! keeps a [`Ledger`].
 
 mod core;
-mod hook;
 mod ledger;
-pub(crate) mod receipt;
+mod prepared;
+mod receipt;
 
-pub use core::{NewLease, NewRow, Prepared, Scope, WriterCore};
-pub use hook::WriterHook;
+pub use core::WriterCore;
 pub use ledger::{Committing, Ledger};
+pub use prepared::{NewLease, NewRow, Prepared, Scope};
 pub use receipt::Receipt;

@@ -1,10 +1,9 @@
 //! The proof of a write, and food for the hot queue.
 
-use std::time::Duration;
-
 use tokio::time::Instant;
 
 use super::core::WriterCore;
+use crate::engine::{Proof, Written};
 use crate::event::{Event, EventId};
 use crate::store::Lease;
 
@@ -19,24 +18,6 @@ pub struct Receipt {
     written: Vec<Written>,
     duplicates: Vec<EventId>,
     asked_at: Instant,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct Written {
-    pub(crate) event: Event,
-    pub(crate) seq: i64,
-    /// What its delivery is held back by; none if it was due at once.
-    pub(crate) delay: Option<Duration>,
-    pub(crate) lease: Option<Lease>,
-}
-
-/// Who vouches for a commit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Proof {
-    /// The driver's `Tx` saw the rows before it committed.
-    Proven,
-    /// The caller said so: the engine looks before it delivers.
-    CallersWord,
 }
 
 impl Receipt {
@@ -109,6 +90,12 @@ impl Receipt {
 }
 
 impl WriterCore {
+    /// The transaction of this receipt was committed by its caller. See
+    /// [`Outbox::committed`](crate::Outbox::committed), which does the same.
+    pub fn committed(&self, receipt: Receipt) {
+        receipt.committed(Proof::CallersWord, |_| true);
+    }
+
     fn rolled_back(&self, undone: &[Written]) {
         if !self.parts.hooks.is_empty() {
             self.parts.hooks.after_rollback(&events(undone));

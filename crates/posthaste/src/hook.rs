@@ -35,26 +35,26 @@ pub trait WriterHook: Send + Sync + 'static {
 }
 
 #[derive(Clone, Default)]
-pub(super) struct Hooks(pub(super) Vec<Arc<dyn WriterHook>>);
+pub(crate) struct Hooks(pub(crate) Vec<Arc<dyn WriterHook>>);
 
 impl Hooks {
-    pub(super) fn before_write(&self, events: Vec<Event>) -> Result<Vec<Event>, BoxError> {
+    pub(crate) fn before_write(&self, events: Vec<Event>) -> Result<Vec<Event>, BoxError> {
         self.0.iter().try_fold(events, |events, hook| hook.before_write(events))
     }
 
-    pub(super) fn after_write(&self, events: &[Event]) {
+    pub(crate) fn after_write(&self, events: &[Event]) {
         self.notify("after_write", events, |hook| hook.after_write(events));
     }
 
-    pub(super) fn after_commit(&self, events: &[Event]) {
+    pub(crate) fn after_commit(&self, events: &[Event]) {
         self.notify("after_commit", events, |hook| hook.after_commit(events));
     }
 
-    pub(super) fn after_rollback(&self, events: &[Event]) {
+    pub(crate) fn after_rollback(&self, events: &[Event]) {
         self.notify("after_rollback", events, |hook| hook.after_rollback(events));
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 

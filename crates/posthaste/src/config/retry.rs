@@ -19,10 +19,10 @@ pub struct RetryPolicy {
     /// Failed attempts until an event is DEAD. Default: 10.
     pub max_attempts: u32,
     /// The delay after the first failure, before jitter. Default: 200 ms.
-    #[cfg_attr(feature = "serde", serde(with = "crate::config::duration"))]
+    #[cfg_attr(feature = "serde", serde(with = "super::duration"))]
     pub base_delay: Duration,
     /// The longest delay, before jitter. Default: 60 s.
-    #[cfg_attr(feature = "serde", serde(with = "crate::config::duration"))]
+    #[cfg_attr(feature = "serde", serde(with = "super::duration"))]
     pub max_delay: Duration,
     /// The range of the random factor. Default: 0.5 to 1.5. Equal ends mean no jitter.
     pub jitter: (f64, f64),

@@ -1,0 +1,139 @@
+//! Events on their way into an INSERT: through hooks and limits, then with what the statement answered.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::core::WriterCore;
+use super::receipt::Receipt;
+use crate::engine::Written;
+use crate::error::WriteError;
+use crate::event::{Event, EventId};
+use crate::store::{Lease, LeaseToken, Owner};
+
+/// Whether a write can learn that it was undone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Directly in a transaction, or in a savepoint whose end is told to a [`Ledger`](super::Ledger).
+    Transaction,
+    /// In a savepoint that somebody else may roll back unseen: the rows stay unleased, and their
+    /// receipt is only a wake-up.
+    ForeignSavepoint,
+}
+
+/// One row to insert.
+#[derive(Clone, Debug)]
+pub struct NewRow {
+    /// The event.
+    pub event: Event,
+    /// `available_at` is the store's clock plus this; none for due at once.
+    pub delay: Option<Duration>,
+    /// The lease the row is born with; none leaves it to any poller.
+    pub lease: Option<NewLease>,
+}
+
+/// The lease of a row that is born leased. Its end counts from the *statement's* clock, not from
+/// the start of the transaction.
+#[derive(Clone, Debug)]
+pub struct NewLease {
+    /// Becomes `locked_by`.
+    pub owner: Owner,
+    /// Becomes `lease_token`.
+    pub token: LeaseToken,
+    /// Becomes `available_at`, added to the statement's clock.
+    pub duration: Duration,
+}
+
+/// Rows that passed hooks and limits, ready for one INSERT.
+#[derive(Debug)]
+pub struct Prepared {
+    core: WriterCore,
+    rows: Vec<NewRow>,
+    repeated: Vec<EventId>,
+    asked_at: Instant,
+}
+
+impl WriterCore {
+    /// Runs `before_write`, checks every event and decides which rows are born leased. Call it
+    /// right before the INSERT is sent: leases are judged from this instant.
+    ///
+    /// Nothing to write is no write: then no hook is called.
+    pub fn prepare(&self, events: Vec<Event>, scope: Scope) -> Result<Prepared, WriteError> {
+        let events = match events.is_empty() {
+            true => events,
+            false => self.parts.hooks.before_write(events).map_err(WriteError::Hook)?,
+        };
+        for event in &events {
+            self.parts.limits.check(event.parts())?;
+        }
+        let (events, repeated) = split_repeated(events);
+        let token = LeaseToken::random();
+        let rows = events.into_iter().map(|event| self.new_row(event, token, scope)).collect();
+        Ok(Prepared { core: self.clone(), rows, repeated, asked_at: Instant::now() })
+    }
+
+    fn new_row(&self, event: Event, token: LeaseToken, scope: Scope) -> NewRow {
+        let delay = event.delay();
+        let hot_path =
+            self.parts.hot_path.as_ref().filter(|_| scope == Scope::Transaction && delay.is_none());
+        let lease = hot_path
+            .and_then(|hot_path| hot_path.lease_for(&event))
+            .map(|(owner, duration)| NewLease { owner, token, duration });
+        NewRow { event, delay, lease }
+    }
+}
+
+impl Prepared {
+    /// The rows to insert, in order, in one statement.
+    pub fn rows(&self) -> &[NewRow] {
+        &self.rows
+    }
+
+    /// Whether there is nothing to insert: nothing was given, or a hook suppressed the write.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The same rows without their leases, for a driver that learned only from its INSERT that it happened
+    /// in a [foreign savepoint](Scope::ForeignSavepoint), and has taken the leases out of the rows.
+    pub fn unleased(mut self) -> Self {
+        self.rows.iter_mut().for_each(|row| row.lease = None);
+        self
+    }
+
+    /// The INSERT is done. `seqs` has one entry per row: the row's `seq`, or none where the id
+    /// existed already and nothing was inserted.
+    pub fn written(self, seqs: &[Option<i64>]) -> Receipt {
+        debug_assert_eq!(seqs.len(), self.rows.len(), "one answer per row");
+        let mut duplicates = self.repeated;
+        let mut written = Vec::with_capacity(self.rows.len());
+        for (row, seq) in self.rows.into_iter().zip(seqs) {
+            match *seq {
+                None => duplicates.push(row.event.id().clone()),
+                Some(seq) => {
+                    let lease =
+                        row.lease.map(|lease| Lease { id: row.event.id().clone(), seq, token: lease.token });
+                    written.push(Written { event: row.event, seq, delay: row.delay, lease });
+                }
+            }
+        }
+        if let (Some(hot_path), false) = (&self.core.parts.hot_path, duplicates.is_empty()) {
+            hot_path.duplicates(duplicates.len());
+        }
+        let receipt = Receipt::new(self.core, written, duplicates, self.asked_at);
+        receipt.after_write();
+        receipt
+    }
+}
+
+/// An id that stands twice in one batch is written once, as it would be in two batches.
+fn split_repeated(events: Vec<Event>) -> (Vec<Event>, Vec<EventId>) {
+    if events.len() < 2 {
+        return (events, Vec::new());
+    }
+    let mut seen = HashSet::with_capacity(events.len());
+    let (unique, repeated): (Vec<_>, Vec<_>) =
+        events.into_iter().partition(|event| seen.insert(event.id().clone()));
+    (unique, repeated.iter().map(|event| event.id().clone()).collect())
+}
