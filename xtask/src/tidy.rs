@@ -1,5 +1,6 @@
 //! `cargo xtask tidy`: the rules that no compiler checks, each in its own file.
 
+mod code_map;
 mod core_dependencies;
 mod dynamic_sql;
 mod length;
@@ -20,6 +21,7 @@ use tree::Tree;
 type Rule = fn(&Tree) -> Vec<Violation>;
 
 const RULES: &[Rule] = &[
+    code_map::check,
     dynamic_sql::check,
     length::check,
     links::check,
