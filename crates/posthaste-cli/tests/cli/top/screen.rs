@@ -63,9 +63,9 @@ impl Screen {
     pub(crate) fn of(command: Command, width: u16, height: u16) -> Self {
         let (pty, end) = pty_process::blocking::open().expect("a terminal");
         pty.resize(Size::new(height, width)).expect("a size");
+        let path = std::fs::read_link(format!("/proc/self/fd/{}", end.as_raw_fd())).expect("its terminal");
         let child = pty_process::blocking::Command::from(command).env("TERM", "xterm-256color").spawn(end);
         let child = child.expect("the binary starts");
-        let path = std::fs::read_link(format!("/proc/{}/fd/0", child.id())).expect("its terminal");
         let lines = |n| NonZeroU16::new(n).expect("a size");
         let parser = Parser::new(lines(height), lines(width), 0);
         let seen = Arc::new(Mutex::new(Seen { parser, bytes: Vec::new(), frame: String::new() }));
