@@ -7,10 +7,9 @@ use posthaste::{Event, Outbox, Store};
 use posthaste_sqlx::ForeignTableStore;
 use serde::Serialize;
 
-use super::foreign::ForeignPreset;
+use super::foreign_preset::ForeignPreset;
 use super::load::Load;
 use super::progress::Progress;
-use super::table_size::TableFill;
 use crate::figures::Quantiles;
 use posthaste_stores::OutboxRef;
 
@@ -123,6 +122,20 @@ pub(super) trait BenchTables: Clone + Send + Sync + 'static {
     fn fill(&self, full: TableFill, load: &Load) -> impl Future<Output = anyhow::Result<bool>> + Send;
 }
 
+/// How full the table shall be.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct TableFill {
+    pub(super) done_rows: u64,
+    pub(super) future_rows: u64,
+    pub(super) pending_rows: u64,
+}
+
+impl TableFill {
+    pub(super) fn pending(pending_rows: u64) -> Self {
+        Self { pending_rows, ..Self::default() }
+    }
+}
+
 /// The store's Writer, on these tables.
 pub(super) trait BenchWriter: Clone + Send + Sync + 'static {
     /// One transaction with a row of business and one event.
@@ -138,4 +151,16 @@ pub(super) trait BenchWriter: Clone + Send + Sync + 'static {
 
     /// The same with one call per event.
     fn events_singly(&self, events: Vec<Event>) -> impl Future<Output = anyhow::Result<()>> + Send;
+}
+
+impl Load {
+    /// Writes all events, so many per transaction; answers how long it took.
+    pub(super) async fn write<W: BenchWriter>(&self, writer: &W, batch: u64) -> anyhow::Result<Duration> {
+        let (load, writer) = (self.clone(), writer.clone());
+        let work = move |number: u64| {
+            let (load, writer) = (load.clone(), writer.clone());
+            async move { writer.events(load.events(batch.min(load.events - number * batch))?).await }
+        };
+        self.spread(self.events.div_ceil(batch), work).await
+    }
 }

@@ -6,12 +6,12 @@ use std::time::Duration;
 use posthaste::store::{OnDone, Verdict};
 use serde::Serialize;
 
-use super::bench_store::BenchStore;
+use super::bench_store::{BenchStore, TableFill};
+use super::figures::per_second;
 use super::load::Load;
 use super::progress::Progress;
 use super::ratio::{Ratio, median};
-use super::rounds::per_second;
-use super::table_size::{HandDrivenTable, TableFill};
+use super::table_size::HandDrivenTable;
 
 /// Events per call, and how many of them are measured.
 const ONE_PER_CALL: (u64, u64) = (1, 300);

@@ -1,4 +1,4 @@
-//! Figures for people: latencies in bounded memory, and how durations and counts are written.
+//! Figures: rates, latencies in bounded memory, and how durations and counts are written for people.
 
 use std::time::Duration;
 
@@ -48,6 +48,10 @@ pub(crate) fn micros(micros: u64) -> String {
 /// `12,345`.
 pub(crate) fn count(count: u64) -> String {
     indicatif::HumanCount(count).to_string()
+}
+
+pub(crate) fn per_second(count: u64, took: Duration) -> f64 {
+    count as f64 / took.as_secs_f64().max(1e-9)
 }
 
 #[cfg(test)]

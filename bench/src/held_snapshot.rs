@@ -4,10 +4,10 @@
 use posthaste::store::{OnDone, Verdict};
 use serde::Serialize;
 
-use super::bench_store::BenchStore;
+use super::bench_store::{BenchStore, TableFill};
 use super::load::Load;
 use super::progress::Progress;
-use super::table_size::{HandDrivenTable, TableFill};
+use super::table_size::HandDrivenTable;
 use crate::figures::{Histogram, Quantiles};
 
 /// Events per claim.

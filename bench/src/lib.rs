@@ -9,6 +9,7 @@ mod call_size;
 mod cross_process;
 mod figures;
 mod foreign;
+mod foreign_preset;
 mod held_snapshot;
 mod load;
 mod measured_engine;
@@ -34,9 +35,9 @@ use std::fmt;
 use posthaste_stores::{InvalidStore, SecretUrl, StoreUrl};
 use serde::Serialize;
 
-use bench_store::BenchStore;
-use foreign::ForeignPreset;
+use bench_store::{BenchStore, TableFill};
 use foreign::report::ForeignReport;
+use foreign_preset::ForeignPreset;
 use load::Load;
 use memory::MemoryBench;
 use mysql::MySqlBench;
@@ -47,7 +48,6 @@ use redis::RedisBench;
 use relay::report::RelayReport;
 use report::{SingleMeasurements, StoreReport};
 use sqlite::SqliteBench;
-use table_size::TableFill;
 
 /// How fast a store writes and delivers on this machine
 ///

@@ -69,20 +69,6 @@ impl Load {
         }
         Ok(started.elapsed())
     }
-
-    /// Writes all events, so many per transaction; answers how long it took.
-    pub(super) async fn write<W: super::bench_store::BenchWriter>(
-        &self,
-        writer: &W,
-        batch: u64,
-    ) -> anyhow::Result<Duration> {
-        let (load, writer) = (self.clone(), writer.clone());
-        let work = move |number: u64| {
-            let (load, writer) = (load.clone(), writer.clone());
-            async move { writer.events(load.events(batch.min(load.events - number * batch))?).await }
-        };
-        self.spread(self.events.div_ceil(batch), work).await
-    }
 }
 
 #[cfg(test)]

@@ -7,10 +7,11 @@ use std::time::Duration;
 use posthaste::memory::{MemoryWriter, RawRow};
 use posthaste::{Event, MemoryStore, Outbox, Store};
 
-use super::bench_store::{BenchStore, BenchTables, BenchWriter, ByHand, CrossProcessLatency, SnapshotGuard};
+use super::bench_store::{
+    BenchStore, BenchTables, BenchWriter, ByHand, CrossProcessLatency, SnapshotGuard, TableFill,
+};
 use super::load::{self, Load};
 use super::progress::Progress;
-use super::table_size::TableFill;
 use posthaste_stores::OutboxRef;
 
 pub(super) struct MemoryBench;

@@ -12,7 +12,7 @@ use super::call_size::{self, CallSizeRound};
 use super::load::{EVENT_TYPE, Load};
 use super::measured_engine::{self, CountingEngine};
 use super::progress::Progress;
-use crate::figures::{Histogram, Quantiles};
+use crate::figures::{Histogram, Quantiles, per_second};
 
 /// Events per transaction where they are written in batches.
 pub(super) const BATCH_EVENTS: u64 = 1_000;
@@ -259,8 +259,4 @@ impl WriterHook for CommitClock {
     fn after_commit(&self, _: &[Event]) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
-}
-
-pub(super) fn per_second(count: u64, took: Duration) -> f64 {
-    count as f64 / took.as_secs_f64().max(1e-9)
 }

@@ -4,9 +4,9 @@ use posthaste::store::{OnDone, Verdict};
 use serde::Serialize;
 
 use super::bench_store::BenchStore;
+use super::figures::per_second;
 use super::load::Load;
 use super::ratio::{Ratio, median};
-use super::rounds::per_second;
 use super::table_size::HandDrivenTable;
 
 /// Rows per statement, and how many statements are measured of each kind.

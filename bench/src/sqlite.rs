@@ -12,10 +12,11 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 use sqlx::{AssertSqlSafe, SqliteConnection, SqlitePool};
 use tokio::sync::Mutex;
 
-use super::bench_store::{BenchStore, BenchTables, BenchWriter, ByHand, CrossProcessLatency, SnapshotGuard};
+use super::bench_store::{
+    BenchStore, BenchTables, BenchWriter, ByHand, CrossProcessLatency, SnapshotGuard, TableFill,
+};
 use super::load::{self, Load};
 use super::progress::Progress;
-use super::table_size::TableFill;
 use posthaste_stores::OutboxRef;
 
 /// A SQLite file with tables that nobody else has.

@@ -10,7 +10,7 @@ use posthaste::store::{
 use posthaste::{Outbox, Store};
 use serde::Serialize;
 
-use super::bench_store::{BenchStore, BenchTables, BenchWriter};
+use super::bench_store::{BenchStore, BenchTables, BenchWriter, TableFill};
 use super::load::Load;
 use super::progress::Progress;
 use super::ratio::rounded;
@@ -28,20 +28,6 @@ const FILL_BATCH_ROWS: u64 = 1_000;
 
 /// Long enough that no retry becomes due.
 pub(super) const FAR_FUTURE: Duration = Duration::from_secs(24 * 3600);
-
-/// How full the table shall be.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct TableFill {
-    pub(super) done_rows: u64,
-    pub(super) future_rows: u64,
-    pub(super) pending_rows: u64,
-}
-
-impl TableFill {
-    pub(super) fn pending(pending_rows: u64) -> Self {
-        Self { pending_rows, ..Self::default() }
-    }
-}
 
 /// The same measurement on a small and on a large table.
 #[derive(Debug, Serialize)]

@@ -6,6 +6,7 @@ mod dynamic_sql;
 mod length;
 mod links;
 mod lints;
+mod module_cycles;
 mod module_docs;
 mod sleeps;
 mod spec_ids;
@@ -27,6 +28,7 @@ const RULES: &[Rule] = &[
     links::check,
     lints::check,
     todo_marks::check,
+    module_cycles::check,
     module_docs::check,
     core_dependencies::check,
     sleeps::check,

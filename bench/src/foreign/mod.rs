@@ -3,19 +3,19 @@
 //! Each round drains the same events twice, in turns: from a table of Posthaste's own, and from one of the preset.
 
 pub(super) mod report;
-mod table;
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use self::report::{ForeignReport, ForeignRound};
-pub(super) use self::table::{ColumnTypes, ForeignPreset};
 use super::BenchArgs;
 use super::bench_store::BenchStore;
+use super::foreign_preset::ForeignPreset;
 use super::load::Load;
 use super::measured_engine::CountingEngine;
 use super::progress::Progress;
-use super::rounds::{backlog, fresh, in_turns, per_second};
+use super::rounds::{backlog, fresh, in_turns};
+use crate::figures::per_second;
 use posthaste_stores::InvalidStore;
 
 /// Measurements per round.

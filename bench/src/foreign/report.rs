@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::ForeignPreset;
 use crate::BenchArgs;
 use crate::figures::count;
+use crate::foreign_preset::ForeignPreset;
 use crate::ratio::{Ratio, median};
 use crate::text_report::{counted, write_rows};
 

@@ -8,7 +8,7 @@ use sqlx::mysql::MySqlConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _, Executor as _, MySqlConnection, Row as _};
 use tokio::sync::mpsc;
 
-use super::tables::MySqlTables;
+use super::sql::Statements;
 
 /// As the store's own connections have it: a claim locks the rows that it finds, and not the gaps between.
 const ISOLATION: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
@@ -17,17 +17,17 @@ const ISOLATION: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
 /// statement. Answers how long it took.
 pub(super) async fn best_case(
     options: &MySqlConnectOptions,
-    tables: &MySqlTables,
+    statements: &Statements,
     events: u64,
 ) -> anyhow::Result<Duration> {
     let (mut claiming, mut settling) = (connect(options).await?, connect(options).await?);
     let started = Instant::now();
     let (hand_over, mut claimed) = mpsc::channel::<Vec<i64>>(1);
     let claimer = {
-        let tables = tables.clone();
+        let statements = statements.clone();
         tokio::spawn(async move {
             loop {
-                let seqs = claim(&tables, &mut claiming).await?;
+                let seqs = claim(&statements, &mut claiming).await?;
                 if seqs.is_empty() || hand_over.send(seqs).await.is_err() {
                     return anyhow::Ok(());
                 }
@@ -37,7 +37,7 @@ pub(super) async fn best_case(
     let mut left = events;
     while left > 0 {
         let seqs = claimed.recv().await.context("the backlog ended too early")?;
-        left -= settle(tables, &mut settling, &seqs).await?;
+        left -= settle(statements, &mut settling, &seqs).await?;
     }
     let took = started.elapsed();
     drop(claimed);
@@ -54,18 +54,18 @@ pub(super) struct OneByOne {
 /// As a simple relay: a batch is claimed, and each event is settled by a transaction of its own.
 pub(super) async fn one_by_one(
     options: &MySqlConnectOptions,
-    tables: &MySqlTables,
+    statements: &Statements,
     events: u64,
 ) -> anyhow::Result<OneByOne> {
     let mut connection = connect(options).await?;
     let started = Instant::now();
     let (mut left, mut settling) = (events, Duration::ZERO);
     while left > 0 {
-        let seqs = claim(tables, &mut connection).await?;
+        let seqs = claim(statements, &mut connection).await?;
         anyhow::ensure!(!seqs.is_empty(), "the backlog ended too early");
         let claimed = Instant::now();
         for seq in seqs {
-            left -= settle(tables, &mut connection, &[seq]).await?;
+            left -= settle(statements, &mut connection, &[seq]).await?;
         }
         settling += claimed.elapsed();
     }
@@ -78,9 +78,9 @@ async fn connect(options: &MySqlConnectOptions) -> anyhow::Result<MySqlConnectio
     Ok(connection)
 }
 
-async fn claim(tables: &MySqlTables, connection: &mut MySqlConnection) -> anyhow::Result<Vec<i64>> {
+async fn claim(statements: &Statements, connection: &mut MySqlConnection) -> anyhow::Result<Vec<i64>> {
     let mut tx = connection.begin().await?;
-    let rows = tables.statements.find().fetch_all(&mut *tx).await?;
+    let rows = statements.find().fetch_all(&mut *tx).await?;
     let mut seqs = Vec::with_capacity(rows.len());
     for row in &rows {
         // A handler wants an event of its own, so everything is read.
@@ -90,12 +90,16 @@ async fn claim(tables: &MySqlTables, connection: &mut MySqlConnection) -> anyhow
     }
     seqs.sort_unstable();
     if !seqs.is_empty() {
-        tables.statements.lease("by hand", 1, &seqs).execute(&mut *tx).await?;
+        statements.lease("by hand", 1, &seqs).execute(&mut *tx).await?;
     }
     tx.commit().await?;
     Ok(seqs)
 }
 
-async fn settle(tables: &MySqlTables, connection: &mut MySqlConnection, seqs: &[i64]) -> anyhow::Result<u64> {
-    Ok(tables.statements.settle(seqs).execute(connection).await?.rows_affected())
+async fn settle(
+    statements: &Statements,
+    connection: &mut MySqlConnection,
+    seqs: &[i64],
+) -> anyhow::Result<u64> {
+    Ok(statements.settle(seqs).execute(connection).await?.rows_affected())
 }

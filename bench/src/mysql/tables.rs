@@ -8,9 +8,9 @@ use posthaste::{Event, EventId, GLOBAL, Outbox, Store};
 use posthaste_sqlx::{MySqlStore, MySqlWriter, TableName};
 use sqlx::{MySqlConnection, MySqlPool};
 
-use super::super::bench_store::{BenchTables, BenchWriter};
+use super::super::bench_store::{BenchTables, BenchWriter, TableFill};
 use super::super::load::{self, Load};
-use super::super::table_size::{FAR_FUTURE, TableFill};
+use super::super::table_size::FAR_FUTURE;
 use super::baseline_relay;
 use super::sql::{MySqlQuery, Statements};
 use posthaste_stores::OutboxRef;
@@ -87,7 +87,11 @@ impl BenchTables for MySqlTables {
     async fn settle_one_by_one(&self, events: u64, load: &Load) -> anyhow::Result<Option<Duration>> {
         let mut connection = self.pool.acquire().await?;
         self.statements.fill(&mut connection, events, (0, 0), (load::EVENT_TYPE, load.body())).await?;
-        Ok(Some(baseline_relay::one_by_one(&self.pool.connect_options(), self, events).await?.settling))
+        Ok(Some(
+            baseline_relay::one_by_one(&self.pool.connect_options(), &self.statements, events)
+                .await?
+                .settling,
+        ))
     }
 
     async fn fill(&self, full: TableFill, load: &Load) -> anyhow::Result<bool> {

@@ -8,7 +8,7 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions as _, PgConnection, Row as _};
 use tokio::sync::mpsc;
 
-use super::tables::PgTables;
+use super::sql::Statements;
 
 /// What the store sets for its own connections.
 const SETTINGS: [(&str, &str); 6] = [
@@ -24,7 +24,7 @@ const SETTINGS: [(&str, &str); 6] = [
 /// in one statement, and nobody waits for the disk. Answers how long it took.
 pub(super) async fn best_case(
     options: &PgConnectOptions,
-    tables: &PgTables,
+    statements: &Statements,
     events: u64,
 ) -> anyhow::Result<Duration> {
     let connect = || options.clone().options(SETTINGS).disable_statement_logging();
@@ -32,10 +32,10 @@ pub(super) async fn best_case(
     let started = Instant::now();
     let (hand_over, mut claimed) = mpsc::channel::<Vec<i64>>(1);
     let claimer = {
-        let tables = tables.clone();
+        let statements = statements.clone();
         tokio::spawn(async move {
             loop {
-                let seqs = claim(&tables, &mut claiming).await?;
+                let seqs = claim(&statements, &mut claiming).await?;
                 if seqs.is_empty() || hand_over.send(seqs).await.is_err() {
                     return anyhow::Ok(());
                 }
@@ -45,7 +45,7 @@ pub(super) async fn best_case(
     let mut left = events;
     while left > 0 {
         let seqs = claimed.recv().await.context("the backlog ended too early")?;
-        left -= settle(tables, &mut settling, &seqs).await?;
+        left -= settle(statements, &mut settling, &seqs).await?;
     }
     let took = started.elapsed();
     drop(claimed);
@@ -63,26 +63,26 @@ pub(super) struct OneByOne {
 /// the server's own settings.
 pub(super) async fn one_by_one(
     options: &PgConnectOptions,
-    tables: &PgTables,
+    statements: &Statements,
     events: u64,
 ) -> anyhow::Result<OneByOne> {
     let mut connection = options.clone().disable_statement_logging().connect().await?;
     let started = Instant::now();
     let (mut left, mut settling) = (events, Duration::ZERO);
     while left > 0 {
-        let seqs = claim(tables, &mut connection).await?;
+        let seqs = claim(statements, &mut connection).await?;
         anyhow::ensure!(!seqs.is_empty(), "the backlog ended too early");
         let claimed = Instant::now();
         for seq in seqs {
-            left -= settle(tables, &mut connection, &[seq]).await?;
+            left -= settle(statements, &mut connection, &[seq]).await?;
         }
         settling += claimed.elapsed();
     }
     Ok(OneByOne { settling, all: started.elapsed() })
 }
 
-async fn claim(tables: &PgTables, connection: &mut PgConnection) -> anyhow::Result<Vec<i64>> {
-    let query = tables.statements.claim().bind("by hand").bind(1_i64);
+async fn claim(statements: &Statements, connection: &mut PgConnection) -> anyhow::Result<Vec<i64>> {
+    let query = statements.claim().bind("by hand").bind(1_i64);
     let rows = query.fetch_all(connection).await?;
     let mut seqs = Vec::with_capacity(rows.len());
     for row in &rows {
@@ -95,6 +95,6 @@ async fn claim(tables: &PgTables, connection: &mut PgConnection) -> anyhow::Resu
     Ok(seqs)
 }
 
-async fn settle(tables: &PgTables, connection: &mut PgConnection, seqs: &[i64]) -> anyhow::Result<u64> {
-    Ok(tables.statements.settle().bind(seqs).execute(connection).await?.rows_affected())
+async fn settle(statements: &Statements, connection: &mut PgConnection, seqs: &[i64]) -> anyhow::Result<u64> {
+    Ok(statements.settle().bind(seqs).execute(connection).await?.rows_affected())
 }

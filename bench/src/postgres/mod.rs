@@ -16,14 +16,13 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use tokio::sync::Mutex;
 
 use super::bench_store::{
-    BenchStore, BenchTables as _, ByHand, CrossProcessLatency, NotifyCost, SnapshotGuard,
+    BenchStore, BenchTables as _, ByHand, CrossProcessLatency, NotifyCost, SnapshotGuard, TableFill,
 };
 use super::cross_process;
-use super::foreign::{ColumnTypes, ForeignPreset};
+use super::figures::per_second;
+use super::foreign_preset::{ColumnTypes, ForeignPreset};
 use super::load::Load;
 use super::progress::Progress;
-use super::rounds::per_second;
-use super::table_size::TableFill;
 use sql::Statements;
 use tables::PgTables;
 
@@ -84,14 +83,20 @@ impl PostgresBench {
     async fn drain(&self, load: &Load) -> anyhow::Result<f64> {
         let tables = self.fresh().await?;
         tables.fill(TableFill::pending(load.events), load).await?;
-        Ok(per_second(load.events, baseline_relay::best_case(&self.options, &tables, load.events).await?))
+        Ok(per_second(
+            load.events,
+            baseline_relay::best_case(&self.options, &tables.statements, load.events).await?,
+        ))
     }
 
     async fn one_by_one(&self, load: &Load) -> anyhow::Result<f64> {
         let tables = self.fresh().await?;
         let events = load.events.min(MAX_ONE_BY_ONE_EVENTS);
         tables.fill(TableFill::pending(events), load).await?;
-        Ok(per_second(events, baseline_relay::one_by_one(&self.options, &tables, events).await?.all))
+        Ok(per_second(
+            events,
+            baseline_relay::one_by_one(&self.options, &tables.statements, events).await?.all,
+        ))
     }
 }
 

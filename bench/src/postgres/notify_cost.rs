@@ -10,8 +10,8 @@ use tokio::time::timeout;
 use super::PostgresBench;
 use super::tables::{PgTables, PgTablesWriter};
 use crate::bench_store::BenchWriter as _;
+use crate::figures::per_second;
 use crate::load::Load;
-use crate::rounds::per_second;
 
 /// How long to wait until the listener is connected.
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(30);

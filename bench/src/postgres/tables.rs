@@ -10,9 +10,9 @@ use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{PgConnection, PgPool, Postgres, Row as _};
 
-use super::super::bench_store::{BenchTables, BenchWriter};
+use super::super::bench_store::{BenchTables, BenchWriter, TableFill};
 use super::super::load::{self, Load};
-use super::super::table_size::{FAR_FUTURE, TableFill};
+use super::super::table_size::FAR_FUTURE;
 use super::baseline_relay;
 use super::sql::Statements;
 use posthaste_stores::OutboxRef;
@@ -94,7 +94,11 @@ impl BenchTables for PgTables {
     async fn settle_one_by_one(&self, events: u64, load: &Load) -> anyhow::Result<Option<Duration>> {
         let mut connection = self.pool.acquire().await?;
         self.statements.fill(&mut connection, events, (0, 0), (load::EVENT_TYPE, load.body())).await?;
-        Ok(Some(baseline_relay::one_by_one(&self.pool.connect_options(), self, events).await?.settling))
+        Ok(Some(
+            baseline_relay::one_by_one(&self.pool.connect_options(), &self.statements, events)
+                .await?
+                .settling,
+        ))
     }
 
     async fn fill(&self, full: TableFill, load: &Load) -> anyhow::Result<bool> {

@@ -18,11 +18,12 @@ use self::counting_destination::CountingDestination;
 use self::report::{MemoryUse, PublishReport, PublishRound};
 use super::BenchArgs;
 use super::bench_store::{BenchStore, BenchTables};
+use super::figures::per_second;
 use super::load::Load;
 use super::measured_engine;
 use super::memory_use;
 use super::progress::Progress;
-use super::rounds::{BATCH_EVENTS, per_second};
+use super::rounds::BATCH_EVENTS;
 use posthaste_stores::SecretUrl;
 
 /// Measurements per round.

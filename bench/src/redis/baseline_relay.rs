@@ -4,12 +4,15 @@ use std::time::{Duration, Instant};
 
 use posthaste::store::{OnDone, Settlement, Verdict};
 
+use super::super::bench_store::BenchTables;
 use super::super::measured_engine::CLAIM_EVENTS;
 use super::super::table_size::HandDrivenTable;
-use super::keyspace::RedisTables;
 
 /// The next batch is claimed while the last one is settled. Answers how long it took.
-pub(super) async fn best_case(table: &HandDrivenTable<RedisTables>, events: u64) -> anyhow::Result<Duration> {
+pub(super) async fn best_case(
+    table: &HandDrivenTable<impl BenchTables>,
+    events: u64,
+) -> anyhow::Result<Duration> {
     let started = Instant::now();
     let mut left = events;
     let mut claimed = claim(table, &mut left).await?;
@@ -29,7 +32,7 @@ pub(super) struct OneByOne {
 
 /// A batch is claimed, and each event is settled by a call of its own.
 pub(super) async fn one_by_one(
-    table: &HandDrivenTable<RedisTables>,
+    table: &HandDrivenTable<impl BenchTables>,
     events: u64,
 ) -> anyhow::Result<OneByOne> {
     let started = Instant::now();
@@ -46,7 +49,7 @@ pub(super) async fn one_by_one(
 }
 
 /// As many as the engine takes; none when the backlog is empty.
-async fn claim(table: &HandDrivenTable<RedisTables>, left: &mut u64) -> anyhow::Result<Vec<Settlement>> {
+async fn claim(table: &HandDrivenTable<impl BenchTables>, left: &mut u64) -> anyhow::Result<Vec<Settlement>> {
     let rows = (CLAIM_EVENTS as u64).min(*left);
     if rows == 0 {
         return Ok(Vec::new());

@@ -8,10 +8,10 @@ use posthaste_redis::{OutboxName, RedisStore, RedisWriter};
 use redis::Pipeline;
 use redis::aio::MultiplexedConnection;
 
-use super::super::bench_store::{BenchTables, BenchWriter};
+use super::super::bench_store::{BenchTables, BenchWriter, TableFill};
 use super::super::load::Load;
 use super::super::progress::Progress;
-use super::super::table_size::{HandDrivenTable, TableFill};
+use super::super::table_size::HandDrivenTable;
 use super::baseline_relay;
 use posthaste_stores::OutboxRef;
 

@@ -11,12 +11,12 @@ use posthaste_redis::{OutboxName, RedisStore, RedisStoreBuilder};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client};
 
-use super::bench_store::{BenchStore, ByHand, CrossProcessLatency, SnapshotGuard};
+use super::bench_store::{BenchStore, ByHand, CrossProcessLatency, SnapshotGuard, TableFill};
 use super::cross_process;
+use super::figures::per_second;
 use super::load::Load;
 use super::progress::Progress;
-use super::rounds::per_second;
-use super::table_size::{HandDrivenTable, TableFill};
+use super::table_size::HandDrivenTable;
 use keyspace::RedisTables;
 
 /// Events that are settled one by one, at the most: that takes long.

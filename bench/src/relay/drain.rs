@@ -9,8 +9,8 @@ use super::process::RelayProcess;
 use super::sink::FileSink;
 use super::write;
 use crate::bench_store::{BenchStore, BenchTables};
+use crate::figures::per_second;
 use crate::load::Load;
-use crate::rounds::per_second;
 use posthaste_stores::SecretUrl;
 
 /// How long whoever drains is left alone first: longer than it waits between two looks at the store.

@@ -6,7 +6,7 @@ use diesel_async::AsyncConnection;
 use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
 use posthaste_sql::WriterContext;
 
-use crate::connection::DieselConnection;
+use crate::database::OutboxConnection;
 use crate::open_transaction::{OpenTransaction, insert_into_own};
 
 /// Writes events in transactions on connections of diesel-async's: see
@@ -20,11 +20,11 @@ use crate::open_transaction::{OpenTransaction, insert_into_own};
 /// throw it away, and the server rolls back; whoever holds such a connection without a pool has to do the
 /// same. If COMMIT was on its way nobody knows its outcome, so neither `after_commit` nor `after_rollback`
 /// runs, and the poller finds out.
-pub struct AsyncWriter<C: DieselConnection> {
+pub struct AsyncWriter<C: OutboxConnection> {
     context: WriterContext<C::Database>,
 }
 
-impl<C: DieselConnection + AsyncConnection> AsyncWriter<C> {
+impl<C: OutboxConnection + AsyncConnection> AsyncWriter<C> {
     /// A Writer of this context.
     pub fn new(context: WriterContext<C::Database>) -> Self {
         Self { context }
@@ -75,13 +75,13 @@ impl<C: DieselConnection + AsyncConnection> AsyncWriter<C> {
     }
 }
 
-impl<C: DieselConnection> Clone for AsyncWriter<C> {
+impl<C: OutboxConnection> Clone for AsyncWriter<C> {
     fn clone(&self) -> Self {
         Self { context: self.context.clone() }
     }
 }
 
-impl<C: DieselConnection> fmt::Debug for AsyncWriter<C> {
+impl<C: OutboxConnection> fmt::Debug for AsyncWriter<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AsyncWriter").field("context", &self.context).finish()
     }
@@ -90,9 +90,9 @@ impl<C: DieselConnection> fmt::Debug for AsyncWriter<C> {
 /// A transaction whose [`commit`](Self::commit) proves, commits and dispatches. Dropped unfinished, its
 /// connection is given up, and with it the server rolls back.
 #[must_use = "dropped, the transaction is rolled back, and its connection is lost"]
-pub struct AsyncTx<'c, C: DieselConnection>(OpenTransaction<'c, C>);
+pub struct AsyncTx<'c, C: OutboxConnection>(OpenTransaction<'c, C>);
 
-impl<C: DieselConnection + AsyncConnection> AsyncTx<'_, C> {
+impl<C: OutboxConnection + AsyncConnection> AsyncTx<'_, C> {
     /// The connection, for everything that is not an event:
     /// `diesel::insert_into(orders).values(order).execute(tx.conn()).await?`.
     pub fn conn(&mut self) -> &mut C {
@@ -155,19 +155,19 @@ impl<C: DieselConnection + AsyncConnection> AsyncTx<'_, C> {
     }
 }
 
-impl<C: DieselConnection> fmt::Debug for AsyncTx<'_, C> {
+impl<C: OutboxConnection> fmt::Debug for AsyncTx<'_, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AsyncTx").finish_non_exhaustive()
     }
 }
 
 /// A savepoint whose end was answered, or after which nothing more is done in its transaction.
-struct Savepoint<'t, 'c, C: DieselConnection> {
+struct Savepoint<'t, 'c, C: OutboxConnection> {
     tx: &'t mut AsyncTx<'c, C>,
     is_answered: bool,
 }
 
-impl<C: DieselConnection> Drop for Savepoint<'_, '_, C> {
+impl<C: OutboxConnection> Drop for Savepoint<'_, '_, C> {
     fn drop(&mut self) {
         if !self.is_answered {
             self.tx.0.give_up();

@@ -7,12 +7,11 @@ use posthaste::writer::{Ledger, Scope};
 use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
 use posthaste_sql::WriterContext;
 
-use crate::connection::DieselConnection;
-use crate::database::Dialect;
+use crate::database::{Dialect, OutboxConnection};
 
 /// A transaction that is open on a connection. Dropped unfinished, the connection is given up: with it the
 /// server rolls back.
-pub(crate) struct OpenTransaction<'c, C: DieselConnection> {
+pub(crate) struct OpenTransaction<'c, C: OutboxConnection> {
     connection: &'c mut C,
     context: WriterContext<C::Database>,
     /// Of the innermost savepoint, or of the transaction if there is none.
@@ -29,7 +28,7 @@ pub(crate) struct OpenTransaction<'c, C: DieselConnection> {
     is_over: bool,
 }
 
-impl<'c, C: DieselConnection> OpenTransaction<'c, C> {
+impl<'c, C: OutboxConnection> OpenTransaction<'c, C> {
     pub(crate) async fn begin(
         connection: &'c mut C,
         context: &WriterContext<C::Database>,
@@ -175,7 +174,7 @@ impl<'c, C: DieselConnection> OpenTransaction<'c, C> {
     }
 }
 
-impl<C: DieselConnection> Drop for OpenTransaction<'_, C> {
+impl<C: OutboxConnection> Drop for OpenTransaction<'_, C> {
     fn drop(&mut self) {
         if !self.is_over {
             self.connection.give_up();
@@ -187,7 +186,7 @@ impl<C: DieselConnection> Drop for OpenTransaction<'_, C> {
 }
 
 /// Inserts events into a transaction of the service's own.
-pub(crate) async fn insert_into_own<C: DieselConnection>(
+pub(crate) async fn insert_into_own<C: OutboxConnection>(
     connection: &mut C,
     context: &WriterContext<C::Database>,
     events: Vec<Event>,
@@ -203,7 +202,7 @@ pub(crate) async fn insert_into_own<C: DieselConnection>(
     Ok(receipt)
 }
 
-async fn expect_transaction<C: DieselConnection>(
+async fn expect_transaction<C: OutboxConnection>(
     connection: &mut C,
     context: &WriterContext<C::Database>,
 ) -> Result<(), StoreError> {
@@ -214,7 +213,7 @@ async fn expect_transaction<C: DieselConnection>(
 }
 
 /// Hooks, limits, INSERT. Answers the ids that stand for the events now, duplicates included.
-async fn insert<C: DieselConnection>(
+async fn insert<C: OutboxConnection>(
     connection: &mut C,
     context: &WriterContext<C::Database>,
     events: Vec<Event>,

@@ -6,7 +6,8 @@ use diesel::Connection;
 use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
 use posthaste_sql::WriterContext;
 
-use crate::connection::{DieselConnection, expect_ready};
+use crate::connection::expect_ready;
+use crate::database::OutboxConnection;
 use crate::open_transaction::{OpenTransaction, insert_into_own};
 
 /// Writes events in transactions on connections of diesel's: see [`PgWriter`](crate::PgWriter),
@@ -14,11 +15,11 @@ use crate::open_transaction::{OpenTransaction, insert_into_own};
 ///
 /// It blocks as diesel does: from async code call it where diesel may be called, in
 /// `tokio::task::spawn_blocking` for example.
-pub struct Writer<C: DieselConnection> {
+pub struct Writer<C: OutboxConnection> {
     context: WriterContext<C::Database>,
 }
 
-impl<C: DieselConnection + Connection> Writer<C> {
+impl<C: OutboxConnection + Connection> Writer<C> {
     /// A Writer of this context.
     pub fn new(context: WriterContext<C::Database>) -> Self {
         Self { context }
@@ -61,13 +62,13 @@ impl<C: DieselConnection + Connection> Writer<C> {
     }
 }
 
-impl<C: DieselConnection> Clone for Writer<C> {
+impl<C: OutboxConnection> Clone for Writer<C> {
     fn clone(&self) -> Self {
         Self { context: self.context.clone() }
     }
 }
 
-impl<C: DieselConnection> fmt::Debug for Writer<C> {
+impl<C: OutboxConnection> fmt::Debug for Writer<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Writer").field("context", &self.context).finish()
     }
@@ -77,9 +78,9 @@ impl<C: DieselConnection> fmt::Debug for Writer<C> {
 /// rolled back.
 #[must_use = "dropped, the transaction is rolled back"]
 // None only while it is ended.
-pub struct Tx<'c, C: DieselConnection>(Option<OpenTransaction<'c, C>>);
+pub struct Tx<'c, C: OutboxConnection>(Option<OpenTransaction<'c, C>>);
 
-impl<C: DieselConnection + Connection> Tx<'_, C> {
+impl<C: OutboxConnection + Connection> Tx<'_, C> {
     /// The connection, for everything that is not an event:
     /// `diesel::insert_into(orders).values(order).execute(tx.conn())?`.
     pub fn conn(&mut self) -> &mut C {
@@ -135,13 +136,13 @@ impl<C: DieselConnection + Connection> Tx<'_, C> {
     }
 }
 
-impl<'c, C: DieselConnection> Tx<'c, C> {
+impl<'c, C: OutboxConnection> Tx<'c, C> {
     fn open(&mut self) -> &mut OpenTransaction<'c, C> {
         self.0.as_mut().expect("it is ended by what takes it")
     }
 }
 
-impl<C: DieselConnection> Drop for Tx<'_, C> {
+impl<C: OutboxConnection> Drop for Tx<'_, C> {
     fn drop(&mut self) {
         // An error leaves a connection behind that diesel and its pools know to be broken.
         if let Some(open) = self.0.take() {
@@ -150,26 +151,26 @@ impl<C: DieselConnection> Drop for Tx<'_, C> {
     }
 }
 
-impl<C: DieselConnection> fmt::Debug for Tx<'_, C> {
+impl<C: OutboxConnection> fmt::Debug for Tx<'_, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tx").finish_non_exhaustive()
     }
 }
 
 /// An open savepoint, rolled back unless it is released.
-struct Savepoint<'t, 'c, C: DieselConnection> {
+struct Savepoint<'t, 'c, C: OutboxConnection> {
     tx: &'t mut Tx<'c, C>,
     is_open: bool,
 }
 
-impl<C: DieselConnection> Savepoint<'_, '_, C> {
+impl<C: OutboxConnection> Savepoint<'_, '_, C> {
     fn release(mut self) -> Result<(), StoreError> {
         self.is_open = false;
         expect_ready(self.tx.open().release_savepoint())
     }
 }
 
-impl<C: DieselConnection> Drop for Savepoint<'_, '_, C> {
+impl<C: OutboxConnection> Drop for Savepoint<'_, '_, C> {
     fn drop(&mut self) {
         // An error leaves the transaction in a state that its proof does not pass.
         if self.is_open {

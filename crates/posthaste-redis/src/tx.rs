@@ -48,8 +48,16 @@ struct PendingWrite {
     places: Vec<usize>,
 }
 
+impl RedisWriter {
+    /// Begins a transaction: an atomic pipeline (MULTI and EXEC) that takes the service's commands and its
+    /// events, and is sent by [`commit`](RedisTx::commit) on a connection of the service's own.
+    pub fn begin(&self) -> RedisTx {
+        RedisTx::new(self.clone())
+    }
+}
+
 impl RedisTx {
-    pub(crate) fn new(writer: RedisWriter) -> Self {
+    fn new(writer: RedisWriter) -> Self {
         let mut pipeline = Pipeline::new();
         pipeline.atomic();
         Self { writer, pipeline, writes: Vec::new(), expiries: Vec::new() }

@@ -7,7 +7,6 @@ use crate::event_body;
 use crate::field_escape::escape;
 use crate::keys::{Shard, StreamId};
 use crate::store::micros;
-use crate::tx::RedisTx;
 use crate::{RedisStore, error};
 
 /// Stores events together with the service's own changes; made by [`RedisStore::writer`], cheap to clone.
@@ -24,12 +23,6 @@ impl RedisWriter {
 
     pub(crate) fn store(&self) -> &RedisStore {
         &self.store
-    }
-
-    /// Begins a transaction: an atomic pipeline (MULTI and EXEC) that takes the service's commands and its
-    /// events, and is sent by [`commit`](RedisTx::commit) on a connection of the service's own.
-    pub fn begin(&self) -> RedisTx {
-        RedisTx::new(self.clone())
     }
 
     /// Stores one event on its own, where nothing else has to change with it, on the store's connection;

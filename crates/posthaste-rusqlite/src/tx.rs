@@ -9,9 +9,9 @@ use posthaste::writer::{Ledger, Scope};
 use posthaste::{CommitError, Event, EventId, StoreError, WriteError};
 use posthaste_sql::sqlite::{Statements, WrittenRows};
 use posthaste_sql::{Sqlite, WriterContext};
-use rusqlite::{Connection, Savepoint, Transaction};
+use rusqlite::{Connection, Savepoint, Transaction, TransactionBehavior};
 
-use crate::writer::{failed, write};
+use crate::writer::{SqliteWriter, expect_database, failed, write};
 
 /// A transaction on the service's own connection whose [`commit`](Self::commit) proves, commits and
 /// dispatches. Derefs to the [`Transaction`] of rusqlite, and so to its [`Connection`]. Dropped unfinished,
@@ -24,8 +24,47 @@ pub struct SqliteTx<'c> {
     context: WriterContext<Sqlite>,
 }
 
+impl SqliteWriter {
+    /// Begins a transaction that holds the write lock from its start (`BEGIN IMMEDIATE`), so that nothing
+    /// in it fails because somebody else is writing. A connection to another file than that of the outbox is
+    /// refused.
+    pub fn begin<'c>(&self, connection: &'c mut Connection) -> Result<SqliteTx<'c>, StoreError> {
+        expect_database(&self.context, connection)?;
+        let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
+        Ok(SqliteTx::new(tx, self.context.clone()))
+    }
+
+    /// Runs `work` in a transaction: commits when it answers `Ok`, rolls back when it answers `Err` or
+    /// panics.
+    ///
+    /// ```
+    /// # use posthaste::{BoxError, Event};
+    /// # use posthaste_rusqlite::{SqliteTx, SqliteWriter};
+    /// # fn run(writer: SqliteWriter, mut connection: rusqlite::Connection) -> Result<(), BoxError> {
+    /// writer.transaction(&mut connection, |tx: &mut SqliteTx<'_>| {
+    ///     tx.execute("INSERT INTO orders (id) VALUES (17)", [])?;
+    ///     tx.write(Event::json("OrderPlaced", &17)?)?;
+    ///     Ok::<_, BoxError>(())
+    /// })
+    /// # }
+    /// ```
+    pub fn transaction<T, E>(
+        &self,
+        connection: &mut Connection,
+        work: impl FnOnce(&mut SqliteTx<'_>) -> Result<T, E>,
+    ) -> Result<T, E>
+    where
+        E: From<WriteError> + From<CommitError>,
+    {
+        let mut tx = self.begin(connection).map_err(WriteError::from)?;
+        let answer = work(&mut tx)?;
+        tx.commit()?;
+        Ok(answer)
+    }
+}
+
 impl<'c> SqliteTx<'c> {
-    pub(crate) fn new(tx: Transaction<'c>, context: WriterContext<Sqlite>) -> Self {
+    fn new(tx: Transaction<'c>, context: WriterContext<Sqlite>) -> Self {
         Self { tx, ledger: RefCell::default(), context }
     }
 

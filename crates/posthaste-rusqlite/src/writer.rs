@@ -1,18 +1,18 @@
 //! The Writer on the service's own connections.
 
 use posthaste::writer::Scope;
-use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
+use posthaste::{Event, EventId, Receipt, StoreError, WriteError};
 use posthaste_sql::sqlite::Statements;
 use posthaste_sql::{Sqlite, WriterContext};
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::Connection;
 
+use crate::InTransaction;
 use crate::insert::insert;
-use crate::{InTransaction, SqliteTx};
 
 /// Writes events in transactions of the service's own connections. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct SqliteWriter {
-    context: WriterContext<Sqlite>,
+    pub(crate) context: WriterContext<Sqlite>,
 }
 
 impl SqliteWriter {
@@ -20,43 +20,6 @@ impl SqliteWriter {
     /// and so does [`WriterContext::writer_only`].
     pub fn new(context: WriterContext<Sqlite>) -> Self {
         Self { context }
-    }
-
-    /// Begins a transaction that holds the write lock from its start (`BEGIN IMMEDIATE`), so that nothing
-    /// in it fails because somebody else is writing. A connection to another file than that of the outbox is
-    /// refused.
-    pub fn begin<'c>(&self, connection: &'c mut Connection) -> Result<SqliteTx<'c>, StoreError> {
-        expect_database(&self.context, connection)?;
-        let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
-        Ok(SqliteTx::new(tx, self.context.clone()))
-    }
-
-    /// Runs `work` in a transaction: commits when it answers `Ok`, rolls back when it answers `Err` or
-    /// panics.
-    ///
-    /// ```
-    /// # use posthaste::{BoxError, Event};
-    /// # use posthaste_rusqlite::{SqliteTx, SqliteWriter};
-    /// # fn run(writer: SqliteWriter, mut connection: rusqlite::Connection) -> Result<(), BoxError> {
-    /// writer.transaction(&mut connection, |tx: &mut SqliteTx<'_>| {
-    ///     tx.execute("INSERT INTO orders (id) VALUES (17)", [])?;
-    ///     tx.write(Event::json("OrderPlaced", &17)?)?;
-    ///     Ok::<_, BoxError>(())
-    /// })
-    /// # }
-    /// ```
-    pub fn transaction<T, E>(
-        &self,
-        connection: &mut Connection,
-        work: impl FnOnce(&mut SqliteTx<'_>) -> Result<T, E>,
-    ) -> Result<T, E>
-    where
-        E: From<WriteError> + From<CommitError>,
-    {
-        let mut tx = self.begin(connection).map_err(WriteError::from)?;
-        let answer = work(&mut tx)?;
-        tx.commit()?;
-        Ok(answer)
     }
 
     /// Inserts one event into a transaction of the service's own. After the commit give the receipt to
@@ -77,7 +40,10 @@ impl SqliteWriter {
 }
 
 /// Refuses a connection to another file than that of the outbox. Its name is enough, almost always.
-fn expect_database(context: &WriterContext<Sqlite>, connection: &Connection) -> Result<(), StoreError> {
+pub(crate) fn expect_database(
+    context: &WriterContext<Sqlite>,
+    connection: &Connection,
+) -> Result<(), StoreError> {
     let statements = context.statements();
     if !statements.must_identify(connection.path()) {
         return Ok(());

@@ -6,10 +6,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use posthaste::writer::{Ledger, Scope};
 use posthaste::{CommitError, Event, EventId, StoreError, WriteError};
-use sea_orm::{DatabaseTransaction, TransactionTrait};
+use sea_orm::{
+    DatabaseConnection, DatabaseTransaction, DbBackend, SqliteTransactionMode, TransactionOptions,
+    TransactionTrait,
+};
 
 use crate::database::{AnyWriterContext, failed};
-use crate::writer::write;
+use crate::writer::{SeaWriter, write};
 
 /// A transaction of the service's own connection whose [`commit`](Self::commit) proves, commits and
 /// dispatches. Derefs to the [`DatabaseTransaction`], so `&*tx` is what SeaORM takes. Dropped unfinished, it
@@ -29,8 +32,41 @@ pub struct SeaTx {
     context: AnyWriterContext,
 }
 
+impl SeaWriter {
+    /// Begins a transaction. A caller that goes away while it begins leaves no open transaction in the
+    /// pool, as `db.begin()` does. On SQLite it holds the write lock from its start.
+    ///
+    /// A connection to another kind of database than that of the outbox is refused, and so is another file of
+    /// SQLite. In another database of a server it is the first write that is refused.
+    pub async fn begin(&self, db: &DatabaseConnection) -> Result<SeaTx, StoreError> {
+        self.context.expect(db.get_database_backend())?;
+        let (db, options) = (db.clone(), options(db.get_database_backend()));
+        // A task goes on when its caller drops it, and then rolls back.
+        let begun = tokio::spawn(async move { db.begin_with_options(options).await }).await;
+        let tx = begun.map_err(|error| StoreError::backend("SeaORM", error))?.map_err(failed)?;
+        self.context.expect_database(&tx).await?;
+        Ok(SeaTx::new(tx, self.context.clone()))
+    }
+
+    /// Runs `work` in a transaction: commits when it answers `Ok`, rolls back when it answers `Err`,
+    /// panics or is dropped.
+    pub async fn transaction<T, E>(
+        &self,
+        db: &DatabaseConnection,
+        work: impl AsyncFnOnce(&SeaTx) -> Result<T, E>,
+    ) -> Result<T, E>
+    where
+        E: From<WriteError> + From<CommitError>,
+    {
+        let tx = self.begin(db).await.map_err(WriteError::from)?;
+        let answer = work(&tx).await?;
+        tx.commit().await?;
+        Ok(answer)
+    }
+}
+
 impl SeaTx {
-    pub(crate) fn new(tx: DatabaseTransaction, context: AnyWriterContext) -> Self {
+    fn new(tx: DatabaseTransaction, context: AnyWriterContext) -> Self {
         Self {
             tx,
             ledger: Mutex::default(),
@@ -171,6 +207,11 @@ impl Deref for SeaTx {
         self.lend();
         &self.tx
     }
+}
+
+fn options(backend: DbBackend) -> TransactionOptions {
+    let immediate = (backend == DbBackend::Sqlite).then_some(SqliteTransactionMode::Immediate);
+    TransactionOptions { sqlite_transaction_mode: immediate, ..TransactionOptions::default() }
 }
 
 /// A savepoint in a [`SeaTx`] or in another savepoint. Derefs to the [`DatabaseTransaction`]. Dropped

@@ -1,19 +1,15 @@
 //! The Writer on the service's own connections.
 
 use posthaste::writer::Scope;
-use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
-use sea_orm::{
-    ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, SqliteTransactionMode,
-    TransactionOptions, TransactionTrait,
-};
+use posthaste::{Event, EventId, Receipt, StoreError, WriteError};
+use sea_orm::{ConnectionTrait, DatabaseTransaction};
 
 use crate::database::{AnyWriterContext, failed};
-use crate::tx::SeaTx;
 
 /// Writes events in transactions of the service's own connections. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct SeaWriter {
-    context: AnyWriterContext,
+    pub(crate) context: AnyWriterContext,
 }
 
 impl SeaWriter {
@@ -22,37 +18,6 @@ impl SeaWriter {
     /// [`WriterContext::writer_only`](posthaste_sql::WriterContext::writer_only).
     pub fn new(context: impl Into<AnyWriterContext>) -> Self {
         Self { context: context.into() }
-    }
-
-    /// Begins a transaction. A caller that goes away while it begins leaves no open transaction in the
-    /// pool, as `db.begin()` does. On SQLite it holds the write lock from its start.
-    ///
-    /// A connection to another kind of database than that of the outbox is refused, and so is another file of
-    /// SQLite. In another database of a server it is the first write that is refused.
-    pub async fn begin(&self, db: &DatabaseConnection) -> Result<SeaTx, StoreError> {
-        self.context.expect(db.get_database_backend())?;
-        let (db, options) = (db.clone(), options(db.get_database_backend()));
-        // A task goes on when its caller drops it, and then rolls back.
-        let begun = tokio::spawn(async move { db.begin_with_options(options).await }).await;
-        let tx = begun.map_err(|error| StoreError::backend("SeaORM", error))?.map_err(failed)?;
-        self.context.expect_database(&tx).await?;
-        Ok(SeaTx::new(tx, self.context.clone()))
-    }
-
-    /// Runs `work` in a transaction: commits when it answers `Ok`, rolls back when it answers `Err`,
-    /// panics or is dropped.
-    pub async fn transaction<T, E>(
-        &self,
-        db: &DatabaseConnection,
-        work: impl AsyncFnOnce(&SeaTx) -> Result<T, E>,
-    ) -> Result<T, E>
-    where
-        E: From<WriteError> + From<CommitError>,
-    {
-        let tx = self.begin(db).await.map_err(WriteError::from)?;
-        let answer = work(&tx).await?;
-        tx.commit().await?;
-        Ok(answer)
     }
 
     /// Inserts one event into a transaction of the service's own. After the commit give the receipt to
@@ -99,11 +64,6 @@ impl SeaWriter {
         let (_, receipt) = write(&self.context, tx, events, scope).await?;
         Ok(receipt)
     }
-}
-
-fn options(backend: DbBackend) -> TransactionOptions {
-    let immediate = (backend == DbBackend::Sqlite).then_some(SqliteTransactionMode::Immediate);
-    TransactionOptions { sqlite_transaction_mode: immediate, ..TransactionOptions::default() }
 }
 
 /// Hooks, limits, INSERT. Answers the ids that stand for the events now, duplicates included.

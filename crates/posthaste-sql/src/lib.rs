@@ -17,6 +17,7 @@
 //! # }
 //! ```
 
+mod database;
 mod database_id;
 pub mod mysql;
 mod name;
@@ -26,6 +27,7 @@ pub mod sqlite;
 mod table_ref;
 mod writer_context;
 
+pub use database::Database;
 pub use database_id::DatabaseId;
 pub use mysql::MySql;
 pub use name::{InvalidSchemaName, InvalidTableName, SchemaName, TableName};
@@ -33,4 +35,4 @@ pub use postgres::Postgres;
 pub use row::{RowValues, seqs_by_id};
 pub use sqlite::Sqlite;
 pub use table_ref::TableRef;
-pub use writer_context::{Database, WriterContext, WriterContextBuilder};
+pub use writer_context::{WriterContext, WriterContextBuilder};

@@ -7,13 +7,7 @@ use std::sync::Arc;
 use posthaste::writer::WriterCore;
 use posthaste::{Limits, Receipt, WriterHook};
 
-use crate::{MySql, Postgres, SchemaName, Sqlite, TableName, TableRef, mysql, postgres, sqlite};
-
-/// A database, as a type: a context of one cannot be given to a Writer of another.
-pub trait Database: 'static {
-    /// What a Writer says to it.
-    type Statements: fmt::Debug + Send + Sync;
-}
+use crate::{Database, MySql, Postgres, SchemaName, Sqlite, TableName, TableRef, mysql, postgres, sqlite};
 
 /// What a Writer needs to know of one outbox table: hooks, limits and the engine that its rows are born leased to, and
 /// the statements about the table. Every driver's Writer is made of one. Cheap to clone.

@@ -4,7 +4,7 @@ use posthaste::writer::NewRow;
 use posthaste_sql::postgres::{InsertColumns, Statements, values};
 use posthaste_sql::seqs_by_id;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Error, Row, Transaction};
+use tokio_postgres::{Client, Error, Row, Transaction};
 
 use crate::writer_session::WriterSession;
 
@@ -49,7 +49,7 @@ const MANY_ROWS_TYPES: [Type; 16] = [
 ];
 
 /// The types of the values of one row, for a context that has a database id or none.
-pub(crate) fn types_of_one(statements: &Statements) -> &'static [Type] {
+fn types_of_one(statements: &Statements) -> &'static [Type] {
     match statements.database_id() {
         Some(_) => &ONE_ROW_TYPES,
         None => &ONE_ROW_TYPES[..ONE_ROW_TYPES.len() - 1],
@@ -63,6 +63,12 @@ pub(crate) struct Inserted {
     pub(crate) seqs: Vec<Option<i64>>,
     /// Whether a savepoint was open, whoever opened it.
     pub(crate) in_savepoint: bool,
+}
+
+/// Prepares on a new connection, before a transaction begins, what nearly every one needs.
+pub(crate) async fn warm_up(session: &WriterSession, client: &Client) -> Result<(), Error> {
+    let types = types_of_one(session.statements());
+    session.ready(client, &session.statements().insert_one_with_savepoint_flag, types).await.map(|_| ())
 }
 
 /// Inserts rows into this transaction.

@@ -11,9 +11,11 @@ use posthaste_sql::postgres::proves_rollback;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error, Transaction};
 
+use crate::PgConnection;
+use crate::insert;
 use crate::pipeline::pipelined;
 use crate::tx_ledger::{TxLedger, lock, unlock};
-use crate::writer::write;
+use crate::writer::{PgWriter, write};
 use crate::writer_session::{WriterSession, failed};
 
 /// A transaction on the service's own connection whose [`commit`](Self::commit) proves, commits and
@@ -26,8 +28,48 @@ pub struct PgTx<'c> {
     session: WriterSession,
 }
 
+impl PgWriter {
+    /// Begins a transaction. A caller that goes away while it begins leaves no open transaction behind.
+    pub async fn begin<'c, C: PgConnection>(&self, connection: &'c mut C) -> Result<PgTx<'c>, StoreError> {
+        let (client, cache) = connection.parts();
+        let session = WriterSession::new(&self.context, cache);
+        insert::warm_up(&session, client).await.map_err(failed)?;
+        let tx = client.transaction().await.map_err(failed)?;
+        Ok(PgTx::new(tx, session))
+    }
+
+    /// Runs `work` in a transaction: commits when it answers `Ok`, rolls back when it answers `Err`,
+    /// panics or is dropped.
+    ///
+    /// ```no_run
+    /// # use posthaste::{BoxError, Event};
+    /// # use posthaste_tokio_postgres::{PgTx, PgWriter};
+    /// # async fn run(writer: PgWriter, mut client: tokio_postgres::Client) -> Result<(), BoxError> {
+    /// writer.transaction(&mut client, async |tx: &mut PgTx<'_>| {
+    ///     tx.execute("INSERT INTO orders (id) VALUES (17)", &[]).await?;
+    ///     tx.write(Event::json("OrderPlaced", &17)?).await?;
+    ///     Ok::<_, BoxError>(())
+    /// })
+    /// .await
+    /// # }
+    /// ```
+    pub async fn transaction<C: PgConnection, T, E>(
+        &self,
+        connection: &mut C,
+        work: impl AsyncFnOnce(&mut PgTx<'_>) -> Result<T, E>,
+    ) -> Result<T, E>
+    where
+        E: From<WriteError> + From<CommitError>,
+    {
+        let mut tx = self.begin(connection).await.map_err(WriteError::from)?;
+        let answer = work(&mut tx).await?;
+        tx.commit().await?;
+        Ok(answer)
+    }
+}
+
 impl<'c> PgTx<'c> {
-    pub(crate) fn new(tx: Transaction<'c>, session: WriterSession) -> Self {
+    fn new(tx: Transaction<'c>, session: WriterSession) -> Self {
         Self { tx, written: Mutex::default(), session }
     }
 

@@ -3,20 +3,20 @@
 use std::sync::Mutex;
 
 use posthaste::writer::{Prepared, Scope};
-use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
+use posthaste::{Event, EventId, Receipt, WriteError};
 use posthaste_sql::{Postgres, WriterContext};
 use tokio_postgres::types::Type;
 use tokio_postgres::{Error, Transaction};
 
+use crate::PgTransaction;
 use crate::insert::insert;
 use crate::tx_ledger::{TxLedger, lock};
-use crate::writer_session::{WriterSession, failed};
-use crate::{PgConnection, PgTransaction, PgTx};
+use crate::writer_session::WriterSession;
 
 /// Writes events in transactions of the service's own connections. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct PgWriter {
-    context: WriterContext<Postgres>,
+    pub(crate) context: WriterContext<Postgres>,
 }
 
 impl PgWriter {
@@ -24,44 +24,6 @@ impl PgWriter {
     /// so does [`WriterContext::writer_only`].
     pub fn new(context: WriterContext<Postgres>) -> Self {
         Self { context }
-    }
-
-    /// Begins a transaction. A caller that goes away while it begins leaves no open transaction behind.
-    pub async fn begin<'c, C: PgConnection>(&self, connection: &'c mut C) -> Result<PgTx<'c>, StoreError> {
-        let (client, cache) = connection.parts();
-        let session = WriterSession::new(&self.context, cache);
-        session.warm_up(client).await.map_err(failed)?;
-        let tx = client.transaction().await.map_err(failed)?;
-        Ok(PgTx::new(tx, session))
-    }
-
-    /// Runs `work` in a transaction: commits when it answers `Ok`, rolls back when it answers `Err`,
-    /// panics or is dropped.
-    ///
-    /// ```no_run
-    /// # use posthaste::{BoxError, Event};
-    /// # use posthaste_tokio_postgres::{PgTx, PgWriter};
-    /// # async fn run(writer: PgWriter, mut client: tokio_postgres::Client) -> Result<(), BoxError> {
-    /// writer.transaction(&mut client, async |tx: &mut PgTx<'_>| {
-    ///     tx.execute("INSERT INTO orders (id) VALUES (17)", &[]).await?;
-    ///     tx.write(Event::json("OrderPlaced", &17)?).await?;
-    ///     Ok::<_, BoxError>(())
-    /// })
-    /// .await
-    /// # }
-    /// ```
-    pub async fn transaction<C: PgConnection, T, E>(
-        &self,
-        connection: &mut C,
-        work: impl AsyncFnOnce(&mut PgTx<'_>) -> Result<T, E>,
-    ) -> Result<T, E>
-    where
-        E: From<WriteError> + From<CommitError>,
-    {
-        let mut tx = self.begin(connection).await.map_err(WriteError::from)?;
-        let answer = work(&mut tx).await?;
-        tx.commit().await?;
-        Ok(answer)
     }
 
     /// Inserts one event into a transaction of the service's own. After the commit give the receipt to

@@ -32,12 +32,6 @@ impl WriterSession {
         self.context.statements()
     }
 
-    /// Prepares on a new connection, before a transaction begins, what nearly every one needs.
-    pub(crate) async fn warm_up(&self, client: &Client) -> Result<(), Error> {
-        let types = crate::insert::types_of_one(self.statements());
-        self.ready(client, &self.statements().insert_one_with_savepoint_flag, types).await.map(|_| ())
-    }
-
     /// What an error of an INSERT means. Another database than that of the outbox refuses by itself.
     pub(crate) fn refused(&self, error: Error) -> StoreError {
         let said = error.as_db_error().map(tokio_postgres::error::DbError::message);

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::{ConditionallySelectable, ConstantTimeEq};
 
-use super::endpoints::{RequiredRole, Route};
 use super::error::ApiError;
 use crate::Secret;
 
@@ -20,6 +19,15 @@ pub enum Role {
     /// Look, but not at payloads.
     Viewer,
     /// Look at everything, replay, discard, purge, pause and resume.
+    Operator,
+}
+
+/// Which role a route needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RequiredRole {
+    /// None: everybody who can reach the listener.
+    Nothing,
+    Viewer,
     Operator,
 }
 
@@ -65,16 +73,21 @@ impl Access {
         Self { entries: tokens.iter().map(TokenEntry::new).collect() }
     }
 
-    /// Whether this request may go on to its route.
-    pub(super) fn admit(&self, route: &Route, request: &Request) -> Result<Caller, ApiError> {
+    /// Whether this request may go on to a route of this method that needs this role.
+    pub(super) fn admit(
+        &self,
+        required_role: RequiredRole,
+        method: &Method,
+        request: &Request,
+    ) -> Result<Caller, ApiError> {
         let headers = request.headers();
         if self.entries.is_empty() {
             is_local(request)?;
             is_not_passed_on(headers)?;
-            is_no_foreign_page(&route.method, headers)?;
+            is_no_foreign_page(method, headers)?;
             return Ok(Caller { role: Some(Role::Operator), actor: "api:local".to_owned() });
         }
-        let needed = match route.required_role {
+        let needed = match required_role {
             RequiredRole::Nothing => return Ok(Caller { role: None, actor: "api:unknown".to_owned() }),
             RequiredRole::Viewer => Role::Viewer,
             RequiredRole::Operator => Role::Operator,

@@ -7,61 +7,20 @@ use axum::Router;
 use axum::extract::Request;
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodFilter, on};
+use axum::routing::on;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use tower_http::catch_panic::CatchPanicLayer;
 
+use super::access::RequiredRole;
 use super::error::ApiError;
-use super::params::{MAX_ID_CHARS, Param, ParamKind};
-use super::request::{ApiFuture, ApiRequest, respond};
-use super::{AdminApi, ApiState, health, read, tail, write};
+use super::params::{Param, ParamKind};
+use super::respond::respond;
+use super::route::{Route, Success};
+use super::{ApiState, health, read, tail, write};
 use crate::wire;
-
-/// One route.
-pub(super) struct Route {
-    pub(super) method: Method,
-    pub(super) path: &'static str,
-    pub(super) required_role: RequiredRole,
-    pub(super) id: &'static str,
-    pub(super) summary: &'static str,
-    pub(super) query: &'static [Param],
-    /// The forms that a body may have; none if there is no body.
-    pub(super) body: &'static [&'static [Param]],
-    pub(super) success: Success,
-    pub(super) handle: fn(ApiRequest) -> ApiFuture,
-}
-
-/// Which role a route needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RequiredRole {
-    /// None: everybody who can reach the listener.
-    Nothing,
-    Viewer,
-    Operator,
-}
-
-/// The body of a successful response.
-#[derive(Clone, Copy)]
-pub(super) enum Success {
-    /// JSON of this schema.
-    Json(fn(&mut SchemaGenerator) -> Schema),
-    /// JSON of this schema, also with 503 when an outbox is not ready.
-    Ready(fn(&mut SchemaGenerator) -> Schema),
-    /// Any JSON object.
-    Object,
-    /// Text of this media type.
-    Text(&'static str),
-}
 
 const GET: Method = Method::GET;
 const POST: Method = Method::POST;
-
-/// Everything that stands in braces in a path.
-pub(super) const PATH_PARAMS: &[Param] = &[
-    Param::new("outbox", ParamKind::Text(255), "The name of an outbox"),
-    Param::new("id", ParamKind::Text(MAX_ID_CHARS), "The id of an event"),
-    Param::new("route", ParamKind::Text(255), "The name of a route"),
-];
 
 const STATUS: Param = Param::new(
     "status",
@@ -372,22 +331,6 @@ fn finished(router: Router, state: Arc<ApiState>) -> Router {
         .method_not_allowed_fallback(move |request| no_such_method(state, request))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(axum::middleware::map_response(guarded))
-}
-
-impl Route {
-    /// Whether this API has the route: `/metrics` is there only if it has something to show.
-    pub(super) fn is_served(&self, api: &AdminApi) -> bool {
-        self.id != "metrics" || api.metrics.is_some()
-    }
-
-    fn filter(&self) -> MethodFilter {
-        if self.method == POST { MethodFilter::POST } else { MethodFilter::GET }
-    }
-
-    /// The parameters of its path.
-    pub(super) fn path_params(&self) -> impl Iterator<Item = &'static Param> {
-        PATH_PARAMS.iter().filter(|param| self.path.contains(&format!("{{{}}}", param.name)))
-    }
 }
 
 async fn nothing_here(state: Arc<ApiState>, request: Request) -> Response {

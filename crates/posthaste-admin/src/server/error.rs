@@ -4,7 +4,6 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use posthaste::StoreError;
 
-use super::request::json;
 use crate::{error_chain, wire};
 
 /// An error response. It shows no driver's text, which may hold a secret.
@@ -71,8 +70,11 @@ impl From<StoreError> for ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let mut response = json(self.status, &wire::Error { error: self.error, advice: self.advice })
-            .unwrap_or_else(|_| self.status.into_response());
+        let document = wire::Error { error: self.error, advice: self.advice };
+        let mut response = match serde_json::to_string(&document) {
+            Ok(text) => (self.status, [(header::CONTENT_TYPE, "application/json")], text).into_response(),
+            Err(_) => self.status.into_response(),
+        };
         let headers = response.headers_mut();
         match self.status {
             StatusCode::UNAUTHORIZED => {

@@ -18,6 +18,8 @@ mod outbox;
 mod params;
 mod read;
 mod request;
+mod respond;
+mod route;
 mod tail;
 #[cfg(test)]
 mod tests;

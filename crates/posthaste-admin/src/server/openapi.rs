@@ -4,8 +4,10 @@ use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use super::endpoints::{ROUTES, RequiredRole, Route, Success, schema};
+use super::access::RequiredRole;
+use super::endpoints::{ROUTES, schema};
 use super::params::{self, Param};
+use super::route::{Route, Success};
 use crate::wire;
 
 /// The document of these routes of the table.

@@ -10,20 +10,26 @@ mod blocking;
 
 use diesel::QueryResult;
 use diesel::query_builder::QueryFragment;
+use posthaste_sql::Database;
 
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub(crate) use blocking::expect_ready;
 
-use crate::database::Dialect;
 use crate::statement::Statement;
 
+/// A database that diesel knows.
+pub trait DieselDatabase: Database {
+    /// What diesel calls it.
+    type Backend: diesel::backend::Backend;
+}
+
 /// What diesel calls the database behind a connection.
-pub(crate) type BackendOf<C> = <<C as DieselConnection>::Database as Dialect>::Backend;
+pub(crate) type BackendOf<C> = <<C as DieselConnection>::Database as DieselDatabase>::Backend;
 
 /// A connection of diesel's or of diesel-async's.
 pub trait DieselConnection: Send + Sized {
     /// The database behind it.
-    type Database: Dialect;
+    type Database: DieselDatabase;
 
     /// Whether what an INSERT answers can be read. Diesel's own connection to MySQL wants to know the columns
     /// when it prepares a statement, and MariaDB tells those of an INSERT only when it runs.

@@ -13,15 +13,11 @@ use diesel::QueryResult;
 use diesel::result::Error;
 use posthaste::writer::{Ledger, NewRow};
 use posthaste::{CommitError, StoreError};
-use posthaste_sql::Database;
 
-use crate::connection::DieselConnection;
+use crate::connection::{DieselConnection, DieselDatabase};
 
 /// How a Writer speaks to a database, whatever the connection.
-pub trait Dialect: Database + Sized {
-    /// What diesel calls it.
-    type Backend: diesel::backend::Backend;
-
+pub trait Dialect: DieselDatabase + Sized {
     /// The name of the database in errors.
     const NAME: &'static str;
 
@@ -80,3 +76,8 @@ pub trait Dialect: Database + Sized {
         StoreError::backend(Self::NAME, error)
     }
 }
+
+/// A connection to a database whose dialect is known.
+pub trait OutboxConnection: DieselConnection<Database: Dialect> {}
+
+impl<C: DieselConnection<Database: Dialect>> OutboxConnection for C {}

@@ -12,11 +12,14 @@ use posthaste_sql::mysql::{
 use posthaste_sql::{MySql, seqs_by_id};
 
 use super::Dialect;
-use crate::connection::DieselConnection;
+use crate::connection::{DieselConnection, DieselDatabase};
 use crate::statement::{Statement, Value, row};
 
-impl Dialect for MySql {
+impl DieselDatabase for MySql {
     type Backend = diesel::mysql::Mysql;
+}
+
+impl Dialect for MySql {
     const NAME: &'static str = "MySQL";
     const BEGIN: &'static str = "START TRANSACTION";
 

@@ -13,11 +13,14 @@ use posthaste_sql::postgres::{InsertColumns, Statements, values};
 use posthaste_sql::{Postgres, seqs_by_id};
 
 use super::Dialect;
-use crate::connection::DieselConnection;
+use crate::connection::{DieselConnection, DieselDatabase};
 use crate::statement::{Statement, Value, row};
 
-impl Dialect for Postgres {
+impl DieselDatabase for Postgres {
     type Backend = Pg;
+}
+
+impl Dialect for Postgres {
     const NAME: &'static str = "PostgreSQL";
     const BEGIN: &'static str = "BEGIN";
 

@@ -10,11 +10,14 @@ use posthaste_sql::sqlite::{InsertBatch, Statements, WrittenRows, ids, values};
 use posthaste_sql::{Sqlite, seqs_by_id};
 
 use super::Dialect;
-use crate::connection::DieselConnection;
+use crate::connection::{DieselConnection, DieselDatabase};
 use crate::statement::{Statement, Value, row};
 
-impl Dialect for Sqlite {
+impl DieselDatabase for Sqlite {
     type Backend = diesel::sqlite::Sqlite;
+}
+
+impl Dialect for Sqlite {
     const NAME: &'static str = "SQLite";
     /// With the write lock from the start, so that nothing fails later because somebody else is writing.
     const BEGIN: &'static str = "BEGIN IMMEDIATE";

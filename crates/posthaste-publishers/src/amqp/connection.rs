@@ -17,7 +17,7 @@ use lapin::{Channel, Connection, ConnectionProperties, ErrorKind};
 use posthaste::Outcome;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::builder::{Host, Settings};
+use super::settings::{Host, Settings};
 use crate::one_line::one_line;
 use crate::shared_connection::SharedConnection;
 use crate::unreached::UNREACHABLE_ADVICE;

@@ -7,22 +7,13 @@ use tokio::time::{Instant, timeout_at};
 
 use super::AmqpPublisher;
 use super::connection::{AmqpConnection, broker_text};
+use super::management::Queue;
 use super::message::short_string;
 use crate::one_line::one_line;
 use crate::template::Template;
 
 /// Names that one finding lists.
 const MAX_NAMES_LISTED: usize = 5;
-
-/// A queue, as far as it matters here.
-#[derive(Debug, PartialEq, Eq, serde::Deserialize)]
-pub(super) struct Queue {
-    pub(super) name: String,
-    pub(super) durable: bool,
-    /// `classic`, `quorum` or `stream`.
-    #[serde(rename = "type")]
-    pub(super) kind: String,
-}
 
 impl AmqpPublisher {
     /// AMQP tells of queues whose names are known. Which of them are behind an exchange, only the management plugin

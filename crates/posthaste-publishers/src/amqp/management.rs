@@ -8,8 +8,6 @@ use reqwest::{Client, StatusCode, Url, redirect};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::diagnose::Queue;
-
 /// How many exchanges and queues are asked for. An exchange may be bound to others.
 const MAX_EXCHANGES: usize = 16;
 const MAX_QUEUES: usize = 50;
@@ -29,6 +27,16 @@ pub(super) struct Management {
 struct Binding {
     destination: String,
     destination_type: String,
+}
+
+/// A queue, as far as it matters here.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+pub(super) struct Queue {
+    pub(super) name: String,
+    pub(super) durable: bool,
+    /// `classic`, `quorum` or `stream`.
+    #[serde(rename = "type")]
+    pub(super) kind: String,
 }
 
 impl Management {

@@ -5,7 +5,7 @@ use lapin::BasicProperties;
 use lapin::types::{AMQPValue, FieldTable, ShortString};
 use posthaste::Delivery;
 
-use super::builder::{MAX_SHORT_STRING_BYTES, Settings};
+use super::settings::{MAX_SHORT_STRING_BYTES, Settings};
 use crate::unsendable::Unsendable;
 
 /// Survives a restart of the broker in a durable queue.

@@ -1,6 +1,6 @@
 //! RabbitMQ, by AMQP 0.9.1.
 //!
-//! - `builder` reads and checks the settings.
+//! - `builder` reads and checks the `settings`.
 //! - `message` makes what RabbitMQ gets of an event, or refuses it.
 //! - `exchanges` finds out which exchanges exist before anything is sent to them.
 //! - `connection` is one connection with its channels, and how it is made and given up.
@@ -16,6 +16,7 @@ mod diagnose;
 mod exchanges;
 mod management;
 mod message;
+mod settings;
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,10 +27,10 @@ use tokio::time::Instant;
 
 pub use builder::AmqpBuilder;
 
-use builder::Settings;
 use confirm::Undecided;
 use connection::{AmqpConnection, Connector, NO_ANSWER_REASON};
 use message::PreparedMessage;
+use settings::Settings;
 
 use crate::error::PublisherError;
 

@@ -10,11 +10,11 @@ use rdkafka::error::KafkaError;
 use rdkafka::producer::{BaseProducer, DeliveryResult, ProducerContext};
 
 use super::producer::CurrentProducer;
+use super::secrets::Secrets;
 use super::{Inner, KafkaPublisher, NAME, check_topic};
 use crate::error::PublisherError;
 use crate::format::Format;
 use crate::template::Template;
-use crate::unsendable::Unsendable;
 
 /// Unless set otherwise. What an operator need not know stands in the library's own defaults.
 const DEFAULT_SETTINGS: &[(&str, &str)] = &[
@@ -35,18 +35,6 @@ const DEFAULT_SETTINGS: &[(&str, &str)] = &[
 /// Those that choose by the key. `_random` is about events without one.
 const KEYED_PARTITIONERS: &[&str] =
     &["consistent", "consistent_random", "murmur2", "murmur2_random", "fnv1a", "fnv1a_random"];
-
-/// Settings whose names have such a part hold what nobody may read.
-const SECRET_NAME_PARTS: &[&str] = &[
-    "password",
-    "passphrase",
-    "secret",
-    "token",
-    "jaas",
-    "key.pem",
-    "certificate.pem",
-    "oauthbearer.config",
-];
 
 /// Never otherwise.
 const FIXED_SETTINGS: &[(&str, &str)] = &[("acks", "all"), ("enable.idempotence", "true")];
@@ -291,26 +279,6 @@ fn why_refused(name: &str, value: &str) -> Option<&'static str> {
     })
 }
 
-/// What must stand in no text, and how a text becomes one line.
-#[derive(Clone)]
-pub(super) struct Secrets(Arc<[String]>);
-
-impl Secrets {
-    fn of(settings: &[(String, String)]) -> Self {
-        let is_secret = |name: &str| SECRET_NAME_PARTS.iter().any(|part| name.contains(part));
-        let secrets = settings.iter().filter(|(name, value)| is_secret(name) && !value.is_empty());
-        Self(secrets.map(|(_, value)| value.clone()).collect())
-    }
-
-    pub(super) fn redact(&self, text: &str) -> String {
-        let mut text = text.to_owned();
-        for secret in self.0.iter() {
-            text = text.replace(secret.as_str(), "…");
-        }
-        Unsendable::new(text).to_string()
-    }
-}
-
 /// Says nothing: it is only there for a moment.
 struct SilentContext;
 
@@ -410,22 +378,6 @@ mod tests {
         let text = text(kafka().set("ssl.ca.location", "/nowhere/ca.pem"));
         assert!(text.starts_with("Kafka: the settings do not fit: "), "{text}");
         assert!(text.contains("ssl.ca.location"), "{text}");
-    }
-
-    #[test]
-    fn what_is_secret_is_known_by_its_name() {
-        for name in [
-            "sasl.password",
-            "ssl.key.password",
-            "ssl.key.pem",
-            "sasl.oauthbearer.client.secret",
-            "sasl.oauthbearer.assertion.private.key.passphrase",
-            "some.token",
-            "sasl.jaas.config",
-        ] {
-            let secrets = Secrets::of(&[(name.to_owned(), "s3ntinel".to_owned())]);
-            assert_eq!(secrets.redact("it is s3ntinel"), "it is …", "{name}");
-        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Apache Kafka, by an idempotent producer of librdkafka.
 //!
 //! - `builder` checks what was set, and refuses what would break order or durability.
+//! - `secrets` keeps secret settings out of every text.
 //! - `producer` is the producer in use, the events in flight, and the delivery reports that complete them.
 //! - `outcome` says what a report means for its event.
 //! - `check` asks whether the brokers are there, `diagnose` whether they keep what they take.
@@ -10,6 +11,7 @@ mod check;
 mod diagnose;
 mod outcome;
 mod producer;
+mod secrets;
 
 use std::fmt;
 use std::sync::Arc;

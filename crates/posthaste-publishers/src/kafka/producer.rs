@@ -17,7 +17,7 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::builder::Secrets;
+use super::secrets::Secrets;
 use crate::format::Message;
 
 /// How long all brokers may be away before the events on the way count as unreachable. The library connects

@@ -1,18 +1,18 @@
 //! The settings of a publisher: where NATS is, who we are there, and what goes where.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use async_nats::{ConnectOptions, ServerAddr};
-use rustls::ClientConfig;
+use async_nats::ServerAddr;
 
+use super::message::check_subject;
+use super::settings::{Login, Settings, read};
 use super::{NAME, NatsPublisher};
 use crate::error::PublisherError;
 use crate::format::Format;
 use crate::template::Template;
 use crate::tls;
-use crate::unreached::UNREACHABLE_ADVICE;
 use crate::url::PublisherUrl;
 
 /// Shorter than the engine's: where that ends a call, what the server has answered so far is lost.
@@ -31,29 +31,6 @@ pub struct NatsBuilder {
     format: Format,
     timeout: Duration,
     core: bool,
-}
-
-/// Who we are.
-#[derive(Clone)]
-pub(super) enum Login {
-    Anonymous,
-    User(String, String),
-    Token(String),
-    /// Files are read with each connection: somebody may renew them.
-    Credentials(PathBuf),
-    Nkey(PathBuf),
-}
-
-/// What a publisher is built of; everything in it was checked.
-pub(super) struct Settings {
-    pub(super) servers: Vec<ServerAddr>,
-    pub(super) tls: ClientConfig,
-    pub(super) login: Login,
-    pub(super) subject: Template,
-    pub(super) stream: Option<String>,
-    pub(super) format: Format,
-    pub(super) timeout: Duration,
-    pub(super) core: bool,
 }
 
 impl NatsBuilder {
@@ -247,72 +224,9 @@ fn subject(subject: Option<&str>, format: Format) -> Result<Template, PublisherE
         .parse()
         .map_err(|error| PublisherError::new(NAME, format!("the subject cannot be read: {error}")))?;
     if let Some(text) = template.as_text() {
-        super::message::check_subject(text)
-            .map_err(|unsendable| PublisherError::new(NAME, unsendable.to_string()))?;
+        check_subject(text).map_err(|unsendable| PublisherError::new(NAME, unsendable.to_string()))?;
     }
     Ok(template)
-}
-
-fn read(path: &Path, what: &str) -> Result<String, String> {
-    std::fs::read_to_string(path).map_err(|error| format!("{what} cannot be read: {error}"))
-}
-
-impl Login {
-    /// What the client needs to know. Its texts tell nothing of what is in the files.
-    pub(super) fn options(&self) -> Result<ConnectOptions, String> {
-        let options = ConnectOptions::new();
-        Ok(match self {
-            Self::Anonymous => options,
-            Self::User(user, password) => options.user_and_password(user.clone(), password.clone()),
-            Self::Token(token) => options.token(token.clone()),
-            Self::Credentials(path) => {
-                let text = read(path, "the credentials file")?;
-                let wrong = "the credentials file has no JWT or no seed in it: make it anew with nsc";
-                options.credentials(&text).map_err(|_| wrong.to_owned())?
-            }
-            Self::Nkey(path) => {
-                let seed = read(path, "the file of the nkey")?;
-                let seed = seed.trim();
-                if !seed.starts_with("SU") || seed.len() != 58 {
-                    return Err(
-                        "the file of the nkey has no seed of a user in it: it begins with SU".to_owned()
-                    );
-                }
-                options.nkey(seed.to_owned())
-            }
-        })
-    }
-}
-
-impl Settings {
-    /// The text for a server that is out of reach.
-    pub(super) fn no_connection(&self) -> String {
-        format!(
-            "no connection to NATS at {} within {:?}: {UNREACHABLE_ADVICE}",
-            self.server_list(),
-            self.timeout
-        )
-    }
-
-    /// The servers as an operator knows them.
-    pub(super) fn server_list(&self) -> String {
-        let place = |server: &ServerAddr| format!("{}:{}", server.host(), server.port());
-        self.servers.iter().map(place).collect::<Vec<_>>().join(",")
-    }
-}
-
-/// Without who we are.
-impl fmt::Debug for Settings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings")
-            .field("servers", &self.server_list())
-            .field("subject", &self.subject)
-            .field("stream", &self.stream)
-            .field("format", &self.format)
-            .field("timeout", &self.timeout)
-            .field("core", &self.core)
-            .finish_non_exhaustive()
-    }
 }
 
 impl fmt::Debug for NatsBuilder {

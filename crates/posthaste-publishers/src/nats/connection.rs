@@ -17,8 +17,8 @@ use serde::de::IgnoredAny;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::builder::Settings;
 use super::message::NatsMessage;
+use super::settings::Settings;
 use crate::one_line::one_line;
 use crate::unreached::UNREACHABLE_ADVICE;
 use crate::unsendable::Unsendable;

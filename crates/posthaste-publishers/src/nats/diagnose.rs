@@ -5,8 +5,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep_until};
 
-use super::builder::Settings;
 use super::connection::{Connection, LOOKUP_TIMEOUT};
+use super::settings::Settings;
 
 /// Where servers tell how they keep messages. That belongs to the system account, which may export it to others.
 const JETSTREAM_STATUS_SUBJECT: &str = "$SYS.REQ.SERVER.PING.JSZ";

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use posthaste::Delivery;
 
-use super::builder::Settings;
+use super::settings::Settings;
 use crate::format::Format;
 use crate::message_id::{message_id, with_replays};
 use crate::unsendable::Unsendable;

@@ -4,6 +4,7 @@ mod builder;
 mod connection;
 mod diagnose;
 mod message;
+mod settings;
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,9 +20,9 @@ use crate::shared_connection::SharedConnection;
 use crate::unreached::Unreached;
 use crate::unsendable::Unsendable;
 pub use builder::NatsBuilder;
-use builder::Settings;
 use connection::{Connection, SentMessage, StreamLookups};
 use message::NatsMessage;
+use settings::Settings;
 
 const NAME: &str = "NATS";
 

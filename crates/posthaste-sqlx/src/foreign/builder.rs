@@ -23,9 +23,9 @@ pub struct ForeignTableStoreBuilder {
 #[derive(Clone, Debug)]
 enum Login {
     #[cfg(feature = "postgres")]
-    Postgres(crate::postgres::Login),
+    Postgres(crate::postgres::connection::Login),
     #[cfg(feature = "mysql")]
-    MySql(crate::mysql::Login),
+    MySql(crate::mysql::connection::Login),
 }
 
 impl ForeignTableStore {
@@ -33,13 +33,16 @@ impl ForeignTableStore {
     /// transaction mode.
     #[cfg(feature = "postgres")]
     pub fn postgres(options: &PgConnectOptions, layout: Layout) -> ForeignTableStoreBuilder {
-        ForeignTableStoreBuilder::new(Login::Postgres(crate::postgres::Login(options.clone())), layout)
+        ForeignTableStoreBuilder::new(
+            Login::Postgres(crate::postgres::connection::Login(options.clone())),
+            layout,
+        )
     }
 
     /// A foreign table in a MySQL or MariaDB database.
     #[cfg(feature = "mysql")]
     pub fn mysql(options: &MySqlConnectOptions, layout: Layout) -> ForeignTableStoreBuilder {
-        ForeignTableStoreBuilder::new(Login::MySql(crate::mysql::Login(options.clone())), layout)
+        ForeignTableStoreBuilder::new(Login::MySql(crate::mysql::connection::Login(options.clone())), layout)
     }
 }
 
@@ -84,14 +87,14 @@ impl ForeignTableStoreBuilder {
             Login::Postgres(login) => {
                 let table_ref = table_ref.in_schema(self.schema);
                 let table =
-                    crate::postgres::PgForeignTable::open(&login, &table_ref, &self.layout, self.read_only)
+                    super::postgres::PgForeignTable::open(&login, &table_ref, &self.layout, self.read_only)
                         .await?;
                 Ok(ForeignTableStore::new(table, self.purge))
             }
             #[cfg(feature = "mysql")]
             Login::MySql(login) => {
                 let table =
-                    crate::mysql::MySqlForeignTable::open(&login, &table_ref, &self.layout, self.read_only)
+                    super::mysql::MySqlForeignTable::open(&login, &table_ref, &self.layout, self.read_only)
                         .await?;
                 Ok(ForeignTableStore::new(table, self.purge))
             }

@@ -26,7 +26,11 @@ mod claim;
 pub(crate) mod filter;
 mod leases;
 pub(crate) mod lock_session;
+#[cfg(feature = "mysql")]
+mod mysql;
 mod name;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod queries;
 pub(crate) mod resolved_layout;
 pub(crate) mod stats;

@@ -29,7 +29,7 @@ SET SESSION innodb_lock_wait_timeout = 5, SESSION lock_wait_timeout = 5,
     };
 }
 
-pub(super) const SETTINGS: &str = settings!();
+pub(crate) const SETTINGS: &str = settings!();
 
 /// A question is ended after fifteen seconds, when whoever asked it has given up: it would keep its connection,
 /// and the next one would wait. Each of the two servers reads its own comment.
@@ -63,7 +63,7 @@ impl fmt::Debug for Login {
 /// A few connections for the engine, a few for those who look, and one for operators' changes: a slow question
 /// never keeps anybody from pausing a route.
 #[derive(Debug)]
-pub(super) struct Connections {
+pub(crate) struct Connections {
     engine: StorePool<MySql>,
     viewer: StorePool<MySql>,
     operator: StorePool<MySql>,
@@ -73,7 +73,7 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    pub(super) fn new(options: &MySqlConnectOptions) -> Self {
+    pub(crate) fn new(options: &MySqlConnectOptions) -> Self {
         let pool = |max_connections, settings| {
             let options = options.clone().disable_statement_logging();
             StorePool::new(options, max_connections).with_settings(settings).unharmed_by(is_contention)
@@ -89,7 +89,7 @@ impl Connections {
     }
 
     /// Runs one statement for the engine, or several that need not be one.
-    pub(super) async fn engine<T>(
+    pub(crate) async fn engine<T>(
         &self,
         work: impl AsyncFnOnce(&mut MySqlConnection) -> Result<T, sqlx::Error> + Clone,
     ) -> Result<T, StoreError> {
@@ -103,7 +103,7 @@ impl Connections {
     }
 
     /// Runs several statements for the engine, all of them or none.
-    pub(super) async fn engine_in_transaction<T>(
+    pub(crate) async fn engine_in_transaction<T>(
         &self,
         work: impl AsyncFnOnce(&mut MySqlConnection) -> Result<T, sqlx::Error> + Clone,
     ) -> Result<T, StoreError> {
@@ -111,7 +111,7 @@ impl Connections {
     }
 
     /// Runs statements that only read for somebody who looks, all at one time.
-    pub(super) async fn viewer<T>(
+    pub(crate) async fn viewer<T>(
         &self,
         work: impl AsyncFnOnce(&mut MySqlConnection) -> Result<T, sqlx::Error> + Clone,
     ) -> Result<T, StoreError> {
@@ -119,7 +119,7 @@ impl Connections {
     }
 
     /// Runs statements that change something for an operator, all of them or none.
-    pub(super) async fn operator<T>(
+    pub(crate) async fn operator<T>(
         &self,
         work: impl AsyncFnOnce(&mut MySqlConnection) -> Result<T, sqlx::Error> + Clone,
     ) -> Result<T, StoreError> {
@@ -163,14 +163,14 @@ impl Connections {
         explain(error, &self.server)
     }
 
-    pub(super) fn failed(&self, error: sqlx::Error) -> StoreError {
+    pub(crate) fn failed(&self, error: sqlx::Error) -> StoreError {
         match self.explain(error) {
             OpenError::Database(error) => StoreError::backend("MySQL", error),
             known => StoreError::backend("MySQL", known),
         }
     }
 
-    pub(super) async fn close(&self) {
+    pub(crate) async fn close(&self) {
         self.engine.close().await;
         self.viewer.close().await;
         self.operator.close().await;
@@ -182,7 +182,7 @@ impl Connections {
 }
 
 /// The server and database as a person would name them, without the password.
-pub(super) fn server(options: &MySqlConnectOptions) -> String {
+pub(crate) fn server(options: &MySqlConnectOptions) -> String {
     let database = options.get_database().unwrap_or("(no database)");
     match options.get_socket() {
         Some(socket) => format!("{} on {}", database, socket.display()),
@@ -226,7 +226,7 @@ pub(super) fn is_contention(error: &sqlx::Error) -> bool {
     matches!(number(error), Some(code::DEADLOCK | code::LOCK_TIMEOUT | code::LOCKED))
 }
 
-pub(super) fn explain(error: sqlx::Error, server: &str) -> OpenError {
+pub(crate) fn explain(error: sqlx::Error, server: &str) -> OpenError {
     let server = || server.to_owned();
     match number(&error) {
         Some(code::ACCESS_DENIED | code::ACCESS_DENIED_NO_PASSWORD) => {

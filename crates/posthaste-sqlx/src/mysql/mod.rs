@@ -29,10 +29,9 @@
 mod admin;
 mod backlog;
 mod claim;
-mod connection;
+pub(crate) mod connection;
 mod diagnose;
 mod filter;
-mod foreign;
 mod insert;
 mod lease;
 mod migrate;
@@ -46,7 +45,7 @@ mod settle;
 mod stats;
 mod store;
 mod tx;
-mod value;
+pub(crate) mod value;
 mod wake;
 mod writer;
 
@@ -72,9 +71,7 @@ use crate::server_state::ServerStateCache;
 use crate::settle_throttle::SettleThrottle;
 use crate::sql::Sql;
 use crate::{OpenError, TableName};
-use connection::Connections;
-pub(crate) use connection::Login;
-pub(crate) use foreign::MySqlForeignTable;
+use connection::{Connections, Login};
 
 /// An outbox in a MySQL or MariaDB database. Cheap to clone.
 ///

@@ -6,14 +6,14 @@ use std::ops::{Deref, DerefMut};
 use posthaste::writer::{Ledger, Scope};
 use posthaste::{CommitError, Event, EventId, StoreError, WriteError};
 use posthaste_sql::mysql::{Statements, proves_rollback};
-use sqlx::{Connection as _, MySql, MySqlConnection, Row as _, Transaction};
+use sqlx::{Connection as _, MySql, MySqlConnection, MySqlPool, Row as _, Transaction};
 
 use super::connection::number;
 use super::open_tx::OpenTx;
 use super::value::{MAX_KEYS, bind_all};
 use super::writer::{MySqlWriter, failed, is_in_transaction};
 use crate::sql::ready;
-use crate::transaction_depth::transaction_depth;
+use crate::transaction_depth::{acquire, transaction_depth};
 
 /// A transaction on the service's own pool whose [`commit`](Self::commit) proves, commits and
 /// dispatches. Derefs to the [`MySqlConnection`], so `&mut *tx` is what sqlx takes. Dropped unfinished, it
@@ -32,8 +32,34 @@ pub struct MySqlTx {
     writer: MySqlWriter,
 }
 
+impl MySqlWriter {
+    /// Begins a transaction. A caller that goes away while it begins leaves no open transaction in the
+    /// pool, as `pool.begin()` of sqlx 0.9.0 does.
+    pub async fn begin(&self, pool: &MySqlPool) -> Result<MySqlTx, StoreError> {
+        let connection = acquire(pool).await.map_err(failed)?;
+        let tx = OpenTx::begin(connection).await.map_err(failed)?;
+        Ok(MySqlTx::new(tx, self.clone()))
+    }
+
+    /// Runs `work` in a transaction: commits when it answers `Ok`, rolls back when it answers `Err`,
+    /// panics or is dropped.
+    pub async fn transaction<T, E>(
+        &self,
+        pool: &MySqlPool,
+        work: impl AsyncFnOnce(&mut MySqlTx) -> Result<T, E>,
+    ) -> Result<T, E>
+    where
+        E: From<WriteError> + From<CommitError>,
+    {
+        let mut tx = self.begin(pool).await.map_err(WriteError::from)?;
+        let answer = work(&mut tx).await?;
+        tx.commit().await?;
+        Ok(answer)
+    }
+}
+
 impl MySqlTx {
-    pub(super) fn new(tx: OpenTx, writer: MySqlWriter) -> Self {
+    fn new(tx: OpenTx, writer: MySqlWriter) -> Self {
         Self { tx, ledger: Ledger::new(), proven: false, touched: false, writer }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use posthaste::Timestamp;
 use posthaste::store::Lease;
-pub(super) use posthaste_sql::mysql::{MAX_KEYS, placeholder_count};
+pub(crate) use posthaste_sql::mysql::{MAX_KEYS, placeholder_count};
 use sqlx::MySql;
 use sqlx::mysql::MySqlArguments;
 use sqlx::query::Query;
@@ -35,7 +35,7 @@ macro_rules! clock {
 
 pub(super) use {at, clock, micros};
 
-pub(super) type MySqlQuery = Query<'static, MySql, MySqlArguments>;
+pub(crate) type MySqlQuery = Query<'static, MySql, MySqlArguments>;
 
 /// The calendar of a DATETIME: the years 1000 to 9999.
 const MIN_DATETIME_MICROS: i64 = -30_610_224_000_000_000;
@@ -58,7 +58,7 @@ pub(super) fn delay(delay: Duration) -> i64 {
 }
 
 /// A limit that SQL can count to.
-pub(super) fn limit(limit: usize) -> i64 {
+pub(crate) fn limit(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 

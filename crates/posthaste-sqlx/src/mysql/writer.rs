@@ -1,17 +1,15 @@
 //! The Writer on the service's own pool.
 
 use posthaste::writer::Scope;
-use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
+use posthaste::{Event, EventId, Receipt, StoreError, WriteError};
 use posthaste_sql::WriterContext;
 use posthaste_sql::mysql::{Flavour, NO_SAVEPOINT, NULL_IN_COLUMN};
-use sqlx::{Executor as _, MySql, MySqlConnection, MySqlPool, Row as _};
+use sqlx::{Executor as _, MySql, MySqlConnection, Row as _};
 
 use super::connection::number;
 use super::insert;
-use super::open_tx::OpenTx;
-use super::tx::MySqlTx;
 use crate::sql::ready;
-use crate::transaction_depth::{acquire, transaction_depth};
+use crate::transaction_depth::transaction_depth;
 
 /// Writes events in transactions of the service's own pool; made by
 /// [`MySqlStore::writer`](super::MySqlStore::writer), cheap to clone.
@@ -21,30 +19,6 @@ pub struct MySqlWriter {
 }
 
 impl MySqlWriter {
-    /// Begins a transaction. A caller that goes away while it begins leaves no open transaction in the
-    /// pool, as `pool.begin()` of sqlx 0.9.0 does.
-    pub async fn begin(&self, pool: &MySqlPool) -> Result<MySqlTx, StoreError> {
-        let connection = acquire(pool).await.map_err(failed)?;
-        let tx = OpenTx::begin(connection).await.map_err(failed)?;
-        Ok(MySqlTx::new(tx, self.clone()))
-    }
-
-    /// Runs `work` in a transaction: commits when it answers `Ok`, rolls back when it answers `Err`,
-    /// panics or is dropped.
-    pub async fn transaction<T, E>(
-        &self,
-        pool: &MySqlPool,
-        work: impl AsyncFnOnce(&mut MySqlTx) -> Result<T, E>,
-    ) -> Result<T, E>
-    where
-        E: From<WriteError> + From<CommitError>,
-    {
-        let mut tx = self.begin(pool).await.map_err(WriteError::from)?;
-        let answer = work(&mut tx).await?;
-        tx.commit().await?;
-        Ok(answer)
-    }
-
     /// Inserts one event into the transaction that is open on this connection. After the commit give
     /// the receipt to [`Outbox::committed`](posthaste::Outbox::committed).
     ///

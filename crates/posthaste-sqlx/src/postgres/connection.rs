@@ -48,7 +48,7 @@ const CLIENT_CHECK_INTERVAL: &str = "SELECT set_config('client_connection_check_
 
 /// What stands between the store and its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ConnectionPath {
+pub(crate) enum ConnectionPath {
     Direct,
     /// A PgBouncer that may give every transaction another connection to the server.
     PgBouncer,
@@ -195,7 +195,7 @@ impl Connections {
 }
 
 /// The user's options under a name that an administrator recognises, and without a log of statements.
-pub(super) fn named(options: &PgConnectOptions, path: ConnectionPath, name: &str) -> PgConnectOptions {
+pub(crate) fn named(options: &PgConnectOptions, path: ConnectionPath, name: &str) -> PgConnectOptions {
     let name = match options.get_application_name() {
         Some(service) => format!("{service}: {name}"),
         None => name.to_owned(),
@@ -209,7 +209,7 @@ pub(super) fn named(options: &PgConnectOptions, path: ConnectionPath, name: &str
 }
 
 /// The server and database as a person would name them, without the password.
-pub(super) fn server(options: &PgConnectOptions) -> String {
+pub(crate) fn server(options: &PgConnectOptions) -> String {
     let database = options.get_database().unwrap_or_else(|| options.get_username());
     match options.get_socket() {
         Some(socket) => format!("{} on {}", database, socket.display()),
@@ -233,7 +233,7 @@ mod code {
     pub(super) const UNDEFINED_TABLE: &str = "42P01";
 }
 
-pub(super) fn explain(error: sqlx::Error, server: &str) -> OpenError {
+pub(crate) fn explain(error: sqlx::Error, server: &str) -> OpenError {
     let server = || server.to_owned();
     let code = error
         .as_database_error()

@@ -28,10 +28,9 @@
 mod admin;
 mod backlog;
 mod claim;
-mod connection;
-mod diagnose;
+pub(crate) mod connection;
+pub(crate) mod diagnose;
 mod filter;
-mod foreign;
 mod insert;
 mod lease;
 mod migrate;
@@ -43,7 +42,7 @@ mod settle;
 mod stats;
 mod store;
 mod tx;
-mod value;
+pub(crate) mod value;
 mod wake;
 mod writer;
 
@@ -70,9 +69,7 @@ use crate::server_state::ServerStateCache;
 use crate::settle_throttle::SettleThrottle;
 use crate::sql::Sql;
 use crate::{OpenError, SchemaName, TableName};
-pub(crate) use connection::Login;
-use connection::{ConnectionPath, Connections, named};
-pub(crate) use foreign::PgForeignTable;
+use connection::{ConnectionPath, Connections, Login, named};
 
 /// An outbox in a PostgreSQL database. Cheap to clone.
 ///

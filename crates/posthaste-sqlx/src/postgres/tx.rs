@@ -6,11 +6,13 @@ use std::ops::{Deref, DerefMut};
 use posthaste::writer::{Ledger, Scope};
 use posthaste::{CommitError, Event, EventId, StoreError, WriteError};
 use posthaste_sql::postgres::{Statements, proves_rollback};
-use sqlx::{Connection as _, PgConnection, Postgres, Row as _, Transaction};
+use sqlx::{Connection as _, PgConnection, PgPool, Postgres, Row as _, SqlSafeStr as _, Transaction};
 
+use super::connection::BEGIN;
 use super::writer::{PgWriter, failed};
+use crate::cancel_safety::run_to_completion;
 use crate::sql::ready;
-use crate::transaction_depth::transaction_depth;
+use crate::transaction_depth::{acquire, transaction_depth};
 
 /// A transaction on the service's own pool whose [`commit`](Self::commit) proves, commits and
 /// dispatches. Derefs to the [`PgConnection`], so `&mut *tx` is what sqlx takes. Dropped unfinished, it
@@ -27,8 +29,35 @@ pub struct PgTx {
     writer: PgWriter,
 }
 
+impl PgWriter {
+    /// Begins a transaction. A caller that goes away while it begins leaves no open transaction in the
+    /// pool, as `pool.begin()` of sqlx 0.9.0 does.
+    pub async fn begin(&self, pool: &PgPool) -> Result<PgTx, StoreError> {
+        let connection = acquire(pool).await.map_err(failed)?;
+        let tx = run_to_completion(Transaction::begin(connection, Some(BEGIN.into_sql_str())));
+        let tx = tx.await.map_err(failed)?;
+        Ok(PgTx::new(tx, self.clone()))
+    }
+
+    /// Runs `work` in a transaction: commits when it answers `Ok`, rolls back when it answers `Err`,
+    /// panics or is dropped.
+    pub async fn transaction<T, E>(
+        &self,
+        pool: &PgPool,
+        work: impl AsyncFnOnce(&mut PgTx) -> Result<T, E>,
+    ) -> Result<T, E>
+    where
+        E: From<WriteError> + From<CommitError>,
+    {
+        let mut tx = self.begin(pool).await.map_err(WriteError::from)?;
+        let answer = work(&mut tx).await?;
+        tx.commit().await?;
+        Ok(answer)
+    }
+}
+
 impl PgTx {
-    pub(super) fn new(tx: Transaction<'static, Postgres>, writer: PgWriter) -> Self {
+    fn new(tx: Transaction<'static, Postgres>, writer: PgWriter) -> Self {
         Self { tx, ledger: Ledger::new(), proven: false, writer }
     }
 

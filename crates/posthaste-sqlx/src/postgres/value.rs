@@ -14,7 +14,7 @@ use sqlx::{Decode, Encode, Postgres, Type};
 /// A `timestamptz`, which PostgreSQL sends as microseconds since 2000. Read and written as the number it
 /// is, so that no time is rounded and no calendar is needed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Time(pub(super) Timestamp);
+pub(crate) struct Time(pub(crate) Timestamp);
 
 impl Time {
     /// 2000-01-01 in microseconds since 1970.
@@ -89,12 +89,12 @@ pub(super) fn leases<'a>(leases: impl IntoIterator<Item = &'a Lease>) -> (Vec<i6
 }
 
 /// A limit that SQL can count to.
-pub(super) fn limit(limit: usize) -> i64 {
+pub(crate) fn limit(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
 /// Text that PostgreSQL can keep: it has no NUL.
-pub(super) fn text(text: &str) -> Cow<'_, str> {
+pub(crate) fn text(text: &str) -> Cow<'_, str> {
     match text.contains('\0') {
         true => text.replace('\0', "\u{fffd}").into(),
         false => text.into(),

@@ -1,15 +1,12 @@
 //! The Writer on the service's own pool.
 
 use posthaste::writer::Scope;
-use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
+use posthaste::{Event, EventId, Receipt, StoreError, WriteError};
 use posthaste_sql::{Postgres, WriterContext};
-use sqlx::{Executor as _, PgConnection, PgPool, SqlSafeStr as _, Transaction};
+use sqlx::{Executor as _, PgConnection};
 
-use super::connection::BEGIN;
 use super::insert;
-use super::tx::PgTx;
-use crate::cancel_safety::run_to_completion;
-use crate::transaction_depth::{acquire, transaction_depth};
+use crate::transaction_depth::transaction_depth;
 
 /// Writes events in transactions of the service's own pool; made by
 /// [`PgStore::writer`](super::PgStore::writer), cheap to clone.
@@ -19,31 +16,6 @@ pub struct PgWriter {
 }
 
 impl PgWriter {
-    /// Begins a transaction. A caller that goes away while it begins leaves no open transaction in the
-    /// pool, as `pool.begin()` of sqlx 0.9.0 does.
-    pub async fn begin(&self, pool: &PgPool) -> Result<PgTx, StoreError> {
-        let connection = acquire(pool).await.map_err(failed)?;
-        let tx = run_to_completion(Transaction::begin(connection, Some(BEGIN.into_sql_str())));
-        let tx = tx.await.map_err(failed)?;
-        Ok(PgTx::new(tx, self.clone()))
-    }
-
-    /// Runs `work` in a transaction: commits when it answers `Ok`, rolls back when it answers `Err`,
-    /// panics or is dropped.
-    pub async fn transaction<T, E>(
-        &self,
-        pool: &PgPool,
-        work: impl AsyncFnOnce(&mut PgTx) -> Result<T, E>,
-    ) -> Result<T, E>
-    where
-        E: From<WriteError> + From<CommitError>,
-    {
-        let mut tx = self.begin(pool).await.map_err(WriteError::from)?;
-        let answer = work(&mut tx).await?;
-        tx.commit().await?;
-        Ok(answer)
-    }
-
     /// Inserts one event into the transaction that is open on this connection. After the commit give
     /// the receipt to [`Outbox::committed`](posthaste::Outbox::committed).
     ///

@@ -7,11 +7,13 @@ use posthaste::writer::{Ledger, Scope};
 use posthaste::{CommitError, Event, EventId, StoreError, WriteError};
 use posthaste_sql::WriterContext;
 use posthaste_sql::sqlite::{Statements, WrittenRows};
-use sqlx::{Connection as _, Row as _, Sqlite, SqliteConnection, Transaction};
+use sqlx::{Connection as _, Row as _, Sqlite, SqliteConnection, SqlitePool, Transaction};
 
+use super::connection::begin_immediate;
 use super::write_queue::WritePermit;
-use super::writer::{failed, write};
+use super::writer::{SqliteWriter, failed, write};
 use crate::sql::ready;
+use crate::transaction_depth::acquire;
 
 /// A transaction on the service's own pool whose [`commit`](Self::commit) proves, commits and
 /// dispatches. Derefs to the [`SqliteConnection`], so `&mut *tx` is what sqlx takes. Dropped
@@ -26,8 +28,38 @@ pub struct SqliteTx {
     context: WriterContext<posthaste_sql::Sqlite>,
 }
 
+impl SqliteWriter {
+    /// Begins a transaction that holds the write lock from its start (`BEGIN IMMEDIATE`), so that
+    /// nothing in it fails because somebody else is writing. A pool of another file than that of the outbox
+    /// is refused.
+    pub async fn begin(&self, pool: &SqlitePool) -> Result<SqliteTx, StoreError> {
+        // The connection first: nobody waits for a pool while they hold the permit.
+        let mut connection = acquire(pool).await.map_err(failed)?;
+        self.expect_database_of(pool, &mut connection).await?;
+        let permit = self.write_queue.acquire().await;
+        let tx = begin_immediate(connection).await.map_err(failed)?;
+        Ok(SqliteTx::new(tx, permit, self.context.clone()))
+    }
+
+    /// Runs `work` in a transaction: commits when it answers `Ok`, rolls back when it answers `Err`,
+    /// panics or is dropped.
+    pub async fn transaction<T, E>(
+        &self,
+        pool: &SqlitePool,
+        work: impl AsyncFnOnce(&mut SqliteTx) -> Result<T, E>,
+    ) -> Result<T, E>
+    where
+        E: From<WriteError> + From<CommitError>,
+    {
+        let mut tx = self.begin(pool).await.map_err(WriteError::from)?;
+        let answer = work(&mut tx).await?;
+        tx.commit().await?;
+        Ok(answer)
+    }
+}
+
 impl SqliteTx {
-    pub(super) fn new(
+    fn new(
         tx: Transaction<'static, Sqlite>,
         permit: WritePermit,
         context: WriterContext<posthaste_sql::Sqlite>,

@@ -3,25 +3,23 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use posthaste::writer::Scope;
-use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
+use posthaste::{Event, EventId, Receipt, StoreError, WriteError};
 use posthaste_sql::sqlite::Statements;
 use posthaste_sql::{Sqlite, WriterContext};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{Executor as _, Row as _, SqliteConnection, SqlitePool};
 
-use super::connection::begin_immediate;
 use super::insert;
-use super::tx::SqliteTx;
 use super::write_queue::WriteQueue;
 use crate::sql::ready;
-use crate::transaction_depth::{acquire, transaction_depth};
+use crate::transaction_depth::transaction_depth;
 
 /// Writes events in transactions of the service's own pool; made by
 /// [`SqliteStore::writer`](super::SqliteStore::writer), cheap to clone.
 #[derive(Clone, Debug)]
 pub struct SqliteWriter {
-    context: WriterContext<Sqlite>,
-    write_queue: WriteQueue,
+    pub(super) context: WriterContext<Sqlite>,
+    pub(super) write_queue: WriteQueue,
     /// Pools that are known to lead to the file of the outbox.
     known: Arc<Mutex<Vec<Arc<SqliteConnectOptions>>>>,
 }
@@ -31,21 +29,9 @@ impl SqliteWriter {
         Self { context, write_queue, known: Arc::default() }
     }
 
-    /// Begins a transaction that holds the write lock from its start (`BEGIN IMMEDIATE`), so that
-    /// nothing in it fails because somebody else is writing. A pool of another file than that of the outbox
-    /// is refused.
-    pub async fn begin(&self, pool: &SqlitePool) -> Result<SqliteTx, StoreError> {
-        // The connection first: nobody waits for a pool while they hold the permit.
-        let mut connection = acquire(pool).await.map_err(failed)?;
-        self.expect_database_of(pool, &mut connection).await?;
-        let permit = self.write_queue.acquire().await;
-        let tx = begin_immediate(connection).await.map_err(failed)?;
-        Ok(SqliteTx::new(tx, permit, self.context.clone()))
-    }
-
     /// A pool is asked once, and known by its options, which it keeps for as long as it opens connections
     /// with them.
-    async fn expect_database_of(
+    pub(super) async fn expect_database_of(
         &self,
         pool: &SqlitePool,
         connection: &mut SqliteConnection,
@@ -63,22 +49,6 @@ impl SqliteWriter {
         }
         known.push(options);
         Ok(())
-    }
-
-    /// Runs `work` in a transaction: commits when it answers `Ok`, rolls back when it answers `Err`,
-    /// panics or is dropped.
-    pub async fn transaction<T, E>(
-        &self,
-        pool: &SqlitePool,
-        work: impl AsyncFnOnce(&mut SqliteTx) -> Result<T, E>,
-    ) -> Result<T, E>
-    where
-        E: From<WriteError> + From<CommitError>,
-    {
-        let mut tx = self.begin(pool).await.map_err(WriteError::from)?;
-        let answer = work(&mut tx).await?;
-        tx.commit().await?;
-        Ok(answer)
     }
 
     /// Inserts one event into the transaction that is open on this connection. After the commit give

@@ -13,8 +13,6 @@ mod hot_path;
 mod inflight;
 mod lease_renewer;
 mod lifecycle;
-#[cfg(feature = "opentelemetry")]
-mod otel_spans;
 mod poller;
 mod purger;
 mod queue;

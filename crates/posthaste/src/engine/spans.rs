@@ -1,14 +1,18 @@
 //! Tracing spans of a delivery: one for the call of the destination, and one for each event.
 
+#[cfg(feature = "opentelemetry")]
+mod otel;
+
 use tracing::Span;
 use tracing::field::{self, Empty};
 
 #[cfg(feature = "opentelemetry")]
-use super::otel_spans::start_deliveries;
+use otel::start_deliveries;
+
 use crate::destination::{Delivery, Outcome};
 
 /// The target of our spans, for a filter that wants them and nothing else.
-pub(super) const SPAN_TARGET: &str = "posthaste::dispatch";
+const SPAN_TARGET: &str = "posthaste::dispatch";
 
 /// The spans that are open while a destination is called.
 pub(super) struct DeliverySpans {

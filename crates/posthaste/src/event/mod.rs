@@ -8,6 +8,7 @@ mod error;
 mod id;
 mod limits;
 mod names;
+mod rules;
 mod typed;
 
 use std::collections::BTreeMap;

@@ -10,7 +10,8 @@ use tokio::time::{Instant, advance, timeout};
 
 use super::failing_store::{DRIVER_ERROR, StoreFailure, in_trouble};
 use super::support::{ApiFixture, ORDERS_PATH, request, served};
-use crate::server::endpoints::{ROUTES, RequiredRole};
+use crate::server::access::RequiredRole;
+use crate::server::endpoints::ROUTES;
 
 async fn readiness(support: &ApiFixture, status: u16) -> serde_json::Value {
     let reply = support.send(request(Method::GET, "/health/ready", None, None)).await;

@@ -6,9 +6,11 @@ use axum::http::{HeaderValue, Method};
 use serde_json::{Map, Value, json};
 
 use super::support::{ApiFixture, OPERATOR_TOKEN, VIEWER_TOKEN, request};
-use crate::server::endpoints::{ROUTES, RequiredRole, Route};
+use crate::server::access::RequiredRole;
+use crate::server::endpoints::ROUTES;
 use crate::server::openapi;
 use crate::server::params::{Param, ParamKind};
+use crate::server::route::Route;
 
 /// Who asks: what they are called here, and the token that they send.
 const CALLERS: [(&str, Option<&str>); 4] = [

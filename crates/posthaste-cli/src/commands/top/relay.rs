@@ -11,10 +11,9 @@ use tokio::time::Instant;
 
 use super::relay_metrics::RelayMetrics;
 use super::snapshot::{
-    DeadEvent, DeadGroupKey, Observation, OutboxSnapshot, RouteSnapshot, RouteState, other_routes,
-    parked_names,
+    DeadEvent, DeadGroupKey, MAX_GROUPS, MAX_LISTED_EVENTS, Observation, OutboxSnapshot, RouteSnapshot,
+    RouteState, other_routes, parked_names,
 };
-use super::source::{MAX_GROUPS, MAX_LISTED_EVENTS};
 use crate::failure;
 
 /// Outboxes that are asked about at the same time: a relay answers a bounded number of requests at once.

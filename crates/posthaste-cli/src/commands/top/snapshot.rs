@@ -4,6 +4,12 @@ use posthaste::Timestamp;
 use posthaste::admin::{Backlog, DeadGroup, Filter, Stats, probed};
 use posthaste_admin::wire::{Row, Time};
 
+/// Groups of DEAD events, and of pending ones: the largest are what an operator can act on.
+pub(super) const MAX_GROUPS: usize = 20;
+
+/// DEAD events of a group that are listed, the oldest.
+pub(super) const MAX_LISTED_EVENTS: usize = 100;
+
 /// One observation of one outbox of a source.
 #[derive(Clone, Debug)]
 pub(super) struct Observation {

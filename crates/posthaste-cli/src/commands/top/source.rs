@@ -6,12 +6,6 @@ use super::relay::RelaySource;
 use super::snapshot::{DeadEvent, DeadGroupKey, Observation};
 use super::store::StoreSource;
 
-/// Groups of DEAD events, and of pending ones: the largest are what an operator can act on.
-pub(super) const MAX_GROUPS: usize = 20;
-
-/// DEAD events of a group that are listed, the oldest.
-pub(super) const MAX_LISTED_EVENTS: usize = 100;
-
 /// Events per call of a replay: each is one transaction, which must not hold others up for long.
 const REPLAY_BATCH_EVENTS: u64 = 500;
 

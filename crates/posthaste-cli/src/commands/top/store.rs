@@ -10,10 +10,9 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::snapshot::{
-    DeadEvent, DeadGroupKey, Observation, OutboxSnapshot, RouteSnapshot, RouteState, other_routes,
-    parked_names,
+    DeadEvent, DeadGroupKey, MAX_GROUPS, MAX_LISTED_EVENTS, Observation, OutboxSnapshot, RouteSnapshot,
+    RouteState, other_routes, parked_names,
 };
-use super::source::{MAX_GROUPS, MAX_LISTED_EVENTS};
 use crate::commands::{bulk_change, listing};
 
 #[derive(Debug)]

@@ -8,7 +8,7 @@ mod server;
 use posthaste::StoreError;
 use posthaste::admin::{Admin as _, Finding, Tolerance};
 
-pub(super) use pooler::is_pooled;
+pub(crate) use pooler::is_pooled;
 
 use super::PgStore;
 

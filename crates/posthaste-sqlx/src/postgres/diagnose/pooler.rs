@@ -28,10 +28,7 @@ pub(super) async fn finding(store: &PgStore) -> Option<Finding> {
 
 /// Two connections that are both open have two processes on the server, always the same ones. Behind a pooler
 /// both are lent the one that is free, or now this one and now that.
-pub(in crate::postgres) async fn is_pooled(
-    one: &mut PgConnection,
-    other: &mut PgConnection,
-) -> Result<bool, sqlx::Error> {
+pub(crate) async fn is_pooled(one: &mut PgConnection, other: &mut PgConnection) -> Result<bool, sqlx::Error> {
     let mut before = None;
     for _ in 0..MAX_COMPARISONS {
         let now = (process(one).await?, process(other).await?);

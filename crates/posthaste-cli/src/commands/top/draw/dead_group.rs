@@ -11,7 +11,7 @@ use super::theme::{Theme, Tone};
 use super::wrap::wrapped;
 use crate::commands::top::app::{App, ReplayTarget};
 use crate::commands::top::snapshot::DeadEvent;
-use crate::commands::top::source::MAX_LISTED_EVENTS;
+use crate::commands::top::snapshot::MAX_LISTED_EVENTS;
 use crate::output::{moment, or_dash};
 
 /// Lines about the chosen event.

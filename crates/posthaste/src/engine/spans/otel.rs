@@ -6,7 +6,7 @@ use tracing::Span;
 use tracing::field::Empty;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
-use super::spans::SPAN_TARGET;
+use super::SPAN_TARGET;
 use crate::destination::Delivery;
 use crate::trace::{TraceContext, span_context};
 

@@ -11,7 +11,7 @@ use crate::foreign::table::ForeignTable as _;
 use crate::foreign::table::tests::{
     leads, row_of_another_time_is_not_read, slow_questions_hold_nothing_up, takes_over,
 };
-use crate::postgres::Login;
+use crate::postgres::connection::Login;
 use crate::sql::ready;
 
 const TABLE: &str = "CREATE TABLE outboxevent (id UUID PRIMARY KEY, aggregatetype TEXT NOT NULL,

@@ -19,9 +19,6 @@ use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{ConnectOptions as _, PgConnection, Postgres, Row as _};
 
-use super::connection::{ConnectionPath, Login, explain, named, server};
-use super::diagnose::is_pooled;
-use super::value::{self, Time};
 use crate::OpenError;
 use crate::foreign::Layout;
 use crate::foreign::filter::BindValue;
@@ -31,6 +28,9 @@ use crate::foreign::table::{
     AttemptCount, BoundQuery, ByteBudget, Caller, ChooseKeys, FailedAttempt, ForeignTable, QueryRow, RowKey,
     RowsRead, SplitKeys,
 };
+use crate::postgres::connection::{ConnectionPath, Login, explain, named, server};
+use crate::postgres::diagnose::is_pooled;
+use crate::postgres::value::{self, Time};
 use crate::row::RowReader;
 use crate::sql::ready;
 use crate::store_pool::StorePool;

@@ -18,8 +18,6 @@ use posthaste_sql::TableRef;
 use sqlx::mysql::MySqlRow;
 use sqlx::{ConnectOptions as _, Connection as _, MySql, MySqlConnection, Row as _};
 
-use super::connection::{Connections, Login, SETTINGS, explain, server};
-use super::value::{MAX_KEYS, MySqlQuery, limit, placeholder_count};
 use crate::OpenError;
 use crate::foreign::Layout;
 use crate::foreign::filter::BindValue;
@@ -29,6 +27,8 @@ use crate::foreign::table::{
     AttemptCount, BoundQuery, ByteBudget, Caller, ChooseKeys, FailedAttempt, ForeignTable, QueryRow, RowKey,
     RowsRead, SplitKeys,
 };
+use crate::mysql::connection::{Connections, Login, SETTINGS, explain, server};
+use crate::mysql::value::{MAX_KEYS, MySqlQuery, limit, placeholder_count};
 use crate::row::RowReader;
 use crate::sql::ready;
 use statements::ForeignStatements;
@@ -293,7 +293,7 @@ impl ForeignTable for MySqlForeignTable {
     async fn give_up(&self, rows: &[(RowKey, String)]) -> Result<Option<HashSet<EventId>>, StoreError> {
         self.as_leader(async |connection| {
             let mut all = HashSet::new();
-            let has_error = self.resolved.column(crate::foreign::Field::Error).is_some();
+            let has_error = self.resolved.column(super::Field::Error).is_some();
             for (key, reason) in rows {
                 let query = ready::<MySql>(&self.one_key(&self.statements.give_up));
                 let query = if has_error { query.bind(reason.clone()) } else { query };

@@ -17,7 +17,7 @@ use crate::foreign::table::tests::{
     leads, row_of_another_time_is_not_read, slow_questions_hold_nothing_up, takes_over,
 };
 use crate::foreign::table::{BoundQuery, Caller, ForeignTable as _};
-use crate::mysql::Login;
+use crate::mysql::connection::Login;
 use crate::sql::ready;
 
 const TABLE: &str = "CREATE TABLE outboxevent (id CHAR(36) PRIMARY KEY, aggregatetype VARCHAR(255) NOT NULL,

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use sqlx::error::DatabaseError;
 use sqlx::{PgConnection, Postgres};
 
-use super::super::connection::explain;
 use crate::OpenError;
 use crate::foreign::resolved_layout::ResolvedLayout;
+use crate::postgres::connection::explain;
 use crate::sql::ready;
 
 const ONLY_READS: &str = "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::bool";

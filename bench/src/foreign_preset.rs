@@ -1,4 +1,4 @@
-//! Foreign tables, made here and filled with events that wait.
+//! The presets of foreign tables: each is made here and filled with events that wait.
 
 use std::str::FromStr;
 

@@ -2,10 +2,10 @@
 
 use sqlx::{MySql, MySqlConnection};
 
-use super::super::connection::explain;
 use super::statements::ForeignStatements;
 use crate::OpenError;
 use crate::foreign::resolved_layout::ResolvedLayout;
+use crate::mysql::connection::explain;
 use crate::sql::ready;
 
 /// The user as a GRANT names it.
