@@ -4,15 +4,22 @@
 //! place in the file. Nothing here opens a connection.
 
 mod admin;
+mod bounded_file;
+mod engine;
+mod excerpt;
 mod flags;
 mod interpolation;
+mod keys;
 mod layout;
 mod load;
 mod outbox;
 mod overrides;
 mod problem;
 mod problem_collector;
+mod publish;
+mod redaction;
 mod route;
+mod route_check;
 mod section;
 mod show;
 mod source_text;
@@ -27,6 +34,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use posthaste::Config;
+use posthaste_admin::Token;
+use posthaste_stores::StoreSpec;
 
 pub use admin::what_is_wrong_with_level;
 pub use flags::Flags;
@@ -35,9 +44,6 @@ pub use problem::{Problem, Problems};
 pub use show::shown;
 pub use target::Target;
 pub use webhook::WebhookConfig;
-
-use posthaste_admin::Token;
-use posthaste_stores::StoreSpec;
 
 pub use crate::logging::LogFormat;
 

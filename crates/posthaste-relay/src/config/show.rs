@@ -7,7 +7,7 @@ use posthaste_admin::Role;
 use posthaste_sqlx::foreign::{Field, Layout, State};
 use toml::{Table, Value};
 
-use super::outbox::UNSUPPORTED_SETTINGS;
+use super::engine::UNSUPPORTED;
 use super::target::format_name;
 use super::{AdminConfig, OutboxConfig, RelayConfig, RouteConfig, Target, WebhookConfig};
 use posthaste_stores::{is_webhook, redact};
@@ -125,7 +125,7 @@ fn engine(config: &Config) -> Table {
     }
     // Numbers, texts and tables: there is nothing that could fail.
     let mut table = Table::try_from(config).unwrap_or_default();
-    table.retain(|key, _| UNSUPPORTED_SETTINGS.iter().all(|(useless, _)| *useless != key));
+    table.retain(|key, _| UNSUPPORTED.iter().all(|(useless, _)| *useless != key));
     table
 }
 
