@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use posthaste_admin::Secret;
 use posthaste_publishers::http::{HttpBuilder, HttpPublisher};
+use serde::Serialize;
 
 use super::keys::Keys;
 use super::keys::Sensitivity::{Hidden, Public};
 use super::section::Section;
 use super::target::set;
-use super::bounded_file;
+use super::{bounded_file, show};
 
 pub(super) const WEBHOOK: Keys = &[
     (Hidden, &["signing_key", "previous_signing_key", "headers"]),
@@ -27,21 +28,24 @@ const WHOLE: &str = "a whole number, 1 or more";
 const MAX_CA_FILE_BYTES: u64 = 1024 * 1024;
 
 /// How events are posted. What is left out is as in [`HttpBuilder`]. Its `Debug` tells no secret.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct WebhookConfig {
     /// Default: no signature.
     pub signing_key: Option<Secret>,
     /// Only beside a `signing_key`. Default: none.
     pub previous_signing_key: Option<Secret>,
     /// Of every request. Default: none.
+    #[serde(serialize_with = "show::headers", skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<(String, Secret)>,
     /// Default: https only.
     pub allow_http: bool,
     /// Beside the public Internet. Default: none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow_networks: Vec<String>,
     /// The most at once. Default: 8.
     pub requests: Option<usize>,
     /// Default: 5 s.
+    #[serde(serialize_with = "show::duration")]
     pub connect_timeout: Option<Duration>,
     /// Default: 5 MiB.
     pub max_body_bytes: Option<usize>,
@@ -50,9 +54,11 @@ pub struct WebhookConfig {
 }
 
 /// Who is believed about the receiver. What the file held is kept: a file that changed is another setting.
-#[derive(Clone, PartialEq)]
+#[derive(Clone, PartialEq, Serialize)]
+#[serde(transparent)]
 pub struct Authorities {
     pub path: String,
+    #[serde(skip)]
     pem: Vec<u8>,
 }
 
