@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-/// A text that is a secret as a whole. It prints as `***`.
+use serde::{Serialize, Serializer};
+
+/// A text that is a secret as a whole. It prints, and serializes, as `***`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -27,5 +29,11 @@ impl fmt::Display for Secret {
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("***")
+    }
+}
+
+impl Serialize for Secret {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }

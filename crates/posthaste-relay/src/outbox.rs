@@ -50,8 +50,7 @@ impl OutboxPlan {
     /// With the publishers of `before` where they are the same.
     fn new(config: OutboxConfig, before: &Destinations) -> Result<Self, RelayError> {
         let (routes, destinations) = Destinations::routes(&config.routes, before)?;
-        // The store plays no part in what is checked.
-        Outbox::from_config(posthaste::MemoryStore::new(), config.config.clone(), routes).build()?;
+        routes.check(&config.config)?;
         Ok(Self { config, destinations })
     }
 

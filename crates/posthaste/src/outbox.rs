@@ -87,15 +87,12 @@ impl Outbox {
         hooks: Vec<Arc<dyn WriterHook>>,
         interceptors: Vec<Arc<dyn Interceptor>>,
     ) -> Result<Outbox, ConfigError> {
-        let mut problems = config.validate().err().map_or_else(Vec::new, |error| error.problems);
+        let mut problems = routes.check(config).err().map_or_else(Vec::new, |error| error.problems);
         if config.mode == Mode::WriterOnly && !interceptors.is_empty() {
             problems.push(Problem::new("mode", "writer_only dispatches nothing: leave out interceptors"));
         }
-        let routes = routes.into_table().unwrap_or_else(|wrong| {
-            problems.extend(wrong);
-            RouteTable::default()
-        });
         ConfigError::from_problems(problems)?;
+        let routes = routes.into_table();
         let parts = EngineParts { settings: Settings::resolve(config), store, routes, interceptors };
         Ok(Outbox(Arc::new(Inner {
             hot_path: HotPath::default(),

@@ -31,14 +31,16 @@ pub(super) enum RequiredRole {
     Operator,
 }
 
-/// One bearer token.
-#[derive(Clone, Debug, PartialEq)]
+/// One bearer token. It serializes as what a configuration has under its name, but for the secret.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Token {
     /// Who has it: the audit names them `api:NAME`.
+    #[serde(skip)]
     pub name: String,
     /// What they may do.
     pub role: Role,
     /// The token itself. Make it long and random.
+    #[serde(rename = "token")]
     pub secret: Secret,
 }
 

@@ -1,13 +1,11 @@
 //! A configuration from options alone: one outbox, named `outbox`.
 
-use std::borrow::Cow;
-
 use posthaste_stores::SecretUrl;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
 use super::overrides::is_override;
-use super::source_text::{Origin, SourceText, SourceTexts, Span};
+use super::source_text::{Origin, SourceText, SourceTexts};
 use super::tree;
 use super::variables::Environment;
 
@@ -36,10 +34,7 @@ impl Flags {
     /// Whether a store is named: by an option, or by a variable of the environment. An override may name it as well;
     /// that is seen when they are read.
     pub fn names_a_store(&self) -> bool {
-        self.names_a_store_with(&Environment::of_process())
-    }
-
-    fn names_a_store_with(&self, environment: &Environment) -> bool {
+        let environment = Environment::of_process();
         let named = self.store.is_some() || environment.get("POSTHASTE_STORE").is_ok();
         named || environment.iter().any(|(name, _)| is_override(name))
     }
@@ -64,35 +59,33 @@ impl Flags {
 
 /// The table that a file of the same meaning would be.
 pub(super) fn table(texts: &SourceTexts) -> DeTable<'_> {
-    let (mut outbox, mut admin, mut routes) = (DeTable::new(), DeTable::new(), DeArray::default());
+    let mut routes = DeArray::default();
+    let (mut outbox, mut all) = (DeTable::new(), DeTable::new());
     for text in texts.iter() {
         let Origin::Flag(flag) = text.origin else { continue };
-        let span = text.span();
-        let yes = || Spanned::new(span.clone(), DeValue::Boolean(true));
-        let typed = || tree::text(text.text.as_str(), &span);
-        match flag {
-            "--publish" => routes.push(route(text)),
-            "--listen" => tree::put(&mut admin, tree::key("listen", &span), typed()),
-            "--pgbouncer" | "--migrate" => tree::put(&mut outbox, tree::key(&flag[2..], &span), yes()),
-            _ => tree::put(&mut outbox, tree::key(&flag[2..], &span), typed()),
+        let typed = tree::text(text.text.as_str(), &text.span());
+        match &flag[2..] {
+            "publish" => routes.push(route(text)),
+            "listen" => tree::put(&mut all, "admin", nested("listen", typed)),
+            switch @ ("pgbouncer" | "migrate") => {
+                tree::put(&mut outbox, switch, Spanned::new(text.span(), DeValue::Boolean(true)));
+            }
+            key => tree::put(&mut outbox, key, typed),
         }
     }
     let nowhere = usize::MAX - 1..usize::MAX;
-    tree::put(
-        &mut outbox,
-        tree::key("route", &nowhere),
-        Spanned::new(nowhere.clone(), DeValue::Array(routes)),
-    );
-    let mut all = DeTable::new();
-    tree::put(&mut all, tree::key("outbox", &nowhere), within("outbox", outbox, &nowhere));
-    tree::put(&mut all, tree::key("admin", &nowhere), Spanned::new(nowhere.clone(), DeValue::Table(admin)));
+    tree::put(&mut outbox, "route", Spanned::new(nowhere.clone(), DeValue::Array(routes)));
+    let outbox = Spanned::new(nowhere, DeValue::Table(outbox));
+    tree::put(&mut all, "outbox", nested("outbox", outbox));
     all
 }
 
-fn within<'i>(name: &'static str, table: DeTable<'i>, span: &Span) -> tree::Node<'i> {
-    let mut outer = DeTable::new();
-    tree::put(&mut outer, tree::key(name, span), Spanned::new(span.clone(), DeValue::Table(table)));
-    Spanned::new(span.clone(), DeValue::Table(outer))
+/// A table with this value alone.
+fn nested<'i>(key: &'i str, value: tree::Node<'i>) -> tree::Node<'i> {
+    let mut table = DeTable::new();
+    let span = value.span();
+    tree::put(&mut table, key, value);
+    Spanned::new(span, DeValue::Table(table))
 }
 
 fn route(text: &SourceText) -> tree::Node<'_> {
@@ -102,18 +95,13 @@ fn route(text: &SourceText) -> tree::Node<'_> {
         Some((types, tenant)) => (types, Some(tenant)),
         None => (pattern, None),
     };
-    let (aggregate, event) = match types.split_once(':').or_else(|| types.rsplit_once('.')) {
-        Some(pair) => pair,
-        None => ("*", types),
-    };
+    let (aggregate, event) = types.split_once(':').or_else(|| types.rsplit_once('.')).unwrap_or(("*", types));
+    let keys =
+        [("aggregate", Some(aggregate)), ("event", Some(event)), ("tenant", tenant), ("publish", Some(url))];
     let mut route = DeTable::new();
-    let mut put = |name: &'static str, value: &str| {
-        tree::put(&mut route, tree::key(name, &span), tree::text(Cow::Owned(value.to_owned()), &span));
-    };
-    put("aggregate", aggregate);
-    put("event", event);
-    tenant.into_iter().for_each(|tenant| put("tenant", tenant));
-    put("publish", url);
+    for (key, value) in keys {
+        value.into_iter().for_each(|value| tree::put(&mut route, key, tree::text(value, &span)));
+    }
     Spanned::new(span, DeValue::Table(route))
 }
 

@@ -20,56 +20,48 @@ const ENCODED_IN_HOST_AND_PATH: &AsciiSet =
 
 /// Completes every text of the table. One that cannot be completed is reported and taken out.
 pub(super) fn expand(table: &mut DeTable<'_>, environment: &Environment, problems: &ProblemCollector<'_>) {
-    expand_table(table, &mut Vec::new(), environment, problems);
+    Expansion { environment, problems }.table(table, &[]);
 }
 
-fn expand_table(
-    table: &mut DeTable<'_>,
-    path: &mut Vec<String>,
-    environment: &Environment,
-    problems: &ProblemCollector<'_>,
-) {
-    let mut wrong = Vec::new();
-    for (key, value) in table.iter_mut() {
-        path.push(key.get_ref().clone().into_owned());
-        let good = expand_node(value, path, environment, problems);
-        wrong.extend(path.pop().filter(|_| !good));
-    }
-    for key in wrong {
-        table.remove(key.as_str());
-    }
+struct Expansion<'a> {
+    environment: &'a Environment,
+    problems: &'a ProblemCollector<'a>,
 }
 
-fn expand_node(
-    node: &mut Node<'_>,
-    path: &mut Vec<String>,
-    environment: &Environment,
-    problems: &ProblemCollector<'_>,
-) -> bool {
-    let span = node.span();
-    match node.get_mut() {
-        DeValue::Table(table) => expand_table(table, path, environment, problems),
-        DeValue::Array(values) => {
-            let name = path.pop().unwrap_or_default();
-            for (index, value) in values.iter_mut().enumerate() {
-                path.push(format!("{name}[{index}]"));
-                expand_node(value, path, environment, problems);
-                path.pop();
-            }
-            path.push(name);
-        }
-        DeValue::String(text) if text.contains("${") => {
-            match expanded(text, is_url(path), |name| look_up(name, environment)) {
-                Ok(full) => *text = Cow::Owned(full),
-                Err(what) => {
-                    problems.add(&span, &path.join("."), what);
-                    return false;
+impl Expansion<'_> {
+    fn table(&self, table: &mut DeTable<'_>, path: &[String]) {
+        let entries = std::mem::take(table).into_iter().filter_map(|(key, mut node)| {
+            let path = [path, &[key.get_ref().clone().into_owned()]].concat();
+            self.node(&mut node, &path).then_some((key, node))
+        });
+        *table = entries.collect();
+    }
+
+    /// False if a text cannot be completed.
+    fn node(&self, node: &mut Node<'_>, path: &[String]) -> bool {
+        let span = node.span();
+        match node.get_mut() {
+            DeValue::Table(table) => self.table(table, path),
+            DeValue::Array(values) => {
+                for (index, value) in values.iter_mut().enumerate() {
+                    let mut path = path.to_vec();
+                    path.last_mut().into_iter().for_each(|name| name.push_str(&format!("[{index}]")));
+                    self.node(value, &path);
                 }
             }
+            DeValue::String(text) if text.contains("${") => {
+                match expanded(text, is_url(path), |name| look_up(name, self.environment)) {
+                    Ok(full) => *text = Cow::Owned(full),
+                    Err(what) => {
+                        self.problems.add(&span, &path.join("."), what);
+                        return false;
+                    }
+                }
+            }
+            _ => {}
         }
-        _ => {}
+        true
     }
-    true
 }
 
 fn is_url(path: &[String]) -> bool {

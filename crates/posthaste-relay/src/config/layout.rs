@@ -1,92 +1,97 @@
 //! Reads the layout of a foreign table: a preset's name, or columns and values one by one.
 
+use std::fmt::Display;
+use std::str::FromStr;
+
 use posthaste::config::Retention;
 use posthaste::store::OnDone;
 use posthaste::{Config, Mode};
 use posthaste_sqlx::TableName;
 use posthaste_sqlx::foreign::{Field, Layout, State};
-use toml::de::{DeTable, DeValue};
+use toml::de::DeValue;
 
+use super::keys::Keys;
+use super::keys::Sensitivity::{Container, Hidden, Public};
 use super::problem::suggestion;
-use super::problem_collector::ProblemCollector;
 use super::section::Section;
-use super::source_text::Span;
+use super::target::set;
+
+/// A preset, every [`Field`], every [`State`] and the columns of the key.
+pub(super) const LAYOUT: Keys = &[
+    (
+        Public,
+        &["preset", "id", "event_type", "aggregate_type", "aggregate_id", "tenant", "topic", "content_type"],
+    ),
+    (Public, &["schema_version"]),
+    (Hidden, &["headers"]),
+    (Public, &["payload", "created_at", "sent_at", "status", "attempts", "error"]),
+    (Public, &["pending", "sent", "failed", "archived"]),
+    (Container, &["key"]),
+];
 
 /// The layout of an outbox, if it has one.
-pub(super) fn layout(section: &mut Section<'_, '_>) -> Option<Layout> {
-    let node = section.take("layout")?;
-    let (span, path) = (node.span(), section.setting("layout"));
-    match node.into_inner() {
-        DeValue::String(name) => preset(section.problems, &path, &name, &span),
-        DeValue::Table(table) => described(Section::new(section.problems, path, span, table)),
+pub(super) fn layout(outbox: &Section<'_, '_>) -> Option<Layout> {
+    let node = outbox.get("layout")?;
+    match node.get_ref() {
+        DeValue::String(_) => outbox.parse("layout", preset),
+        DeValue::Table(_) => described(outbox.section("layout")?),
         _ => {
-            section.wrong("layout", &span, "must be the name of a preset, or a table with columns");
+            outbox.wrong("layout", "must be the name of a preset, or a table with columns");
             None
         }
     }
 }
 
-fn preset(problems: &ProblemCollector<'_>, path: &str, name: &str, span: &Span) -> Option<Layout> {
-    let layout = Layout::preset(name);
-    if layout.is_none() {
-        problems.add(span, path, format!("is no preset: {}", suggestion(name, &Layout::PRESETS)));
-    }
-    layout
+fn preset(name: String) -> Result<Layout, String> {
+    Layout::preset(&name).ok_or_else(|| format!("is no preset: {}", suggestion(&name, &Layout::PRESETS)))
 }
 
 /// A preset with changes, or a layout of its own. An empty text takes a column or a value of the preset away.
-fn described(mut section: Section<'_, '_>) -> Option<Layout> {
-    let mut layout = match section.text("preset") {
-        Some((name, span)) => preset(section.problems, &section.setting("preset"), &name, &span)?,
+fn described(section: Section<'_, '_>) -> Option<Layout> {
+    let section = section.only(LAYOUT);
+    let mut layout = match section.get("preset") {
+        Some(_) => section.parse("preset", preset)?,
         None => Layout::new(TableName::default()),
     };
     for field in Field::ALL {
-        let Some((name, span)) = section.text(field.name()) else { continue };
-        layout = match name.parse() {
-            _ if name.is_empty() => layout.without(field),
-            Ok(column) => layout.column(field, column),
-            Err(error) => {
-                section.wrong(field.name(), &span, error.to_string());
-                layout
-            }
+        layout = match section.parse(field.name(), unless_empty) {
+            Some(Some(column)) => layout.column(field, column),
+            Some(None) => layout.without(field),
+            None => layout,
         };
     }
     for state in State::ALL {
-        let Some((value, span)) = section.text(state.name()) else { continue };
-        layout = match value.parse() {
-            _ if value.is_empty() => layout.without_value(state),
-            Ok(value) => layout.value(state, value),
-            Err(error) => {
-                section.wrong(state.name(), &span, error.to_string());
-                layout
-            }
+        layout = match section.parse(state.name(), unless_empty) {
+            Some(Some(value)) => layout.value(state, value),
+            Some(None) => layout.without_value(state),
+            None => layout,
         };
     }
-    if let Some((names, span)) = section.value::<Vec<String>>("key", "a list of columns") {
-        match names.iter().map(|name| name.parse()).collect::<Result<Vec<_>, _>>() {
-            Ok(columns) => layout = layout.key(columns),
-            Err(error) => section.wrong("key", &span, error.to_string()),
-        }
-    }
-    let (problems, path, span) = (section.problems, section.path.clone(), section.span.clone());
-    section.finish();
+    let columns = section.value::<Vec<String>>("key", "a list of columns");
+    let columns = section
+        .check("key", columns, |names| names.iter().map(|name| parsed(name)).collect::<Result<Vec<_>, _>>());
+    layout = set(layout, columns, Layout::key);
     for (key, what) in layout.problems() {
-        problems.missing(&span, &format!("{path}.{key}"), what);
+        section.missing(key, what);
     }
     Some(layout)
 }
 
-/// What the engine does otherwise for a foreign table, unless it is told: nothing is deleted, and the order
-/// service's table has the retries that its document asks for. `told` are the settings of the outbox.
-pub(super) fn defaults(config: &mut Config, layout: &Layout, told: &DeTable<'_>) {
-    let tells = |table: &str, key: &str| match told.get(table).map(toml::Spanned::get_ref) {
-        Some(DeValue::Table(table)) => key.is_empty() || table.contains_key(key),
-        other => other.is_some(),
-    };
-    if !tells("purge", "done") {
+fn unless_empty<T: FromStr<Err: Display>>(text: String) -> Result<Option<T>, String> {
+    if text.is_empty() { Ok(None) } else { parsed(&text).map(Some) }
+}
+
+fn parsed<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error: T::Err| error.to_string())
+}
+
+/// What the engine does otherwise for a foreign table, unless the `outbox` says something: nothing is deleted, and
+/// the order service's table has the retries that its document asks for.
+pub(super) fn defaults(config: &mut Config, layout: &Layout, outbox: &Section<'_, '_>) {
+    if outbox.get("purge").is_none_or(|purge| purge.get_ref().get("done").is_none()) {
         config.purge.done = Retention::KEEP;
     }
-    if !tells("retry", "") && config.mode != Mode::Ordered && is_order_service(layout) {
+    if outbox.get("retry").is_none() && config.mode != Mode::Ordered && is_order_service(layout) {
         config.retry = Config::kafka_polling().retry;
     }
 }
@@ -96,24 +101,41 @@ fn is_order_service(layout: &Layout) -> bool {
     layout.column_of(Field::Attempts).is_none() && layout.value_of(State::Failed).is_some()
 }
 
-/// What an engine cannot do with such a table.
-pub(super) fn check(config: &Config, layout: &Layout, mut wrong: impl FnMut(&'static str, &'static str)) {
+/// Reports what an engine cannot do with such a table.
+pub(super) fn check(config: &Config, layout: &Layout, outbox: &Section<'_, '_>) {
     if config.mode == Mode::Ordered {
-        wrong("mode", "a layout has no order of insertion to keep: write multi_node or single_node");
+        outbox.wrong("mode", "a layout has no order of insertion to keep: write multi_node or single_node");
     }
     if !config.poller.skip_recent.is_zero() {
-        wrong("poller.skip_recent", "a layout takes every row that is committed: leave it out");
+        outbox.wrong("poller.skip_recent", "a layout takes every row that is committed: leave it out");
     }
     if layout.value_of(State::Archived).is_some() {
         return;
     }
-    let what = "the layout has no status for archived events: name it as archived in the layout, or write keep or delete";
-    if config.purge.on_done == OnDone::Archive {
-        wrong("purge.on_done", what);
-    }
-    for (key, retention) in [("purge.done", &config.purge.done), ("purge.dead", &config.purge.dead)] {
-        if retention.action == OnDone::Archive {
-            wrong(key, what);
+    for (key, action) in [
+        ("purge.on_done", config.purge.on_done),
+        ("purge.done", config.purge.done.action),
+        ("purge.dead", config.purge.dead.action),
+    ] {
+        if action == OnDone::Archive {
+            outbox.wrong(
+                key,
+                "the layout has no status for archived events: name it as archived in the layout, or write keep or \
+                 delete",
+            );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::keys::names;
+    use super::*;
+
+    #[test]
+    fn every_column_and_value_has_a_key() {
+        let words = Field::ALL.map(Field::name).into_iter().chain(State::ALL.map(State::name));
+        let expected: Vec<&str> = ["preset"].into_iter().chain(words).chain(["key"]).collect();
+        assert_eq!(names(LAYOUT), expected);
     }
 }

@@ -4,15 +4,22 @@
 //! place in the file. Nothing here opens a connection.
 
 mod admin;
+mod bounded_file;
+mod engine;
+mod excerpt;
 mod flags;
 mod interpolation;
+mod keys;
 mod layout;
 mod load;
 mod outbox;
 mod overrides;
 mod problem;
 mod problem_collector;
+mod publish;
+mod redaction;
 mod route;
+mod route_check;
 mod section;
 mod show;
 mod source_text;
@@ -27,6 +34,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use posthaste::Config;
+use posthaste_admin::Token;
+use posthaste_stores::StoreSpec;
+use serde::Serialize;
 
 pub use admin::what_is_wrong_with_level;
 pub use flags::Flags;
@@ -36,36 +46,37 @@ pub use show::shown;
 pub use target::Target;
 pub use webhook::WebhookConfig;
 
-use posthaste_admin::Token;
-use posthaste_stores::StoreSpec;
-
 pub use crate::logging::LogFormat;
 
-/// Everything that a relay does. Its `Debug` tells no secret.
-#[derive(Clone, Debug)]
+/// Everything that a relay does. Neither its `Debug` nor its `Serialize` tells a secret.
+#[derive(Clone, Debug, Serialize)]
 pub struct RelayConfig {
     /// The admin listener.
     pub admin: AdminConfig,
     /// The log.
     pub log: LogConfig,
     /// At least one; their names differ.
+    #[serde(rename = "outbox", serialize_with = "show::outboxes")]
     pub outboxes: Vec<OutboxConfig>,
 }
 
 /// The admin listener: health, metrics and the API.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AdminConfig {
     /// Where it listens; none if it is off. Default: 127.0.0.1:9911. On an address that is not loopback there
     /// is at least one token.
+    #[serde(serialize_with = "show::or_off")]
     pub listen: Option<SocketAddr>,
     /// Not ready when the oldest event that is due has waited for longer. Default: 5 min.
+    #[serde(serialize_with = "show::duration")]
     pub ready_lag: Duration,
     /// Who may use the API. Without one, everybody who can reach a loopback address.
+    #[serde(serialize_with = "show::tokens", skip_serializing_if = "Vec::is_empty")]
     pub tokens: Vec<Token>,
 }
 
 /// How the relay logs.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LogConfig {
     /// Default: text.
     pub format: LogFormat,
@@ -88,7 +99,7 @@ pub struct OutboxConfig {
 }
 
 /// Which events go where, and how fast.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RouteConfig {
     /// Default: its patterns, such as `Order.*`.
     pub name: String,
@@ -99,12 +110,14 @@ pub struct RouteConfig {
     /// Likewise; none also takes events without a tenant.
     pub tenant: Option<String>,
     /// One destination, or several that all get every event; their names are kept with the events.
+    #[serde(flatten, serialize_with = "show::destinations")]
     pub publish: Vec<Target>,
     /// Deliveries at the same time. Default: as the engine has it.
     pub concurrency: Option<usize>,
     /// Events per second. Default: no limit.
     pub rate: Option<f64>,
     /// The longest that a delivery may take. Default: as the engine has it.
+    #[serde(serialize_with = "show::duration")]
     pub timeout: Option<Duration>,
     /// Events per call of a publisher. Default: as the engine has it.
     pub batch: Option<usize>,

@@ -1,11 +1,11 @@
 //! Lays variables such as `POSTHASTE__OUTBOX__SHOP__STORE` over the configuration.
 
+use std::collections::HashSet;
 use std::path::Path;
 
-use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
-use super::problem::closest;
+use super::problem::did_you_mean;
 use super::problem_collector::ProblemCollector;
 use super::route::default_name;
 use super::source_text::{Origin, SourceText, SourceTexts, Span};
@@ -37,21 +37,19 @@ pub(super) fn collect(environment: &Environment, texts: &mut SourceTexts) -> Unr
 
 /// Lays every override over the table.
 pub(super) fn apply<'i>(table: &mut DeTable<'i>, unreadable: &Unreadable, problems: &ProblemCollector<'i>) {
-    let mut before: Vec<String> = Vec::new();
+    let mut seen = HashSet::new();
     for text in problems.texts.iter() {
         let Origin::Variable(name) = &text.origin else { continue };
         let path = path_of(name);
-        if let Some((_, why)) = unreadable.iter().find(|(other, _)| other == name) {
-            problems.add(&text.span(), &path.join("."), why.clone());
-            continue;
-        }
-        if before.contains(&path.join("__")) {
-            problems.add(&text.span(), &path.join("."), "is set by two variables: unset one of them");
-            continue;
-        }
-        before.push(path.join("__"));
-        let parts: Vec<&str> = path.iter().map(String::as_str).collect();
-        if let Err(what) = set(table, &mut Vec::new(), &parts, value(text), &text.span()) {
+        let unreadable = unreadable.iter().find(|(other, _)| other == name);
+        let done = match unreadable {
+            Some((_, why)) => Err(why.clone()),
+            None if !seen.insert(path.clone()) => {
+                Err("is set by two variables: unset one of them".to_owned())
+            }
+            None => set(table, "", &path, value(text), &text.span()),
+        };
+        if let Err(what) = done {
             problems.add(&text.span(), &path.join("."), what);
         }
     }
@@ -81,11 +79,11 @@ fn value<'i>(text: &'i SourceText) -> Node<'i> {
     }
 }
 
-/// Puts a value where the path leads, and says why that is nowhere.
+/// Puts a value where the path leads, and says why that is nowhere. The table is that of the setting `above`.
 fn set<'i>(
     table: &mut DeTable<'i>,
-    above: &mut Vec<String>,
-    path: &[&str],
+    above: &str,
+    path: &[String],
     value: Node<'i>,
     span: &Span,
 ) -> Result<(), String> {
@@ -93,61 +91,56 @@ fn set<'i>(
     if first.is_empty() {
         return Err("has an empty part: write two underscores between two parts".to_owned());
     }
-    let name = match key_like(table, first) {
-        Some(name) => name,
-        None if above.len() == 1 && above[0] == "outbox" => return Err(no_outbox(table, first)),
-        None => (*first).to_owned(),
+    let names: Vec<&str> = table.keys().map(|key| &**key.get_ref()).collect();
+    let name = match meant(&names, first).first() {
+        Some(index) => names[*index].to_owned(),
+        None if above == "outbox" => {
+            let hint = did_you_mean(first, &names, || format!("there are {}", names.join(", ")));
+            return Err(format!("leads nowhere: there is no outbox `{first}`: {hint}"));
+        }
+        None => first.clone(),
     };
-    above.push(name.clone());
-    if rest.is_empty() {
-        tree::put(table, tree::key(name, span), value);
+    let Some(next) = rest.first() else {
+        tree::put(table, name, value);
         return Ok(());
-    }
-    if !table.contains_key(name.as_str()) {
-        let empty = Spanned::new(span.clone(), DeValue::Table(DeTable::new()));
-        tree::put(table, tree::key(name.clone(), span), empty);
-    }
-    match table.get_mut(name.as_str()).map(Spanned::get_mut) {
-        Some(DeValue::Table(inner)) => set(inner, above, rest, value, span),
-        Some(DeValue::Array(values)) => set_in_array(values, above, rest, value, span),
-        _ => Err(format!("leads nowhere: `{}` is no table", above.join("."))),
+    };
+    let above = if above.is_empty() { name.clone() } else { format!("{above}.{name}") };
+    match tree::entry(table, name, span).get_mut() {
+        DeValue::Table(inner) => set(inner, &above, rest, value, span),
+        DeValue::Array(routes) => match route(routes, next)?.get_mut() {
+            DeValue::Table(route) => set(route, &above, &rest[1..], value, span),
+            _ => Err(format!("leads nowhere: `{above}` has no tables")),
+        },
+        _ => Err(format!("leads nowhere: `{above}` is no table")),
     }
 }
 
-fn set_in_array<'i>(
-    values: &mut DeArray<'i>,
-    above: &mut Vec<String>,
-    path: &[&str],
-    value: Node<'i>,
-    span: &Span,
-) -> Result<(), String> {
-    let [first, rest @ ..] = path else { return Err("leads nowhere: name a setting".to_owned()) };
-    let names: Vec<String> = values.iter().map(name_of).collect();
-    let index = position(&names, first)?;
-    match values.get_mut(index).map(Spanned::get_mut) {
-        Some(DeValue::Table(table)) => set(table, above, rest, value, span),
-        _ => Err(format!("leads nowhere: `{}` has no tables", above.join("."))),
-    }
+/// The route that is meant.
+fn route<'t, 'i>(routes: &'t mut DeArray<'i>, part: &str) -> Result<&'t mut Node<'i>, String> {
+    let names: Vec<String> = routes.iter().map(name_of).collect();
+    let index = position(&names.iter().map(String::as_str).collect::<Vec<_>>(), part)?;
+    routes.get_mut(index).ok_or_else(|| "leads nowhere".to_owned())
 }
 
 /// The element that is meant: by its name, as it is or without its signs, or by its number from 0.
-fn position(names: &[String], part: &str) -> Result<usize, String> {
-    if let Some(index) = names.iter().position(|name| name.to_lowercase() == part) {
-        return Ok(index);
-    }
-    let alike: Vec<usize> = (0..names.len()).filter(|index| plain(&names[*index]) == part).collect();
-    match (alike.as_slice(), part.parse::<usize>()) {
+fn position(names: &[&str], part: &str) -> Result<usize, String> {
+    match (meant(names, part).as_slice(), part.parse::<usize>()) {
         ([index], _) => Ok(*index),
         ([], Ok(index)) if index < names.len() => Ok(index),
         ([], _) => {
-            let hint = match closest(part, names.iter().map(String::as_str)) {
-                Some(name) => format!("did you mean `{name}`?"),
-                None => format!("there are {}, also by their number from 0", names.join(", ")),
-            };
+            let there_are = || format!("there are {}, also by their number from 0", names.join(", "));
+            let hint = did_you_mean(part, names, there_are);
             Err(format!("leads nowhere: there is no route `{part}`: {hint}"))
         }
         _ => Err(format!("several routes could be `{part}`: name one by its number, from 0")),
     }
+}
+
+/// Which names are meant: the one that differs in case at most, or else all that are alike but for their signs.
+fn meant(names: &[&str], part: &str) -> Vec<usize> {
+    let exact = names.iter().position(|name| name.to_lowercase() == part);
+    let alike = || (0..names.len()).filter(|index| plain(names[*index]) == part).collect();
+    exact.map_or_else(alike, |index| vec![index])
 }
 
 fn name_of(route: &Node<'_>) -> String {
@@ -157,26 +150,9 @@ fn name_of(route: &Node<'_>) -> String {
     text("name").map_or_else(usual, str::to_owned)
 }
 
-/// The key that is meant, as it stands in the table.
-fn key_like(table: &DeTable<'_>, part: &str) -> Option<String> {
-    let keys = || table.keys().map(|key| &**key.get_ref());
-    let found =
-        keys().find(|key| key.to_lowercase() == part).or_else(|| keys().find(|key| plain(key) == part));
-    found.map(str::to_owned)
-}
-
 /// As the name of a variable can hold it: letters and digits, anything else as one underscore.
 fn plain(name: &str) -> String {
     let name = name.to_lowercase();
     let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join("_")
-}
-
-fn no_outbox(table: &DeTable<'_>, part: &str) -> String {
-    let names: Vec<&str> = table.keys().map(|key| &**key.get_ref()).collect();
-    let hint = match closest(part, names.iter().copied()) {
-        Some(name) => format!("did you mean `{name}`?"),
-        None => format!("there are {}", names.join(", ")),
-    };
-    format!("leads nowhere: there is no outbox `{part}`: {hint}")
 }

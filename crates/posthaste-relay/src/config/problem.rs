@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::excerpt::Excerpt;
+
 /// Everything that is wrong, in the order of the file.
 #[derive(Clone, Debug)]
 pub struct Problems {
@@ -31,15 +33,15 @@ pub struct Problem {
     pub(super) excerpt: Option<Excerpt>,
 }
 
-/// The part of a line that may be shown, and where to point.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Excerpt {
-    pub(super) text: String,
-    pub(super) caret: usize,
-    pub(super) carets: usize,
-}
-
 impl Problems {
+    /// One problem, with the file as a whole.
+    pub(super) fn of_file(source: String, what: String) -> Self {
+        let setting = String::new();
+        let problem =
+            Problem { source: source.clone(), line: None, column: None, setting, what, excerpt: None };
+        Self { source, problems: vec![problem], more: 0 }
+    }
+
     /// Those that were kept, in the order of the file.
     pub fn iter(&self) -> impl Iterator<Item = &Problem> {
         self.problems.iter()
@@ -82,36 +84,26 @@ impl fmt::Display for Problem {
             write!(f, ": {}", self.setting)?;
         }
         write!(f, ": {}", self.what)?;
-        match (&self.excerpt, self.line) {
-            (Some(excerpt), Some(line)) => excerpt.write(line, f),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl Excerpt {
-    fn write(&self, line: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let line = line.to_string();
-        let margin = " ".repeat(line.len());
-        let (before, carets) = (" ".repeat(self.caret), "^".repeat(self.carets));
-        write!(f, "\n  {line} | {}\n  {margin} | {before}{carets}", self.text)
+        self.excerpt.iter().try_for_each(|excerpt| write!(f, "{excerpt}"))
     }
 }
 
 /// The closest name, if one is much like what was typed.
-pub(super) fn closest<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(super) fn closest<'a>(typed: &str, names: &[&'a str]) -> Option<&'a str> {
     let typed = typed.to_lowercase();
     let likeness = |name: &str| strsim::jaro_winkler(&typed, &name.to_lowercase());
-    let best = names.into_iter().map(|name| (likeness(name), name)).max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let best = names.iter().map(|name| (likeness(name), *name)).max_by(|a, b| a.0.total_cmp(&b.0))?;
     (best.0 > 0.8).then_some(best.1)
+}
+
+/// The name that was meant, or `otherwise`.
+pub(super) fn did_you_mean(typed: &str, names: &[&str], otherwise: impl FnOnce() -> String) -> String {
+    closest(typed, names).map_or_else(otherwise, |name| format!("did you mean `{name}`?"))
 }
 
 /// Which names there are: the one that was meant, or all of them.
 pub(super) fn suggestion(typed: &str, names: &[&str]) -> String {
-    match closest(typed, names.iter().copied()) {
-        Some(name) => format!("did you mean `{name}`?"),
-        None => format!("known are {}", names.join(", ")),
-    }
+    did_you_mean(typed, names, || format!("known are {}", names.join(", ")))
 }
 
 #[cfg(test)]

@@ -5,135 +5,168 @@ use std::time::Duration;
 use serde::Deserialize;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-use super::problem::suggestion;
+use super::keys::{Keys, names};
+use super::problem::{closest, suggestion};
 use super::problem_collector::ProblemCollector;
 use super::source_text::{Origin, Span};
-use super::tree::Node;
+use super::tree::{self, Node};
 
-/// A table of which keys are taken one by one. [`finish`](Self::finish) refuses what nobody took.
+/// A table, its name and its place.
+#[derive(Clone)]
 pub(super) struct Section<'r, 'i> {
     pub(super) problems: &'r ProblemCollector<'i>,
     /// As in `outbox.shop`; empty for the whole.
-    pub(super) path: String,
+    path: String,
     /// Where the table begins.
     pub(super) span: Span,
-    table: DeTable<'i>,
-    asked: Vec<&'static str>,
+    pub(super) table: &'r DeTable<'i>,
 }
 
 impl<'r, 'i> Section<'r, 'i> {
-    pub(super) fn new(
-        problems: &'r ProblemCollector<'i>,
-        path: impl Into<String>,
-        span: Span,
-        table: DeTable<'i>,
-    ) -> Self {
-        Self { problems, path: path.into(), span, table, asked: Vec::new() }
+    /// The configuration as a whole.
+    pub(super) fn root(problems: &'r ProblemCollector<'i>, table: &'r DeTable<'i>) -> Self {
+        Self { problems, path: String::new(), span: 0..0, table }
     }
 
-    /// The full name of a setting of this table.
-    pub(super) fn setting(&self, key: &str) -> String {
-        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
+    /// The table that a setting of this section holds; `None` if it holds something else.
+    pub(super) fn within(&self, key: &str, node: &'r Node<'i>) -> Option<Self> {
+        let table = node.get_ref().as_table()?;
+        Some(Self { problems: self.problems, path: self.setting(key), span: node.span(), table })
     }
 
-    /// Where a key's value stands, or else the table.
-    pub(super) fn place(&self, key: &str) -> Span {
-        super::tree::place(&self.table, key, &self.span)
-    }
-
-    pub(super) fn take(&mut self, key: &'static str) -> Option<Node<'i>> {
-        self.asked.push(key);
-        self.table.remove(key)
-    }
-
-    pub(super) fn wrong(&self, key: &str, span: &Span, what: impl Into<String>) {
-        self.problems.add(span, &self.setting(key), what);
-    }
-
-    /// A value of a type that serde knows; `what` says which, such as "a whole number".
-    pub(super) fn value<T: Deserialize<'i>>(&mut self, key: &'static str, what: &str) -> Option<(T, Span)> {
-        let node = self.take(key)?;
-        let span = node.span();
-        match T::deserialize(ValueDeserializer::from(node)) {
-            Ok(value) => Some((value, span)),
-            Err(_) => {
-                self.wrong(key, &span, format!("must be {what}"));
-                None
-            }
-        }
-    }
-
-    pub(super) fn text(&mut self, key: &'static str) -> Option<(String, Span)> {
-        let node = self.take(key)?;
-        let span = node.span();
-        let text = text_of(node, self.problems);
-        if text.is_none() {
-            self.wrong(key, &span, "must be a text in quotes");
-        }
-        Some((text?, span))
-    }
-
-    pub(super) fn duration(&mut self, key: &'static str) -> Option<(Duration, Span)> {
-        let (text, span) = self.text(key)?;
-        match humantime::parse_duration(&text) {
-            Ok(duration) => Some((duration, span)),
-            Err(_) => {
-                self.wrong(key, &span, "is no duration: write it as in \"5s\", \"200ms\" or \"1h 30m\"");
-                None
-            }
-        }
-    }
-
-    /// One of some words.
-    pub(super) fn word<T: Copy>(&mut self, key: &'static str, words: &[(&str, T)]) -> Option<T> {
-        let (text, span) = self.text(key)?;
-        let found = words.iter().find(|(word, _)| *word == text);
-        if found.is_none() {
-            let names: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-            self.wrong(key, &span, format!("must be {}", names.join(" or ")));
-        }
-        found.map(|(_, value)| *value)
-    }
-
-    pub(super) fn table(&mut self, key: &'static str) -> Option<(DeTable<'i>, Span)> {
-        let node = self.take(key)?;
-        let (span, path) = (node.span(), self.setting(key));
-        match node.into_inner() {
-            DeValue::Table(table) => Some((table, span)),
-            _ => {
-                self.wrong(key, &span, format!("must be a table: write [{path}] and its keys below"));
-                None
-            }
-        }
-    }
-
-    /// What nobody took.
-    pub(super) fn rest(self) -> DeTable<'i> {
-        self.table
-    }
-
-    /// Refuses what nobody took.
-    pub(super) fn finish(self) {
-        for key in self.table.keys() {
-            let what = unknown(key.get_ref(), &self.asked);
-            self.problems.add(&key.span(), &self.setting(key.get_ref()), what);
-            if let Some(meant) = super::problem::closest(key.get_ref(), self.asked.iter().copied()) {
+    /// Reports every key but these.
+    pub(super) fn only(self, keys: Keys) -> Self {
+        let names = names(keys);
+        for key in self.table.keys().filter(|key| !names.contains(&&**key.get_ref())) {
+            let typed = key.get_ref();
+            self.add(&key.span(), typed, unknown(typed, &names));
+            if let Some(meant) = closest(typed, &names) {
                 self.problems.excuse(self.setting(meant));
             }
         }
+        self
+    }
+
+    /// The full name of a setting of this table; of the table itself if the key is empty.
+    pub(super) fn setting(&self, key: &str) -> String {
+        let dot = if self.path.is_empty() || key.is_empty() { "" } else { "." };
+        format!("{}{dot}{key}", self.path)
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<&'r Node<'i>> {
+        self.table.get(key)
+    }
+
+    /// All entries, in the order of the file.
+    pub(super) fn entries(&self) -> Vec<(&'r str, &'r Node<'i>)> {
+        let mut entries: Vec<_> = self.table.iter().collect();
+        entries.sort_by_key(|(key, _)| key.span().start);
+        entries.into_iter().map(|(key, node)| (&**key.get_ref(), node)).collect()
+    }
+
+    /// Where a setting such as `poller.batch` stands, or else the innermost table around it.
+    pub(super) fn place(&self, key: &str) -> Span {
+        tree::place(self.table, key, &self.span)
+    }
+
+    /// Something is wrong with the value of a key.
+    pub(super) fn wrong(&self, key: &str, what: impl Into<String>) {
+        self.add(&self.place(key), key, what);
+    }
+
+    /// Something is wrong with the table itself.
+    pub(super) fn wrong_itself(&self, what: impl Into<String>) {
+        self.add(&self.span, "", what);
+    }
+
+    /// Something of a key is wrong, and it stands here.
+    pub(super) fn add(&self, span: &Span, key: &str, what: impl Into<String>) {
+        self.problems.add(span, &self.setting(key), what);
+    }
+
+    /// A key is not there. Nothing is reported if something is wrong with it already.
+    pub(super) fn missing(&self, key: &str, what: impl Into<String>) {
+        self.problems.missing(&self.span, &self.setting(key), what);
+    }
+
+    /// Whether something is wrong with this key, or within it.
+    pub(super) fn concerns(&self, key: &str) -> bool {
+        self.problems.concerns(&self.setting(key))
+    }
+
+    /// A value of a type that serde knows; `what` says which, such as "a whole number".
+    pub(super) fn value<T: Deserialize<'i>>(&self, key: &str, what: &str) -> Option<T> {
+        let value = T::deserialize(ValueDeserializer::from(self.get(key)?.clone())).ok();
+        if value.is_none() {
+            self.wrong(key, format!("must be {what}"));
+        }
+        value
+    }
+
+    /// False where nothing is said.
+    pub(super) fn flag(&self, key: &str) -> bool {
+        self.value(key, "true or false").unwrap_or(false)
+    }
+
+    pub(super) fn text(&self, key: &str) -> Option<String> {
+        let text = self.text_of(self.get(key)?);
+        if text.is_none() {
+            self.wrong(key, "must be a text in quotes");
+        }
+        text
+    }
+
+    /// A text. What a variable holds is one, also if it looks like a number.
+    pub(super) fn text_of(&self, node: &Node<'_>) -> Option<String> {
+        if let DeValue::String(text) = node.get_ref() {
+            return Some(text.clone().into_owned());
+        }
+        let raw = self.problems.texts.find(&node.span())?;
+        matches!(raw.origin, Origin::Variable(_)).then(|| raw.text.clone())
+    }
+
+    /// What a key's text means. What is wrong with it is reported.
+    pub(super) fn parse<T>(&self, key: &str, parse: impl FnOnce(String) -> Result<T, String>) -> Option<T> {
+        self.check(key, self.text(key), parse)
+    }
+
+    /// What a key's value comes to. What is wrong with it is reported.
+    pub(super) fn check<T, U>(
+        &self,
+        key: &str,
+        value: Option<T>,
+        check: impl FnOnce(T) -> Result<U, String>,
+    ) -> Option<U> {
+        check(value?).map_err(|what| self.wrong(key, what)).ok()
+    }
+
+    pub(super) fn duration(&self, key: &str) -> Option<Duration> {
+        self.parse(key, |text| humantime::parse_duration(&text).map_err(|_| NO_DURATION.to_owned()))
+    }
+
+    /// One of some words.
+    pub(super) fn word<T: Copy>(&self, key: &str, words: &[(&str, T)]) -> Option<T> {
+        self.parse(key, |text| {
+            let found = words.iter().find(|(word, _)| *word == text);
+            let names = || words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(" or ");
+            found.map(|(_, value)| *value).ok_or_else(|| format!("must be {}", names()))
+        })
+    }
+
+    pub(super) fn section(&self, key: &str) -> Option<Self> {
+        let node = self.get(key)?;
+        let section = self.within(key, node);
+        if section.is_none() {
+            let what = format!("must be a table: write [{}] and its keys below", self.setting(key));
+            self.add(&node.span(), key, what);
+        }
+        section
     }
 }
+
+/// What is wrong with a duration that cannot be read.
+pub(super) const NO_DURATION: &str = "is no duration: write it as in \"5s\", \"200ms\" or \"1h 30m\"";
 
 pub(super) fn unknown(key: &str, names: &[&str]) -> String {
     format!("no such setting: {}", suggestion(key, names))
-}
-
-/// A text. What a variable holds is one, also if it looks like a number.
-pub(super) fn text_of(node: Node<'_>, problems: &ProblemCollector<'_>) -> Option<String> {
-    let span = node.span();
-    if let DeValue::String(text) = node.into_inner() {
-        return Some(text.into_owned());
-    }
-    let raw = problems.texts.find(&span).filter(|text| matches!(text.origin, Origin::Variable(_)))?;
-    Some(raw.text.clone())
 }

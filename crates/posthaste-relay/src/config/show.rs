@@ -1,116 +1,100 @@
-//! Writes a configuration as the file that would mean the same, with every default and without secrets.
+//! Shows a configuration as the file that would mean the same, with every default and without secrets.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use posthaste::{Config, Mode, RetryPolicy};
-use posthaste_admin::Role;
+use posthaste_admin::{Secret, Token};
 use posthaste_sqlx::foreign::{Field, Layout, State};
+use posthaste_stores::{SecretUrl, is_webhook, redact};
+use serde::{Serialize, Serializer};
 use toml::{Table, Value};
 
-use super::outbox::UNSUPPORTED_SETTINGS;
+use super::engine::UNSUPPORTED;
 use super::target::format_name;
-use super::{AdminConfig, OutboxConfig, RelayConfig, RouteConfig, Target, WebhookConfig};
-use posthaste_stores::{is_webhook, redact};
+use super::{OutboxConfig, RelayConfig, RouteConfig, Target, WebhookConfig};
 
 /// Parameters of URLs that are no secrets.
-const PUBLIC_URL_PARAMETERS: &[&str] = &[
-    "application_name",
-    "approximate",
-    "batch",
-    "ca",
-    "core",
-    "dbname",
-    "exchange",
-    "format",
-    "fsync",
-    "host",
-    "hostaddr",
-    "linger",
-    "max_message_bytes",
-    "maxlen",
-    "mode",
-    "port",
-    "protocol",
-    "routing_key",
-    "socket",
-    "ssl-ca",
-    "ssl-cert",
-    "ssl-key",
-    "ssl-mode",
-    "sslcert",
-    "sslkey",
-    "sslmode",
-    "sslrootcert",
-    "stream",
-    "timeout",
+const PUBLIC_URL_PARAMETERS: &[&[&str]] = &[
+    // PostgreSQL
+    &["application_name", "dbname", "host", "hostaddr", "port"],
+    &["sslmode", "sslcert", "sslkey", "sslrootcert"],
+    // MySQL and MariaDB
+    &["socket", "ssl-ca", "ssl-cert", "ssl-key", "ssl-mode"],
+    // Publishers
+    &["approximate", "batch", "ca", "core", "exchange", "format", "fsync", "linger", "max_message_bytes"],
+    &["maxlen", "mode", "protocol", "routing_key", "stream", "timeout"],
 ];
 
 /// The document, with `***` for secrets.
 pub fn shown(config: &RelayConfig) -> Table {
-    let outboxes =
-        config.outboxes.iter().map(|outbox| (outbox.config.name.clone(), Value::Table(shown_outbox(outbox))));
-    let mut document = Table::new();
-    document.insert("admin".to_owned(), Value::Table(admin(&config.admin)));
-    document.insert("log".to_owned(), Value::Table(log(config)));
-    document.insert("outbox".to_owned(), Value::Table(outboxes.collect()));
-    document
+    // Numbers, texts and tables: there is nothing that could fail.
+    Table::try_from(config).unwrap_or_default()
 }
 
-fn admin(admin: &AdminConfig) -> Table {
-    let tokens = admin.tokens.iter().map(|token| {
-        let role = match token.role {
-            Role::Viewer => "viewer",
-            Role::Operator => "operator",
-        };
-        let table = table([("role", text(role)), ("token", text(&token.secret))]);
-        (token.name.clone(), Value::Table(table))
-    });
-    let tokens: Table = tokens.collect();
-    let listen = admin.listen.map_or_else(|| text("off"), text);
-    let mut table = table([("listen", listen), ("ready_lag", duration(admin.ready_lag))]);
-    if !tokens.is_empty() {
-        table.insert("tokens".to_owned(), Value::Table(tokens));
-    }
-    table
+/// A duration, or none, as people write it.
+pub(super) fn duration<S: Serializer>(
+    value: &(impl Copy + Into<Option<Duration>>),
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let duration: Option<Duration> = (*value).into();
+    duration.map(|duration| humantime::format_duration(duration).to_string()).serialize(serializer)
 }
 
-fn log(config: &RelayConfig) -> Table {
-    let format = match config.log.format {
-        super::LogFormat::Text => "text",
-        super::LogFormat::Json => "json",
-    };
-    table([("format", text(format)), ("level", text(&config.log.level))])
+pub(super) fn or_off<S: Serializer>(address: &Option<SocketAddr>, serializer: S) -> Result<S::Ok, S::Error> {
+    address.map_or("off".to_owned(), |address| address.to_string()).serialize(serializer)
 }
 
-fn shown_outbox(outbox: &OutboxConfig) -> Table {
-    let place = outbox.store.outbox_ref();
-    let mut shown = engine(&outbox.config);
-    let relay = [
-        ("store", text(shown_url(outbox.store.url.expose()))),
-        ("table", text(&place.table)),
-        ("migrate", Value::Boolean(outbox.migrate)),
-        ("pgbouncer", Value::Boolean(outbox.store.pgbouncer)),
-        ("route", Value::Array(outbox.routes.iter().map(|route| Value::Table(shown_route(route))).collect())),
-    ];
-    shown.extend(table(relay));
-    if let Some(layout) = &outbox.store.layout {
-        shown.insert("layout".to_owned(), Value::Table(shown_layout(layout)));
+pub(super) fn headers<S: Serializer>(headers: &[(String, Secret)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(headers.iter().map(|(name, value)| (name, value)))
+}
+
+pub(super) fn tokens<S: Serializer>(tokens: &[Token], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(tokens.iter().map(|token| (&token.name, token)))
+}
+
+pub(super) fn outboxes<S: Serializer>(outboxes: &[OutboxConfig], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(outboxes.iter().map(|outbox| (&outbox.config.name, ShownOutbox::of(outbox))))
+}
+
+#[derive(Serialize)]
+struct ShownOutbox<'a> {
+    store: String,
+    table: String,
+    schema: Option<String>,
+    layout: Option<Table>,
+    migrate: bool,
+    pgbouncer: bool,
+    route: &'a [RouteConfig],
+    #[serde(flatten)]
+    engine: Table,
+}
+
+impl<'a> ShownOutbox<'a> {
+    fn of(outbox: &'a OutboxConfig) -> Self {
+        let place = outbox.store.outbox_ref();
+        let is_postgres = outbox.store.url.expose().starts_with("postgres");
+        Self {
+            store: shown_url(&outbox.store.url),
+            table: place.table,
+            schema: is_postgres.then(|| place.schema.unwrap_or_default().to_string()),
+            layout: outbox.store.layout.as_ref().map(layout),
+            migrate: outbox.migrate,
+            pgbouncer: outbox.store.pgbouncer,
+            route: &outbox.routes,
+            engine: engine(&outbox.config),
+        }
     }
-    if outbox.store.url.expose().starts_with("postgres") {
-        shown.insert("schema".to_owned(), text(place.schema.unwrap_or_default()));
-    }
-    shown
 }
 
 /// Column by column, whatever preset it began with.
-fn shown_layout(layout: &Layout) -> Table {
+fn layout(layout: &Layout) -> Table {
+    let text = |name: &str, value: &dyn ToString| (name.to_owned(), Value::String(value.to_string()));
     let columns =
-        Field::ALL.into_iter().filter_map(|field| Some((field.name(), text(layout.column_of(field)?))));
-    let values =
-        State::ALL.into_iter().filter_map(|state| Some((state.name(), text(layout.value_of(state)?))));
-    let key = Value::Array(layout.key_columns().into_iter().map(text).collect());
-    let all = columns.chain(values).chain([("key", key)]);
-    all.map(|(name, value)| (name.to_owned(), value)).collect()
+        Field::ALL.into_iter().filter_map(|field| Some(text(field.name(), layout.column_of(field)?)));
+    let values = State::ALL.into_iter().filter_map(|state| Some(text(state.name(), layout.value_of(state)?)));
+    let key: Vec<String> = layout.key_columns().into_iter().map(ToString::to_string).collect();
+    columns.chain(values).chain([("key".to_owned(), key.into())]).collect()
 }
 
 /// The engine's settings, with what its mode makes of those that are left open.
@@ -123,69 +107,33 @@ fn engine(config: &Config) -> Table {
     if config.mode == Mode::MultiNode {
         config.no_route_grace.get_or_insert(Duration::from_secs(600));
     }
-    // Numbers, texts and tables: there is nothing that could fail.
     let mut table = Table::try_from(config).unwrap_or_default();
-    table.retain(|key, _| UNSUPPORTED_SETTINGS.iter().all(|(useless, _)| *useless != key));
+    table.retain(|key, _| UNSUPPORTED.iter().all(|(useless, _)| *useless != key));
     table
 }
 
-fn shown_route(route: &RouteConfig) -> Table {
-    let mut shown = table([
-        ("name", text(&route.name)),
-        ("aggregate", text(&route.aggregate)),
-        ("event", text(&route.event)),
-        ("publish", publish(route)),
-    ]);
-    let mut put = |key: &str, value: Option<Value>| {
-        value.into_iter().for_each(|value| {
-            shown.insert(key.to_owned(), value);
-        });
-    };
-    put("tenant", route.tenant.as_ref().map(text));
-    put("concurrency", route.concurrency.map(whole));
-    put("rate", route.rate.map(Value::Float));
-    put("timeout", route.timeout.map(duration));
-    put("batch", route.batch.map(whole));
-    // They are the same for all destinations that have them.
-    put("format", route.publish.iter().find_map(|target| target.format).and_then(format_name).map(text));
-    let webhook = route.publish.iter().find_map(|target| target.webhook.as_ref());
-    put("webhook", webhook.map(|webhook| Value::Table(shown_webhook(webhook))));
-    shown
-}
-
-fn shown_webhook(webhook: &WebhookConfig) -> Table {
-    let headers: Table = webhook.headers.iter().map(|(name, value)| (name.clone(), text(value))).collect();
-    let networks: Vec<Value> = webhook.allow_networks.iter().map(text).collect();
-    let mut shown = table([("allow_http", Value::Boolean(webhook.allow_http))]);
-    let mut put = |key: &str, value: Option<Value>| {
-        value.into_iter().for_each(|value| {
-            shown.insert(key.to_owned(), value);
-        });
-    };
-    put("signing_key", webhook.signing_key.as_ref().map(text));
-    put("previous_signing_key", webhook.previous_signing_key.as_ref().map(text));
-    put("headers", (!headers.is_empty()).then_some(Value::Table(headers)));
-    put("allow_networks", (!networks.is_empty()).then_some(Value::Array(networks)));
-    put("requests", webhook.requests.map(whole));
-    put("connect_timeout", webhook.connect_timeout.map(duration));
-    put("max_body_bytes", webhook.max_body_bytes.map(whole));
-    put("ca", webhook.ca.as_ref().map(|ca| text(&ca.path)));
-    shown
-}
-
-fn publish(route: &RouteConfig) -> Value {
-    let url = |target: &Target| text(shown_url(target.url.expose()));
-    match route.publish.as_slice() {
-        [only] if only.name.is_none() => url(only),
-        several => {
-            let named = several.iter().map(|target| (target.name.clone().unwrap_or_default(), url(target)));
-            Value::Table(named.collect())
-        }
+/// `publish`, and what is the same for all destinations that have it.
+pub(super) fn destinations<S: Serializer>(targets: &[Target], serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Destinations<'a> {
+        publish: Value,
+        format: Option<&'static str>,
+        webhook: Option<&'a WebhookConfig>,
     }
+    let url = |target: &Target| Value::String(shown_url(&target.url));
+    let named = |target: &Target| (target.name.clone().unwrap_or_default(), url(target));
+    let publish = match targets {
+        [only] if only.name.is_none() => url(only),
+        several => Value::Table(several.iter().map(named).collect()),
+    };
+    let format = targets.iter().find_map(|target| target.format).and_then(format_name);
+    let webhook = targets.iter().find_map(|target| target.webhook.as_ref());
+    Destinations { publish, format, webhook }.serialize(serializer)
 }
 
 /// A URL without its user, its password and the values of its parameters, but for those that are no secrets.
-fn shown_url(url: &str) -> String {
+fn shown_url(url: &SecretUrl) -> String {
+    let url = url.expose();
     let place = redact(url);
     let query = url.split_once('?').map_or("", |(_, query)| query);
     // Whatever a webhook's parameters are called, they are the receiver's.
@@ -194,23 +142,8 @@ fn shown_url(url: &str) -> String {
     }
     let parameter = |pair: &str| {
         let (name, _) = pair.split_once('=').unwrap_or((pair, ""));
-        if PUBLIC_URL_PARAMETERS.contains(&name) { pair.to_owned() } else { format!("{name}=***") }
+        let is_public = PUBLIC_URL_PARAMETERS.concat().contains(&name);
+        if is_public { pair.to_owned() } else { format!("{name}=***") }
     };
     format!("{place}?{}", query.split('&').map(parameter).collect::<Vec<_>>().join("&"))
-}
-
-fn table<const N: usize>(entries: [(&str, Value); N]) -> Table {
-    entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
-}
-
-fn text(value: impl ToString) -> Value {
-    Value::String(value.to_string())
-}
-
-fn duration(value: Duration) -> Value {
-    text(humantime::format_duration(value))
-}
-
-fn whole(value: usize) -> Value {
-    Value::Integer(i64::try_from(value).unwrap_or(i64::MAX))
 }

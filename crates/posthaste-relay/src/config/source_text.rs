@@ -15,8 +15,16 @@ pub(super) enum Origin {
     Variable(String),
     /// An option of the command line. Its value is never shown.
     Flag(&'static str),
-    /// What holds where nothing was said.
-    Defaults,
+}
+
+impl Origin {
+    /// The file, the variable or the option.
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::File(name) | Self::Variable(name) => name,
+            Self::Flag(name) => name,
+        }
+    }
 }
 
 /// One text, at its place in the row.
@@ -24,8 +32,6 @@ pub(super) struct SourceText {
     pub(super) origin: Origin,
     pub(super) text: String,
     pub(super) start: usize,
-    /// Where its lines begin.
-    lines: Vec<usize>,
 }
 
 /// All texts of one configuration.
@@ -47,9 +53,7 @@ impl SourceTexts {
     pub(super) fn add(&mut self, origin: Origin, text: String) {
         // One byte between two texts: the end of one is not the begin of another.
         let start = self.0.last().map_or(0, |last| last.start + last.text.len() + 1);
-        let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
-        let lines = std::iter::once(0).chain(breaks).collect();
-        self.0.push(SourceText { origin, text, start, lines });
+        self.0.push(SourceText { origin, text, start });
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &SourceText> {
@@ -71,8 +75,9 @@ impl SourceText {
     /// The line in which a range begins, and what of the range is in it.
     pub(super) fn line(&self, span: &Span) -> SourceLine<'_> {
         let at = span.start.saturating_sub(self.start).min(self.text.len());
-        let number = self.lines.partition_point(|start| *start <= at).max(1);
-        let start = self.lines[number - 1];
+        let before = &self.text.as_bytes()[..at];
+        let number = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let text = self.text[start..].split('\n').next().unwrap_or_default();
         let text = text.strip_suffix('\r').unwrap_or(text);
         let from = (at - start).min(text.len());

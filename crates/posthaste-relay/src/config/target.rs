@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use posthaste_publishers::http::HttpPublisher;
+use posthaste_publishers::http::{HttpBuilder, HttpPublisher};
 use posthaste_publishers::{Format, Publisher, PublisherError, publisher};
 
 use super::WebhookConfig;
@@ -36,13 +36,9 @@ impl Target {
         if !self.is_webhook() {
             return publisher(&self.url_with_format());
         }
-        let mut builder = HttpPublisher::builder(self.url.expose());
-        if let Some(format) = self.format {
-            builder = builder.format(format);
-        }
-        if let Some(webhook) = &self.webhook {
-            builder = webhook.apply(builder);
-        }
+        let builder = HttpPublisher::builder(self.url.expose());
+        let builder = set(builder, self.format, HttpBuilder::format);
+        let builder = set(builder, self.webhook.as_ref(), |builder, webhook| webhook.apply(builder));
         Ok(Arc::new(builder.build()?))
     }
 
@@ -78,6 +74,14 @@ impl Target {
             Some(name) => format!("{url}?format={name}"),
             None => url.to_owned(),
         }
+    }
+}
+
+/// The builder, told of a setting if there is one.
+pub(super) fn set<B, T>(builder: B, value: Option<T>, call: impl FnOnce(B, T) -> B) -> B {
+    match value {
+        Some(value) => call(builder, value),
+        None => builder,
     }
 }
 

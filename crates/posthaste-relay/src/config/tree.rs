@@ -12,38 +12,43 @@ pub(super) type Node<'i> = Spanned<DeValue<'i>>;
 
 /// Moves all places, from those of one text to those of the row of texts.
 pub(super) fn shifted<'i>(node: Node<'i>, by: usize) -> Node<'i> {
-    let span = node.span();
+    let moved = |span: Span| span.start + by..span.end + by;
+    let span = moved(node.span());
     let value = match node.into_inner() {
-        DeValue::Table(table) => DeValue::Table(shifted_table(table, by)),
+        DeValue::Table(table) => {
+            let entries = table
+                .into_iter()
+                .map(|(key, value)| (Spanned::new(moved(key.span()), key.into_inner()), shifted(value, by)));
+            DeValue::Table(entries.collect())
+        }
         DeValue::Array(values) => {
             DeValue::Array(values.into_iter().map(|value| shifted(value, by)).collect::<DeArray<'i>>())
         }
         value => value,
     };
-    Spanned::new(span.start + by..span.end + by, value)
-}
-
-pub(super) fn shifted_table<'i>(table: DeTable<'i>, by: usize) -> DeTable<'i> {
-    let entries = table.into_iter().map(|(key, value)| {
-        let span = key.span();
-        (Spanned::new(span.start + by..span.end + by, key.into_inner()), shifted(value, by))
-    });
-    entries.collect()
-}
-
-pub(super) fn key<'i>(name: impl Into<Cow<'i, str>>, span: &Span) -> Spanned<Cow<'i, str>> {
-    Spanned::new(span.clone(), name.into())
+    Spanned::new(span, value)
 }
 
 pub(super) fn text<'i>(text: impl Into<Cow<'i, str>>, span: &Span) -> Node<'i> {
     Spanned::new(span.clone(), DeValue::String(text.into()))
 }
 
-/// Puts a value in, also in the place of another.
-pub(super) fn put<'i>(table: &mut DeTable<'i>, key: Spanned<Cow<'i, str>>, value: Node<'i>) {
+/// Puts a value in, also in the place of another. Its key gets its place.
+pub(super) fn put<'i>(table: &mut DeTable<'i>, name: impl Into<Cow<'i, str>>, value: Node<'i>) {
+    let name = name.into();
     // An equal key that is there already would stay, and so would its place.
-    table.remove(&**key.get_ref());
-    table.insert(key, value);
+    table.remove(&*name);
+    table.insert(Spanned::new(value.span(), name), value);
+}
+
+/// The value of a key; a new table that stands at `span` if there is none.
+pub(super) fn entry<'t, 'i>(
+    table: &'t mut DeTable<'i>,
+    name: impl Into<Cow<'i, str>>,
+    span: &Span,
+) -> &'t mut Node<'i> {
+    let empty = || Spanned::new(span.clone(), DeValue::Table(DeTable::new()));
+    table.entry(Spanned::new(span.clone(), name.into())).or_insert_with(empty)
 }
 
 /// Lays one table over another: its values win, its tables are merged.

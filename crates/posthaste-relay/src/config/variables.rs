@@ -1,9 +1,10 @@
 //! The variables that a configuration may be completed from, and the files with secrets.
 
 use std::env::VarError;
-use std::fs::File;
-use std::io::Read as _;
+use std::io::{Error, ErrorKind};
 use std::path::Path;
+
+use super::bounded_file;
 
 /// The largest file with a secret.
 const MAX_SECRET_FILE_BYTES: u64 = 64 * 1024;
@@ -44,17 +45,12 @@ impl<const N: usize> From<[(&str, &str); N]> for Environment {
 
 /// What a file holds, without the line break at its end; or why it cannot be read.
 pub(super) fn secret_file(path: &Path) -> Result<String, String> {
-    let wrong = |why: &dyn std::fmt::Display| {
-        format!("the file {} cannot be read ({why}): see that it is there and may be read", path.display())
-    };
-    let file = File::open(path).map_err(|error| wrong(&error))?;
-    let mut text = String::new();
-    file.take(MAX_SECRET_FILE_BYTES + 1).read_to_string(&mut text).map_err(|error| wrong(&error.kind()))?;
-    if text.len() as u64 > MAX_SECRET_FILE_BYTES {
-        return Err(wrong(&"it is longer than 64 KiB, which is no secret"));
-    }
-    let end = text.strip_suffix('\n').map_or(text.len(), str::len);
-    let end = text[..end].strip_suffix('\r').map_or(end, str::len);
-    text.truncate(end);
-    Ok(text)
+    let read =
+        bounded_file::read(path, MAX_SECRET_FILE_BYTES, "it is longer than 64 KiB, which is no secret");
+    let text = read.and_then(|bytes| String::from_utf8(bytes).map_err(|_| ErrorKind::InvalidData.into()));
+    let text = text.map_err(|error: Error| {
+        format!("the file {} cannot be read ({error}): see that it is there and may be read", path.display())
+    })?;
+    let line = text.strip_suffix('\n').unwrap_or(&text);
+    Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 pub use table::matches_pattern;
 pub(crate) use table::{RouteEntry, RouteTable, RouteTarget};
 
-use crate::config::Problem;
+use crate::config::{Config, ConfigError};
 use crate::destination::{Delivery, Destination, IntoOutcome};
 use crate::event::{AggregateType, EventType, GLOBAL, TypedEvent};
 use crate::handler::{handler, typed_handler};
@@ -99,7 +99,18 @@ impl Routes {
         self.add(route.deliver_to(typed_handler(function)))
     }
 
-    pub(crate) fn into_table(self) -> Result<RouteTable, Vec<Problem>> {
+    /// Whether an outbox can be built of these routes and this configuration; reports every problem at once.
+    ///
+    /// Building an outbox checks the same. This is for a program that reads its routes from a file and wants
+    /// to report mistakes before it opens a store.
+    pub fn check(&self, config: &Config) -> Result<(), ConfigError> {
+        let mut problems = config.validate().err().map_or_else(Vec::new, |error| error.problems);
+        problems.extend(table::problems(&self.routes));
+        ConfigError::from_problems(problems)
+    }
+
+    /// The routes must have passed [`check`](Self::check).
+    pub(crate) fn into_table(self) -> RouteTable {
         RouteTable::new(self.routes)
     }
 }

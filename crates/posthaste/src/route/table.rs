@@ -98,23 +98,14 @@ impl RouteEntry {
 }
 
 impl RouteTable {
-    pub(super) fn new(routes: Vec<Route>) -> Result<Self, Vec<Problem>> {
+    /// The routes must have been [checked](problems).
+    pub(super) fn new(routes: Vec<Route>) -> Self {
         let mut table = Self::default();
-        let mut problems = Vec::new();
-        let mut names = HashSet::new();
-        for route in routes {
-            let name = route.full_name();
-            let setting = format!("routes.{name:?}");
-            check(&route, &name, &setting, &mut problems);
-            if !table.index(&route) {
-                problems
-                    .push(Problem::new(&setting, "another route takes the same events: remove one of them"));
-            } else if !names.insert(name.clone()) {
-                problems.push(Problem::new(&setting, "another route has the same name: rename one of them"));
-            }
-            table.entries.push(entry(name, route));
+        for (index, route) in routes.into_iter().enumerate() {
+            table.index(index, &route);
+            table.entries.push(entry(route));
         }
-        if problems.is_empty() { Ok(table) } else { Err(problems) }
+        table
     }
 
     /// The route of an event, by index.
@@ -154,33 +145,53 @@ impl RouteTable {
         fitting.find(of_tenant).map(|pattern| pattern.route)
     }
 
-    /// Notes what the next entry matches; false if that is taken already.
-    fn index(&mut self, route: &Route) -> bool {
-        let next = self.entries.len();
+    /// Notes what the route at this index matches; false if that is taken already.
+    fn index(&mut self, index: usize, route: &Route) -> bool {
         let tenant = route.tenant.as_deref();
         match &route.matcher {
             Matcher::Exact { aggregate_type, event_type } => {
                 let types = self.exact.entry(aggregate_type.clone()).or_default();
-                types.entry(event_type.clone()).or_default().add(tenant, next)
+                types.entry(event_type.clone()).or_default().add(tenant, index)
             }
             Matcher::Pattern(text) => {
                 let same = |other: &Pattern| other.text == *text && other.tenant == route.tenant;
                 let fresh = !self.patterns.iter().any(same);
-                self.patterns.push(Pattern { text: text.clone(), tenant: route.tenant.clone(), route: next });
+                self.patterns.push(Pattern {
+                    text: text.clone(),
+                    tenant: route.tenant.clone(),
+                    route: index,
+                });
                 fresh
             }
-            Matcher::Fallback => self.fallback.add(tenant, next),
+            Matcher::Fallback => self.fallback.add(tenant, index),
         }
     }
 }
 
-fn entry(name: String, route: Route) -> RouteEntry {
+/// Everything that is wrong with these routes.
+pub(super) fn problems(routes: &[Route]) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let (mut table, mut names) = (RouteTable::default(), HashSet::new());
+    for (index, route) in routes.iter().enumerate() {
+        let name = route.full_name();
+        let setting = format!("routes.{name:?}");
+        check(route, &name, &setting, &mut problems);
+        if !table.index(index, route) {
+            problems.push(Problem::new(&setting, "another route takes the same events: remove one of them"));
+        } else if !names.insert(name) {
+            problems.push(Problem::new(&setting, "another route has the same name: rename one of them"));
+        }
+    }
+    problems
+}
+
+fn entry(route: Route) -> RouteEntry {
     let liked = route.targets.iter().map(|target| target.profile.batch).min();
     let batch = route.batch.or(liked).unwrap_or(1);
     // A batch is one burst: it must not be larger than what a second may bring.
     let most = route.rate.map_or(usize::MAX, |rate| (rate.ceil() as usize).max(1));
     RouteEntry {
-        name,
+        name: route.full_name(),
         concurrency: route.concurrency.unwrap_or(usize::MAX),
         rate: route.rate,
         timeout: route.timeout,

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use posthaste::admin::{Admin, Replay};
 use posthaste::config::QueueConfig;
 use posthaste::{
-    Delivery, Destination, Event, GLOBAL, MemoryStore, Outbox, Outcome, Profile, Recorder, Route, Routes,
-    Status,
+    Config, Delivery, Destination, Event, GLOBAL, MemoryStore, Outbox, Outcome, Profile, Recorder, Route,
+    Routes, Status,
 };
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep};
@@ -18,6 +18,17 @@ use crate::support::*;
 
 fn to(destination: &(impl Destination + Clone)) -> Routes {
     Routes::new().add(Route::event("Made").deliver_to(destination.clone()))
+}
+
+#[test]
+fn routes_are_refused_by_a_check_as_by_an_outbox() {
+    let routes = || to(&Recorder::new()).add(Route::event("Made").rate(0.0));
+    let config = Config { workers: Some(0), ..Config::default() };
+    let checked = routes().check(&config).unwrap_err();
+    assert_eq!(checked.problems.len(), 4, "{checked}");
+    let built = Outbox::from_config(MemoryStore::new(), config, routes()).build().unwrap_err();
+    assert_eq!(checked, built);
+    assert_eq!(to(&Recorder::new()).check(&Config::default()), Ok(()));
 }
 
 // S3-76
