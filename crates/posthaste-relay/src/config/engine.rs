@@ -7,9 +7,8 @@ use toml::Spanned;
 use toml::de::{DeTable, Deserializer};
 
 use super::keys::Sensitivity::Public;
-use super::keys::{Keys, names};
+use super::keys::{Keys, OUTBOX, names};
 use super::layout;
-use super::outbox::OUTBOX;
 use super::problem::closest;
 use super::section::{NO_DURATION, Section, unknown};
 use super::tree;

@@ -12,9 +12,9 @@ use toml::de::DeValue;
 
 use super::keys::Keys;
 use super::keys::Sensitivity::{Container, Hidden, Public};
+use super::optional::set;
 use super::problem::suggestion;
 use super::section::Section;
-use super::target::set;
 
 /// A preset, every [`Field`], every [`State`] and the columns of the key.
 pub(super) const LAYOUT: Keys = &[

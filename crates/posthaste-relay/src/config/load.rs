@@ -8,19 +8,18 @@ use toml::Spanned;
 use toml::de::DeTable;
 
 use super::flags::{self, Flags};
-use super::keys::{Keys, Sensitivity};
+use super::keys::ROOT;
 use super::problem::Problems;
 use super::problem_collector::ProblemCollector;
 use super::redaction::Redaction;
 use super::section::Section;
+use super::sensitivity::sensitivity;
 use super::source_text::{Origin, SourceTexts, Span};
 use super::variables::Environment;
 use super::{OutboxConfig, RelayConfig, admin, bounded_file, interpolation, outbox, overrides};
 
 /// A file that describes outboxes is far smaller.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
-
-pub(super) const ROOT: Keys = &[(Sensitivity::Container, &["admin", "log", "outbox"])];
 
 /// Where a configuration comes from. It can be read again.
 #[derive(Clone, Debug)]
@@ -50,7 +49,10 @@ impl Source {
         let unreadable = overrides::collect(environment, &mut texts);
         let (mut table, problems) = match self {
             Self::File(_) => parsed(&texts, environment),
-            Self::Flags(_) => (flags::table(&texts), ProblemCollector::new(&texts, Redaction::default())),
+            Self::Flags(_) => {
+                let nothing_hidden = Redaction::of(&DeTable::new(), false, sensitivity);
+                (flags::table(&texts), ProblemCollector::new(&texts, nothing_hidden))
+            }
         };
         overrides::apply(&mut table, &unreadable, &problems);
         let config = relay(&Section::root(&problems, &table).only(ROOT));
@@ -92,7 +94,7 @@ fn parsed<'i>(texts: &'i SourceTexts, environment: &Environment) -> (DeTable<'i>
     let text = texts.iter().next().map_or("", |file| &file.text);
     let (table, errors) = DeTable::parse_recoverable(text);
     let mut table = table.into_inner();
-    let problems = ProblemCollector::new(texts, Redaction::of(&table, !errors.is_empty()));
+    let problems = ProblemCollector::new(texts, Redaction::of(&table, !errors.is_empty(), sensitivity));
     for error in &errors {
         problems.add(&error.span().unwrap_or(0..0), "", format!("is no TOML: {}", error.message()));
     }

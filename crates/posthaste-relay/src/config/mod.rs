@@ -12,6 +12,7 @@ mod interpolation;
 mod keys;
 mod layout;
 mod load;
+mod optional;
 mod outbox;
 mod overrides;
 mod problem;
@@ -21,6 +22,8 @@ mod redaction;
 mod route;
 mod route_check;
 mod section;
+mod sensitivity;
+mod serialize;
 mod show;
 mod source_text;
 mod target;
@@ -68,7 +71,7 @@ pub struct AdminConfig {
     #[serde(serialize_with = "show::or_off")]
     pub listen: Option<SocketAddr>,
     /// Not ready when the oldest event that is due has waited for longer. Default: 5 min.
-    #[serde(serialize_with = "show::duration")]
+    #[serde(serialize_with = "serialize::duration")]
     pub ready_lag: Duration,
     /// Who may use the API. Without one, everybody who can reach a loopback address.
     #[serde(serialize_with = "show::tokens", skip_serializing_if = "Vec::is_empty")]
@@ -117,7 +120,7 @@ pub struct RouteConfig {
     /// Events per second. Default: no limit.
     pub rate: Option<f64>,
     /// The longest that a delivery may take. Default: as the engine has it.
-    #[serde(serialize_with = "show::duration")]
+    #[serde(serialize_with = "serialize::duration")]
     pub timeout: Option<Duration>,
     /// Events per call of a publisher. Default: as the engine has it.
     pub batch: Option<usize>,

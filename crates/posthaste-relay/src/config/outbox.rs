@@ -7,17 +7,8 @@ use posthaste_sqlx::{Layout, SchemaName, TableName};
 use posthaste_stores::{KNOWN_URLS, SecretUrl, StoreSpec, StoreUrl, has_known_scheme};
 use toml::de::DeTable;
 
-use super::keys::Keys;
-use super::keys::Sensitivity::{Container, Hidden, Public};
 use super::section::Section;
-use super::{OutboxConfig, engine, layout, route};
-
-/// What is not of the engine.
-pub(super) const OUTBOX: Keys = &[
-    (Hidden, &["store"]),
-    (Public, &["table", "schema", "layout", "pgbouncer", "migrate"]),
-    (Container, &["route"]),
-];
+use super::{OutboxConfig, engine, layout, route, route_check};
 
 pub(super) fn outbox<'i>(
     section: &Section<'_, 'i>,
@@ -33,6 +24,8 @@ pub(super) fn outbox<'i>(
     }
     let config = engine::config(section, name, defaults, layout.as_ref());
     let routes = route::routes(section);
+    route_check::check(&routes);
+    let routes = routes.into_iter().map(|read| read.config).collect();
     let store = store(section, layout);
     if store.is_none() {
         // After all else: it may be there under a misspelt name.

@@ -3,30 +3,30 @@
 use toml::de::{DeTable, DeValue};
 
 use super::keys::Sensitivity::{self, Container, Hidden, Public};
-use super::keys::sensitivity;
 use super::source_text::{SourceLine, Span};
 use super::tree::Node;
 
 /// What may not be shown of a file.
-#[derive(Default)]
 pub(super) struct Redaction {
     /// Places that may hold secrets.
     hidden: Vec<Span>,
     /// The file is no TOML, so it is not clear what is a key and what a value.
     pub(super) is_broken: bool,
+    /// What may be shown of a key.
+    sensitivity: fn(&str) -> Sensitivity,
 }
 
 impl Redaction {
-    pub(super) fn of(table: &DeTable<'_>, is_broken: bool) -> Self {
-        let mut hidden = Vec::new();
-        hide(table, Container, &mut hidden);
-        Self { hidden, is_broken }
+    pub(super) fn of(table: &DeTable<'_>, is_broken: bool, sensitivity: fn(&str) -> Sensitivity) -> Self {
+        let mut redaction = Self { hidden: Vec::new(), is_broken, sensitivity };
+        redaction.hide(table, Container);
+        redaction
     }
 
     /// How many bytes of a line may be shown: no secret, nothing behind one, and no comment.
     pub(super) fn visible(&self, line: &SourceLine<'_>) -> usize {
         if self.is_broken {
-            return visible_of_broken(line.text);
+            return self.visible_of_broken(line.text);
         }
         let comment = line.text[line.range.end..].find('#').map_or(line.text.len(), |at| line.range.end + at);
         let end = line.start + line.text.len();
@@ -34,46 +34,46 @@ impl Redaction {
         let first = within.map(|span| span.start.saturating_sub(line.start)).min();
         comment.min(first.unwrap_or(usize::MAX))
     }
-}
 
-fn hide(table: &DeTable<'_>, above: Sensitivity, hidden: &mut Vec<Span>) {
-    for (key, value) in table {
-        let own = sensitivity(key.get_ref());
-        // Somebody may take a token for a key.
-        if above == Hidden && own == Container && !value.get_ref().is_table() {
-            hidden.push(key.span());
+    fn hide(&mut self, table: &DeTable<'_>, above: Sensitivity) {
+        for (key, value) in table {
+            let own = (self.sensitivity)(key.get_ref());
+            // Somebody may take a token for a key.
+            if above == Hidden && own == Container && !value.get_ref().is_table() {
+                self.hidden.push(key.span());
+            }
+            self.hide_value(value, if above == Hidden { Hidden } else { own });
         }
-        hide_value(value, if above == Hidden { Hidden } else { own }, hidden);
     }
-}
 
-fn hide_value(value: &Node<'_>, sensitivity: Sensitivity, hidden: &mut Vec<Span>) {
-    let is_hidden = match value.get_ref() {
-        DeValue::Table(table) => return hide(table, sensitivity, hidden),
-        DeValue::Array(values) => {
-            return values.iter().for_each(|value| hide_value(value, sensitivity, hidden));
+    fn hide_value(&mut self, value: &Node<'_>, sensitivity: Sensitivity) {
+        let is_hidden = match value.get_ref() {
+            DeValue::Table(table) => return self.hide(table, sensitivity),
+            DeValue::Array(values) => {
+                return values.iter().for_each(|value| self.hide_value(value, sensitivity));
+            }
+            DeValue::String(text) => sensitivity != Public || text.contains("://") || text.contains('@'),
+            // A password of digits is a number to TOML.
+            _ => sensitivity == Hidden,
+        };
+        if is_hidden {
+            self.hidden.push(value.span());
         }
-        DeValue::String(text) => sensitivity != Public || text.contains("://") || text.contains('@'),
-        // A password of digits is a number to TOML.
-        _ => sensitivity == Hidden,
-    };
-    if is_hidden {
-        hidden.push(value.span());
     }
-}
 
-/// A header, or a key that is known.
-fn visible_of_broken(line: &str) -> usize {
-    let is_of_header = |c: char| c.is_ascii_alphanumeric() || "[]._- ".contains(c);
-    if line.starts_with('[') && line.chars().all(is_of_header) {
-        return line.len();
+    /// A header, or a key that is known.
+    fn visible_of_broken(&self, line: &str) -> usize {
+        let is_of_header = |c: char| c.is_ascii_alphanumeric() || "[]._- ".contains(c);
+        if line.starts_with('[') && line.chars().all(is_of_header) {
+            return line.len();
+        }
+        let indent = line.len() - line.trim_start().len();
+        let word_end = line[indent..].find(' ').map(|at| indent + at);
+        let key_end = line.find('=').or(word_end).unwrap_or(line.len());
+        let last = line[..key_end].rsplit('.').next().unwrap_or_default().trim();
+        if (self.sensitivity)(last) == Container {
+            return 0;
+        }
+        line.len() - line[key_end..].trim_start_matches(['=', ' ']).len()
     }
-    let indent = line.len() - line.trim_start().len();
-    let word_end = line[indent..].find(' ').map(|at| indent + at);
-    let key_end = line.find('=').or(word_end).unwrap_or(line.len());
-    let last = line[..key_end].rsplit('.').next().unwrap_or_default().trim();
-    if sensitivity(last) == Container {
-        return 0;
-    }
-    line.len() - line[key_end..].trim_start_matches(['=', ' ']).len()
 }

@@ -9,10 +9,9 @@ use toml::de::DeValue;
 use super::RouteConfig;
 use super::keys::Keys;
 use super::keys::Sensitivity::{Container, Hidden, Public};
+use super::optional::set;
 use super::publish::publish;
-use super::route_check;
 use super::section::Section;
-use super::target::set;
 
 pub(super) const ROUTE: Keys = &[
     (Public, &["aggregate", "event", "tenant", "name", "concurrency", "rate", "timeout", "batch", "format"]),
@@ -71,7 +70,7 @@ pub(super) fn default_name(aggregate: &str, event: &str, tenant: Option<&str>) -
     tenant.map_or_else(|| types.clone(), |tenant| format!("{types}@{tenant}"))
 }
 
-pub(super) fn routes(outbox: &Section<'_, '_>) -> Vec<RouteConfig> {
+pub(super) fn routes<'r, 'i>(outbox: &Section<'r, 'i>) -> Vec<ReadRoute<'r, 'i>> {
     let path = outbox.setting("route");
     let Some(node) = outbox.get("route") else {
         let what = format!("is missing: say where events go with [[{path}]] and publish = \"URL\"");
@@ -94,9 +93,7 @@ pub(super) fn routes(outbox: &Section<'_, '_>) -> Vec<RouteConfig> {
         }
         section.map(route)
     });
-    let read: Vec<_> = read.collect();
-    route_check::check(&read);
-    read.into_iter().map(|read| read.config).collect()
+    read.collect()
 }
 
 fn route<'r, 'i>(section: Section<'r, 'i>) -> ReadRoute<'r, 'i> {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use posthaste::{Config, Mode, RetryPolicy};
-use posthaste_admin::{Secret, Token};
+use posthaste_admin::Token;
 use posthaste_sqlx::foreign::{Field, Layout, State};
 use posthaste_stores::{SecretUrl, is_webhook, redact};
 use serde::{Serialize, Serializer};
@@ -32,21 +32,8 @@ pub fn shown(config: &RelayConfig) -> Table {
     Table::try_from(config).unwrap_or_default()
 }
 
-/// A duration, or none, as people write it.
-pub(super) fn duration<S: Serializer>(
-    value: &(impl Copy + Into<Option<Duration>>),
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    let duration: Option<Duration> = (*value).into();
-    duration.map(|duration| humantime::format_duration(duration).to_string()).serialize(serializer)
-}
-
 pub(super) fn or_off<S: Serializer>(address: &Option<SocketAddr>, serializer: S) -> Result<S::Ok, S::Error> {
     address.map_or("off".to_owned(), |address| address.to_string()).serialize(serializer)
-}
-
-pub(super) fn headers<S: Serializer>(headers: &[(String, Secret)], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(headers.iter().map(|(name, value)| (name, value)))
 }
 
 pub(super) fn tokens<S: Serializer>(tokens: &[Token], serializer: S) -> Result<S::Ok, S::Error> {

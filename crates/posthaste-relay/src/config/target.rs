@@ -6,6 +6,7 @@ use posthaste_publishers::http::{HttpBuilder, HttpPublisher};
 use posthaste_publishers::{Format, Publisher, PublisherError, publisher};
 
 use super::WebhookConfig;
+use super::optional::set;
 use posthaste_stores::SecretUrl;
 
 /// What the formats are called.
@@ -74,14 +75,6 @@ impl Target {
             Some(name) => format!("{url}?format={name}"),
             None => url.to_owned(),
         }
-    }
-}
-
-/// The builder, told of a setting if there is one.
-pub(super) fn set<B, T>(builder: B, value: Option<T>, call: impl FnOnce(B, T) -> B) -> B {
-    match value {
-        Some(value) => call(builder, value),
-        None => builder,
     }
 }
 

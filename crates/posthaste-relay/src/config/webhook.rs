@@ -13,9 +13,9 @@ use serde::Serialize;
 
 use super::keys::Keys;
 use super::keys::Sensitivity::{Hidden, Public};
+use super::optional::set;
 use super::section::Section;
-use super::target::set;
-use super::{bounded_file, show};
+use super::{bounded_file, serialize};
 
 pub(super) const WEBHOOK: Keys = &[
     (Hidden, &["signing_key", "previous_signing_key", "headers"]),
@@ -35,7 +35,7 @@ pub struct WebhookConfig {
     /// Only beside a `signing_key`. Default: none.
     pub previous_signing_key: Option<Secret>,
     /// Of every request. Default: none.
-    #[serde(serialize_with = "show::headers", skip_serializing_if = "Vec::is_empty")]
+    #[serde(serialize_with = "serialize::headers", skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<(String, Secret)>,
     /// Default: https only.
     pub allow_http: bool,
@@ -45,7 +45,7 @@ pub struct WebhookConfig {
     /// The most at once. Default: 8.
     pub requests: Option<usize>,
     /// Default: 5 s.
-    #[serde(serialize_with = "show::duration")]
+    #[serde(serialize_with = "serialize::duration")]
     pub connect_timeout: Option<Duration>,
     /// Default: 5 MiB.
     pub max_body_bytes: Option<usize>,
