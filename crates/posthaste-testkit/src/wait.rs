@@ -10,11 +10,11 @@ use tokio::time::{interval, timeout};
 pub const HOUR: Duration = Duration::from_secs(3600);
 
 /// The longest that a test waits for something that takes a moment.
-const SOON_TIMEOUT: Duration = Duration::from_secs(30);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Waits for something that has to happen soon, and fails if it does not.
 pub async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
-    timeout(SOON_TIMEOUT, work).await.unwrap_or_else(|_| panic!("not within {SOON_TIMEOUT:?}: {what}"))
+    timeout(WAIT_TIMEOUT, work).await.unwrap_or_else(|_| panic!("not within {WAIT_TIMEOUT:?}: {what}"))
 }
 
 /// Asks again and again until the answer is yes. For what gives no signal: another process, or rows that somebody

@@ -16,7 +16,7 @@ use redis::AsyncCommands as _;
 use crate::support::{self, event, url_of};
 
 /// How soon after a server is back the first delivery has to come.
-const RECOVERY: Duration = Duration::from_secs(15);
+const RECOVERY_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// What a service knows of its mints.
 #[derive(Default)]
@@ -152,7 +152,7 @@ async fn server_killed_ten_times_during_5000_mints_loses_and_invents_nothing() {
     let minted: BTreeSet<String> =
         minted.iter().map(|key| key["{outbox:0}:mint:".len()..].to_owned()).collect();
     assert_eq!(minted, once, "every mint has its event");
-    assert!(longest < RECOVERY, "{longest:?}");
+    assert!(longest < RECOVERY_TIMEOUT, "{longest:?}");
 }
 
 // S1-05: scripts are taught again to a server that forgot them.
@@ -207,6 +207,6 @@ async fn connections_that_fall_silent_are_replaced() {
     soon("it is delivered on new connections", recorder.wait_for(2)).await;
     let took = since.elapsed();
     println!("recovered within {took:?}");
-    assert!(took < RECOVERY, "{took:?}");
+    assert!(took < RECOVERY_TIMEOUT, "{took:?}");
     outbox.shutdown().await;
 }

@@ -12,7 +12,7 @@ use crate::shards::{of_size, write};
 
 const MIB: usize = 1024 * 1024;
 const BYTES_PER_SECOND: usize = 4_000_000;
-const PATIENCE: Duration = Duration::from_secs(240);
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(240);
 
 /// A server with so many events of one mebibyte, and the store at the other end of the line.
 async fn far_store(events: usize) -> (RedisServer, RedisStore) {
@@ -36,7 +36,7 @@ async fn are_delivered(events: usize, store_timeout: Duration) {
         .store_timeout(store_timeout)
         .poll_interval(Duration::from_millis(100));
     let outbox = outbox.start().expect("a good configuration");
-    let delivered = tokio::time::timeout(PATIENCE, recorder.wait_for(events)).await;
+    let delivered = tokio::time::timeout(DELIVERY_TIMEOUT, recorder.wait_for(events)).await;
     delivered.unwrap_or_else(|_| panic!("{} of {events}", recorder.count()));
     outbox.shutdown().await;
 }

@@ -76,7 +76,7 @@ fn aggregates_of(leased: &[Leased]) -> BTreeSet<String> {
 async fn shards_of_a_node_that_stands_still_are_left_out_of_claims_and_come_back() {
     // Each of these claims would wait for seconds.
     const CLAIMS: usize = 40;
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const CLAIMS_TIMEOUT: Duration = Duration::from_secs(60);
     let scene = Scene::new().await;
     let (owner, others) = (Owner::from("me"), scene.on_the_others().await);
     let before = claim(&scene.store, &owner, 0).await;
@@ -92,7 +92,7 @@ async fn shards_of_a_node_that_stands_still_are_left_out_of_claims_and_come_back
     }
     let took = since.elapsed();
     println!("{CLAIMS} claims beside a node that stands still: {took:?}");
-    assert!(took < PATIENCE, "{took:?}");
+    assert!(took < CLAIMS_TIMEOUT, "{took:?}");
     assert_eq!(aggregates_of(&found), others);
 
     scene.victim().release();

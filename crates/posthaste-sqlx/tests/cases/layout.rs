@@ -51,7 +51,7 @@ macro_rules! layout_tests {
     };
 }
 
-pub(crate) const LEASE: Duration = Duration::from_secs(30);
+pub(crate) const LEASE_DURATION: Duration = Duration::from_secs(30);
 
 pub(crate) fn uuid(n: u32) -> String {
     format!("00000000-0000-7000-8000-{n:012}")
@@ -145,7 +145,7 @@ pub(crate) fn engine(store: &ForeignTableStore, destination: impl posthaste::Des
 pub(crate) fn request(owner: &Owner) -> Claim<'_> {
     let (token, max_bytes, order) = (LeaseToken::random(), usize::MAX, ClaimOrder::Due);
     let skip_recent = Duration::ZERO;
-    Claim { owner, token, lease: LEASE, limit: 9, max_bytes, order, skip_recent, now: None }
+    Claim { owner, token, lease: LEASE_DURATION, limit: 9, max_bytes, order, skip_recent, now: None }
 }
 
 pub(crate) async fn claim(store: &ForeignTableStore, limit: usize) -> Claimed {
@@ -330,7 +330,7 @@ pub(crate) async fn debezium_row_that_nobody_takes_stays() {
     assert!(matches!(waits[..], [Settled::Waiting { .. }]), "{waits:?}");
     let claimed = claim(&store, 1).await;
     let waits = settle(&store, &claimed, failed(1, Duration::ZERO)).await;
-    assert!(matches!(waits[..], [Settled::Retry { attempts: 1, delay }] if delay > LEASE), "{waits:?}");
+    assert!(matches!(waits[..], [Settled::Retry { attempts: 1, delay }] if delay > LEASE_DURATION), "{waits:?}");
     assert_eq!(ids_of(&claim(&store, 9).await), [uuid(2)], "the others wait for their next attempt");
     assert_eq!(db.int("SELECT count(*) FROM outboxevent").await, 3);
     assert_eq!(store.replay_all(&Filter::dead(), 9, &Replay::by("ann")).await.unwrap(), 0);
@@ -399,7 +399,7 @@ pub(crate) async fn lost_session_voids_leases_and_keeps_deliveries() {
 
     let owner = Owner::from("tester");
     let leases: Vec<_> = claimed.events.iter().map(|event| event.lease.clone()).collect();
-    let renew = Renew { owner: &owner, leases: &leases, lease: LEASE, start: false, now: None };
+    let renew = Renew { owner: &owner, leases: &leases, lease: LEASE_DURATION, start: false, now: None };
     // The first answer may be that its connection is gone.
     let renewed = match first.renew(&renew).await {
         Ok(renewed) => renewed,
@@ -484,7 +484,7 @@ pub(crate) async fn rows_that_wait_do_not_hide_those_behind_them() {
     let owner = Owner::from("tester");
     let parked = claim(&store, 10).await;
     let leases: Vec<_> = parked.events.iter().map(|event| event.lease.clone()).collect();
-    let park = Park { owner: &owner, leases: &leases, route: "mail", duration: LEASE, now: None };
+    let park = Park { owner: &owner, leases: &leases, route: "mail", duration: LEASE_DURATION, now: None };
     assert_eq!(store.park(&park).await.unwrap(), 10);
     assert_eq!(store.park(&park).await.unwrap(), 0, "they are held no more");
     let next = claim(&store, 4).await;
@@ -528,7 +528,7 @@ pub(crate) async fn operators_see_and_change_rows() {
     .await;
     let stats = store.stats().await.unwrap();
     assert_eq!((stats.new, stats.due, stats.dead, stats.done), (3, 3, 3, 1));
-    assert!(stats.oldest_pending.is_some_and(|age| age > LEASE));
+    assert!(stats.oldest_pending.is_some_and(|age| age > LEASE_DURATION));
     let backlog = store.backlog(BacklogBy::Type, 10).await.unwrap();
     assert_eq!((backlog.groups[0].key.as_deref(), backlog.groups[0].count), (Some("Order:OrderCreated"), 3));
 
@@ -547,8 +547,8 @@ pub(crate) async fn operators_see_and_change_rows() {
     assert_eq!(of(Filter { event_type: Some("OrderCreated".to_owned()), ..Filter::default() }).await, 7);
     assert_eq!(of(Filter { aggregate_id: Some(uuid(7)), ..Filter::default() }).await, 7);
     assert_eq!(of(Filter { tenant_id: Some("acme".to_owned()), ..Filter::default() }).await, 0);
-    assert_eq!(of(Filter { older_than: Some(LEASE), ..Filter::default() }).await, 7);
-    assert_eq!(of(Filter { older_than: Some(LEASE * 1_000_000_000), ..Filter::default() }).await, 0);
+    assert_eq!(of(Filter { older_than: Some(LEASE_DURATION), ..Filter::default() }).await, 7);
+    assert_eq!(of(Filter { older_than: Some(LEASE_DURATION * 1_000_000_000), ..Filter::default() }).await, 0);
     assert_eq!(of(Filter::id("no uuid'")).await, 0);
 
     let replay = Replay::by("ann");

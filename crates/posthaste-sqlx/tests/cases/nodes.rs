@@ -35,7 +35,7 @@ macro_rules! node_tests {
     };
 }
 
-const SHORT_LEASE: Duration = Duration::from_secs(2);
+const SHORT_LEASE_DURATION: Duration = Duration::from_secs(2);
 
 async fn until_nothing_waits(db: &Db) {
     until("everything is settled", async || {
@@ -126,7 +126,7 @@ pub(crate) async fn node_killed_twenty_times_loses_and_invents_nothing_and_repea
     let mut random = fastrand::Rng::with_seed(seed);
     let db = Db::new().await;
     let config =
-        Config { lease: SHORT_LEASE, sink: Sink::Takes(Duration::from_millis(2)), ..Config::new(&db) };
+        Config { lease: SHORT_LEASE_DURATION, sink: Sink::Takes(Duration::from_millis(2)), ..Config::new(&db) };
     let mut steady = Vec::new();
     for _ in 0..3 {
         steady.push(Node::start(&config).await);
@@ -213,7 +213,7 @@ pub(crate) async fn event_that_aborts_its_process_dies_and_none_that_was_held_be
 pub(crate) async fn node_stopped_past_its_lease_changes_nothing_that_another_holds() {
     let _alone = alone().await;
     let db = Db::new().await;
-    let config = Config { lease: SHORT_LEASE, workers: 20, sink: Sink::Holds, ..Config::new(&db) };
+    let config = Config { lease: SHORT_LEASE_DURATION, workers: 20, sink: Sink::Holds, ..Config::new(&db) };
     let mut stopped = Node::start(&config).await;
     write(&db, "Failing", (0..10).map(|n| format!("failing{n}"))).await;
     stopped.says("DELIVERED", 10).await;
@@ -248,7 +248,7 @@ pub(crate) async fn node_stopped_under_load_is_replaced_and_only_what_it_had_beg
     let _alone = alone().await;
     let db = Db::new().await;
     let config = Config {
-        lease: SHORT_LEASE,
+        lease: SHORT_LEASE_DURATION,
         workers: 8,
         sink: Sink::Takes(Duration::from_millis(10)),
         ..Config::new(&db)

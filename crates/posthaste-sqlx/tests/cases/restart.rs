@@ -23,7 +23,7 @@ macro_rules! restart_tests {
 }
 
 /// How soon after a server is back the first delivery has to come.
-const RECOVERY: Duration = Duration::from_secs(5);
+const RECOVERY_TIMEOUT: Duration = Duration::from_secs(5);
 
 async fn start_engine(options: &Options, recorder: &Recorder) -> (Store, Outbox) {
     let store = Store::builder(options).migrate().connect().await.expect("the store opens");
@@ -98,5 +98,5 @@ pub(crate) async fn server_restarted_ten_times_under_load_loses_and_invents_noth
     let delivered: BTreeSet<String> = counts.keys().map(ToString::to_string).collect();
     assert_eq!(delivered, there, "what is there was delivered, and nothing else");
     assert_eq!(ids(&pool, "status <> 1").await, BTreeSet::new());
-    assert!(longest < RECOVERY, "{longest:?}");
+    assert!(longest < RECOVERY_TIMEOUT, "{longest:?}");
 }

@@ -27,7 +27,7 @@ pub const SERVER_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// How long one question to a server may take. A client that gets no answer from a server which is just starting may
 /// wait for ever: then it is asked again.
-const QUESTION_TIMEOUT: Duration = Duration::from_secs(10);
+const READINESS_CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 
 type NewCommand = Box<dyn Fn(&Path, u16) -> Command + Send + Sync>;
 
@@ -38,7 +38,7 @@ pub async fn until<F: Future<Output = bool>>(what: &str, mut is_so: impl FnMut()
     let mut ticks = interval(Duration::from_millis(20));
     loop {
         ticks.tick().await;
-        if timeout(QUESTION_TIMEOUT, is_so()).await.unwrap_or(false) {
+        if timeout(READINESS_CHECK_TIMEOUT, is_so()).await.unwrap_or(false) {
             return started.elapsed();
         }
         assert!(started.elapsed() < SERVER_TIMEOUT, "not within {SERVER_TIMEOUT:?}: {what}");
@@ -100,7 +100,7 @@ impl OwnServer {
         let mut ticks = interval(Duration::from_millis(20));
         loop {
             let running = self.running();
-            if timeout(QUESTION_TIMEOUT, is_ready(running)).await.unwrap_or(false) {
+            if timeout(READINESS_CHECK_TIMEOUT, is_ready(running)).await.unwrap_or(false) {
                 return;
             }
             assert!(started.elapsed() < SERVER_TIMEOUT, "the server does not start:\n{}", self.log());

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::support::*;
 
-const HOT_LEASE: std::time::Duration = secs(10);
+const HOT_LEASE_DURATION: std::time::Duration = secs(10);
 
 fn to(recorder: &Recorder) -> Routes {
     Routes::new().add(Route::event("Made").deliver_to(recorder.clone()))
@@ -53,7 +53,7 @@ async fn rows_are_born_leased_while_the_engine_runs() {
     let owner = born.locked_by.expect("leased");
     let pid = format!(":{}#", std::process::id());
     assert!(owner.starts_with("outbox@") && owner.contains(&pid), "operators see who holds it: {owner}");
-    assert_eq!(born.available_at.since(born.inserted_at), HOT_LEASE);
+    assert_eq!(born.available_at.since(born.inserted_at), HOT_LEASE_DURATION);
     assert_eq!(born.lost_leases, 0);
 }
 
@@ -318,7 +318,7 @@ async fn dropped_receipt_is_released_after_a_second() {
     let id = only_id(&receipt);
     drop(receipt);
 
-    let took = eventually(HOT_LEASE, || recorder.count() == 1).await;
+    let took = eventually(HOT_LEASE_DURATION, || recorder.count() == 1).await;
     assert!((millis(900)..millis(1200)).contains(&took), "{took:?}");
     sleep(HOUR * 2).await;
     assert_each_once(&recorder, std::slice::from_ref(&id));
@@ -346,7 +346,7 @@ async fn more_dropped_receipts_than_the_list_holds_are_all_delivered_within_the_
     sleep(secs(2)).await;
     let early = recorder.count();
     assert!((10_000..12_000).contains(&early), "{early}");
-    eventually(HOT_LEASE, || recorder.count() >= 12_000).await;
+    eventually(HOT_LEASE_DURATION, || recorder.count() >= 12_000).await;
     sleep(HOUR).await;
     assert_each_once(&recorder, &ids);
 }
@@ -387,7 +387,7 @@ async fn committed_before_the_commit_delivers_nothing_until_it_is_real() {
     assert_eq!(recorder.count(), 0, "nobody committed yet");
 
     connection.commit().await.expect("commit");
-    eventually(HOT_LEASE + secs(5), || recorder.count() == 1).await;
+    eventually(HOT_LEASE_DURATION + secs(5), || recorder.count() == 1).await;
     sleep(HOUR).await;
     assert_each_once(&recorder, &[id]);
 }
@@ -447,7 +447,7 @@ async fn lost_answer_to_commit_runs_no_hook_and_is_delivered_only_if_it_applied(
         tx.fail_next_commit(fault);
         tx.commit().await.expect_err("the answer was lost");
 
-        sleep(HOT_LEASE).await;
+        sleep(HOT_LEASE_DURATION).await;
         assert_eq!(recorder.count(), deliveries, "{fault:?}: released after a second");
         sleep(HOUR * 2).await;
         assert_eq!(recorder.count(), deliveries, "{fault:?}");
@@ -544,7 +544,7 @@ async fn confirmation_that_fails_or_loses_its_answer_delays_no_longer_than_the_h
         let id = only_id(&receipt);
         outbox.committed(receipt);
 
-        eventually(HOT_LEASE + millis(200), || recorder.count() == 1).await;
+        eventually(HOT_LEASE_DURATION + millis(200), || recorder.count() == 1).await;
         sleep(HOUR).await;
         assert_each_once(&recorder, &[id]);
     }
@@ -567,8 +567,8 @@ async fn without_the_hot_path_the_poller_alone_delivers_everything() {
     std::mem::forget(receipts);
 
     let started = Instant::now();
-    eventually(HOT_LEASE + secs(5), || recorder.count() >= 300).await;
-    assert!(started.elapsed() <= HOT_LEASE + secs(5));
+    eventually(HOT_LEASE_DURATION + secs(5), || recorder.count() >= 300).await;
+    assert!(started.elapsed() <= HOT_LEASE_DURATION + secs(5));
     sleep(HOUR).await;
     assert_each_once(&recorder, &ids);
     assert!(recorder.deliveries().iter().all(|delivery| delivery.source == Source::Cold));

@@ -10,14 +10,14 @@ use tokio::time::{Instant, sleep};
 
 use crate::support::*;
 
-const LEASE: Duration = secs(3);
+const LEASE_DURATION: Duration = secs(3);
 
 fn to(destination: &(impl Destination + Clone)) -> Routes {
     Routes::new().add(Route::event("Made").deliver_to(destination.clone()))
 }
 
 fn node(door: &FaultyStore, destination: &(impl Destination + Clone)) -> Outbox {
-    let builder = Outbox::multi_node(door.clone(), to(destination), LEASE).poll_interval(millis(100));
+    let builder = Outbox::multi_node(door.clone(), to(destination), LEASE_DURATION).poll_interval(millis(100));
     builder.start().expect("start")
 }
 
@@ -188,7 +188,7 @@ async fn shutdown_gives_queued_rows_back_at_once_and_running_ones_lapse() {
 async fn handler_that_takes_three_leases_is_not_run_twice() {
     let store = MemoryStore::new();
     let recorder = Recorder::new();
-    let slow = Slow { takes: LEASE * 3, recorder: recorder.clone() };
+    let slow = Slow { takes: LEASE_DURATION * 3, recorder: recorder.clone() };
     let nodes = [node(&FaultyStore::on(&store), &slow), node(&FaultyStore::on(&store), &slow)];
     let mut ids = insert_foreign(&store, "Made", 20);
     ids.extend(commit(&store, &nodes[0], events("Made", 20)).await);
@@ -250,7 +250,7 @@ async fn event_that_kills_its_owner_twenty_times_is_dead() {
     while status(&store, &id) == Status::New {
         let slow = Gated::new();
         let outbox = node(&FaultyStore::on(&store), &slow);
-        eventually(LEASE * 20, || slow.gate.entered() == 1 || status(&store, &id) == Status::Dead).await;
+        eventually(LEASE_DURATION * 20, || slow.gate.entered() == 1 || status(&store, &id) == Status::Dead).await;
         crashes += slow.gate.entered();
         drop(outbox);
     }
@@ -266,7 +266,7 @@ async fn event_whose_lease_lapsed_in_the_queue_is_not_started() {
     let store = MemoryStore::new();
     let ids = insert_foreign(&store, "Made", 5);
     let (door, slow) = (FaultyStore::on(&store), Gated::new());
-    let builder = Outbox::multi_node(door.clone(), to(&slow), LEASE).workers(1);
+    let builder = Outbox::multi_node(door.clone(), to(&slow), LEASE_DURATION).workers(1);
     let cut_off = builder.start().expect("start");
     eventually(secs(1), || slow.gate.entered() == 1).await;
     door.break_call(Call::Renew, Fault::Fail);

@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use crate::support::*;
 
-const LEASE: std::time::Duration = secs(3);
+const LEASE_DURATION: std::time::Duration = secs(3);
 
 /// Takes a while for each event, and a poison event ends the process: the test drops the engine then.
 #[derive(Clone)]
@@ -53,7 +53,7 @@ impl Destination for Process {
 fn start(store: &MemoryStore, process: &Process) -> Outbox {
     let route = |event_type: &str| Route::event(event_type.to_owned()).deliver_to(process.clone());
     let routes = Routes::new().add(route("Made")).add(route("Poison"));
-    let builder = Outbox::multi_node(FaultyStore::on(store), routes, LEASE);
+    let builder = Outbox::multi_node(FaultyStore::on(store), routes, LEASE_DURATION);
     builder.poll_interval(millis(100)).poll_batch(500).start().expect("start")
 }
 
@@ -163,7 +163,7 @@ async fn suspect_that_waits_for_a_slow_delivery_does_not_keep_everything_waiting
         .add(Route::event("Slow").deliver_to(slow.clone()))
         .add(Route::event("Quick").deliver_to(quick.clone()));
     insert_foreign(&store, "Slow", 1);
-    let builder = Outbox::multi_node(FaultyStore::on(&store), routes, LEASE).poll_interval(millis(100));
+    let builder = Outbox::multi_node(FaultyStore::on(&store), routes, LEASE_DURATION).poll_interval(millis(100));
     let outbox = builder.handler_timeout(HOUR).start().expect("start");
     eventually(secs(5), || slow.gate.entered() == 1).await;
     sleep(secs(60)).await;
@@ -214,7 +214,7 @@ async fn store_with_suspect() -> MemoryStore {
 
 fn start_gated(door: &FaultyStore, slow: &Gated) -> Outbox {
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
-    Outbox::multi_node(door.clone(), routes, LEASE).poll_interval(millis(100)).start().expect("start")
+    Outbox::multi_node(door.clone(), routes, LEASE_DURATION).poll_interval(millis(100)).start().expect("start")
 }
 
 /// Lets what is due lose so many leases that it is a suspect.
@@ -234,7 +234,7 @@ async fn nothing_is_begun_while_a_suspect_runs() {
     let routes = Routes::new()
         .add(Route::event("Made").deliver_to(slow.clone()))
         .add(Route::event("Quick").deliver_to(quick.clone()));
-    let builder = Outbox::multi_node(FaultyStore::on(&store), routes, LEASE).poll_interval(millis(100));
+    let builder = Outbox::multi_node(FaultyStore::on(&store), routes, LEASE_DURATION).poll_interval(millis(100));
     let outbox = builder.start().expect("start");
     eventually(secs(30), || slow.gate.entered() == 1).await;
     insert_foreign(&store, "Quick", 10);

@@ -51,7 +51,7 @@ impl Destination for SimDestination {
             std::future::pending::<()>().await;
         }
         // Longer than a lease: only renewals keep the event ours.
-        let slow = if self.chance.percent(4) { Plan::LEASE * 3 } else { Duration::ZERO };
+        let slow = if self.chance.percent(4) { Plan::LEASE_DURATION * 3 } else { Duration::ZERO };
         tokio::time::sleep(slow + self.chance.millis(20)).await;
         if self.chance.percent(3) {
             self.journal_failures(batch);

@@ -71,14 +71,14 @@ fn run_seeds(plan: fn(u64) -> Plan) -> (usize, oracle::Summary) {
 struct Watchdog(std::sync::mpsc::Sender<u64>);
 
 impl Watchdog {
-    const LIMIT: Duration = Duration::from_secs(60);
+    const SEED_TIMEOUT: Duration = Duration::from_secs(60);
 
     fn start() -> Self {
         let (sender, receiver) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let mut seed = 0;
             loop {
-                match receiver.recv_timeout(Self::LIMIT) {
+                match receiver.recv_timeout(Self::SEED_TIMEOUT) {
                     Ok(next) => seed = next,
                     Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => return,
                     Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {

@@ -176,8 +176,8 @@ impl World {
                 .start()
                 .unwrap();
         }
-        Outbox::multi_node(store, routes, Plan::LEASE)
-            .hot_lease(Plan::HOT_LEASE)
+        Outbox::multi_node(store, routes, Plan::LEASE_DURATION)
+            .hot_lease(Plan::HOT_LEASE_DURATION)
             .workers(self.workers)
             .queue(self.queue.clone())
             .payload_bytes(Plan::PAYLOAD)

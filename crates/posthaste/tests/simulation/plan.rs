@@ -42,8 +42,8 @@ impl Plan {
     /// The largest payload of an event, which is much more than the smallest.
     pub(crate) const PAYLOAD: usize = 20_000;
 
-    pub(crate) const LEASE: Duration = Duration::from_secs(9);
-    pub(crate) const HOT_LEASE: Duration = Duration::from_secs(6);
+    pub(crate) const LEASE_DURATION: Duration = Duration::from_secs(9);
+    pub(crate) const HOT_LEASE_DURATION: Duration = Duration::from_secs(6);
 
     pub(crate) fn new(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);

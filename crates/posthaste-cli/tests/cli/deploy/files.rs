@@ -14,7 +14,7 @@ use crate::relay::process::Relay;
 const CONFIG: &str = "/etc/posthaste/posthaste.toml";
 
 /// How long a relay may take to stop, with the settings of the examples.
-const DRAIN: Duration = Duration::from_secs(30);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The command is `relay` with the file, and the program knows every option of it.
 fn assert_runs_the_relay(words: &[&str]) {
@@ -56,7 +56,7 @@ mod unit {
         assert_eq!(start[0], "/usr/local/bin/posthaste");
         assert_runs_the_relay(&start[1..]);
         let stop = humantime::parse_duration(values(&unit, "TimeoutStopSec")[0]).expect("a duration");
-        assert!(stop > DRAIN);
+        assert!(stop > DRAIN_TIMEOUT);
     }
 
     #[test]
@@ -210,7 +210,7 @@ mod kubernetes {
         let mount = container["volumeMounts"][0]["mountPath"].as_str().expect("a path");
         assert_eq!(format!("{mount}/posthaste.toml"), CONFIG);
         let grace = pod["terminationGracePeriodSeconds"].as_i64().expect("a number");
-        assert!(Duration::from_secs(grace.unsigned_abs()) > DRAIN);
+        assert!(Duration::from_secs(grace.unsigned_abs()) > DRAIN_TIMEOUT);
     }
 
     #[test]

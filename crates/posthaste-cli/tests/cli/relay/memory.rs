@@ -23,7 +23,7 @@ const MIB: usize = 1024 * 1024;
 const PEAK_BYTES: usize = 200 * MIB;
 
 /// Far longer than it takes: debug builds, two cores, other tests beside it.
-const PATIENCE: Duration = Duration::from_secs(300);
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The pause before each look: asking without a pause takes most of a small machine from the relay.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
@@ -61,7 +61,7 @@ fn wait_until_done(place: &Place, count: usize) {
 
 /// Returns how many are delivered, when there are more of them.
 fn wait_for_more(place: &Place, before: usize) -> usize {
-    until_within(PATIENCE, "more are delivered", || {
+    until_within(DELIVERY_TIMEOUT, "more are delivered", || {
         std::thread::park_timeout(STATUS_INTERVAL);
         let output = place.command("status --output json").output().expect("the binary starts");
         // A server that is busy with large rows may have no time for this question.

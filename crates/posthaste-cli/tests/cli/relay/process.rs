@@ -7,10 +7,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// The longest that a test waits for something which should happen at once.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The pause between two looks at something that tells nobody when it changes.
-const LOOK: Duration = Duration::from_millis(20);
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A running relay. Dropped, it is killed.
 pub(crate) struct Relay {
@@ -69,7 +69,7 @@ impl Relay {
 
     /// The first line of the log from here on that has this text in it.
     pub(crate) fn wait_for(&mut self, text: &str) -> String {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + WAIT_TIMEOUT;
         loop {
             match self.lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
                 Ok(line) => {
@@ -111,13 +111,13 @@ impl Relay {
     }
 
     fn wait(&mut self) -> ExitStatus {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + WAIT_TIMEOUT;
         loop {
             if let Some(status) = self.child.try_wait().expect("it is ours") {
                 return status;
             }
             assert!(Instant::now() < end, "it does not end:\n{}", self.log.join("\n"));
-            std::thread::park_timeout(LOOK);
+            std::thread::park_timeout(CHECK_INTERVAL);
         }
     }
 
@@ -163,7 +163,7 @@ impl Drop for Relay {
 /// The answer of the relay at this address to a request; headers end with a line break each.
 pub(crate) fn ask(address: &str, method: &str, path: &str, headers: &str, body: &str) -> Answer {
     let mut stream = TcpStream::connect(address).expect("it listens");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    stream.set_read_timeout(Some(WAIT_TIMEOUT)).expect("a timeout");
     let length = body.len();
     write!(
         stream,
@@ -193,7 +193,7 @@ impl Answer {
 
 /// Tries until it works; the last error is told when patience ends.
 pub(crate) fn until<T>(what: &str, attempt: impl FnMut() -> Result<T, String>) -> T {
-    until_within(PATIENCE, what, attempt)
+    until_within(WAIT_TIMEOUT, what, attempt)
 }
 
 /// The same with another patience.
@@ -208,6 +208,6 @@ pub(crate) fn until_within<T>(
             Ok(value) => return value,
             Err(why) => assert!(Instant::now() < end, "{what}: {why}"),
         }
-        std::thread::park_timeout(LOOK);
+        std::thread::park_timeout(CHECK_INTERVAL);
     }
 }

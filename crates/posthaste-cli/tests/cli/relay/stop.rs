@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use super::place::Place;
-use super::process::{PATIENCE, Relay};
+use super::process::{WAIT_TIMEOUT, Relay};
 use super::sink::Sink;
 use super::{file, ids, options};
 
@@ -56,7 +56,7 @@ fn second_signal_ends_it_at_once() {
     let (url, arrived) = silent_receiver();
     let relay = Relay::start(&file(&sink, &place, &route_to(&url)));
     place.write(&ids(0, 1));
-    arrived.recv_timeout(PATIENCE).expect("a delivery has begun");
+    arrived.recv_timeout(WAIT_TIMEOUT).expect("a delivery has begun");
     // Somebody who asks and never finishes must not hold it up either.
     let mut asking = TcpStream::connect(relay.address()).expect("it listens");
     asking
@@ -76,7 +76,7 @@ fn signals_are_heard_while_an_ordered_outbox_is_replaced() {
     let settings = |drain| format!("mode = \"ordered\"\ndrain = \"{drain}\"\n{}", route_to(&url));
     let relay = Relay::start(&file(&sink, &place, &settings("40s")));
     place.write(&ids(0, 1));
-    arrived.recv_timeout(PATIENCE).expect("a delivery has begun");
+    arrived.recv_timeout(WAIT_TIMEOUT).expect("a delivery has begun");
     file(&sink, &place, &settings("50s"));
     relay.signal("HUP");
     // The old engine waits for its delivery, and the new one for the old one.

@@ -10,7 +10,7 @@ use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
 
 use super::place::Place;
-use super::process::{PATIENCE, Relay};
+use super::process::{WAIT_TIMEOUT, Relay};
 use super::sink::Sink;
 use super::{file, ids};
 
@@ -101,7 +101,7 @@ fn receiver_gets_what_the_file_says_and_can_check_who_sent_it() {
     let relay = Relay::start(&file(&sink, &place, &route(&url, &secrets)));
     let sent = ids(0, 1);
     place.write(&sent);
-    let request = arrived.recv_timeout(PATIENCE).expect("a request");
+    let request = arrived.recv_timeout(WAIT_TIMEOUT).expect("a request");
     assert_eq!(request.target, "/hook?format=theirs", "the query belongs to the receiver");
     assert_eq!(request.header("authorization"), "Bearer s3ntinel-PW-9f");
     assert_eq!((request.header("ce-id"), request.header("ce-specversion")), (sent[0].as_str(), "1.0"));
@@ -118,12 +118,12 @@ fn reload_changes_the_key() {
     let signed = |key: &str| route(&url, &format!("signing_key = \"whsec_{key}\"\n"));
     let mut relay = Relay::start(&file(&sink, &place, &signed(OLD_KEY)));
     place.write(&ids(0, 1));
-    assert!(arrived.recv_timeout(PATIENCE).expect("a request").is_signed_with(OLD_KEY));
+    assert!(arrived.recv_timeout(WAIT_TIMEOUT).expect("a request").is_signed_with(OLD_KEY));
     file(&sink, &place, &signed(KEY));
     relay.signal("HUP");
     relay.wait_for("new configuration");
     place.write(&ids(1, 1));
-    let request = arrived.recv_timeout(PATIENCE).expect("a request");
+    let request = arrived.recv_timeout(WAIT_TIMEOUT).expect("a request");
     assert!(request.is_signed_with(KEY) && !request.is_signed_with(OLD_KEY), "{request:?}");
     relay.stop();
 }

@@ -44,10 +44,10 @@ async fn publisher_answers_before_the_engine_ends_the_call() {
 /// The purge is inside the timeout, and so are all events for which the queue had no room.
 #[tokio::test(flavor = "multi_thread")]
 async fn call_ends_within_the_timeout_though_the_queue_is_full() {
-    const TIMEOUT: Duration = Duration::from_secs(3);
+    const PUBLISH_TIMEOUT: Duration = Duration::from_secs(3);
     let cluster = MockCluster::new(1).expect("a cluster");
     cluster.create_topic("events", PARTITIONS, 1).expect("a topic");
-    let kafka = KafkaPublisher::builder(cluster.bootstrap_servers()).topic("events").timeout(TIMEOUT);
+    let kafka = KafkaPublisher::builder(cluster.bootstrap_servers()).topic("events").timeout(PUBLISH_TIMEOUT);
     let kafka = kafka.set("queue.buffering.max.messages", "10").build().expect("good settings");
     assert!(kafka.deliver(&deliveries([order("o-1")])).await.iter().all(is_done));
 
@@ -57,6 +57,6 @@ async fn call_ends_within_the_timeout_though_the_queue_is_full() {
     let outcomes = kafka.deliver(&deliveries(events)).await;
     let took = started.elapsed();
     println!("no acknowledgement: {took:?}");
-    assert!(took < TIMEOUT + Duration::from_secs(2), "{took:?}");
+    assert!(took < PUBLISH_TIMEOUT + Duration::from_secs(2), "{took:?}");
     assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Unreachable(_))), "{outcomes:?}");
 }

@@ -13,7 +13,7 @@ use super::events;
 const EVENTS: usize = 100;
 
 /// Each event is refused more often in this time than it has attempts.
-const FULL: Duration = Duration::from_secs(3);
+const BUSY_DURATION: Duration = Duration::from_secs(3);
 
 /// All are delivered as soon as there is room, none is dead, and no attempt was spent. `make_room` takes what has
 /// arrived, and returns when all of the events have.
@@ -32,7 +32,7 @@ pub(crate) async fn destination_is_full_for_a_while(
     tx.commit().await.expect("commit");
     let count = async |status| store.count(&Filter::status(status)).await.expect("count");
 
-    throughout(FULL, "nothing dies while it is full", async || count(Status::Dead).await == 0).await;
+    throughout(BUSY_DURATION, "nothing dies while it is full", async || count(Status::Dead).await == 0).await;
     assert!(count(Status::Done).await < EVENTS as u64, "it was full");
     make_room(EVENTS).await;
     until("all are delivered", async || count(Status::Done).await == EVENTS as u64).await;

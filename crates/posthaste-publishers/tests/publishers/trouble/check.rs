@@ -11,7 +11,7 @@ use super::{Broker, events, publisher};
 use crate::secrets::SENTINEL;
 
 /// Longer than the timeout of any publisher here.
-const BOUND: Duration = Duration::from_secs(12);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(12);
 
 /// What a check says is so, it ends in time, and nothing of it arrives.
 pub(crate) async fn broker_is_checked(broker: &mut dyn Broker) {
@@ -76,6 +76,6 @@ pub(crate) fn one_line_that_advises(why: Unreached) -> String {
 async fn timely(publisher: &dyn Publisher) -> Result<(), Unreached> {
     let started = Instant::now();
     let answer = publisher.check().await;
-    assert!(started.elapsed() < BOUND, "{:?}", started.elapsed());
+    assert!(started.elapsed() < CHECK_TIMEOUT, "{:?}", started.elapsed());
     answer
 }

@@ -10,8 +10,8 @@ use posthaste_testkit::throughout;
 use super::{Broker, counts, events, ids, publisher};
 
 const EVENTS: usize = 5_000;
-const AWAY: Duration = Duration::from_secs(30);
-const GONE_WITHIN: Duration = Duration::from_secs(30);
+const OUTAGE_DURATION: Duration = Duration::from_secs(30);
+const BACKLOG_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// All are delivered, none is dead, no attempt was spent, and the backlog is gone within 30 s of its return.
 pub(crate) async fn broker_is_killed_for_half_a_minute(broker: &mut dyn Broker) {
@@ -34,7 +34,7 @@ pub(crate) async fn broker_is_killed_for_half_a_minute(broker: &mut dyn Broker) 
     until("some are delivered", async || done().await >= 100).await;
     broker.kill();
     write(EVENTS - 1_000).await;
-    throughout(AWAY, "nothing dies while it is away", async || {
+    throughout(OUTAGE_DURATION, "nothing dies while it is away", async || {
         store.count(&Filter::status(Status::Dead)).await.expect("count") == 0
     })
     .await;
@@ -43,7 +43,7 @@ pub(crate) async fn broker_is_killed_for_half_a_minute(broker: &mut dyn Broker) 
     let took = until("the backlog is gone", async || done().await == EVENTS as u64).await;
 
     println!("backlog gone after {took:?}");
-    assert!(took <= GONE_WITHIN, "the backlog took {took:?}");
+    assert!(took <= BACKLOG_TIMEOUT, "the backlog took {took:?}");
     assert!(store.rows().iter().all(|row| row.attempts == 0), "an outage spends no attempts");
     let received = broker.received(EVENTS).await;
     let twice = counts(&received, &ids).values().filter(|count| **count > 1).count();

@@ -9,15 +9,15 @@ use posthaste_testkit::throughout;
 use super::{Broker, counts, events, ids, publisher};
 
 const EVENTS: usize = 500;
-const LEASE: Duration = Duration::from_secs(1);
-const HELD: Duration = Duration::from_secs(4);
+const LEASE_DURATION: Duration = Duration::from_secs(1);
+const SUSPEND_DURATION: Duration = Duration::from_secs(4);
 
 /// Nothing comes twice: leases are renewed while their events are on the way.
 pub(crate) async fn broker_answers_later_than_the_lease_ends(broker: &mut dyn Broker) {
     broker.start().await;
     let store = MemoryStore::new();
     let route = Route::fallback().deliver_to(publisher(&broker.url())).timeout(Duration::from_secs(60));
-    let config = Config { lease: Some(LeaseConfig { duration: LEASE, hot: LEASE }), ..Config::relay() };
+    let config = Config { lease: Some(LeaseConfig { duration: LEASE_DURATION, hot: LEASE_DURATION }), ..Config::relay() };
     let outbox = Outbox::from_config(store.clone(), config, Routes::new().add(route)).start().expect("start");
     let writer = store.writer(&outbox);
     let events = events(EVENTS);
@@ -33,7 +33,7 @@ pub(crate) async fn broker_answers_later_than_the_lease_ends(broker: &mut dyn Br
     outbox.idle().await.expect("idle");
     broker.hold();
     write(events[1..].to_vec()).await;
-    throughout(HELD, "it answers nothing", async || {
+    throughout(SUSPEND_DURATION, "it answers nothing", async || {
         store.rows().iter().filter(|row| row.done_at.is_some()).count() == 1
     })
     .await;

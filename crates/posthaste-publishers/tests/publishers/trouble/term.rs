@@ -17,7 +17,7 @@ use sqlx::SqlitePool;
 use super::{Broker, counts, events, ids, publisher};
 
 const EVENTS: usize = 1_000;
-const DRAIN: Duration = Duration::from_secs(2);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// By these the child knows what to do.
 const FILE: &str = "POSTHASTE_TEST_TERM_FILE";
 const URL: &str = "POSTHASTE_TEST_TERM_URL";
@@ -52,7 +52,7 @@ pub(crate) async fn process_is_asked_to_stop_with_a_thousand_in_flight(broker: &
     let status = tokio::task::spawn_blocking(move || child.wait()).await.expect("a wait").expect("a status");
     assert!(status.success(), "{status}");
     // Far less than a delivery may take, which is a minute.
-    assert!(asked.elapsed() <= DRAIN + Duration::from_secs(20), "it took {:?}", asked.elapsed());
+    assert!(asked.elapsed() <= DRAIN_TIMEOUT + Duration::from_secs(20), "it took {:?}", asked.elapsed());
     broker.release();
 
     // What the child held lapses with its leases, which are short.
@@ -77,7 +77,7 @@ fn engine(store: SqliteStore, publisher: impl Destination) -> Outbox {
     let route = Route::fallback().deliver_to(publisher).batch(EVENTS / 4).timeout(Duration::from_secs(60));
     let config = Config {
         workers: Some(4),
-        drain: DRAIN,
+        drain: DRAIN_TIMEOUT,
         queue: QueueConfig { cold: EVENTS, ..QueueConfig::default() },
         lease: Some(LeaseConfig { duration: Duration::from_secs(3), hot: Duration::from_secs(3) }),
         ..Config::relay()
