@@ -10,7 +10,7 @@ use crate::binary::{json_of, posthaste};
 const KILLS: u64 = 50;
 
 /// The most steps of the journal (attempted, committed, delivered) before a kill.
-const MOST_STEPS: usize = 2_000;
+const MAX_STEPS: usize = 2_000;
 
 #[test]
 fn killed_fifty_times_it_loses_and_invents_nothing() {
@@ -49,7 +49,7 @@ fn run_and_kill(dir: &Path, random: &mut fastrand::Rng) {
         .stdout(Stdio::piped())
         .spawn()
         .expect("the binary runs");
-    let steps = random.usize(0..MOST_STEPS);
+    let steps = random.usize(0..MAX_STEPS);
     let output = BufReader::new(demo.stdout.take().expect("a pipe"));
     let seen = output.lines().map_while(Result::ok).take(steps).count();
     assert_eq!(seen, steps, "it ended by itself");

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use posthaste::{Event, Outbox};
 use posthaste_redis::{OutboxName, RedisStore, RedisStoreBuilder};
-use posthaste_testkit::sample_rows::{PAST, ROWS, Row};
+use posthaste_testkit::sample_rows::{PAST_SECONDS, ROWS, Row};
 use posthaste_testkit::{unique_name, variable};
 use redis::{Cmd, FromRedisValue, cmd};
 
@@ -44,7 +44,7 @@ impl RedisShop {
         let body = format!(
             r#"{{"event_type":"{event_type}","aggregate_type":"Order","aggregate_id":"{order}",{}"created_at":{},"payload_bytes":28,"payload":"{{\"total\": 1.50, \"items\": []}}"}}"#,
             with.unwrap_or_default(),
-            micros(PAST)
+            micros(PAST_SECONDS)
         );
         let done = row.done_at.map(|at| micros(at).to_string()).unwrap_or_default();
         let digits = number.to_string().len();

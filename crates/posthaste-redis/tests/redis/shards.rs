@@ -108,23 +108,23 @@ async fn id_in_two_shards_is_delivered_with_both_payloads() {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn claim_keeps_to_its_bytes_over_all_shards_together() {
     const SHARDS: u16 = 4;
-    const ROW: usize = 100_000;
-    const MOST: usize = 250_000;
+    const ROW_BYTES: usize = 100_000;
+    const MAX_CLAIM_BYTES: usize = 250_000;
     let (store, name) = store_with_shards(SHARDS).await;
     let aggregates = aggregates(&store, SHARDS.into());
     let rows = 3 * aggregates.len();
-    write(&store, aggregates.iter().cycle().take(rows).map(|aggregate| of_size(aggregate, ROW)).collect())
+    write(&store, aggregates.iter().cycle().take(rows).map(|aggregate| of_size(aggregate, ROW_BYTES)).collect())
         .await;
     let owner = Owner::from("me");
     let mut found = 0;
     while found < rows {
-        let claimed = claim(&store, &owner, MOST).await;
+        let claimed = claim(&store, &owner, MAX_CLAIM_BYTES).await;
         assert!(!claimed.events.is_empty(), "{found} of {rows}");
-        assert!(bytes_of(&claimed) <= MOST, "{} rows at once", claimed.events.len());
+        assert!(bytes_of(&claimed) <= MAX_CLAIM_BYTES, "{} rows at once", claimed.events.len());
         found += claimed.events.len();
         assert_eq!(claimed.cut, found < rows, "after {found}");
     }
-    let claimed = claim(&store, &owner, MOST).await;
+    let claimed = claim(&store, &owner, MAX_CLAIM_BYTES).await;
     assert!(claimed.events.is_empty() && !claimed.cut);
     support::remove(&mut support::connect(&support::server_url()).await, &name, SHARDS).await;
 }

@@ -47,9 +47,9 @@ struct World {
 
 /// How many calls each test drops. A server that is fast enough answers many of them before, so fewer are
 /// enough after very many rounds.
-const DROPPED: usize = 250;
-const ENOUGH: usize = 25;
-const MOST_ROUNDS: usize = 50 * DROPPED;
+const DROPPED_CALLS: usize = 250;
+const MIN_DROPPED_CALLS: usize = 25;
+const MAX_ROUNDS: usize = 50 * DROPPED_CALLS;
 
 /// Counts dropped calls until there are enough.
 #[derive(Default)]
@@ -61,11 +61,11 @@ struct Dropped {
 impl Dropped {
     fn next_round(&mut self) -> Option<usize> {
         self.rounds += 1;
-        if self.rounds > MOST_ROUNDS {
-            assert!(self.calls >= ENOUGH, "only {} of {MOST_ROUNDS} calls were dropped", self.calls);
+        if self.rounds > MAX_ROUNDS {
+            assert!(self.calls >= MIN_DROPPED_CALLS, "only {} of {MAX_ROUNDS} calls were dropped", self.calls);
             return None;
         }
-        (self.calls < DROPPED).then_some(self.rounds)
+        (self.calls < DROPPED_CALLS).then_some(self.rounds)
     }
 
     fn count<T>(&mut self, answer: Option<T>) -> Option<T> {
@@ -323,7 +323,7 @@ pub(crate) async fn dropped_insert_in_a_transaction_of_the_caller_delivers_what_
     w.close().await;
 }
 
-const CALLS: usize = 22;
+const STORE_CALLS: usize = 22;
 
 /// One of the calls of a store, each of which may have happened when its caller goes away.
 async fn call(store: &Store, n: usize, leases: &mut Vec<Lease>, owner: &Owner) -> Result<(), StoreError> {
@@ -392,7 +392,7 @@ pub(crate) async fn dropped_call_of_the_store_leaves_no_transaction_behind_and_l
     let (owner, mut leases) = (Owner::random("me"), Vec::new());
     let mut dropped = Dropped::default();
     while let Some(round) = dropped.next_round() {
-        let n = round % CALLS;
+        let n = round % STORE_CALLS;
         let work = call(&db.store, n, &mut leases, &owner);
         // A call that was dropped took its connection along, so the next one has to connect first.
         if let Some(answer) = dropped.count(drop_after(fastrand::usize(1..30), work).await) {
@@ -403,7 +403,7 @@ pub(crate) async fn dropped_call_of_the_store_leaves_no_transaction_behind_and_l
     let stats = db.store.stats().await.unwrap();
     let gone = 200 - (stats.new + stats.retry + stats.done + stats.archived);
     assert!(
-        gone <= dropped.rounds.div_ceil(CALLS) as u64,
+        gone <= dropped.rounds.div_ceil(STORE_CALLS) as u64,
         "one at most for every call that deletes: {stats:?}"
     );
     let both = "SELECT count(*) FROM outbox_event JOIN outbox_event_archive USING (event_id)";

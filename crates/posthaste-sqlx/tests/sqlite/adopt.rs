@@ -31,7 +31,7 @@ CREATE INDEX idx_status_available ON outbox_event(status, available_at, created_
 ";
 
 /// 2026-01-01 12:00:00 UTC, in microseconds.
-const NOON: i64 = 1_767_268_800_000_000;
+const NOON_MICROS: i64 = 1_767_268_800_000_000;
 
 struct Old {
     pool: SqlitePool,
@@ -108,7 +108,7 @@ async fn times_in_every_unit_become_the_same_instant() {
         let row = get(&store, id).await.row;
         assert_eq!(row.malformed, None, "{id}");
         for time in [Some(row.available_at), Some(row.created_at), row.done_at] {
-            assert_eq!(time.map(posthaste::Timestamp::as_micros), Some(NOON), "{id}: {row:?}");
+            assert_eq!(time.map(posthaste::Timestamp::as_micros), Some(NOON_MICROS), "{id}: {row:?}");
         }
     }
 }
@@ -138,7 +138,7 @@ async fn finished_rows_are_kept_as_they_are_and_the_others_are_delivered() {
 
     let leased = get(&store, "leased").await;
     assert_eq!((leased.row.locked_by, leased.row.locked_at), (None, None), "nobody has a token for it");
-    assert_eq!((leased.row.available_at.as_micros(), leased.row.lost_leases), (NOON, 0));
+    assert_eq!((leased.row.available_at.as_micros(), leased.row.lost_leases), (NOON_MICROS, 0));
     assert_eq!(leased.event.headers()["region"], "eu");
     assert_eq!((&leased.event.payload()[..], leased.event.tenant_id()), (&b"{\"n\": 1}"[..], Some("acme")));
 
@@ -148,7 +148,7 @@ async fn finished_rows_are_kept_as_they_are_and_the_others_are_delivered() {
     soon("the engine is idle", outbox.idle()).await.unwrap();
     assert_eq!(delivered(&recorder), ["leased", "new", "retry"]);
     assert!(recorder.deliveries().iter().all(|delivery| delivery.attempt == 4), "attempts are kept");
-    assert_eq!(get(&store, "done").await.row.done_at.unwrap().as_micros(), NOON);
+    assert_eq!(get(&store, "done").await.row.done_at.unwrap().as_micros(), NOON_MICROS);
     let dead = get(&store, "dead").await.row;
     assert_eq!(
         (dead.status, dead.attempts, dead.last_error.as_deref()),
@@ -238,7 +238,7 @@ async fn printed_adoption_does_the_same() {
     run(&by_hand.pool, &printed).await.expect("good SQL");
     assert_eq!(by_hand.schema().await, by_call.schema().await);
     let store = SqliteStore::connect(&by_hand.options).await.expect("an outbox");
-    assert_eq!(get(&store, "a").await.row.available_at.as_micros(), NOON);
+    assert_eq!(get(&store, "a").await.row.available_at.as_micros(), NOON_MICROS);
 }
 
 /// What a service has built on its table goes on to work.

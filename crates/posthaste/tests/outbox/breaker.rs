@@ -184,7 +184,7 @@ async fn open_breaker_without_any_event_makes_no_claims_of_its_own() {
 // The case; Invariant 7, T10
 #[tokio::test(start_paused = true)]
 async fn two_hundred_thousand_events_of_a_dead_route_do_not_slow_a_healthy_one() {
-    const WAITING: usize = 200_000;
+    const PENDING_EVENTS: usize = 200_000;
     let (store, dead) = (FaultyStore::new(), Remote::down());
     let times: Arc<Mutex<HashMap<u64, u32>>> = Arc::default();
     let start = Instant::now();
@@ -198,7 +198,7 @@ async fn two_hundred_thousand_events_of_a_dead_route_do_not_slow_a_healthy_one()
     let routes = Routes::new()
         .add(Route::event("Dead").deliver_to(dead.clone()))
         .add(Route::event("Fine").deliver_to(timed.clone()));
-    let waiting = insert_foreign(&store.memory, "Dead", WAITING);
+    let waiting = insert_foreign(&store.memory, "Dead", PENDING_EVENTS);
     // A store that takes its time, or paused time would hide the work.
     store.break_call(Call::Claim, Fault::Delay(millis(2)));
     store.break_call(Call::Park, Fault::Delay(millis(2)));
@@ -222,11 +222,11 @@ async fn two_hundred_thousand_events_of_a_dead_route_do_not_slow_a_healthy_one()
     assert_eq!(dead.taken.count(), 0);
 
     dead.up(true);
-    eventually(secs(600), || dead.taken.count() >= WAITING).await;
+    eventually(secs(600), || dead.taken.count() >= PENDING_EVENTS).await;
     sleep(HOUR).await;
     assert_each_once(&dead.taken, &waiting);
     assert_eq!(count(&store, Status::Dead).await, 0);
-    assert_eq!(count(&store, Status::Done).await, (WAITING + fine.len()) as u64);
+    assert_eq!(count(&store, Status::Done).await, (PENDING_EVENTS + fine.len()) as u64);
 }
 
 /// Events that were sent as probes are written for that; all others only to be parked.

@@ -353,7 +353,7 @@ fn instants() -> impl Strategy<Value = i64> {
 }
 
 /// 9999-12-31T23:59:59.999999Z
-const LAST_RFC3339: i64 = 253_402_300_799_999_999;
+const MAX_RFC3339_MICROS: i64 = 253_402_300_799_999_999;
 
 proptest! {
     #![proptest_config(config(1000))]
@@ -375,7 +375,7 @@ proptest! {
     #[test]
     fn any_instant_prints_and_those_of_rfc_3339_as_such(micros in instants()) {
         let shown = Timestamp::from_micros(micros).to_string();
-        if (0..=LAST_RFC3339).contains(&micros) {
+        if (0..=MAX_RFC3339_MICROS).contains(&micros) {
             let read = humantime::parse_rfc3339(&shown).expect("RFC 3339");
             prop_assert_eq!(Timestamp::from(read).as_micros(), micros);
         } else {

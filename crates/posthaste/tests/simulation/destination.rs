@@ -102,7 +102,7 @@ impl SimDestination {
         *carried = change(*carried);
         let carried = *carried;
         drop(journal);
-        if carried > self.bytes + Plan::PAYLOAD {
+        if carried > self.bytes + Plan::MAX_PAYLOAD_BYTES {
             self.journal.violation(format!("node {} delivers {carried} bytes at once", self.node));
         }
     }

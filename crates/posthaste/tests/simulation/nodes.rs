@@ -180,7 +180,7 @@ impl World {
             .hot_lease(Plan::HOT_LEASE_DURATION)
             .workers(self.workers)
             .queue(self.queue.clone())
-            .payload_bytes(Plan::PAYLOAD)
+            .payload_bytes(Plan::MAX_PAYLOAD_BYTES)
             .poll_interval(Duration::from_secs(2))
             .poll_batch(self.batch)
             .retry(RetryPolicy { max_attempts: self.max_attempts, ..RetryPolicy::default() })

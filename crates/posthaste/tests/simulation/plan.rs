@@ -40,7 +40,7 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// The largest payload of an event, which is much more than the smallest.
-    pub(crate) const PAYLOAD: usize = 20_000;
+    pub(crate) const MAX_PAYLOAD_BYTES: usize = 20_000;
 
     pub(crate) const LEASE_DURATION: Duration = Duration::from_secs(9);
     pub(crate) const HOT_LEASE_DURATION: Duration = Duration::from_secs(6);
@@ -72,7 +72,7 @@ impl Plan {
             pauses,
             poison,
             lost_tails,
-            bytes: rng.usize(Self::PAYLOAD..=10 * Self::PAYLOAD),
+            bytes: rng.usize(Self::MAX_PAYLOAD_BYTES..=10 * Self::MAX_PAYLOAD_BYTES),
         }
     }
 

@@ -91,7 +91,7 @@ fn events(plan: &Plan, dice: &Dice, number: usize) -> Vec<Event> {
         .map(|n| {
             let event = Event::builder(TYPES[dice.below(2) as usize]).id(format!("{number}-{n}"));
             // Most are small, and some are as large as a whole queue.
-            let size = if dice.percent(20) { dice.below(Plan::PAYLOAD as u32 - 10) as usize } else { 0 };
+            let size = if dice.percent(20) { dice.below(Plan::MAX_PAYLOAD_BYTES as u32 - 10) as usize } else { 0 };
             let event = event.json_text(format!("\"{}\"", "x".repeat(size)));
             // A calm world still has delays.
             let delayed = !plan.ordered && dice.percent(10);

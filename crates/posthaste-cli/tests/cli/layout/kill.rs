@@ -7,8 +7,8 @@ use crate::relay::process::{Relay, until};
 use crate::relay::sink::Sink;
 
 /// How many events are written before the kill, and how many in all.
-const BEFORE: usize = 300;
-const ALL: usize = 500;
+const EVENTS_BEFORE_KILL: usize = 300;
+const TOTAL_EVENTS: usize = 500;
 
 /// The second relay stands by until the first is killed. Everything arrives; what was written down as sent before
 /// the kill arrives once; nothing is invented.
@@ -22,13 +22,13 @@ fn survives_a_kill(db: Db, preset: &'static str) {
     let mut second = Relay::start(&table.relay(&publish));
     second.wait_for("standing by");
 
-    (0..BEFORE).step_by(20).for_each(|n| table.write(n, n + 20, &topic));
+    (0..EVENTS_BEFORE_KILL).step_by(20).for_each(|n| table.write(n, n + 20, &topic));
     // Somewhere in the middle of its work.
-    until("some are delivered", || if table.waiting() < BEFORE - 50 { Ok(()) } else { Err(String::new()) });
+    until("some are delivered", || if table.waiting() < EVENTS_BEFORE_KILL - 50 { Ok(()) } else { Err(String::new()) });
     first.signal("KILL");
     let sent_before = table.sent();
     first.end();
-    (BEFORE..ALL).step_by(20).for_each(|n| table.write(n, n + 20, &topic));
+    (EVENTS_BEFORE_KILL..TOTAL_EVENTS).step_by(20).for_each(|n| table.write(n, n + 20, &topic));
     second.wait_for("this process delivers from the table");
     until("nothing waits", || match table.waiting() {
         0 => Ok(()),
@@ -42,8 +42,8 @@ fn survives_a_kill(db: Db, preset: &'static str) {
     };
     let mut counts: BTreeMap<String, u32> = BTreeMap::new();
     arrived.into_iter().for_each(|id| *counts.entry(id).or_default() += 1);
-    let expected: Vec<String> = (0..ALL).map(uuid).collect();
-    assert!(counts.keys().eq(expected.iter()), "{} of {ALL} arrived", counts.len());
+    let expected: Vec<String> = (0..TOTAL_EVENTS).map(uuid).collect();
+    assert!(counts.keys().eq(expected.iter()), "{} of {TOTAL_EVENTS} arrived", counts.len());
     let twice: Vec<&String> = sent_before.iter().filter(|id| counts[*id] > 1).collect();
     assert!(twice.is_empty(), "sent and written down, and yet sent again: {twice:?}");
     table.end();

@@ -20,7 +20,7 @@ use crate::redis_kit::RedisShop;
 const MIB: usize = 1024 * 1024;
 
 /// What the limit in deploy/kubernetes.yaml leaves some room above.
-const PEAK_BYTES: usize = 200 * MIB;
+const MAX_PEAK_BYTES: usize = 200 * MIB;
 
 /// Far longer than it takes: debug builds, two cores, other tests beside it.
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(300);
@@ -45,7 +45,7 @@ fn large_backlogs_are_delivered_in_little_memory(make: impl Fn() -> Place) {
         wait_until_done(&place, count);
         let peak = relay.peak_bytes();
         println!("{count} events of {bytes} bytes: a peak of {} MiB", peak / MIB);
-        assert!(peak < PEAK_BYTES, "{count} events of {bytes} bytes: a peak of {} MiB", peak / MIB);
+        assert!(peak < MAX_PEAK_BYTES, "{count} events of {bytes} bytes: a peak of {} MiB", peak / MIB);
         relay.stop();
         place.end();
     }
@@ -144,17 +144,17 @@ fn large_backlogs_in_redis_need_little_memory() {
 #[test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 fn large_backlog_behind_a_slow_line_is_delivered() {
-    const COUNT: usize = 100;
+    const EVENTS: usize = 100;
     const BYTES_PER_SECOND: usize = 20_000_000;
     let server = block_on(PostgresServer::start());
     let shop = PgShop::empty_on(server.url());
-    write_large(&Place::Postgres(shop.through(shop.url().to_owned())), COUNT, MIB);
+    write_large(&Place::Postgres(shop.through(shop.url().to_owned())), EVENTS, MIB);
     let line = SlowLine::to(&shop.host(), BYTES_PER_SECOND);
     let far = Place::Postgres(shop.through(shop.url().replacen(&shop.host(), &line.address(), 1)));
     let sink = super::Sink::new();
     let settings = "store_timeout = \"3s\"\n\n[[outbox.shop.route]]\npublish = \"file:///dev/null\"\n";
     let relay = Relay::start(&super::file(&sink, &far, settings));
-    wait_until_done(&Place::Postgres(shop.through(shop.url().to_owned())), COUNT);
+    wait_until_done(&Place::Postgres(shop.through(shop.url().to_owned())), EVENTS);
     relay.stop();
     shop.end();
 }

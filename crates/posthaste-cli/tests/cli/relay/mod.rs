@@ -37,7 +37,7 @@ pub(crate) struct Load<'a> {
 
 impl<'a> Load<'a> {
     /// Events per transaction.
-    const BATCH: usize = 20;
+    const EVENTS_PER_TRANSACTION: usize = 20;
 
     pub(crate) fn new(place: &'a Place) -> Self {
         Self { place, written: AtomicUsize::new(0), stop: AtomicBool::new(false) }
@@ -56,8 +56,8 @@ impl<'a> Load<'a> {
     fn write(&self) {
         while !self.stop.load(Ordering::Acquire) {
             let from = self.written();
-            self.place.write(&ids(from, Self::BATCH));
-            self.written.store(from + Self::BATCH, Ordering::Release);
+            self.place.write(&ids(from, Self::EVENTS_PER_TRANSACTION));
+            self.written.store(from + Self::EVENTS_PER_TRANSACTION, Ordering::Release);
         }
     }
 
@@ -68,7 +68,7 @@ impl<'a> Load<'a> {
 
     /// An event that will be written later than now.
     pub(crate) fn later(&self) -> Vec<String> {
-        ids(self.written() + 2 * Self::BATCH, 1)
+        ids(self.written() + 2 * Self::EVENTS_PER_TRANSACTION, 1)
     }
 }
 

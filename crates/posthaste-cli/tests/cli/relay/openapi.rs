@@ -11,7 +11,7 @@ use super::sink::Sink;
 use crate::kit::Shop;
 
 /// Random requests per route and run, besides those that the limits of the document suggest.
-const EXAMPLES: u32 = 30;
+const MAX_EXAMPLES: u32 = 30;
 
 /// What it finds, it finds again: the same requests are made in every run.
 const SEED: u32 = 8;
@@ -66,7 +66,7 @@ fn command(url: &str, token: &str, config: &Path) -> Command {
     command.args(["-m", "schemathesis.cli", "--config-file"]).arg(config).arg("run");
     command.arg(format!("{url}/openapi.json")).args(["--exclude-operation-id", "tail"]);
     command.args(["--header", &format!("Authorization: Bearer {token}")]);
-    command.args(["--max-examples", &EXAMPLES.to_string(), "--seed", &SEED.to_string()]);
+    command.args(["--max-examples", &MAX_EXAMPLES.to_string(), "--seed", &SEED.to_string()]);
     command.args(["--phases", "examples,coverage,fuzzing", "--checks", "all", "--continue-on-failure"]);
     command.args(["--request-timeout", "15", "--no-color", "--warnings", "off"]);
     command.current_dir(config.parent().unwrap_or(Path::new("/")));

@@ -6,7 +6,7 @@ use super::sink::Sink;
 use super::{Load, ids, options};
 
 /// How often each relay is replaced.
-const ROUNDS: usize = 3;
+const RESTARTS_PER_RELAY: usize = 3;
 
 /// Two relays share the outbox while a service writes on; each is stopped and started again, one after the
 /// other. Every event arrives once.
@@ -17,7 +17,7 @@ fn rolling_restart(place: Place) {
     let mut relays = [start(), start()];
     let load = Load::new(&place);
     let written = load.during(|| {
-        for _ in 0..ROUNDS {
+        for _ in 0..RESTARTS_PER_RELAY {
             for relay in &mut relays {
                 let later = load.later();
                 std::mem::replace(relay, start()).stop();

@@ -11,10 +11,10 @@ use super::process::{Relay, ask, until};
 use super::sink::Sink;
 use crate::kit::block_on;
 
-const OUTBOX: &str = "/api/v1/outboxes/shop";
+const OUTBOX_PATH: &str = "/api/v1/outboxes/shop";
 
 /// As many as a store has connections for operators.
-const QUESTIONS: usize = 2;
+const ADMIN_CONNECTIONS: usize = 2;
 
 /// A pause touches other tables than a question about events, and needs no connection that waits for one.
 fn operator_pauses_a_route_while_questions_hang(place: Place) {
@@ -30,15 +30,15 @@ fn operator_pauses_a_route_while_questions_hang(place: Place) {
         let _release: Sender<()> = release;
         scope.spawn(|| hold_table(&place, &locked, is_released));
         is_locked.recv().expect("the table is locked");
-        for _ in 0..QUESTIONS {
-            scope.spawn(|| ask(&address, "GET", &format!("{OUTBOX}/stats"), "", ""));
+        for _ in 0..ADMIN_CONNECTIONS {
+            scope.spawn(|| ask(&address, "GET", &format!("{OUTBOX_PATH}/stats"), "", ""));
         }
         until("the questions wait in the database", || match waiting(&place) {
-            QUESTIONS.. => Ok(()),
+            ADMIN_CONNECTIONS.. => Ok(()),
             fewer => Err(fewer.to_string()),
         });
         for change in ["pause", "resume"] {
-            let answer = relay.ask("POST", &format!("{OUTBOX}/routes/mail/{change}"), "", "");
+            let answer = relay.ask("POST", &format!("{OUTBOX_PATH}/routes/mail/{change}"), "", "");
             assert_eq!(answer.status, 200, "{change}: {}", answer.body);
         }
     });

@@ -17,7 +17,7 @@ use super::{deliveries, is_done};
 use crate::trouble::Broker as _;
 
 const EVENTS: u32 = 20_000;
-const BATCH: usize = 250;
+const EVENTS_PER_BATCH: usize = 250;
 const KEYS: u32 = 97;
 
 /// One of ten requests: no leader here, no answer in time, a broken connection.
@@ -46,7 +46,7 @@ async fn order_is_kept_when_one_request_in_ten_fails() {
     let kafka = kafka.build().expect("good settings");
     let events = events();
     cluster.request_errors(RDKafkaApiKey::Produce, &errors(5_000));
-    for batch in events.chunks(BATCH) {
+    for batch in events.chunks(EVENTS_PER_BATCH) {
         let outcomes = kafka.deliver(&deliveries(batch.to_vec())).await;
         assert!(outcomes.iter().all(is_done), "{outcomes:?}");
     }
@@ -124,7 +124,7 @@ async fn broken_connections_cost_neither_order_nor_an_event_nor_a_repeat() {
     // Small requests, so that many are on the way.
     let kafka = kafka.set("batch.num.messages", "20").build().expect("good settings");
     let events = events();
-    for batch in events.chunks(BATCH) {
+    for batch in events.chunks(EVENTS_PER_BATCH) {
         let outcomes = kafka.deliver(&deliveries(batch.to_vec())).await;
         assert!(outcomes.iter().all(is_done), "{outcomes:?}");
     }

@@ -355,7 +355,7 @@ fn memory() -> Option<u64> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn steady_load_of_two_thousand_events_a_second_leaves_no_backlog_and_takes_no_memory() {
-    const RATE: usize = 2000;
+    const EVENTS_PER_SECOND: usize = 2000;
     let _alone = alone().await;
     let db = Db::open(4, |builder| builder).await;
     let (came, count) = watch::channel(0_usize);
@@ -371,7 +371,7 @@ async fn steady_load_of_two_thousand_events_a_second_leaves_no_backlog_and_takes
     let mut tick = tokio::time::interval(Duration::from_millis(10));
     while started.elapsed() < steady_time() {
         tick.tick().await;
-        let due = (started.elapsed().as_secs_f64() * RATE as f64) as usize - written;
+        let due = (started.elapsed().as_secs_f64() * EVENTS_PER_SECOND as f64) as usize - written;
         insert_raw(&mut connection, &db, &format!("s{written}"), due, "now()").await;
         written += due;
         if started.elapsed() > Duration::from_secs(2) {
@@ -384,7 +384,7 @@ async fn steady_load_of_two_thousand_events_a_second_leaves_no_backlog_and_takes
     outbox.shutdown().await;
     println!("{written} written, at most {most} waited, {then} MiB became {now} MiB");
     assert_eq!(*count.borrow(), written, "each exactly once");
-    assert!(most < RATE, "the backlog stays below a second's events: {most}");
+    assert!(most < EVENTS_PER_SECOND, "the backlog stays below a second's events: {most}");
     assert!(now < then + 64, "{then} MiB became {now} MiB");
     drop_schema(&db.schema).await;
 }
