@@ -27,9 +27,9 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tracing::Level;
 
-const DB: &str = "POSTHASTE_TEST_DB";
-const ROLE: &str = "POSTHASTE_TEST_ROLE";
-const SECONDS: &str = "POSTHASTE_TEST_SECONDS";
+const DB_VAR: &str = "POSTHASTE_TEST_DB";
+const ROLE_VAR: &str = "POSTHASTE_TEST_ROLE";
+const SECONDS_VAR: &str = "POSTHASTE_TEST_SECONDS";
 
 /// What a whole process complains about.
 struct Complaints(Log);
@@ -58,14 +58,14 @@ struct Second {
     lines: mpsc::UnboundedReceiver<String>,
 }
 
-const MARK: &str = "@@ ";
+const LINE_PREFIX: &str = "@@ ";
 
 impl Second {
     async fn start(db: &Db, role: &str) -> Self {
         let mut child = Command::new(std::env::current_exe().expect("this program"))
             .args(["--exact", "second_process", "--ignored", "--nocapture"])
-            .env(DB, db.path())
-            .env(ROLE, role)
+            .env(DB_VAR, db.path())
+            .env(ROLE_VAR, role)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -75,7 +75,7 @@ impl Second {
         std::thread::spawn(move || {
             for line in stdout.lines().map_while(Result::ok) {
                 // The test harness writes its own words before and between ours.
-                if let Some((_, said)) = line.split_once(MARK) {
+                if let Some((_, said)) = line.split_once(LINE_PREFIX) {
                     let _ = sender.send(said.to_owned());
                 }
             }
@@ -122,7 +122,7 @@ impl Drop for Second {
 }
 
 fn say(word: &str, rest: &str) {
-    println!("\n{MARK}{word}{}{rest}", if rest.is_empty() { "" } else { " " });
+    println!("\n{LINE_PREFIX}{word}{}{rest}", if rest.is_empty() { "" } else { " " });
 }
 
 /// What the parent tells, line by line, until it closes the pipe.
@@ -139,7 +139,7 @@ fn listen() -> mpsc::UnboundedReceiver<String> {
 #[test]
 #[ignore = "the second process, which the other tests of this file start"]
 fn second_process() {
-    let (Ok(path), Ok(role)) = (std::env::var(DB), std::env::var(ROLE)) else { return };
+    let (Ok(path), Ok(role)) = (std::env::var(DB_VAR), std::env::var(ROLE_VAR)) else { return };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.expect("a runtime").block_on(async {
         let log = Complaints::keep();
@@ -236,7 +236,7 @@ fn start_engine(store: &SqliteStore, destination: impl Destination) -> Outbox {
 }
 
 fn soak_time() -> Duration {
-    let seconds = std::env::var(SECONDS).ok().map(|seconds| seconds.parse().expect("a number of seconds"));
+    let seconds = std::env::var(SECONDS_VAR).ok().map(|seconds| seconds.parse().expect("a number of seconds"));
     Duration::from_secs(seconds.unwrap_or(30))
 }
 

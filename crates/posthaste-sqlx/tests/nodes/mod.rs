@@ -24,10 +24,10 @@ pub use load::{Journal, Load, write_as_service};
 pub use program::run_node;
 
 /// The variable that makes the test `node` a node.
-const NODE: &str = "POSTHASTE_TEST_NODE";
+const NODE_VAR: &str = "POSTHASTE_TEST_NODE";
 
 /// What stands before everything that a node says; the test harness writes its own words between.
-const MARK: &str = "@@ ";
+const LINE_PREFIX: &str = "@@ ";
 
 /// How a node is set up.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -106,7 +106,7 @@ impl Node {
     pub async fn start_with(mut command: Command, config: &Config) -> Self {
         let mut child = command
             .args(["--exact", "node", "--include-ignored", "--nocapture"])
-            .env(NODE, serde_json::to_string(config).expect("plain values"))
+            .env(NODE_VAR, serde_json::to_string(config).expect("plain values"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -117,7 +117,7 @@ impl Node {
         let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
         std::thread::spawn(move || {
             for line in stdout.lines().map_while(Result::ok) {
-                if let Some((_, said)) = line.split_once(MARK) {
+                if let Some((_, said)) = line.split_once(LINE_PREFIX) {
                     let _ = sender.send(said.to_owned());
                 }
             }

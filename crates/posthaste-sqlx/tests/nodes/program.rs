@@ -10,12 +10,12 @@ use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, Share
 use posthaste::{Delivery, Destination, Outbox, Outcome, Profile, Route, Routes};
 use tokio::sync::{mpsc, watch};
 
-use super::{Config, MARK, NODE, Sink, take, write_as_service};
+use super::{Config, LINE_PREFIX, NODE_VAR, Sink, take, write_as_service};
 use crate::support::{Store, open_at};
 
 /// Runs a node, if this process was started to be one.
 pub fn run_node() {
-    let Ok(config) = std::env::var(NODE) else { return };
+    let Ok(config) = std::env::var(NODE_VAR) else { return };
     let config: Config = serde_json::from_str(&config).expect("a configuration");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.expect("a runtime").block_on(run(config));
@@ -66,7 +66,7 @@ fn start_engine(config: &Config, store: Store, gate: watch::Receiver<bool>) -> O
 
 /// One line, in one call: a node that is killed has said it or has not.
 fn say(word: &str, rest: &str) {
-    println!("{MARK}{word}{}{rest}", if rest.is_empty() { "" } else { " " });
+    println!("{LINE_PREFIX}{word}{}{rest}", if rest.is_empty() { "" } else { " " });
 }
 
 /// What the parent tells, line by line, until it closes the pipe.

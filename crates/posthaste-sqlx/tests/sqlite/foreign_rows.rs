@@ -330,13 +330,13 @@ async fn sqlite3_shell_in_another_time_zone_writes_the_same_instant() {
 /// F49: all the rest of this file once more, by a process far from UTC.
 #[test]
 fn nothing_depends_on_the_time_zone() {
-    const INNER: &str = "POSTHASTE_TEST_TIME_ZONE";
-    if std::env::var_os(INNER).is_some() {
+    const TIME_ZONE_VAR: &str = "POSTHASTE_TEST_TIME_ZONE";
+    if std::env::var_os(TIME_ZONE_VAR).is_some() {
         return;
     }
     for zone in ["Asia/Kathmandu", "America/St_Johns"] {
         let program = std::env::current_exe().expect("this program");
-        let answer = Command::new(program).arg("foreign_rows::").env("TZ", zone).env(INNER, "1").output();
+        let answer = Command::new(program).arg("foreign_rows::").env("TZ", zone).env(TIME_ZONE_VAR, "1").output();
         let answer = answer.expect("it runs");
         let report = String::from_utf8_lossy(&answer.stdout);
         assert!(answer.status.success(), "{zone}: {report}");

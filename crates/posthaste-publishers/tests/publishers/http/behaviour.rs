@@ -336,7 +336,7 @@ fn urls_lead_to_webhooks() -> Result<(), PublisherError> {
     Ok(())
 }
 
-const PROXIED: &str = "POSTHASTE_TEST_HTTP_PROXIED";
+const PROXIED_VAR: &str = "POSTHASTE_TEST_HTTP_PROXIED";
 
 // S7
 #[tokio::test]
@@ -344,7 +344,7 @@ async fn proxy_of_the_environment_is_not_used() {
     let proxy = serve(|_| async { Some(answer(200, &[], "")) }).await;
     let (url, seen) = keeping().await;
     let mut child = Command::new(std::env::current_exe().expect("this program"));
-    child.args(["--exact", "http::behaviour::child", "--ignored"]).env(PROXIED, url);
+    child.args(["--exact", "http::behaviour::child", "--ignored"]).env(PROXIED_VAR, url);
     for name in ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"] {
         child.env(name, proxy.url.trim_end_matches("/hooks"));
     }
@@ -359,7 +359,7 @@ async fn proxy_of_the_environment_is_not_used() {
 #[tokio::test]
 #[ignore = "a process of other tests: cargo xtask test"]
 async fn child() {
-    let Ok(url) = std::env::var(PROXIED) else { return };
+    let Ok(url) = std::env::var(PROXIED_VAR) else { return };
     let hooks = local(&url).build().expect("good settings");
     assert_eq!(read(&deliver_one(&hooks, event(1)).await).0, "done");
 }

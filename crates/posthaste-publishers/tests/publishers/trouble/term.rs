@@ -19,8 +19,8 @@ use super::{Broker, counts, events, ids, publisher};
 const EVENTS: usize = 1_000;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// By these the child knows what to do.
-const FILE: &str = "POSTHASTE_TEST_TERM_FILE";
-const URL: &str = "POSTHASTE_TEST_TERM_URL";
+const FILE_VAR: &str = "POSTHASTE_TEST_TERM_FILE";
+const URL_VAR: &str = "POSTHASTE_TEST_TERM_URL";
 
 /// It ends in time and says so, and the next process delivers what was on the way: nothing is lost.
 pub(crate) async fn process_is_asked_to_stop_with_a_thousand_in_flight(broker: &mut dyn Broker) {
@@ -39,8 +39,8 @@ pub(crate) async fn process_is_asked_to_stop_with_a_thousand_in_flight(broker: &
     broker.hold();
     let mut child = Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", "trouble::term::child", "--ignored", "--nocapture"])
-        .env(FILE, &file)
-        .env(URL, broker.url())
+        .env(FILE_VAR, &file)
+        .env(URL_VAR, broker.url())
         .stdout(Stdio::piped())
         .spawn()
         .expect("a child");
@@ -109,7 +109,7 @@ impl<D: Destination> Destination for Announcing<D> {
 #[tokio::test]
 #[ignore = "a process of other tests: cargo xtask test"]
 async fn child() {
-    let (Ok(file), Ok(url)) = (std::env::var(FILE), std::env::var(URL)) else { return };
+    let (Ok(file), Ok(url)) = (std::env::var(FILE_VAR), std::env::var(URL_VAR)) else { return };
     let mut terminate =
         tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).expect("signals");
     let publisher = publisher(&url);

@@ -26,8 +26,8 @@ pub const DROPPED_STATEMENT_IS_HARMLESS: bool = false;
 
 /// The server of this test run.
 pub fn server() -> MySqlConnectOptions {
-    const NAME: &str = "POSTHASTE_TEST_MYSQL_URL";
-    variable(NAME).parse().unwrap_or_else(|error| panic!("{NAME}: {error}"))
+    const URL_VAR: &str = "POSTHASTE_TEST_MYSQL_URL";
+    variable(URL_VAR).parse().unwrap_or_else(|error| panic!("{URL_VAR}: {error}"))
 }
 
 /// How to reach a server of a test's own.
