@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// A user without rights, and its group: `nobody`.
-const NOBODY: &str = "65534";
+const UNPRIVILEGED_UID: &str = "65534";
 
 /// A program that ends when the test does.
 pub fn program(path: impl AsRef<OsStr>) -> Command {
@@ -25,7 +25,7 @@ pub fn program(path: impl AsRef<OsStr>) -> Command {
 pub fn unprivileged(path: impl AsRef<OsStr>, end_signal: &str) -> Command {
     let mut command = Command::new("setpriv");
     if is_root() {
-        command.arg(format!("--reuid={NOBODY}")).arg(format!("--regid={NOBODY}")).arg("--clear-groups");
+        command.arg(format!("--reuid={UNPRIVILEGED_UID}")).arg(format!("--regid={UNPRIVILEGED_UID}")).arg("--clear-groups");
     }
     command.arg(format!("--pdeathsig={end_signal}")).arg("--").arg(path);
     command
@@ -34,7 +34,7 @@ pub fn unprivileged(path: impl AsRef<OsStr>, end_signal: &str) -> Command {
 /// Gives a folder to whoever runs [`unprivileged`] programs.
 pub(crate) fn give_to_unprivileged(folder: &Path) {
     if is_root() {
-        let owner = Command::new("chown").arg(format!("{NOBODY}:{NOBODY}")).arg(folder).status();
+        let owner = Command::new("chown").arg(format!("{UNPRIVILEGED_UID}:{UNPRIVILEGED_UID}")).arg(folder).status();
         assert!(owner.expect("chown").success());
     }
 }

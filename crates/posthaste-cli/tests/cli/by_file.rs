@@ -4,13 +4,13 @@ use insta::assert_snapshot;
 
 use crate::kit::Shop;
 
-const ONE: &str = r#"
+const ONE_OUTBOX_CONFIG: &str = r#"
 [outbox.shop]
 store = "sqlite:shop.db"
 route = [{ publish = "stdout:" }]
 "#;
 
-const TWO: &str = r#"
+const TWO_OUTBOXES_CONFIG: &str = r#"
 [outbox.shop]
 store = "sqlite:shop.db"
 route = [{ publish = "stdout:" }]
@@ -34,7 +34,7 @@ fn refused(shop: &Shop, words: &str) -> String {
 
 #[test]
 fn only_outbox_of_a_file_needs_no_name() {
-    let shop = with_file(Shop::seeded(), ONE);
+    let shop = with_file(Shop::seeded(), ONE_OUTBOX_CONFIG);
     for words in [
         "status",
         "event list",
@@ -61,7 +61,7 @@ fn only_outbox_of_a_file_needs_no_name() {
 
 #[test]
 fn several_outboxes_are_told_apart_by_name() {
-    let shop = with_file(Shop::seeded(), TWO);
+    let shop = with_file(Shop::seeded(), TWO_OUTBOXES_CONFIG);
     assert_snapshot!(refused(&shop, "status --config relay.toml"), @"error: relay.toml has several outboxes: write --outbox with one of shop, bills");
     assert_snapshot!(refused(&shop, "status --config relay.toml --outbox bill"), @r#"error: relay.toml has no outbox "bill": write --outbox with one of shop, bills"#);
     assert_eq!(shop.json("status --config relay.toml --outbox shop")["dead"], 3);
@@ -72,7 +72,7 @@ fn several_outboxes_are_told_apart_by_name() {
 
 #[test]
 fn file_and_store_exclude_each_other() {
-    let shop = with_file(Shop::seeded(), ONE);
+    let shop = with_file(Shop::seeded(), ONE_OUTBOX_CONFIG);
     for option in ["--store sqlite:shop.db", "--table x", "--schema x", "--layout debezium", "--pgbouncer"] {
         let said = refused(&shop, &format!("status --config relay.toml {option}"));
         assert!(said.contains("cannot be used with"), "{said}");

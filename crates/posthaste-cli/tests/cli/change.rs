@@ -4,10 +4,10 @@ use insta::assert_snapshot;
 
 use crate::kit::Shop;
 
-const STATES: &str = "SELECT event_id || '=' || status FROM outbox_event ORDER BY seq";
-const AUDIT: &str = "SELECT actor || ' ' || action || ' ' || target || ' ' || rows FROM outbox_event_audit";
+const STATES_SQL: &str = "SELECT event_id || '=' || status FROM outbox_event ORDER BY seq";
+const AUDIT_SQL: &str = "SELECT actor || ' ' || action || ' ' || target || ' ' || rows FROM outbox_event_audit";
 
-const UNTOUCHED: &str = "n-1=0 n-2=2 d-1=3 d-2=3 d-3=3 f-1=1 f-2=1 f-3=1";
+const SEEDED_STATES: &str = "n-1=0 n-2=2 d-1=3 d-2=3 d-3=3 f-1=1 f-2=1 f-3=1";
 
 #[test]
 fn dry_run_says_what_would_change() {
@@ -30,8 +30,8 @@ fn dry_run_says_what_would_change() {
     {"action":"purge","dry_run":true,"matched":3,"exact":true,"changed":0,"remaining":null,"unchanged":[]}
     --- exit code 0
     "#);
-    assert_eq!(shop.query(STATES), UNTOUCHED);
-    assert_eq!(shop.query(AUDIT), "");
+    assert_eq!(shop.query(STATES_SQL), SEEDED_STATES);
+    assert_eq!(shop.query(AUDIT_SQL), "");
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn nobody_to_ask_means_no() {
     error: this would delete 2 events (DONE older than 7days); nobody is here to be asked: add --yes to go ahead, or --dry-run to only look
     --- exit code 2
     ");
-    assert_eq!(shop.query(STATES), UNTOUCHED);
+    assert_eq!(shop.query(STATES_SQL), SEEDED_STATES);
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn one_event_is_replayed_without_a_question() {
     --- exit code 0
     ");
     assert_eq!(shop.query("SELECT event_id FROM outbox_event WHERE status = 0 AND replays = 1"), "d-1");
-    assert_eq!(shop.query(AUDIT), "cli:ann replay d-1 1");
+    assert_eq!(shop.query(AUDIT_SQL), "cli:ann replay d-1 1");
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn all_that_match_are_replayed() {
     --- exit code 0
     ");
     assert_eq!(shop.query("SELECT event_id FROM outbox_event WHERE status = 3"), "d-3");
-    assert_eq!(shop.query(AUDIT), "ben replay status=DEAD error_contains=connection refused 2");
+    assert_eq!(shop.query(AUDIT_SQL), "ben replay status=DEAD error_contains=connection refused 2");
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn named_events_that_are_not_dead_fail_the_command() {
     error: nobody is not the id of a DEAD event
     --- exit code 1
     "#);
-    assert_eq!(shop.query(STATES), "n-1=0 n-2=2 d-2=3 d-3=3 f-1=1 f-2=1 f-3=1");
+    assert_eq!(shop.query(STATES_SQL), "n-1=0 n-2=2 d-2=3 d-3=3 f-1=1 f-2=1 f-3=1");
 }
 
 #[test]
@@ -129,8 +129,8 @@ fn old_done_events_are_purged() {
     2 events deleted
     --- exit code 0
     ");
-    assert_eq!(shop.query(STATES), "n-1=0 n-2=2 d-1=3 d-2=3 d-3=3 f-3=1");
-    assert_eq!(shop.query(AUDIT), "cli:ann purge DONE older than 7days 2");
+    assert_eq!(shop.query(STATES_SQL), "n-1=0 n-2=2 d-1=3 d-2=3 d-3=3 f-3=1");
+    assert_eq!(shop.query(AUDIT_SQL), "cli:ann purge DONE older than 7days 2");
     assert_snapshot!(shop.run("purge --done --older-than 7d --yes"), @"
     0 events deleted
     --- exit code 0
@@ -144,7 +144,7 @@ fn old_dead_events_are_archived() {
     {"action":"purge","dry_run":false,"matched":3,"exact":true,"changed":3,"remaining":null,"unchanged":[]}
     --- exit code 0
     "#);
-    assert_eq!(shop.query(STATES), "n-1=0 n-2=2 f-1=1 f-2=1 f-3=1");
+    assert_eq!(shop.query(STATES_SQL), "n-1=0 n-2=2 f-1=1 f-2=1 f-3=1");
     assert_eq!(shop.query("SELECT event_id FROM outbox_event_archive ORDER BY seq"), "d-1 d-2 d-3");
 }
 

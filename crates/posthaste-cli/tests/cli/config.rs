@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 
 use crate::kit::{Said, Shop};
 
-const TEN_MISTAKES: &str = r#"# A relay for the shop.
+const CONFIG_WITH_TEN_MISTAKES: &str = r#"# A relay for the shop.
 [admin]
 listen = "0.0.0.0:9911"
 redy_lag = "5m"
@@ -27,7 +27,7 @@ aggregate = "Order"
 publish = "https://ann:${NOT_SET}@hooks.example/"
 "#;
 
-const GOOD: &str = r#"
+const VALID_CONFIG: &str = r#"
 [admin.tokens.ann]
 role = "operator"
 token = "${TOKEN}"
@@ -44,7 +44,7 @@ publish = "https://ann:s3ntinel-PW-9f@hooks.example/orders/s3ntinel-PW-9f?key=s3
 format = "cloudevents"
 rate = 100
 [outbox.shop.route.webhook]
-signing_key = "${KEY}"
+signing_key = "${SIGNING_KEY}"
 headers = { X-Key = "${TOKEN}" }
 allow_networks = ["10.0.0.0/8"]
 connect_timeout = "2s"
@@ -57,7 +57,7 @@ mode = "ordered"
 route = [{ publish = "stdout:" }]
 "#;
 
-const KEY: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+const SIGNING_KEY: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
 fn run(file: &str, args: &[&str]) -> Said {
     let shop = Shop::without_file();
@@ -67,15 +67,15 @@ fn run(file: &str, args: &[&str]) -> Said {
         .args(args)
         .env("TOKEN", "s3ntinel-PW-9f-and-more")
         .env("DB_PASSWORD", "s3ntinel-PW-9f")
-        .env("KEY", KEY);
+        .env("KEY", SIGNING_KEY);
     Said::of(command.output().expect("the binary starts"))
 }
 
-const FILE: [&str; 2] = ["--config", "posthaste.toml"];
+const CONFIG_ARGS: [&str; 2] = ["--config", "posthaste.toml"];
 
 #[test]
 fn file_with_ten_mistakes_is_told_ten() {
-    let said = run(TEN_MISTAKES, &["check", FILE[0], FILE[1]]);
+    let said = run(CONFIG_WITH_TEN_MISTAKES, &["check", CONFIG_ARGS[0], CONFIG_ARGS[1]]);
     assert!(said.stderr.starts_with("posthaste.toml has 10 problems\n"), "{said}");
     assert_snapshot!(said, @r#"
 --- stderr
@@ -126,7 +126,7 @@ posthaste.toml:21:11: outbox.shop.route[1].publish: the variable NOT_SET is not 
 
 #[test]
 fn file_with_ten_mistakes_is_told_ten_in_json() {
-    let said = run(TEN_MISTAKES, &["check", FILE[0], FILE[1], "--output", "json"]);
+    let said = run(CONFIG_WITH_TEN_MISTAKES, &["check", CONFIG_ARGS[0], CONFIG_ARGS[1], "--output", "json"]);
     assert_eq!((said.code, said.stderr.as_str(), said.stdout.lines().count()), (1, "", 1));
     let document: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
     assert_eq!(document["problems"].as_array().unwrap().len(), 10);
@@ -211,12 +211,12 @@ fn file_with_ten_mistakes_is_told_ten_in_json() {
 
 #[test]
 fn good_file_is_told_what_it_describes() {
-    let said = run(GOOD, &["check", FILE[0], FILE[1]]);
+    let said = run(VALID_CONFIG, &["check", CONFIG_ARGS[0], CONFIG_ARGS[1]]);
     assert_snapshot!(said, @r#"
 posthaste.toml is good: 2 outboxes, 3 routes
 --- exit code 0
 "#);
-    let said = run(GOOD, &["check", FILE[0], FILE[1], "--output", "json"]);
+    let said = run(VALID_CONFIG, &["check", CONFIG_ARGS[0], CONFIG_ARGS[1], "--output", "json"]);
     assert_snapshot!(said, @r#"
 {"good":true,"problems":[]}
 --- exit code 0
@@ -227,7 +227,7 @@ posthaste.toml is good: 2 outboxes, 3 routes
 fn file_that_is_no_toml_is_told_where() {
     let said = run(
         "[outbox.shop]\nstore = \"postgres://u:s3ntinel-PW-9f@db/shop\nworkers 4\nx = = 1\n",
-        &["check", FILE[0], FILE[1]],
+        &["check", CONFIG_ARGS[0], CONFIG_ARGS[1]],
     );
     assert!(!said.stderr.contains("s3ntinel"), "{said}");
     assert_snapshot!(said, @r#"
@@ -251,8 +251,8 @@ posthaste.toml:4:7: is no TOML: unexpected key or value, expected newline, `#`
 
 #[test]
 fn configuration_is_shown_with_its_defaults_and_without_secrets() {
-    let said = run(GOOD, &["show", FILE[0], FILE[1]]);
-    assert!(!said.stdout.contains("s3ntinel") && !said.stdout.contains(KEY), "{said}");
+    let said = run(VALID_CONFIG, &["show", CONFIG_ARGS[0], CONFIG_ARGS[1]]);
+    assert!(!said.stdout.contains("s3ntinel") && !said.stdout.contains(SIGNING_KEY), "{said}");
     assert_snapshot!(said, @r#"
 [admin]
 listen = "127.0.0.1:9911"
@@ -395,7 +395,7 @@ audit = "file:///var/log/audit.jsonl?fsync=true"
 out = "stdout:"
 --- exit code 0
 "#);
-    let json = run(GOOD, &["show", FILE[0], FILE[1], "--output", "json"]);
+    let json = run(VALID_CONFIG, &["show", CONFIG_ARGS[0], CONFIG_ARGS[1], "--output", "json"]);
     let document: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     let same: serde_json::Value = toml::from_str(&said.stdout).unwrap();
     assert_eq!(document, same);
@@ -403,8 +403,8 @@ out = "stdout:"
 
 #[test]
 fn what_is_shown_is_good_but_for_its_secrets() {
-    let shown = run(GOOD, &["show", FILE[0], FILE[1]]).stdout;
-    let checked = run(&shown, &["check", FILE[0], FILE[1], "--output", "json"]);
+    let shown = run(VALID_CONFIG, &["show", CONFIG_ARGS[0], CONFIG_ARGS[1]]).stdout;
+    let checked = run(&shown, &["check", CONFIG_ARGS[0], CONFIG_ARGS[1], "--output", "json"]);
     let document: serde_json::Value = serde_json::from_str(&checked.stdout).unwrap();
     let settings: Vec<&str> = document["problems"]
         .as_array()
@@ -436,7 +436,7 @@ webhook = { allow_http = true }
 [[outbox.shop.route]]
 publish = "http://hooks.example/s3ntinel-PW-9f"
 "#;
-    let said = run(file, &["check", FILE[0], FILE[1]]);
+    let said = run(file, &["check", CONFIG_ARGS[0], CONFIG_ARGS[1]]);
     assert!(!said.stderr.contains("s3ntinel"), "{said}");
     assert_snapshot!(said, @r#"
 --- stderr
@@ -509,19 +509,19 @@ the configuration has 1 problem
 
 #[test]
 fn file_and_options_exclude_each_other() {
-    let said = run(GOOD, &["check", FILE[0], FILE[1], "--publish", "stdout:"]);
+    let said = run(VALID_CONFIG, &["check", CONFIG_ARGS[0], CONFIG_ARGS[1], "--publish", "stdout:"]);
     assert_snapshot!(said, @r#"
 --- stderr
 error: --config and --publish exclude each other: write it into the file, or leave out --config
 --- exit code 2
 "#);
-    let said = run(GOOD, &["show"]);
+    let said = run(VALID_CONFIG, &["show"]);
     assert_snapshot!(said, @r#"
 --- stderr
 error: there is nothing to deliver: name a file with --config posthaste.toml, or write --store URL and --publish 'PATTERN=URL'
 --- exit code 2
 "#);
-    let said = run(GOOD, &["show", "--config", "missing.toml"]);
+    let said = run(VALID_CONFIG, &["show", "--config", "missing.toml"]);
     assert_snapshot!(said, @r#"
 --- stderr
 error: missing.toml has 1 problem

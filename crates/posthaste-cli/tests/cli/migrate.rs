@@ -5,7 +5,7 @@ use insta::assert_snapshot;
 use crate::kit::Shop;
 
 /// The table that a service made by itself, after the document.
-const DOCUMENT_TABLE: &str = "
+const DOCUMENT_TABLE_SQL: &str = "
 CREATE TABLE outbox_event (
   event_id TEXT PRIMARY KEY, event_type TEXT NOT NULL, aggregate_type TEXT, aggregate_id TEXT, tenant_id TEXT,
   payload TEXT NOT NULL, headers TEXT, status INTEGER NOT NULL, attempts INTEGER NOT NULL DEFAULT 0,
@@ -95,7 +95,7 @@ fn foreign_table_is_refused() {
 
 #[test]
 fn table_of_the_document_is_adopted_when_told() {
-    let shop = Shop::with_sql(DOCUMENT_TABLE);
+    let shop = Shop::with_sql(DOCUMENT_TABLE_SQL);
     assert_snapshot!(shop.run("migrate check"), @"
     the table outbox_event is foreign: another program made it (it has the columns of document 003, and no schema version): see what would be done to it with `posthaste migrate print --adopt`, then run `posthaste migrate apply --adopt`
     --- exit code 1
@@ -123,7 +123,7 @@ fn table_of_the_document_is_adopted_when_told() {
 
 #[test]
 fn adoption_in_json_keeps_standard_output_clean() {
-    let shop = Shop::with_sql(DOCUMENT_TABLE);
+    let shop = Shop::with_sql(DOCUMENT_TABLE_SQL);
     let adopted = shop.run("migrate apply --adopt --output json");
     assert_eq!(
         adopted.stdout,
@@ -134,7 +134,7 @@ fn adoption_in_json_keeps_standard_output_clean() {
 
 #[test]
 fn nothing_is_adopted_that_nobody_could_read_about() {
-    let shop = Shop::with_sql(DOCUMENT_TABLE);
+    let shop = Shop::with_sql(DOCUMENT_TABLE_SQL);
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let said = shop.command(&["migrate", "apply", "--adopt"]).stdout(writer).output().unwrap();

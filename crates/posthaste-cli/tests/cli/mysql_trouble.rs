@@ -13,10 +13,10 @@ use crate::servers::assert_kept;
 const SENTINEL: &str = "sEnt1nel";
 
 /// Nor this, which is the password of `with_password`.
-const RIGHT: &str = "the-right-one";
+const CORRECT_PASSWORD: &str = "the-right-one";
 
 fn assert_password_is_kept(shop: &MySqlShop) {
-    assert_kept(&[SENTINEL, RIGHT], |words| shop.command(words));
+    assert_kept(&[SENTINEL, CORRECT_PASSWORD], |words| shop.command(words));
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn wrong_password() {
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn right_password_is_kept_too() {
     let shop = MySqlShop::empty();
-    let known = shop.through(format!("mysql://with_password:{RIGHT}@{}", shop.address()));
+    let known = shop.through(format!("mysql://with_password:{CORRECT_PASSWORD}@{}", shop.address()));
     assert_eq!(known.run("status").code, 0);
     assert_password_is_kept(&known);
     shop.end();

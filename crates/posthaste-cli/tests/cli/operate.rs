@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 
 use crate::kit::Shop;
 
-const PAUSED: &str = "SELECT route || ' ' || paused_by FROM outbox_event_control";
+const PAUSED_SQL: &str = "SELECT route || ' ' || paused_by FROM outbox_event_control";
 
 #[test]
 fn route_is_paused_and_resumed() {
@@ -13,12 +13,12 @@ fn route_is_paused_and_resumed() {
     the route mail is paused now: its events wait until `posthaste resume`
     --- exit code 0
     ");
-    assert_eq!(shop.query(PAUSED), "mail cli:ann");
+    assert_eq!(shop.query(PAUSED_SQL), "mail cli:ann");
     assert_snapshot!(shop.run("pause mail --actor ben"), @"
     the route mail was paused already
     --- exit code 0
     ");
-    assert_eq!(shop.query(PAUSED), "mail cli:ann");
+    assert_eq!(shop.query(PAUSED_SQL), "mail cli:ann");
     assert_eq!(shop.json("status")["paused"], serde_json::json!(["mail"]));
     assert_snapshot!(shop.run("resume mail"), @"
     the route mail goes on
@@ -28,7 +28,7 @@ fn route_is_paused_and_resumed() {
     the route mail was not paused
     --- exit code 0
     ");
-    assert_eq!(shop.query(PAUSED), "");
+    assert_eq!(shop.query(PAUSED_SQL), "");
 }
 
 #[test]

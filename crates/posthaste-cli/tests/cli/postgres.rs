@@ -5,12 +5,12 @@ use posthaste_testkit::variable;
 
 use crate::postgres_kit::PgShop;
 
-const STATES: &str = "SELECT event_id || '=' || status FROM outbox_event ORDER BY seq";
-const AUDIT: &str =
+const STATES_SQL: &str = "SELECT event_id || '=' || status FROM outbox_event ORDER BY seq";
+const AUDIT_SQL: &str =
     "SELECT actor || ' ' || action || ' ' || target || ' ' || rows FROM outbox_event_audit ORDER BY seq";
 
 /// The table that a service made by itself, after the document.
-const DOCUMENT_TABLE: &str = "
+const DOCUMENT_TABLE_SQL: &str = "
 CREATE TABLE outbox_event (
   event_id varchar(36) PRIMARY KEY, event_type varchar(128) NOT NULL, aggregate_type varchar(64),
   aggregate_id varchar(128), tenant_id varchar(64), payload json NOT NULL, headers json,
@@ -121,9 +121,9 @@ fn dead_events_are_listed_replayed_and_discarded() {
     error: n-1 is not the id of a DEAD event
     --- exit code 1
     ");
-    assert_eq!(shop.query(STATES), "n-1=0 n-2=2 d-1=0 d-2=0 f-1=1 f-2=1");
+    assert_eq!(shop.query(STATES_SQL), "n-1=0 n-2=2 d-1=0 d-2=0 f-1=1 f-2=1");
     assert_eq!(
-        shop.query(AUDIT),
+        shop.query(AUDIT_SQL),
         "cli:ann replay status=DEAD event_type=OrderPlaced 2 cli:ann discard status=DEAD id=d-3 1"
     );
     shop.end();
@@ -141,7 +141,7 @@ fn old_events_are_purged_and_archived() {
     {"action":"purge","dry_run":false,"matched":3,"exact":true,"changed":3,"remaining":null,"unchanged":[]}
     --- exit code 0
     "#);
-    assert_eq!(shop.query(STATES), "n-1=0 n-2=2");
+    assert_eq!(shop.query(STATES_SQL), "n-1=0 n-2=2");
     assert_eq!(shop.json("event show d-1")["status"], "ARCHIVED");
     shop.end();
 }
@@ -186,7 +186,7 @@ fn schema_is_created_checked_and_printed() {
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 fn table_of_the_document_is_adopted_when_told() {
     let shop = PgShop::bare();
-    shop.sql(DOCUMENT_TABLE);
+    shop.sql(DOCUMENT_TABLE_SQL);
     assert_snapshot!(shop.run("migrate check"), @"
     the table shop.outbox_event is foreign: another program made it (it has the columns of document 003, and no schema version): see what would be done to it with `posthaste migrate print --adopt --schema shop`, then run `posthaste migrate apply --adopt --schema shop`
     --- exit code 1

@@ -14,16 +14,16 @@ use crate::servers::assert_kept;
 const SENTINEL: &str = "sEnt1nel";
 
 /// Nor this, which is the password of the server.
-const RIGHT: &str = "the-right-one";
+const CORRECT_PASSWORD: &str = "the-right-one";
 
 fn assert_password_is_kept(shop: &RedisShop) {
-    assert_kept(&[SENTINEL, RIGHT], |words| shop.command(words));
+    assert_kept(&[SENTINEL, CORRECT_PASSWORD], |words| shop.command(words));
 }
 
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
 fn wrong_password() {
-    let server = block_on(RedisServer::new(&["--requirepass", RIGHT]).started());
+    let server = block_on(RedisServer::new(&["--requirepass", CORRECT_PASSWORD]).started());
     let refused = RedisShop::empty().through(format!("redis://:{SENTINEL}@127.0.0.1:{}", server.port()));
     assert_snapshot!(refused.run("status"), @"
     --- stderr
@@ -40,7 +40,7 @@ fn wrong_password() {
     --- exit code 1
     ");
     assert_password_is_kept(&refused);
-    let known = refused.through(format!("redis://:{RIGHT}@127.0.0.1:{}", server.port()));
+    let known = refused.through(format!("redis://:{CORRECT_PASSWORD}@127.0.0.1:{}", server.port()));
     assert_eq!(known.run("status").code, 0);
     assert_password_is_kept(&known);
 }

@@ -11,8 +11,8 @@ use posthaste_sqlx::SqliteStore;
 
 use crate::kit::{Said, Shop};
 
-const STATES: &str = "SELECT event_id || '=' || status FROM outbox_event ORDER BY seq";
-const AUDIT: &str = "SELECT target || ' ' || rows FROM outbox_event_audit ORDER BY seq";
+const STATES_SQL: &str = "SELECT event_id || '=' || status FROM outbox_event ORDER BY seq";
+const AUDIT_SQL: &str = "SELECT target || ' ' || rows FROM outbox_event_audit ORDER BY seq";
 
 /// Runs the binary while an engine delivers from the same file.
 fn run_beside_an_engine(
@@ -48,7 +48,7 @@ fn dead(shop: &Shop, count: usize) {
 
 /// The audit. How long it took until a batch was sent, which died before that, is no matter.
 fn noted(shop: &Shop) -> String {
-    let text = shop.query(AUDIT);
+    let text = shop.query(AUDIT_SQL);
     let words = text.split(' ').map(|word| if word.starts_with("older_than=") { "older" } else { word });
     words
         .filter(|word| !word.ends_with("ms") && !word.ends_with("us") && !word.ends_with("ns"))
@@ -100,7 +100,7 @@ fn others_are_left_alone_if_a_canary_dies_again() {
     --- exit code 1
     ");
     assert_eq!(shop.query("SELECT event_id FROM outbox_event WHERE status = 3"), "d-1 d-3");
-    assert_eq!(shop.query(AUDIT), "d-1 1 d-2 1");
+    assert_eq!(shop.query(AUDIT_SQL), "d-1 1 d-2 1");
     let json = Shop::seeded();
     let words = &format!("{words} --output json");
     assert_snapshot!(run_beside_an_engine(&json, OnDone::Keep, refuse_one, words), @r#"
@@ -123,7 +123,7 @@ fn canary_that_nobody_takes_is_a_question_for_a_relay() {
     error: d-2 is still waiting: no engine has taken it: is a relay running?
     --- exit code 1
     ");
-    assert_eq!(shop.query(STATES), "n-1=0 n-2=2 d-1=0 d-2=0 d-3=3 f-1=1 f-2=1 f-3=1");
+    assert_eq!(shop.query(STATES_SQL), "n-1=0 n-2=2 d-1=0 d-2=0 d-3=3 f-1=1 f-2=1 f-3=1");
     assert_snapshot!(shop.run("dead replay --all --canary 2 --canary-timeout 1ms --yes --output json"), @r#"
     {"action":"replay","dry_run":false,"matched":1,"exact":true,"changed":1,"remaining":0,"unchanged":[],"stopped":"canary","canary":{"replayed":1,"delivered":0,"dead":[],"waiting":[{"id":"d-3","why":"no engine has taken it: is a relay running?"}]}}
     --- stderr
@@ -144,7 +144,7 @@ fn canary_asks_before_it_sends() {
     3 events would be replayed; nothing was changed
     --- exit code 0
     ");
-    assert_eq!(shop.query(AUDIT), "");
+    assert_eq!(shop.query(AUDIT_SQL), "");
 }
 
 #[test]
@@ -168,14 +168,14 @@ fn interrupted_replay_says_how_far_it_came() {
     let replay = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // It listens for Ctrl-C before it replays.
     let deadline = Instant::now() + Duration::from_secs(60);
-    while shop.query(AUDIT).is_empty() {
+    while shop.query(AUDIT_SQL).is_empty() {
         assert!(Instant::now() < deadline, "nothing is replayed");
     }
     let killed = Command::new("kill").args(["-INT", &replay.id().to_string()]).status().unwrap();
     assert!(killed.success());
     let said = Said::of(replay.wait_with_output().unwrap());
     assert_eq!((said.code, said.stderr.as_str()), (1, ""), "{said}");
-    let replayed = shop.query(AUDIT).split_whitespace().filter(|word| *word == "1").count();
+    let replayed = shop.query(AUDIT_SQL).split_whitespace().filter(|word| *word == "1").count();
     let events = if replayed == 1 { "event" } else { "events" };
     let first = format!("{replayed} {events} replayed, then interrupted\n");
     let rest = format!("{} events still DEAD: run the same command again for the rest\n", 100 - replayed);

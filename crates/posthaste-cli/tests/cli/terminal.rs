@@ -3,7 +3,7 @@
 use crate::kit::Shop;
 
 /// Clears the screen, sets the title, turns the reading direction, rings, and pretends to be a row.
-const HOSTILE: &str = "'x' || char(27) || '[2J' || char(155) || '31m' || char(27) || ']0;t' || char(7) || char(13) \
+const HOSTILE_TEXT_SQL: &str = "'x' || char(27) || '[2J' || char(155) || '31m' || char(27) || ']0;t' || char(7) || char(13) \
                        || char(10) || 'd-9  Fake' || char(8238) || char(127)";
 
 fn hostile_shop() -> Shop {
@@ -11,16 +11,16 @@ fn hostile_shop() -> Shop {
     shop.sql(&format!(
         "INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, tenant_id, topic,
            payload, headers, status, last_error, locked_by, parked, progress)
-         VALUES ('h-1', {HOSTILE}, {HOSTILE}, {HOSTILE}, {HOSTILE}, {HOSTILE},
-           json_object('k', {HOSTILE}), json_object({HOSTILE}, {HOSTILE}), 3, {HOSTILE}, {HOSTILE}, {HOSTILE},
-           json_array({HOSTILE}));
+         VALUES ('h-1', {HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL},
+           json_object('k', {HOSTILE_TEXT_SQL}), json_object({HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL}), 3, {HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL},
+           json_array({HOSTILE_TEXT_SQL}));
          INSERT INTO outbox_event (event_id, event_type, payload, last_error, status)
-         VALUES ({HOSTILE}, 'A', {HOSTILE}, {HOSTILE}, 3);
+         VALUES ({HOSTILE_TEXT_SQL}, 'A', {HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL}, 3);
          INSERT INTO outbox_event (event_id, event_type, aggregate_type, tenant_id, payload)
-         VALUES ('p-1', {HOSTILE}, {HOSTILE}, {HOSTILE}, '{{}}');
-         INSERT INTO outbox_event_control VALUES ({HOSTILE}, 0, {HOSTILE});
+         VALUES ('p-1', {HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL}, '{{}}');
+         INSERT INTO outbox_event_control VALUES ({HOSTILE_TEXT_SQL}, 0, {HOSTILE_TEXT_SQL});
          INSERT INTO outbox_event_audit (at, actor, action, target, rows)
-         VALUES (0, {HOSTILE}, {HOSTILE}, {HOSTILE}, 1);"
+         VALUES (0, {HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL}, 1);"
     ));
     shop
 }

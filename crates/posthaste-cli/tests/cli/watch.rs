@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::kit::{Said, Shop};
 
-const TWO_LOOKS: &str = "status --watch --count 2 --interval 100ms";
+const WATCH_TWICE: &str = "status --watch --count 2 --interval 100ms";
 
 /// Without the time of each look.
 fn without_times(said: Said) -> Said {
@@ -22,7 +22,7 @@ fn looks(said: &Said) -> Vec<Value> {
 
 #[test]
 fn every_look_is_a_block_of_text() {
-    assert_snapshot!(without_times(Shop::seeded().run(TWO_LOOKS)), @"
+    assert_snapshot!(without_times(Shop::seeded().run(WATCH_TWICE)), @"
     outbox_event in sqlite:shop.db
 
     pending      2  1 NEW, 1 RETRY
@@ -82,7 +82,7 @@ fn every_look_is_a_block_of_text() {
 
 #[test]
 fn every_look_is_a_line_of_json() {
-    let said = Shop::seeded().run(&format!("{TWO_LOOKS} --output json"));
+    let said = Shop::seeded().run(&format!("{WATCH_TWICE} --output json"));
     let looks = looks(&said);
     assert_eq!((said.code, looks.len()), (0, 2), "{said}");
     assert_eq!(looks[0]["rates"], Value::Null);

@@ -17,7 +17,7 @@ use redis::streams::{StreamId, StreamRangeReply};
 use crate::support::{self, engine, event, key};
 use crate::trouble::claim;
 
-const BODY: &str = r#"{"event_type":"Foreign","payload":"{}"}"#;
+const VALID_BODY: &str = r#"{"event_type":"Foreign","payload":"{}"}"#;
 
 async fn settle(store: &RedisStore, owner: &Owner, lease: &Lease, verdict: Verdict) -> Settled {
     let settlements = [Settlement { lease: lease.clone(), verdict, delivered: Vec::new() }];
@@ -29,7 +29,7 @@ async fn settle(store: &RedisStore, owner: &Owner, lease: &Lease, verdict: Verdi
 async fn arrive(name: &OutboxName, ms: i64, n: i64, token: LeaseToken, owner: &Owner) -> EventId {
     let mut connection = support::connect(&support::server_url()).await;
     let id = EventId::uuid_v7();
-    let _: bool = connection.hset_nx(key(name, "entries"), id.as_str(), BODY).await.expect("HSETNX");
+    let _: bool = connection.hset_nx(key(name, "entries"), id.as_str(), VALID_BODY).await.expect("HSETNX");
     let lease = format!("3600000000 {} {owner}", token.as_i64());
     let mut add = redis::cmd("XADD");
     add.arg(key(name, "arrivals")).arg(format!("{ms}-{n}")).arg(&["i", id.as_str(), "l", &lease]);
@@ -74,7 +74,7 @@ async fn row_whose_place_somebody_edited_is_settled_all_the_same() {
     let mut connection = support::connect(&support::server_url()).await;
     for (id, place) in [("a", "nowhere"), ("b", ""), ("c", "5-x7")] {
         let state = format!("0\t{place}\t\t0\t0\t0\t0\t\t\t\t\t");
-        let _: bool = connection.hset_nx(key(&name, "entries"), id, BODY).await.expect("HSETNX");
+        let _: bool = connection.hset_nx(key(&name, "entries"), id, VALID_BODY).await.expect("HSETNX");
         let _: () = connection.hset(key(&name, "state"), id, state).await.expect("HSET");
         let _: () = connection.zadd(key(&name, "pending"), id, 0).await.expect("ZADD");
     }
@@ -184,9 +184,9 @@ async fn delayed_event_of_another_program_is_not_delivered_early() {
     let mut connection = support::connect(&support::server_url()).await;
     let due = support::now(&mut connection).await + Duration::from_secs(3600);
     let mut produce = redis::pipe();
-    produce.atomic().hset_nx(key(&name, "entries"), "later", BODY);
+    produce.atomic().hset_nx(key(&name, "entries"), "later", VALID_BODY);
     produce.cmd("ZADD").arg(key(&name, "pending")).arg("NX").arg(due.as_micros()).arg("later");
-    produce.hset_nx(key(&name, "entries"), "now", BODY);
+    produce.hset_nx(key(&name, "entries"), "now", VALID_BODY);
     produce.cmd("ZADD").arg(key(&name, "pending")).arg("NX").arg(0).arg("now");
     let _: () = produce.query_async(&mut connection).await.expect("EXEC");
     let repaired = store.repair_worker().run_once().await.expect("the repair works");

@@ -40,7 +40,7 @@ pub(crate) async fn claim(store: &RedisStore) -> Result<posthaste::store::Claime
     store.claim(&claim).await
 }
 
-const KEYS: [&str; 11] = [
+const OUTBOX_KEYS: [&str; 11] = [
     "entries", "state", "arrivals", "pending", "waiting", "done", "dead", "archived", "parked", "control",
     "audit",
 ];
@@ -50,7 +50,7 @@ const KEYS: [&str; 11] = [
 #[ignore = "needs Redis: cargo xtask test"]
 async fn key_that_holds_something_else_is_named_at_open_and_fails_every_script_before_it_writes() {
     let mut connection = support::connect(&support::server_url()).await;
-    for foreign in KEYS {
+    for foreign in OUTBOX_KEYS {
         let (store, name) = support::store().await;
         let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
         let _: () = connection.set(key(&name, foreign), "not ours").await.expect("SET");

@@ -152,11 +152,11 @@ async fn mint(
     event: &posthaste_redis::ScriptEvent,
     ticket: &str,
 ) -> Option<String> {
-    const MINT: &str = "
+    const MINT_SCRIPT: &str = "
         local stored = posthaste_enqueue(2, 2)
         redis.call('SET', KEYS[1], ARGV[1])
         return stored";
-    redis::Script::new(&format!("{ENQUEUE_LUA}\n{MINT}"))
+    redis::Script::new(&format!("{ENQUEUE_LUA}\n{MINT_SCRIPT}"))
         .key(format!("{}:ticket:{ticket}", store.tag(ticket)))
         .key(event.keys())
         .arg("minted")

@@ -17,7 +17,7 @@ use posthaste::{
 use posthaste_sqlx::foreign::{Field, State};
 use posthaste_sqlx::{ForeignTableStore, Layout, OpenError};
 
-use crate::layout::{DEBEZIUM, ORDER_SERVICE, OUTBOX_RECORD};
+use crate::layout::{DEBEZIUM_SQL, ORDER_SERVICE_SQL, OUTBOX_RECORD_SQL};
 use crate::layout::{builder, end_sessions, odd_table, stamped_table};
 use crate::support::*;
 
@@ -97,14 +97,14 @@ pub(crate) async fn write_records(db: &Db, count: u32) {
 
 pub(crate) async fn orders() -> (Db, ForeignTableStore) {
     let db = Db::new().await;
-    db.execute(ORDER_SERVICE).await;
+    db.execute(ORDER_SERVICE_SQL).await;
     let store = open(&db, Layout::order_service()).await;
     (db, store)
 }
 
 pub(crate) async fn records() -> (Db, ForeignTableStore) {
     let db = Db::new().await;
-    db.execute(OUTBOX_RECORD).await;
+    db.execute(OUTBOX_RECORD_SQL).await;
     let store = open(&db, Layout::outbox_record()).await;
     (db, store)
 }
@@ -295,7 +295,7 @@ pub(crate) async fn outbox_record_is_archived_by_its_status() {
 
 pub(crate) async fn debezium() -> (Db, ForeignTableStore) {
     let db = Db::new().await;
-    db.execute(DEBEZIUM).await;
+    db.execute(DEBEZIUM_SQL).await;
     for n in 0..3 {
         db.execute(&format!(
             "INSERT INTO outboxevent (id, aggregatetype, aggregateid, type, payload) \
@@ -580,7 +580,7 @@ pub(crate) async fn what_the_table_has_no_place_for_is_refused() {
 
 pub(crate) async fn table_that_does_not_fit_is_refused_with_everything_that_is_wrong() {
     let db = Db::new().await;
-    db.execute(ORDER_SERVICE).await;
+    db.execute(ORDER_SERVICE_SQL).await;
     let refused =
         |layout: Layout| async { builder(&db, layout).connect().await.expect_err("a wrong layout") };
     let error = refused(Layout::outbox_record().table("nowhere".parse().unwrap())).await;

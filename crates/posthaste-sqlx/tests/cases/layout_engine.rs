@@ -12,7 +12,7 @@ use posthaste::{Admin as _, EventId};
 use posthaste_sqlx::foreign::{Field, Layout, State};
 
 use crate::cases::layout::*;
-use crate::layout::{ORDER_SERVICE, builder, builder_at};
+use crate::layout::{ORDER_SERVICE_SQL, builder, builder_at};
 use crate::support::log::Log;
 use crate::support::proxy::BlackHole;
 use crate::support::*;
@@ -42,7 +42,7 @@ macro_rules! layout_engine_tests {
 
 pub(crate) async fn engine_purges_nothing_unless_it_was_told_to() {
     let db = Db::new().await;
-    db.execute(ORDER_SERVICE).await;
+    db.execute(ORDER_SERVICE_SQL).await;
     write_orders(&db, 0, 2).await;
     db.execute("UPDATE outbox SET status = 'SENT', sent_at = created_at").await;
     let purge =
@@ -105,7 +105,7 @@ pub(crate) async fn late_outcome_of_a_row_is_not_that_of_another_with_its_id() {
 /// An engine asks so whether the store refuses one outcome, or is away: then what was delivered is told later.
 pub(crate) async fn store_without_its_server_settles_nothing() {
     let db = Db::new().await;
-    db.execute(ORDER_SERVICE).await;
+    db.execute(ORDER_SERVICE_SQL).await;
     let proxy = BlackHole::before(server().get_port()).await;
     let store = open(&db, Layout::order_service()).await;
     let cut_off = builder_at(&db, Layout::order_service(), proxy.port()).connect().await.unwrap();

@@ -7,8 +7,8 @@ use posthaste_sqlx::OpenError;
 use posthaste_sqlx::foreign::{Field, Layout, State};
 
 use crate::cases::layout::*;
-use crate::layout::{DEBEZIUM, ORDER_SERVICE, builder};
-use crate::layout_open::{PARTITIONED, User, as_user};
+use crate::layout::{DEBEZIUM_SQL, ORDER_SERVICE_SQL, builder};
+use crate::layout_open::{PARTITIONED_TABLE_SQL, User, as_user};
 use crate::support::*;
 
 /// The tests of this file.
@@ -26,8 +26,8 @@ macro_rules! layout_open_tests {
 
 pub(crate) async fn right_that_is_missing_is_noticed_before_anything_is_delivered() {
     let db = Db::new().await;
-    db.execute(ORDER_SERVICE).await;
-    db.execute(DEBEZIUM).await;
+    db.execute(ORDER_SERVICE_SQL).await;
+    db.execute(DEBEZIUM_SQL).await;
     let user = User::new(&db).await;
     let opened = async |layout: Layout| as_user(&db, &user, layout).connect().await.map(drop);
     for (layout, wrong, partly, right) in [
@@ -95,7 +95,7 @@ pub(crate) async fn key_that_does_not_tell_rows_apart_is_refused() {
 /// Such a table cannot have a unique index without the column that it is partitioned by.
 pub(crate) async fn row_of_a_partitioned_table_is_found_by_its_id_and_time() {
     let db = Db::new().await;
-    db.execute(PARTITIONED).await;
+    db.execute(PARTITIONED_TABLE_SQL).await;
     db.execute("INSERT INTO parted VALUES (7, '2026-01-01 00:00:00.123457', 'A', '{}', 'NEW')").await;
     let layout = small("parted").column(Field::CreatedAt, "at".parse().unwrap());
     let store = open(&db, layout.key(["id", "at"].map(|name| name.parse().unwrap()))).await;

@@ -11,13 +11,13 @@ use crate::support::*;
 layout_tests!("needs MariaDB: cargo xtask test");
 
 /// Document 004's table with its indexes, as Hibernate would make it.
-pub(crate) const ORDER_SERVICE: &str = include_str!("../layouts/mysql/order-service.sql");
+pub(crate) const ORDER_SERVICE_SQL: &str = include_str!("../layouts/mysql/order-service.sql");
 
 /// Document 000's.
-pub(crate) const OUTBOX_RECORD: &str = include_str!("../layouts/mysql/outbox-record.sql");
+pub(crate) const OUTBOX_RECORD_SQL: &str = include_str!("../layouts/mysql/outbox-record.sql");
 
 /// Debezium's outbox event router's.
-pub(crate) const DEBEZIUM: &str = include_str!("../layouts/mysql/debezium.sql");
+pub(crate) const DEBEZIUM_SQL: &str = include_str!("../layouts/mysql/debezium.sql");
 
 pub(crate) fn builder(db: &Db, layout: Layout) -> ForeignTableStoreBuilder {
     ForeignTableStore::mysql(&db.options, layout)
@@ -89,7 +89,7 @@ async fn operators_change_a_few_rows_without_a_look_at_all_of_them() {
     }
     administrate("SET GLOBAL userstat = 1").await;
     let db = Db::new().await;
-    db.execute(OUTBOX_RECORD).await;
+    db.execute(OUTBOX_RECORD_SQL).await;
     db.execute(
         "INSERT INTO outbox_record (aggregate_id, event_id, status, topic, payload, schema_version, created_at, sent_at)
            SELECT UUID(), UUID(), IF(seq % 2, 'FAILED', 'SENT'), 'orders', '{}', 1,
@@ -123,7 +123,7 @@ async fn claim_does_not_measure_every_row_that_waits() {
     }
     administrate("SET GLOBAL userstat = 1").await;
     let db = Db::new().await;
-    db.execute(OUTBOX_RECORD).await;
+    db.execute(OUTBOX_RECORD_SQL).await;
     db.execute(
         "INSERT INTO outbox_record (aggregate_id, event_id, status, topic, payload, schema_version, created_at)
            SELECT UUID(), UUID(), 'PENDING', 'orders', REPEAT('x', 1000), 1, NOW(6) + INTERVAL seq SECOND

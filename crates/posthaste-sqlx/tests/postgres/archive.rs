@@ -108,7 +108,7 @@ async fn partition_of(db: &Db, id: &str) -> String {
 async fn archive_has_partitions_for_the_days_ahead() {
     let db = Db::new().await;
     archive_one(&db, &db.store, "a").await;
-    until("today and a week have their partitions", async || db.int(DAYS).await == 8).await;
+    until("today and a week have their partitions", async || db.int(PARTITION_COUNT_SQL).await == 8).await;
     for ahead in 0..=7 {
         assert!(has_day(&db, ahead).await, "in {ahead} days");
     }
@@ -135,14 +135,14 @@ async fn no_partition_is_attached_while_the_last_one_is_large() {
         refused.contains("outbox_event_archive_rest, which is larger than 64 MB: detach it first"),
         "{refused}"
     );
-    assert_eq!(db.int(DAYS).await, 0);
+    assert_eq!(db.int(PARTITION_COUNT_SQL).await, 0);
     archive_one(&db, &db.store, "b").await;
 
     let page = include_str!("../../../../docs/postgres.md");
     let recipe = page.split("```sql\n").find(|text| text.contains("DETACH PARTITION")).expect("a recipe");
     db.execute(recipe.split("```").next().expect("statements")).await;
     db.execute(make).await;
-    assert_eq!(db.int(DAYS).await, 1);
+    assert_eq!(db.int(PARTITION_COUNT_SQL).await, 1);
     archive_one(&db, &db.store, "c").await;
     db.close().await;
 }
@@ -163,12 +163,12 @@ async fn large_day_is_dropped_without_counting_its_events() {
     .await;
     // Two are gone since the server counted.
     assert_eq!(db.int("SELECT outbox_event_archive_drop('2026-02-01', 100)").await, 150_000);
-    assert_eq!(db.int(DAYS).await, 0);
+    assert_eq!(db.int(PARTITION_COUNT_SQL).await, 0);
     db.close().await;
 }
 
 /// How many days have a partition.
-const DAYS: &str = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'outbox_event_archive'::regclass \
+const PARTITION_COUNT_SQL: &str = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'outbox_event_archive'::regclass \
     AND inhrelid::regclass::text LIKE '%\\_day\\_%'";
 
 /// Whether the day in so many days has a partition.
@@ -196,10 +196,10 @@ async fn deliveries_are_archived_while_somebody_reads_the_archive() {
     };
     archive_one(&db, &db.store, "a").await;
     let gone = posthaste::Store::purge(&db.store, &purge).await.expect("a purge that leaves the day alone");
-    assert_eq!((gone, db.int(DAYS).await), (1, 1), "the event lay in the last partition");
+    assert_eq!((gone, db.int(PARTITION_COUNT_SQL).await), (1, 1), "the event lay in the last partition");
     dump.rollback().await.expect("the dump ends");
     posthaste::Store::purge(&db.store, &purge).await.expect("a purge");
-    assert_eq!(db.int(DAYS).await, 0);
+    assert_eq!(db.int(PARTITION_COUNT_SQL).await, 0);
     db.close().await;
 }
 
@@ -286,7 +286,7 @@ async fn days_are_made_once_whoever_asks_and_whenever() {
     for asked in (0..80).map(|n| ask(n % 10 + 1)).collect::<Vec<_>>() {
         asked.await.expect("no panic").expect("no error");
     }
-    assert_eq!(db.int(DAYS).await, 10);
+    assert_eq!(db.int(PARTITION_COUNT_SQL).await, 10);
     db.close().await;
 }
 

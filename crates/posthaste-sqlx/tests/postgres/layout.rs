@@ -11,13 +11,13 @@ use crate::support::*;
 layout_tests!("needs PostgreSQL: cargo xtask test");
 
 /// Document 004's table with its indexes.
-pub(crate) const ORDER_SERVICE: &str = include_str!("../layouts/postgres/order-service.sql");
+pub(crate) const ORDER_SERVICE_SQL: &str = include_str!("../layouts/postgres/order-service.sql");
 
 /// Document 000's.
-pub(crate) const OUTBOX_RECORD: &str = include_str!("../layouts/postgres/outbox-record.sql");
+pub(crate) const OUTBOX_RECORD_SQL: &str = include_str!("../layouts/postgres/outbox-record.sql");
 
 /// Debezium's outbox event router's.
-pub(crate) const DEBEZIUM: &str = include_str!("../layouts/postgres/debezium.sql");
+pub(crate) const DEBEZIUM_SQL: &str = include_str!("../layouts/postgres/debezium.sql");
 
 pub(crate) fn builder(db: &Db, layout: Layout) -> ForeignTableStoreBuilder {
     let options = server().application_name(db.schema.as_str());
@@ -73,15 +73,15 @@ pub(crate) async fn odd_table(db: &Db) -> (Layout, String) {
 }
 
 /// How often the table was read from its beginning to its end.
-const SCANS: &str = "SELECT coalesce(seq_scan, 0) FROM pg_stat_user_tables WHERE relid = 'outbox'::regclass";
+const SEQ_SCAN_COUNT_SQL: &str = "SELECT coalesce(seq_scan, 0) FROM pg_stat_user_tables WHERE relid = 'outbox'::regclass";
 
 /// The table of the order service, and this, in a session of its own: the server has counted what a session has read
 /// when it has ended.
 async fn set_up(db: &Db, sql: &str) {
     let pool = pool_in(&db.schema, server(), 1).await;
-    run(&pool, &format!("{ORDER_SERVICE}; {sql}")).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    run(&pool, &format!("{ORDER_SERVICE_SQL}; {sql}")).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
     pool.close().await;
-    until("the server has counted", async || db.int(SCANS).await > 0).await;
+    until("the server has counted", async || db.int(SEQ_SCAN_COUNT_SQL).await > 0).await;
 }
 
 // S0-09, S4-03, S4-07
@@ -100,7 +100,7 @@ async fn claim_and_purge_read_the_index_of_status_and_time_and_not_the_table() {
       AND schemaname = current_schema()";
     let uses = "SELECT coalesce(idx_scan, 0) FROM pg_stat_user_indexes WHERE indexrelname = 'idx_outbox_status_created'
       AND schemaname = current_schema()";
-    let before = db.int(SCANS).await;
+    let before = db.int(SEQ_SCAN_COUNT_SQL).await;
     let store = builder(&db, Layout::order_service()).connect().await.expect("the table opens");
     let claimed = cases::claim(&store, 100).await;
     assert_eq!(claimed.events.len(), 10);
@@ -108,7 +108,7 @@ async fn claim_and_purge_read_the_index_of_status_and_time_and_not_the_table() {
     store.close().await;
     until("the server has counted", async || db.int(read).await > 0).await;
     assert!(db.int(read).await < 100, "ten rows wait, and about as many were read");
-    assert_eq!(db.int(SCANS).await, before, "the table was not read from its beginning to its end");
+    assert_eq!(db.int(SEQ_SCAN_COUNT_SQL).await, before, "the table was not read from its beginning to its end");
 
     let store = builder(&db, Layout::order_service()).connect().await.expect("the table opens");
     let (known, archive) = (db.int(uses).await, false);
@@ -119,7 +119,7 @@ async fn claim_and_purge_read_the_index_of_status_and_time_and_not_the_table() {
     store.close().await;
     until("the server has counted", async || db.int(uses).await >= known + 2).await;
     assert!(db.int(read).await < 100, "many rows are kept, and none of them was read");
-    assert_eq!(db.int(SCANS).await, before, "the table was not read from its beginning to its end");
+    assert_eq!(db.int(SEQ_SCAN_COUNT_SQL).await, before, "the table was not read from its beginning to its end");
     db.close().await;
 }
 
@@ -128,7 +128,7 @@ async fn claim_and_purge_read_the_index_of_status_and_time_and_not_the_table() {
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn rows_are_purged_by_age_where_their_times_are_of_two_types() {
     let db = Db::new().await;
-    db.execute(ORDER_SERVICE).await;
+    db.execute(ORDER_SERVICE_SQL).await;
     db.execute(
         "ALTER TABLE outbox ALTER COLUMN sent_at TYPE TIMESTAMPTZ;
          INSERT INTO outbox SELECT gen_random_uuid(), 'Order', gen_random_uuid(), 'OrderCreated', '{}', status,
@@ -162,7 +162,7 @@ async fn rows_with_a_key_of_fixed_length_are_found_by_its_index() {
     .await;
     let uses = "SELECT coalesce(idx_scan, 0) FROM pg_stat_user_indexes WHERE indexrelname = 'outbox_pkey'
       AND schemaname = current_schema()";
-    let (before, known) = (db.int(SCANS).await, db.int(uses).await);
+    let (before, known) = (db.int(SEQ_SCAN_COUNT_SQL).await, db.int(uses).await);
     let store = builder(&db, Layout::order_service()).connect().await.expect("the table opens");
     let claimed = cases::claim(&store, 1).await;
     assert_eq!(cases::ids_of(&claimed), ["m-1"], "without the blanks");
@@ -173,7 +173,7 @@ async fn rows_with_a_key_of_fixed_length_are_found_by_its_index() {
     let of = Filter { aggregate_id: Some("o-1".to_owned()), ..Filter::default() };
     store.close().await;
     until("the server has counted", async || db.int(uses).await >= known + 3).await;
-    assert_eq!(db.int(SCANS).await, before, "the table was not read from its beginning to its end");
+    assert_eq!(db.int(SEQ_SCAN_COUNT_SQL).await, before, "the table was not read from its beginning to its end");
     let store = builder(&db, Layout::order_service()).connect().await.expect("the table opens");
     assert_eq!(store.count(&of).await.expect("an answer"), 1);
     store.close().await;
@@ -184,7 +184,7 @@ async fn rows_with_a_key_of_fixed_length_are_found_by_its_index() {
 #[ignore = "needs PostgreSQL and PgBouncer: cargo xtask test"]
 async fn pooler_that_lends_sessions_is_refused() {
     let db = Db::new().await;
-    db.execute(ORDER_SERVICE).await;
+    db.execute(ORDER_SERVICE_SQL).await;
     let builder =
         ForeignTableStore::postgres(&pgbouncer(), Layout::order_service()).schema(db.schema.clone());
     let error = builder.connect().await.expect_err("a lock would be lost").to_string();
@@ -201,7 +201,7 @@ async fn claim_does_not_measure_every_row_that_waits() {
     let rows = "ALTER TABLE outboxevent ALTER COLUMN payload SET STORAGE EXTERNAL;
       INSERT INTO outboxevent SELECT gen_random_uuid(), 'order', 'o-1', 'Made', jsonb_build_object('x', repeat('x', 60000))
         FROM generate_series(1, 200)";
-    run(&pool, &format!("{DEBEZIUM}; {rows}")).await.expect("rows");
+    run(&pool, &format!("{DEBEZIUM_SQL}; {rows}")).await.expect("rows");
     pool.close().await;
     let inserted = "SELECT n_tup_ins FROM pg_stat_user_tables WHERE relid = 'outboxevent'::regclass";
     until("the server has counted", async || db.int(inserted).await == 200).await;

@@ -2,12 +2,12 @@
 
 use posthaste_sqlx::foreign::{ForeignTableStore, ForeignTableStoreBuilder, Layout};
 
-use crate::layout::{ORDER_SERVICE, builder};
+use crate::layout::{ORDER_SERVICE_SQL, builder};
 use crate::support::*;
 
 layout_open_tests!("needs PostgreSQL: cargo xtask test");
 
-pub(crate) const PARTITIONED: &str = "CREATE TABLE parted (id BIGINT NOT NULL, at TIMESTAMPTZ NOT NULL,
+pub(crate) const PARTITIONED_TABLE_SQL: &str = "CREATE TABLE parted (id BIGINT NOT NULL, at TIMESTAMPTZ NOT NULL,
   kind TEXT NOT NULL, body TEXT NOT NULL, state TEXT NOT NULL, PRIMARY KEY (id, at)) PARTITION BY RANGE (at);
 CREATE TABLE parted_2026 PARTITION OF parted FOR VALUES FROM ('2026-01-01') TO ('2027-01-01')";
 
@@ -40,7 +40,7 @@ pub(crate) fn as_user(db: &Db, user: &User, layout: Layout) -> ForeignTableStore
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn index_of_some_rows_or_of_an_expression_makes_no_key() {
     let db = Db::new().await;
-    db.execute(ORDER_SERVICE).await;
+    db.execute(ORDER_SERVICE_SQL).await;
     db.execute(
         "ALTER TABLE outbox DROP CONSTRAINT outbox_pkey;
          CREATE UNIQUE INDEX ON outbox (id) WHERE status = 'NEW';

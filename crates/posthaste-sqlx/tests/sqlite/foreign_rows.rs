@@ -10,7 +10,7 @@ use posthaste::{Admin as _, EventId, Recorder, Status, Timestamp};
 
 use crate::support::*;
 
-const MINIMAL: &str = "INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, payload)
+const MINIMAL_INSERT_SQL: &str = "INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, payload)
     VALUES ('minimal', 'OrderPlaced', 'Order', '17', '{\"total\": 3}');";
 
 /// Document 003's columns, all of them and no other, with this time.
@@ -35,7 +35,7 @@ async fn deliver_all(db: &Db) -> Recorder {
 #[tokio::test]
 async fn row_of_id_type_aggregate_and_payload_is_delivered() {
     let db = Db::new().await;
-    db.execute(MINIMAL).await;
+    db.execute(MINIMAL_INSERT_SQL).await;
     let recorder = deliver_all(&db).await;
     let deliveries = recorder.deliveries();
     let [delivery] = deliveries.as_slice() else { panic!("{deliveries:?}") };
@@ -284,7 +284,7 @@ async fn rows_of_the_sqlite3_shell_are_delivered() {
     let db = Db::new().await;
     let Some(mut shell) = shell(&db) else { return };
     let sql = [
-        MINIMAL.to_owned(),
+        MINIMAL_INSERT_SQL.to_owned(),
         document("text", "datetime('now')"),
         document("integer", "strftime('%s','now') * 1000000"),
         document("float", "(julianday('now') - 2440587.5) * 86400000000.0"),

@@ -88,7 +88,7 @@ fn defaults_are_valid_in_every_mode() {
     }
 }
 
-const FULL: &str = r#"
+const FULL_CONFIG: &str = r#"
     name = "orders"
     mode = "multi_node"
     workers = 8
@@ -175,7 +175,7 @@ fn full() -> Config {
 // S0-10, S0-21, S2-50, S3-17
 #[test]
 fn file_sets_every_setting() {
-    assert_eq!(config(FULL), full());
+    assert_eq!(config(FULL_CONFIG), full());
     assert_eq!(full().validate(), Ok(()));
 }
 

@@ -41,7 +41,7 @@ macro_rules! assert_refused {
 type NameRule = (&'static str, usize, fn(&str) -> EventBuilder);
 
 /// Every name of an event: its field, the most characters, and how it is set.
-const NAMES: [NameRule; 6] = [
+const NAME_RULES: [NameRule; 6] = [
     ("event_type", 128, |name| Event::builder(name).json_text("{}")),
     ("aggregate_type", 64, |name| made().aggregate_type(name)),
     ("aggregate_id", 128, |name| made().aggregate_id(name)),
@@ -113,7 +113,7 @@ fn event_without_a_payload_is_refused() {
 // S3-32, S3-50: the columns count characters, not bytes.
 #[test]
 fn name_may_have_as_many_characters_as_its_column_and_not_one_more() {
-    for (name, max, with) in NAMES {
+    for (name, max, with) in NAME_RULES {
         for character in ["a", "ü", "𝄞"] {
             with(&character.repeat(max)).build().expect(name);
             match with(&character.repeat(max + 1)).build() {
@@ -128,7 +128,7 @@ fn name_may_have_as_many_characters_as_its_column_and_not_one_more() {
 
 #[test]
 fn empty_name_is_refused_instead_of_taken_for_none() {
-    for (name, _, with) in &NAMES[1..] {
+    for (name, _, with) in &NAME_RULES[1..] {
         match with("").build() {
             Err(EventError::Empty { field }) => assert_eq!(field, *name),
             other => panic!("{name}: {other:?}"),
@@ -138,7 +138,7 @@ fn empty_name_is_refused_instead_of_taken_for_none() {
 
 #[test]
 fn control_character_in_any_name_is_refused() {
-    for (name, _, with) in NAMES {
+    for (name, _, with) in NAME_RULES {
         for control in ['\0', '\n', '\r', '\t', '\u{1b}', '\u{7f}', '\u{85}', '\u{9f}'] {
             match with(&format!("a{control}b")).build() {
                 Err(EventError::ControlCharacter { field, character }) => {
@@ -152,7 +152,7 @@ fn control_character_in_any_name_is_refused() {
 
 #[test]
 fn name_may_have_spaces_and_any_script() {
-    for (name, _, with) in NAMES {
+    for (name, _, with) in NAME_RULES {
         with("größe 注文 \u{a0}:/*%_'\"\\").build().expect(name);
     }
 }

@@ -11,7 +11,7 @@ use super::faults::Chance;
 use super::journal::Journal;
 use super::plan::Plan;
 
-pub(crate) const PANIC: &str = "a handler of the simulation panics";
+pub(crate) const PANIC_MESSAGE: &str = "a handler of the simulation panics";
 
 /// One destination as one node sees it.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl Destination for SimDestination {
         tokio::time::sleep(slow + self.chance.millis(20)).await;
         if self.chance.percent(3) {
             self.journal_failures(batch);
-            std::panic::panic_any(PANIC);
+            std::panic::panic_any(PANIC_MESSAGE);
         }
         let outcomes = batch.iter().map(|delivery| self.answer(delivery)).collect();
         drop(running);

@@ -125,7 +125,7 @@ fn silence_expected_panics() {
         let default = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             let expected =
-                info.payload().downcast_ref::<&str>().is_some_and(|text| *text == destination::PANIC);
+                info.payload().downcast_ref::<&str>().is_some_and(|text| *text == destination::PANIC_MESSAGE);
             if !expected {
                 default(info);
             }

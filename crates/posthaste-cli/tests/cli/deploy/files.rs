@@ -11,14 +11,14 @@ use crate::relay::options;
 use crate::relay::place::Place;
 use crate::relay::process::Relay;
 
-const CONFIG: &str = "/etc/posthaste/posthaste.toml";
+const CONFIG_PATH: &str = "/etc/posthaste/posthaste.toml";
 
 /// How long a relay may take to stop, with the settings of the examples.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The command is `relay` with the file, and the program knows every option of it.
 fn assert_runs_the_relay(words: &[&str]) {
-    assert_eq!(words, ["relay", "--config", CONFIG]);
+    assert_eq!(words, ["relay", "--config", CONFIG_PATH]);
     let help = text(&posthaste(&["relay", "--help"]).output().expect("the binary runs"));
     for option in words.iter().filter(|word| word.starts_with("--")) {
         assert!(help.contains(option), "{option} is not in:\n{help}");
@@ -208,7 +208,7 @@ mod kubernetes {
         let container = &pod["containers"][0];
         assert_runs_the_relay(&words(&container["args"]));
         let mount = container["volumeMounts"][0]["mountPath"].as_str().expect("a path");
-        assert_eq!(format!("{mount}/posthaste.toml"), CONFIG);
+        assert_eq!(format!("{mount}/posthaste.toml"), CONFIG_PATH);
         let grace = pod["terminationGracePeriodSeconds"].as_i64().expect("a number");
         assert!(Duration::from_secs(grace.unsigned_abs()) > DRAIN_TIMEOUT);
     }

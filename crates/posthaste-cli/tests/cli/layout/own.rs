@@ -7,7 +7,7 @@ use crate::kit::Said;
 use crate::relay::process::{Relay, until};
 use crate::relay::sink::Sink;
 
-const TABLE: &str = "
+const TABLE_SQL: &str = "
 CREATE TABLE messages (
   message_id VARCHAR(64) PRIMARY KEY, kind VARCHAR(100) NOT NULL, order_id VARCHAR(64), body TEXT NOT NULL,
   created_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP, state VARCHAR(20) NOT NULL,
@@ -20,7 +20,7 @@ INSERT INTO messages (message_id, kind, order_id, body, state, tries, last_error
   ('m-4', 'OrderPaid', 'o-1', '{}', 'published', 0, NULL);
 ";
 
-const LAYOUT: &str = r#"
+const LAYOUT_TOML: &str = r#"
 [outbox.orders.layout]
 id = "message_id"
 event_type = "kind"
@@ -47,10 +47,10 @@ impl Service {
 
     /// With these settings of the outbox.
     fn with(db: Db, sink: &Sink, more: &str) -> Self {
-        db.sql(TABLE);
+        db.sql(TABLE_SQL);
         let folder = tempfile::tempdir().expect("a folder");
         let file = format!(
-            "[admin]\nlisten = \"127.0.0.1:0\"\n[outbox.orders]\n{}\ntable = \"messages\"\n{more}\n{LAYOUT}\n\
+            "[admin]\nlisten = \"127.0.0.1:0\"\n[outbox.orders]\n{}\ntable = \"messages\"\n{more}\n{LAYOUT_TOML}\n\
              [[outbox.orders.route]]\npublish = \"{}\"\n",
             db.settings(),
             sink.url("out")

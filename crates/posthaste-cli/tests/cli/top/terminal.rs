@@ -6,7 +6,7 @@ use super::{steady, top};
 use crate::kit::Shop;
 
 /// Clears the screen, sets the title, turns the reading direction, rings, and pretends to be a row.
-const HOSTILE: &str = "'x' || char(27) || '[2J' || char(155) || '31m' || char(27) || ']0;t' || char(7) || char(13) \
+const HOSTILE_TEXT_SQL: &str = "'x' || char(27) || '[2J' || char(155) || '31m' || char(27) || ']0;t' || char(7) || char(13) \
                        || char(10) || 'fake' || char(8238) || char(127)";
 
 #[test]
@@ -65,10 +65,10 @@ fn hostile_texts_do_nothing_to_the_terminal() {
     let shop = Shop::empty();
     shop.sql(&format!(
         "INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, status,
-           last_error) VALUES ({HOSTILE}, {HOSTILE}, {HOSTILE}, {HOSTILE}, {HOSTILE}, 'sEcret', 3, {HOSTILE});
+           last_error) VALUES ({HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL}, 'sEcret', 3, {HOSTILE_TEXT_SQL});
          INSERT INTO outbox_event (event_id, event_type, aggregate_type, tenant_id, payload)
-         VALUES ('p-1', {HOSTILE}, {HOSTILE}, {HOSTILE}, 'sEcret');
-         INSERT INTO outbox_event_control VALUES ({HOSTILE}, 0, {HOSTILE});"
+         VALUES ('p-1', {HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL}, 'sEcret');
+         INSERT INTO outbox_event_control VALUES ({HOSTILE_TEXT_SQL}, 0, {HOSTILE_TEXT_SQL});"
     ));
     let screen = top(&shop, "", 120, 40);
     let shown = r"x\u{1b}[2J";

@@ -11,7 +11,7 @@ use super::queue::Queue;
 use super::{outcome_of, shared};
 
 /// Reads one message of a queue and prints what it is.
-const CONSUMER: &str = r#"
+const CONSUMER_SCRIPT: &str = r#"
 import json, sys, pika
 connection = pika.BlockingConnection(pika.URLParameters(sys.argv[1]))
 method, properties, body = connection.channel().basic_get(sys.argv[2], auto_ack=True)
@@ -30,7 +30,7 @@ connection.close()
 
 async fn read(queue: &Queue) -> Value {
     let mut python = Command::new(variable("POSTHASTE_TEST_PYTHON"));
-    python.args(["-c", CONSUMER, &shared(), &queue.name]);
+    python.args(["-c", CONSUMER_SCRIPT, &shared(), &queue.name]);
     let output = tokio::task::spawn_blocking(move || python.output()).await.expect("a wait").expect("Python");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("JSON")

@@ -16,7 +16,7 @@ pub(super) struct Node {
 }
 
 /// As many threads as a small machine has cores, which do not spin when there is nothing to do.
-const THREADS: [&str; 8] = ["+S", "2:2", "+sbwt", "none", "+sbwtdcpu", "none", "+sbwtdio", "none"];
+const THREAD_ARGS: [&str; 8] = ["+S", "2:2", "+sbwt", "none", "+sbwtdcpu", "none", "+sbwtdio", "none"];
 
 impl Node {
     pub(super) fn new() -> Self {
@@ -99,7 +99,7 @@ fn start(folder: &Path, port: u16, nodes_port: u16, names_port: u16) -> Command 
     let mut command = program(variable("POSTHASTE_TEST_RABBITMQ_BIN"));
     environment(&mut command, folder, port, names_port);
     // The script becomes the node instead of watching over it: whoever kills it kills the node.
-    command.env("RABBITMQ_ALLOW_INPUT", "1").arg("-noinput").args(THREADS);
+    command.env("RABBITMQ_ALLOW_INPUT", "1").arg("-noinput").args(THREAD_ARGS);
     command.args(["-kernel", "inet_dist_use_interface", "{127,0,0,1}"]);
     command.env("RABBITMQ_DIST_PORT", nodes_port.to_string());
     command

@@ -229,7 +229,7 @@ pub(super) struct OwnKafka {
     _turn: SemaphorePermit<'static>,
 }
 
-static TURNS: Semaphore = Semaphore::const_new(2);
+static BROKER_PERMITS: Semaphore = Semaphore::const_new(2);
 
 impl OwnKafka {
     /// None if the test is left out.
@@ -243,7 +243,7 @@ impl OwnKafka {
         if is_left_out() {
             return None;
         }
-        let turn = TURNS.acquire().await.expect("open");
+        let turn = BROKER_PERMITS.acquire().await.expect("open");
         let server = OwnServer::new(|dir, _| java(dir, "kafka.Kafka", &["server.properties"]));
         let (port, controller) = (server.port(), free_port());
         let mut text = format!(

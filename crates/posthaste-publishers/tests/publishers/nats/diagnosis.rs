@@ -11,7 +11,7 @@ use super::server::{NatsServer, Stream};
 use super::{built, order};
 
 /// Any user of the account may ask servers how they keep messages.
-const OPEN: &str = r#"
+const OPEN_ACCOUNT_CONFIG: &str = r#"
 accounts {
   SYS { users: [{ user: sys, password: sys }]
         exports: [{ service: "$SYS.REQ.SERVER.PING.JSZ", response_type: stream }] }
@@ -32,7 +32,7 @@ async fn codes(url: &str) -> Vec<(&'static str, Severity)> {
 #[tokio::test]
 #[ignore = "needs NATS: cargo xtask test"]
 async fn stream_on_one_server_may_lose_what_it_acknowledged() {
-    let mut server = NatsServer::new(OPEN);
+    let mut server = NatsServer::new(OPEN_ACCOUNT_CONFIG);
     server.start().await;
     let url = format!("nats://me:me@127.0.0.1:{}", server.port());
     Stream::new(&url, "shop").create().await;

@@ -14,8 +14,8 @@ use crate::trouble::is_out_of_reach;
 const SECRET: &str = "s3ntinel-PW-9f";
 
 /// The seed of a user, and the name by which a server knows it. Both are of NATS' own documentation.
-const SEED: &str = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY";
-const PUBLIC: &str = "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4";
+const USER_SEED: &str = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY";
+const USER_PUBLIC_KEY: &str = "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4";
 
 fn why_unreachable(outcome: &Outcome) -> String {
     let Outcome::Unreachable(why) = outcome else { panic!("{outcome:?}") };
@@ -80,10 +80,10 @@ async fn token_and_nkey_open_the_door() {
     let outcome = deliver_one(&publisher, order()).await;
     assert!(matches!(outcome, Outcome::Done), "{outcome:?}");
 
-    let mut server = NatsServer::new(&format!("authorization {{ users = [ {{ nkey: {PUBLIC} }} ] }}"));
+    let mut server = NatsServer::new(&format!("authorization {{ users = [ {{ nkey: {USER_PUBLIC_KEY} }} ] }}"));
     server.start().await;
     let file = server.dir().join("user.nk");
-    std::fs::write(&file, format!("{SEED}\n")).expect("a file");
+    std::fs::write(&file, format!("{USER_SEED}\n")).expect("a file");
     let publisher = built(&format!("nats://{}/door.orders?nkey={}", host(&server), file.display()));
     let outcome = deliver_one(&publisher, order()).await;
     let Outcome::Retry(why) = &outcome else { panic!("there is no stream: {outcome:?}") };

@@ -310,7 +310,7 @@ async fn what_would_command_the_server_is_dead() {
     }
 }
 
-const CONSUMER: &str = r#"
+const CONSUMER_SCRIPT: &str = r#"
 import asyncio, json, sys, nats
 
 async def main(url, subject):
@@ -339,7 +339,7 @@ async fn consumer_in_python_reads_it() {
     assert!(matches!(outcome, Outcome::Done), "{outcome:?}");
 
     let mut command = program(variable("POSTHASTE_TEST_PYTHON"));
-    let output = command.args(["-c", CONSUMER, &shared(), &format!("{name}.Order")]).output();
+    let output = command.args(["-c", CONSUMER_SCRIPT, &shared(), &format!("{name}.Order")]).output();
     let output = output.expect("Python runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).expect("text");

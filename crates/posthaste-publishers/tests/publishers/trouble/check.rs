@@ -17,7 +17,7 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(12);
 pub(crate) async fn broker_is_checked(broker: &mut dyn Broker) {
     let early = publisher(&broker.url());
     println!("it does not run yet: {}", unreached(&*early).await);
-    assert_eq!(codes(&*early).await, [UNREACHABLE], "and nothing else is said of it");
+    assert_eq!(codes(&*early).await, [UNREACHABLE_CODE], "and nothing else is said of it");
 
     broker.start().await;
     until("the check sees it", async || early.check().await.is_ok()).await;
@@ -27,7 +27,7 @@ pub(crate) async fn broker_is_checked(broker: &mut dyn Broker) {
     let batch = [Delivery::first(event.clone())];
     let (first, second, outcomes) = tokio::join!(other.check(), other.check(), other.deliver(&batch));
     assert_eq!((first, second), (Ok(()), Ok(())));
-    assert!(!codes(&*other).await.contains(&UNREACHABLE), "it is there");
+    assert!(!codes(&*other).await.contains(&UNREACHABLE_CODE), "it is there");
     assert!(matches!(outcomes[..], [Outcome::Done]), "{outcomes:?}");
     assert_eq!(broker.received(1).await, [event.id().clone()], "nothing arrives of a check");
 
@@ -46,7 +46,7 @@ pub(crate) async fn broker_is_checked(broker: &mut dyn Broker) {
     until("it is there again", async || other.check().await.is_ok()).await;
 }
 
-const UNREACHABLE: &str = "destination-unreachable";
+const UNREACHABLE_CODE: &str = "destination-unreachable";
 
 /// What a diagnosis finds.
 async fn codes(publisher: &dyn Publisher) -> Vec<&'static str> {

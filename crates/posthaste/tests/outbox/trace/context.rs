@@ -12,16 +12,16 @@ use posthaste_testkit::log::ask_every_subscriber;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::FmtSpan;
 
-const CURRENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-const OTHER: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-const STATE: &str = "vendor=1,other=2";
+const CURRENT_TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+const OTHER_TRACEPARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+const VENDOR_STATE: &str = "vendor=1,other=2";
 
 fn made() -> EventBuilder {
     Event::builder("Made").json(&1)
 }
 
 fn current() -> Option<TraceContext> {
-    TraceContext::parse(CURRENT, Some(STATE))
+    TraceContext::parse(CURRENT_TRACEPARENT, Some(VENDOR_STATE))
 }
 
 /// The headers of an event after it passed a hook.
@@ -38,16 +38,16 @@ fn value<'a>(headers: &'a Headers, name: &str) -> Option<&'a str> {
 #[test]
 fn event_gets_the_place_in_which_it_is_written() {
     let headers = captured(&CaptureTrace::from_fn(current), made().header("region", "eu"));
-    assert_eq!(value(&headers, TRACEPARENT), Some(CURRENT));
-    assert_eq!(value(&headers, TRACESTATE), Some(STATE));
+    assert_eq!(value(&headers, TRACEPARENT), Some(CURRENT_TRACEPARENT));
+    assert_eq!(value(&headers, TRACESTATE), Some(VENDOR_STATE));
     assert_eq!(value(&headers, "region"), Some("eu"));
 }
 
 #[test]
 fn event_that_names_its_trace_keeps_it() {
     let hook = CaptureTrace::from_fn(current);
-    let headers = captured(&hook, made().header(TRACEPARENT, OTHER));
-    assert_eq!(value(&headers, TRACEPARENT), Some(OTHER));
+    let headers = captured(&hook, made().header(TRACEPARENT, OTHER_TRACEPARENT));
+    assert_eq!(value(&headers, TRACEPARENT), Some(OTHER_TRACEPARENT));
     assert_eq!(value(&headers, TRACESTATE), None, "the state of another trace");
 
     let headers = captured(&hook, made().header(TRACESTATE, "mine=1"));
@@ -67,7 +67,7 @@ fn place_is_asked_for_once_per_write_and_only_if_an_event_needs_it() {
         *count.lock().expect("count") += 1;
         current()
     });
-    captured(&hook, made().header(TRACEPARENT, OTHER));
+    captured(&hook, made().header(TRACEPARENT, OTHER_TRACEPARENT));
     assert_eq!(*asked.lock().expect("count"), 0);
     hook.before_write((0..5).map(|_| made().build().expect("event")).collect()).expect("events");
     assert_eq!(*asked.lock().expect("count"), 1);
@@ -82,8 +82,8 @@ fn headers_never_pass_their_limits_for_a_trace() {
     assert_eq!(names(&captured(&hook, with_headers(Limits::HEADERS - 1))), (true, false));
     assert_eq!(names(&captured(&hook, with_headers(Limits::HEADERS))), (false, false));
 
-    let parent = TRACEPARENT.len() + CURRENT.len();
-    let both = parent + TRACESTATE.len() + STATE.len();
+    let parent = TRACEPARENT.len() + CURRENT_TRACEPARENT.len();
+    let both = parent + TRACESTATE.len() + VENDOR_STATE.len();
     let leaving = |room: usize| made().header("h", "x".repeat(Limits::HEADER_BYTES - 1 - room));
     assert_eq!(names(&captured(&hook, leaving(both))), (true, true));
     assert_eq!(names(&captured(&hook, leaving(both - 1))), (true, false));
@@ -123,7 +123,7 @@ async fn every_attempt_sends_another_span_of_the_same_trace_on() {
         assert_eq!(TraceContext::of(&delivery), Some(written.clone()), "the event stays as it was written");
         let sent = delivery.trace.expect("a trace");
         assert_eq!(sent.trace_id(), written.trace_id());
-        assert_eq!(sent.tracestate(), Some(STATE));
+        assert_eq!(sent.tracestate(), Some(VENDOR_STATE));
         assert!(sent.is_sampled());
         assert!(!seen.contains(&sent.span_id()), "{seen:?}");
         seen.push(sent.span_id());
@@ -174,7 +174,7 @@ async fn dispatch_is_a_debug_span_that_says_what_goes_where() {
     let (recorder, store) = (Recorder::new(), MemoryStore::new());
     let outbox = Outbox::single_node(store.clone(), to(&recorder)).name("orders").start().expect("start");
     let around = tracing::error_span!(target: "posthaste::dispatch", "around").entered();
-    deliver(&outbox, &store, made().id("id-1").header(TRACEPARENT, CURRENT)).await;
+    deliver(&outbox, &store, made().id("id-1").header(TRACEPARENT, CURRENT_TRACEPARENT)).await;
     drop(around);
 
     let text = lines.text();

@@ -17,7 +17,7 @@ use tracing::subscriber::DefaultGuard;
 use tracing::{Instrument as _, info_span};
 use tracing_subscriber::layer::SubscriberExt as _;
 
-const FOREIGN: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+const FOREIGN_TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 /// A tracing system that listens to this thread.
 struct Traces {
@@ -124,7 +124,7 @@ async fn batch_is_one_dispatch_with_a_link_and_a_span_for_each_event() {
     let recorder = Recorder::new().publisher(10);
     let (store, outbox) = start(to(&recorder));
     let traceless = made().build().expect("event");
-    let foreign = made().header(TRACEPARENT, FOREIGN).build().expect("event");
+    let foreign = made().header(TRACEPARENT, FOREIGN_TRACEPARENT).build().expect("event");
     // Outside of any request, so that the first one is in no trace.
     commit(&store, &outbox, vec![traceless, foreign]).await;
     request(&store, &outbox, 2).await;
@@ -184,7 +184,7 @@ async fn state_of_the_trace_goes_all_the_way() {
     let traces = Traces::listen(all());
     let recorder = Recorder::new();
     let (store, outbox) = start(to(&recorder));
-    let incoming = remote(FOREIGN, "vendor=1");
+    let incoming = remote(FOREIGN_TRACEPARENT, "vendor=1");
     let span = {
         let _in_it = incoming.attach();
         info_span!("request")
@@ -203,7 +203,7 @@ async fn trace_that_is_not_recorded_goes_on_unrecorded() {
     let traces = Traces::listen(all());
     let recorder = Recorder::new();
     let (store, outbox) = start(to(&recorder));
-    let unsampled = FOREIGN.replace("-01", "-00");
+    let unsampled = FOREIGN_TRACEPARENT.replace("-01", "-00");
     commit(&store, &outbox, vec![made().header(TRACEPARENT, &unsampled).build().expect("event")]).await;
     outbox.idle().await.expect("idle");
 
@@ -220,10 +220,10 @@ async fn trace_goes_on_where_our_sampler_records_nothing() {
     let traces = Traces::listen(Sampler::AlwaysOff);
     let recorder = Recorder::new();
     let (store, outbox) = start(to(&recorder));
-    commit(&store, &outbox, vec![made().header(TRACEPARENT, FOREIGN).build().expect("event")]).await;
+    commit(&store, &outbox, vec![made().header(TRACEPARENT, FOREIGN_TRACEPARENT).build().expect("event")]).await;
     outbox.idle().await.expect("idle");
 
-    let written = TraceContext::parse(FOREIGN, None).expect("a context");
+    let written = TraceContext::parse(FOREIGN_TRACEPARENT, None).expect("a context");
     let sent = recorder.deliveries()[0].trace.clone().expect("a trace");
     assert_eq!((sent.trace_id(), sent.is_sampled()), (written.trace_id(), true));
     assert_ne!(sent.span_id(), written.span_id());
@@ -251,16 +251,16 @@ fn nothing_is_captured_outside_of_any_span() {
 
 #[test]
 fn context_of_opentelemetry_is_captured_where_there_is_no_span() {
-    let _in_it = remote(FOREIGN, "vendor=1").attach();
+    let _in_it = remote(FOREIGN_TRACEPARENT, "vendor=1").attach();
     let headers = captured();
-    assert_eq!(headers.get(TRACEPARENT).map(String::as_str), Some(FOREIGN));
+    assert_eq!(headers.get(TRACEPARENT).map(String::as_str), Some(FOREIGN_TRACEPARENT));
     assert_eq!(headers.get(TRACESTATE).map(String::as_str), Some("vendor=1"));
 }
 
 #[test]
 fn span_is_captured_before_the_context_around_it() {
     let _traces = Traces::listen(all());
-    let _around = remote(FOREIGN, "vendor=1").attach();
+    let _around = remote(FOREIGN_TRACEPARENT, "vendor=1").attach();
     let span = info_span!(parent: None, "request").entered();
     let own = tracing_opentelemetry::OpenTelemetrySpanExt::context(&*span);
     let captured = TraceContext::parse(&captured()[TRACEPARENT], None).expect("a context");
