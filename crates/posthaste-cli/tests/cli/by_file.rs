@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::kit::Shop;
+use crate::sqlite_outbox::SqliteOutbox;
 
 const ONE_OUTBOX_CONFIG: &str = r#"
 [outbox.shop]
@@ -21,12 +21,12 @@ table = "bill_event"
 route = [{ publish = "stdout:" }]
 "#;
 
-fn with_file(shop: Shop, text: &str) -> Shop {
+fn with_file(shop: SqliteOutbox, text: &str) -> SqliteOutbox {
     std::fs::write(shop.path("relay.toml"), text).expect("the file can be written");
     shop
 }
 
-fn refused(shop: &Shop, words: &str) -> String {
+fn refused(shop: &SqliteOutbox, words: &str) -> String {
     let said = shop.run(words);
     assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{words}: {said}");
     said.stderr
@@ -34,7 +34,7 @@ fn refused(shop: &Shop, words: &str) -> String {
 
 #[test]
 fn only_outbox_of_a_file_needs_no_name() {
-    let shop = with_file(Shop::seeded(), ONE_OUTBOX_CONFIG);
+    let shop = with_file(SqliteOutbox::seeded(), ONE_OUTBOX_CONFIG);
     for words in [
         "status",
         "event list",
@@ -61,7 +61,7 @@ fn only_outbox_of_a_file_needs_no_name() {
 
 #[test]
 fn several_outboxes_are_told_apart_by_name() {
-    let shop = with_file(Shop::seeded(), TWO_OUTBOXES_CONFIG);
+    let shop = with_file(SqliteOutbox::seeded(), TWO_OUTBOXES_CONFIG);
     assert_snapshot!(refused(&shop, "status --config relay.toml"), @"error: relay.toml has several outboxes: write --outbox with one of shop, bills");
     assert_snapshot!(refused(&shop, "status --config relay.toml --outbox bill"), @r#"error: relay.toml has no outbox "bill": write --outbox with one of shop, bills"#);
     assert_eq!(shop.json("status --config relay.toml --outbox shop")["dead"], 3);
@@ -72,7 +72,7 @@ fn several_outboxes_are_told_apart_by_name() {
 
 #[test]
 fn file_and_store_exclude_each_other() {
-    let shop = with_file(Shop::seeded(), ONE_OUTBOX_CONFIG);
+    let shop = with_file(SqliteOutbox::seeded(), ONE_OUTBOX_CONFIG);
     for option in ["--store sqlite:shop.db", "--table x", "--schema x", "--layout debezium", "--pgbouncer"] {
         let said = refused(&shop, &format!("status --config relay.toml {option}"));
         assert!(said.contains("cannot be used with"), "{said}");
@@ -82,7 +82,7 @@ fn file_and_store_exclude_each_other() {
 
 #[test]
 fn every_problem_of_the_file_is_told() {
-    let shop = with_file(Shop::seeded(), "[outbox.shop]\nstroe = \"sqlite:shop.db\"\nworkers = 0\n");
+    let shop = with_file(SqliteOutbox::seeded(), "[outbox.shop]\nstroe = \"sqlite:shop.db\"\nworkers = 0\n");
     let said = shop.run("status --config relay.toml");
     assert_eq!(said.code, 2, "{said}");
     for part in ["relay.toml:2:1", "did you mean `store`?", "workers"] {

@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::kit::Shop;
+use crate::sqlite_outbox::SqliteOutbox;
 
 const STATES_SQL: &str = "SELECT event_id || '=' || status FROM outbox_event ORDER BY seq";
 const AUDIT_SQL: &str = "SELECT actor || ' ' || action || ' ' || target || ' ' || rows FROM outbox_event_audit";
@@ -11,7 +11,7 @@ const SEEDED_STATES: &str = "n-1=0 n-2=2 d-1=3 d-2=3 d-3=3 f-1=1 f-2=1 f-3=1";
 
 #[test]
 fn dry_run_says_what_would_change() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     assert_snapshot!(shop.run("dead replay --all --dry-run"), @"
     3 events would be replayed; nothing was changed
     --- exit code 0
@@ -36,7 +36,7 @@ fn dry_run_says_what_would_change() {
 
 #[test]
 fn nobody_to_ask_means_no() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     assert_snapshot!(shop.run("dead replay --all --type OrderPlaced"), @"
     --- stderr
     error: this would replay 2 events (status=DEAD event_type=OrderPlaced); nobody is here to be asked: add --yes to go ahead, or --dry-run to only look
@@ -57,7 +57,7 @@ fn nobody_to_ask_means_no() {
 
 #[test]
 fn one_event_is_replayed_without_a_question() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     assert_snapshot!(shop.run("dead replay d-1"), @"
     1 event replayed
     --- exit code 0
@@ -68,7 +68,7 @@ fn one_event_is_replayed_without_a_question() {
 
 #[test]
 fn all_that_match_are_replayed() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     let words = ["dead", "replay", "--all", "--error", "connection refused", "--actor", "ben", "--yes"];
     assert_snapshot!(shop.run_args(&words), @"
     2 events replayed
@@ -80,7 +80,7 @@ fn all_that_match_are_replayed() {
 
 #[test]
 fn many_events_are_changed_in_batches() {
-    let shop = Shop::empty();
+    let shop = SqliteOutbox::empty();
     shop.sql(
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1201)
          INSERT INTO outbox_event (event_id, event_type, payload, status) SELECT i, 'A', '{}', 3 FROM n",
@@ -95,7 +95,7 @@ fn many_events_are_changed_in_batches() {
 
 #[test]
 fn progress_of_a_fan_out_is_forgotten_on_demand() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     shop.sql(r#"UPDATE outbox_event SET progress = '["mail"]'"#);
     assert_eq!(shop.run("dead replay d-1").code, 0);
     assert_eq!(shop.run("dead replay d-2 --forget-progress").code, 0);
@@ -105,7 +105,7 @@ fn progress_of_a_fan_out_is_forgotten_on_demand() {
 
 #[test]
 fn named_events_that_are_not_dead_fail_the_command() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     assert_snapshot!(shop.run("dead discard d-1 n-1 nobody --yes"), @"
     1 event discarded
     --- stderr
@@ -124,7 +124,7 @@ fn named_events_that_are_not_dead_fail_the_command() {
 
 #[test]
 fn old_done_events_are_purged() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     assert_snapshot!(shop.run("purge --done --older-than 7d --yes"), @"
     2 events deleted
     --- exit code 0
@@ -139,7 +139,7 @@ fn old_done_events_are_purged() {
 
 #[test]
 fn old_dead_events_are_archived() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     assert_snapshot!(shop.run("purge --dead --older-than 7d --archive --yes --output json"), @r#"
     {"action":"purge","dry_run":false,"matched":3,"exact":true,"changed":3,"remaining":null,"unchanged":[]}
     --- exit code 0
@@ -150,7 +150,7 @@ fn old_dead_events_are_archived() {
 
 #[test]
 fn nothing_to_do_needs_no_answer() {
-    let shop = Shop::empty();
+    let shop = SqliteOutbox::empty();
     for words in ["dead replay --all", "dead discard --all", "purge --done --older-than 1h"] {
         let said = shop.run(words);
         assert_eq!(said.code, 0, "{said}");

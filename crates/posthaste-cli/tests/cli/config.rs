@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::kit::{Said, Shop};
+use crate::sqlite_outbox::{Said, SqliteOutbox};
 
 const CONFIG_WITH_TEN_MISTAKES: &str = r#"# A relay for the shop.
 [admin]
@@ -60,7 +60,7 @@ route = [{ publish = "stdout:" }]
 const SIGNING_KEY: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
 fn run(file: &str, args: &[&str]) -> Said {
-    let shop = Shop::without_file();
+    let shop = SqliteOutbox::without_file();
     std::fs::write(shop.path("posthaste.toml"), file).expect("the file can be written");
     let mut command = shop.command(&["config"]);
     command
@@ -533,7 +533,7 @@ missing.toml: is not there: see whether the path is right
 
 #[test]
 fn environment_is_applied() {
-    let shop = Shop::without_file();
+    let shop = SqliteOutbox::without_file();
     std::fs::write(
         shop.path("posthaste.toml"),
         "[outbox.shop]\nstore = \"sqlite:a.db\"\nroute = [{ publish = \"stdout:\" }]\n",

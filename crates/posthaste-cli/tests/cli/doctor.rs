@@ -7,10 +7,10 @@ use insta::assert_snapshot;
 use posthaste_testkit::variable;
 use serde_json::{Value, json};
 
-use crate::kit::{Said, Shop};
-use crate::mysql_kit::MySqlShop;
-use crate::postgres_kit::PgShop;
-use crate::redis_kit::RedisShop;
+use crate::sqlite_outbox::{Said, SqliteOutbox};
+use crate::mysql_outbox::MySqlOutbox;
+use crate::postgres_outbox::PgOutbox;
+use crate::redis_outbox::RedisOutbox;
 
 /// Whatever is said, this is not in it.
 const SENTINEL: &str = "s3ntinel-PW-9f";
@@ -31,7 +31,7 @@ fn codes<'a>(answer: &'a Value) -> Vec<Vec<&'a str>> {
 
 #[test]
 fn healthy_outbox_is_one_line() {
-    let shop = Shop::empty();
+    let shop = SqliteOutbox::empty();
     assert_snapshot!(shop.run("doctor"), @"
     outbox_event in sqlite:shop.db is healthy: looked at its store
     --- exit code 0
@@ -57,7 +57,7 @@ fn assert_healthy(said: &Said) {
 #[test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 fn healthy_outbox_on_postgres() {
-    let shop = PgShop::empty();
+    let shop = PgOutbox::empty();
     assert_healthy(&shop.run("doctor"));
     shop.end();
 }
@@ -65,7 +65,7 @@ fn healthy_outbox_on_postgres() {
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn healthy_outbox_on_mariadb() {
-    let shop = MySqlShop::empty();
+    let shop = MySqlOutbox::empty();
     assert_healthy(&shop.run("doctor"));
     shop.end();
 }
@@ -73,7 +73,7 @@ fn healthy_outbox_on_mariadb() {
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
 fn healthy_outbox_on_redis() {
-    let shop = RedisShop::empty();
+    let shop = RedisOutbox::empty();
     shop.write_ids("OrderPlaced", &["o-1".to_owned()]);
     assert_healthy(&shop.run("doctor"));
     shop.end();
@@ -82,7 +82,7 @@ fn healthy_outbox_on_redis() {
 /// The words of a finding are the store's.
 #[test]
 fn what_is_wrong_is_said_with_its_remedy_and_the_worst_comes_first() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     let said = shop.run("doctor --late 0s");
     assert_eq!((said.code, said.stderr.as_str()), (1, ""), "{said}");
     let lines: Vec<&str> = said.stdout.lines().collect();
@@ -102,7 +102,7 @@ fn what_is_wrong_is_said_with_its_remedy_and_the_worst_comes_first() {
 #[test]
 #[ignore = "needs PostgreSQL, MariaDB and Redis: cargo xtask test"]
 fn dead_events_are_found_on_every_server() {
-    let (postgres, mysql, redis) = (PgShop::seeded(), MySqlShop::seeded(), RedisShop::seeded());
+    let (postgres, mysql, redis) = (PgOutbox::seeded(), MySqlOutbox::seeded(), RedisOutbox::seeded());
     for said in [postgres.run("doctor"), mysql.run("doctor"), redis.run("doctor")] {
         assert_eq!(said.code, 1, "{said}");
         assert!(said.stdout.contains("\nwarning: DEAD events: 3 [dead-events]\n  look at "), "{said}");
@@ -114,7 +114,7 @@ fn dead_events_are_found_on_every_server() {
 
 #[test]
 fn outbox_that_is_not_there_is_a_finding() {
-    let shop = Shop::without_file();
+    let shop = SqliteOutbox::without_file();
     assert_snapshot!(shop.run("doctor"), @"
     outbox_event in sqlite:shop.db
     problem: the outbox in sqlite:shop.db cannot be opened: there is no database file shop.db [no-outbox]
@@ -128,14 +128,14 @@ fn outbox_that_is_not_there_is_a_finding() {
       see that the path leads to a database file which this user may read and write
     --- exit code 1
     ");
-    let shop = Shop::empty();
+    let shop = SqliteOutbox::empty();
     let answer = shop.json("doctor --table billing");
     assert_eq!((codes(&answer), &answer["healthy"]), (vec![vec!["no-outbox"]], &json!(false)));
 }
 
 #[test]
 fn server_that_is_not_there_is_a_finding_and_its_password_stays_secret() {
-    let shop = Shop::without_file();
+    let shop = SqliteOutbox::without_file();
     let nobody = nobody();
     for scheme in ["postgres", "mysql", "redis"] {
         let said = shop.run(&format!("doctor --store {scheme}://ann:{SENTINEL}@{nobody}/0"));
@@ -150,7 +150,7 @@ fn server_that_is_not_there_is_a_finding_and_its_password_stays_secret() {
 
 #[test]
 fn routes_that_do_not_fit_the_store_are_found() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     shop.sql("DELETE FROM outbox_event WHERE status = 3");
     shop.sql("UPDATE outbox_event SET parked = 'mail (probed)', available_at = 4102444800000000 WHERE event_id = 'n-1'");
     shop.run("pause shiping");
@@ -171,7 +171,7 @@ fn routes_that_do_not_fit_the_store_are_found() {
 
 #[test]
 fn routes_that_fit_are_no_finding() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     shop.sql("DELETE FROM outbox_event WHERE status = 3");
     shop.sql(
         "UPDATE outbox_event SET parked = 'mail', available_at = 4102444800000000 WHERE event_id = 'n-1'",
@@ -197,7 +197,7 @@ fn routes_that_fit_are_no_finding() {
 
 #[test]
 fn all_outboxes_of_a_configuration_are_looked_at() {
-    let shop = Shop::empty();
+    let shop = SqliteOutbox::empty();
     let config = format!(
         r#"
         [outbox.shop]
@@ -236,7 +236,7 @@ fn all_outboxes_of_a_configuration_are_looked_at() {
 /// Each publisher says that nobody is there, and none says a password.
 #[test]
 fn destinations_that_are_not_there_are_found_and_tell_no_secret() {
-    let (shop, nobody) = (Shop::empty(), nobody());
+    let (shop, nobody) = (SqliteOutbox::empty(), nobody());
     for url in [
         format!("amqp://ann:{SENTINEL}@{nobody}/%2f?exchange=e&management=http://ann:{SENTINEL}@{nobody}"),
         format!("nats://ann:{SENTINEL}@{nobody}/orders"),
@@ -257,7 +257,7 @@ fn destinations_that_are_not_there_are_found_and_tell_no_secret() {
 fn note_is_healthy_and_nothing_else_is_said() {
     let broker = variable("POSTHASTE_TEST_AMQP_URL");
     let url = format!("{broker}?exchange=amq.topic");
-    let said = Shop::empty().run_args(&["doctor", "--publish", &url]);
+    let said = SqliteOutbox::empty().run_args(&["doctor", "--publish", &url]);
     assert_eq!((said.code, said.stderr.as_str()), (0, ""), "{said}");
     assert!(said.stdout.contains("\nnote: the route \"*\" to amqp://***@"), "{said}");
     assert!(said.stdout.contains("[rabbitmq-queues-unknown]"), "{said}");
@@ -266,7 +266,7 @@ fn note_is_healthy_and_nothing_else_is_said() {
 #[test]
 #[ignore = "needs NATS: cargo xtask test"]
 fn broker_is_asked_too() {
-    let shop = Shop::empty();
+    let shop = SqliteOutbox::empty();
     let nats = variable("POSTHASTE_TEST_NATS_URL");
     let nats = nats.split(',').next().expect("a server");
     let said = shop.run_args(&["doctor", "--publish", &format!("Order.*={nats}/nobody.takes.this")]);
@@ -280,7 +280,7 @@ fn broker_is_asked_too() {
 
 #[test]
 fn configuration_that_is_wrong_is_wrong_usage() {
-    let shop = Shop::empty();
+    let shop = SqliteOutbox::empty();
     let config = "[outbox.shop]\nstore = \"sqlite:shop.db\"\n[[outbox.shop.route]]\npublish = {}\n";
     std::fs::write(shop.path("posthaste.toml"), config).expect("a file");
     let said = shop.run("doctor --config posthaste.toml");

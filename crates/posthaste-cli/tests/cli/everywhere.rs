@@ -2,15 +2,15 @@
 
 use serde_json::{Value, json};
 
-use crate::kit::Said;
-use crate::mysql_kit::MySqlShop;
-use crate::postgres_kit::PgShop;
-use crate::redis_kit::RedisShop;
+use crate::sqlite_outbox::Said;
+use crate::mysql_outbox::MySqlOutbox;
+use crate::postgres_outbox::PgOutbox;
+use crate::redis_outbox::RedisOutbox;
 
 #[test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 fn operators_work_on_postgres() {
-    let shop = PgShop::seeded();
+    let shop = PgOutbox::seeded();
     operators_work(&|words| shop.run(words));
     shop.end();
 }
@@ -18,7 +18,7 @@ fn operators_work_on_postgres() {
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn operators_work_on_mariadb() {
-    let shop = MySqlShop::seeded();
+    let shop = MySqlOutbox::seeded();
     operators_work(&|words| shop.run(words));
     shop.end();
 }
@@ -26,14 +26,14 @@ fn operators_work_on_mariadb() {
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
 fn operators_work_on_redis() {
-    let shop = RedisShop::seeded();
+    let shop = RedisOutbox::seeded();
     operators_work(&|words| shop.run(words));
     shop.end();
 }
 
 type Run<'a> = &'a dyn Fn(&str) -> Said;
 
-/// On an outbox with the rows of `kit.rs`.
+/// On an outbox with the rows of `sqlite_outbox.rs`.
 fn operators_work(run: Run<'_>) {
     routes_are_paused_and_resumed(run);
     events_are_listed(run);

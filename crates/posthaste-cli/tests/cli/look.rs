@@ -2,11 +2,11 @@
 
 use insta::assert_snapshot;
 
-use crate::kit::Shop;
+use crate::sqlite_outbox::SqliteOutbox;
 
 #[test]
 fn status_counts_every_state() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     shop.sql("INSERT INTO outbox_event_control VALUES ('mail', CAST(strftime('%s', 'now') AS INTEGER) * 1000000, 'ann')");
     assert_snapshot!(shop.run("status"), @"
     outbox_event in sqlite:shop.db
@@ -42,7 +42,7 @@ fn status_counts_every_state() {
 
 #[test]
 fn status_of_an_empty_outbox() {
-    assert_snapshot!(Shop::empty().run("status"), @"
+    assert_snapshot!(SqliteOutbox::empty().run("status"), @"
     outbox_event in sqlite:shop.db
 
     pending      0  0 NEW, 0 RETRY
@@ -62,7 +62,7 @@ fn status_of_an_empty_outbox() {
 
 #[test]
 fn status_says_how_late_the_oldest_event_is() {
-    let shop = Shop::empty();
+    let shop = SqliteOutbox::empty();
     shop.sql(
         "INSERT INTO outbox_event (event_id, event_type, payload, inserted_at) VALUES ('a', 'A', '{}', 0)",
     );
@@ -74,13 +74,13 @@ fn status_says_how_late_the_oldest_event_is() {
 
 #[test]
 fn status_reads_a_database_that_it_must_not_write() {
-    let said = Shop::seeded().run("status --store sqlite:shop.db?mode=ro");
+    let said = SqliteOutbox::seeded().run("status --store sqlite:shop.db?mode=ro");
     assert_eq!(said.code, 0, "{said}");
 }
 
 #[test]
 fn another_table_is_another_outbox() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     assert_eq!(shop.run("migrate apply --table billing").code, 0);
     assert_eq!(shop.json("status --table billing")["dead"], 0);
     assert_eq!(shop.json("status")["dead"], 3);
@@ -88,7 +88,7 @@ fn another_table_is_another_outbox() {
 
 #[test]
 fn event_is_shown_with_headers_and_payload() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     assert_snapshot!(shop.run("event show d-1"), @r#"
     id            d-1
     type          OrderPlaced
@@ -136,7 +136,7 @@ fn event_is_shown_with_headers_and_payload() {
 
 #[test]
 fn binary_payload_is_shown_by_its_first_bytes() {
-    let shop = Shop::empty();
+    let shop = SqliteOutbox::empty();
     shop.sql(
         "INSERT INTO outbox_event (event_id, event_type, content_type, payload)
          VALUES ('b', 'B', 'application/protobuf', zeroblob(100))",
@@ -148,7 +148,7 @@ fn binary_payload_is_shown_by_its_first_bytes() {
 
 #[test]
 fn unknown_event_is_an_error() {
-    assert_snapshot!(Shop::seeded().run("event show nobody"), @"
+    assert_snapshot!(SqliteOutbox::seeded().run("event show nobody"), @"
     --- stderr
     error: there is no event nobody: see whether id, store and table are right; it may also have been purged, or its transaction may have been rolled back
     --- exit code 1
@@ -157,14 +157,14 @@ fn unknown_event_is_an_error() {
 
 #[test]
 fn archived_event_is_found() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     assert_eq!(shop.run("purge --done --older-than 1d --archive --yes").code, 0);
     assert_eq!(shop.json("event show f-1")["status"], "ARCHIVED");
 }
 
 #[test]
 fn dead_events_are_listed_with_their_reasons() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     assert_snapshot!(shop.run("dead list"), @"
     events  type         aggregate   last died             reason
     2       OrderPlaced  Order       2020-01-02T03:04:06Z  connection refused
@@ -197,7 +197,7 @@ fn dead_events_are_listed_with_their_reasons() {
 
 #[test]
 fn events_of_any_status_are_listed() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     assert_snapshot!(shop.run("event list --limit 4"), @"
     id   type         aggregate  status  attempts  inserted              reason
     n-1  OrderPlaced  Order o-7  NEW     0         2100-01-01T00:00:00Z  -
@@ -238,7 +238,7 @@ fn events_of_any_status_are_listed() {
 
 #[test]
 fn events_that_wait_for_a_route_are_listed() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     shop.sql("UPDATE outbox_event SET parked = 'mail' WHERE event_id = 'n-1'");
     assert_eq!(ids_of(&shop.json("event list --parked mail")), "n-1");
     assert_eq!(ids_of(&shop.json("event list --parked bill")), "");
@@ -251,7 +251,7 @@ fn ids_of(page: &serde_json::Value) -> String {
 
 #[test]
 fn dead_pages_follow_each_other() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     let (mut ids, mut after) = (Vec::new(), String::new());
     loop {
         let page = shop.json(&format!("dead list --limit 2{after}"));
@@ -264,7 +264,7 @@ fn dead_pages_follow_each_other() {
 
 #[test]
 fn every_filter_narrows_the_list() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     for (filter, id) in [
         ("--type MailSent", "d-3"),
         ("--aggregate-type __GLOBAL__", "d-3"),
@@ -279,7 +279,7 @@ fn every_filter_narrows_the_list() {
 
 #[test]
 fn age_narrows_lists_replays_and_discards() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     shop.sql("UPDATE outbox_event SET done_at = 4102444800000000 WHERE event_id <> 'd-2'");
     assert_eq!(ids_of(&shop.json("dead list --older-than 1d")), "d-2");
     assert_eq!(ids_of(&shop.json("event list --status dead --older-than 1d")), "d-2");
@@ -290,7 +290,7 @@ fn age_narrows_lists_replays_and_discards() {
 
 #[test]
 fn dead_show_shows_dead_events_alone() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     assert_eq!(shop.run("dead show d-1").stdout, shop.run("event show d-1").stdout);
     assert_snapshot!(shop.run("dead show n-1"), @"
     --- stderr

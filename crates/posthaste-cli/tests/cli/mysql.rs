@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::mysql_kit::MySqlShop;
+use crate::mysql_outbox::MySqlOutbox;
 
 const STATES_SQL: &str = "SELECT CONCAT(event_id, '=', status) FROM outbox_event ORDER BY seq";
 const AUDIT_SQL: &str =
@@ -23,7 +23,7 @@ VALUES ('old', 'A', '{}', 0, '2020-01-01 00:00', '2020-01-01 00:00');
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn status_counts_every_state() {
-    let shop = MySqlShop::seeded();
+    let shop = MySqlOutbox::seeded();
     shop.sql("INSERT INTO outbox_event_control VALUES ('mail', UTC_TIMESTAMP(6), 'ann')");
     assert_snapshot!(shop.run("status"), @"
     outbox_event in mysql://***@db.example/shop
@@ -61,7 +61,7 @@ fn status_counts_every_state() {
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn event_is_shown_with_headers_and_payload() {
-    let shop = MySqlShop::seeded();
+    let shop = MySqlOutbox::seeded();
     assert_snapshot!(shop.run("event show d-1"), @r#"
     id            d-1
     type          OrderPlaced
@@ -92,7 +92,7 @@ fn event_is_shown_with_headers_and_payload() {
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn dead_events_are_listed_replayed_and_discarded() {
-    let shop = MySqlShop::seeded();
+    let shop = MySqlOutbox::seeded();
     assert_snapshot!(shop.run("dead list"), @"
     events  type         aggregate   last died             reason
     2       OrderPlaced  Order       2020-01-02T03:04:06Z  connection refused
@@ -131,7 +131,7 @@ fn dead_events_are_listed_replayed_and_discarded() {
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn old_events_are_purged_and_archived() {
-    let shop = MySqlShop::seeded();
+    let shop = MySqlOutbox::seeded();
     assert_snapshot!(shop.run("purge --done --older-than 7d --yes"), @"
     2 events deleted
     --- exit code 0
@@ -148,7 +148,7 @@ fn old_events_are_purged_and_archived() {
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn schema_is_created_checked_and_printed() {
-    let shop = MySqlShop::bare();
+    let shop = MySqlOutbox::bare();
     assert_snapshot!(shop.run("migrate check"), @"
     the table outbox_event is missing: create it with `posthaste migrate apply`
     --- exit code 1
@@ -171,7 +171,7 @@ fn schema_is_created_checked_and_printed() {
     --- exit code 0
     "#);
 
-    let other = MySqlShop::bare();
+    let other = MySqlOutbox::bare();
     let printed = other.run_as_it_is("migrate print");
     assert_eq!((printed.code, printed.stderr.as_str()), (0, ""));
     assert_eq!(other.run("migrate check").code, 1, "print changes nothing");
@@ -184,7 +184,7 @@ fn schema_is_created_checked_and_printed() {
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn table_of_the_document_is_adopted_when_told() {
-    let shop = MySqlShop::bare();
+    let shop = MySqlOutbox::bare();
     shop.sql(DOCUMENT_TABLE_SQL);
     assert_snapshot!(shop.run("migrate check"), @"
     the table outbox_event is foreign: another program made it (it has the columns of document 003, and no schema version): see what would be done to it with `posthaste migrate print --adopt`, then run `posthaste migrate apply --adopt`
@@ -211,7 +211,7 @@ fn table_of_the_document_is_adopted_when_told() {
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn scheme_of_mariadb_is_the_same() {
-    let shop = MySqlShop::seeded();
+    let shop = MySqlOutbox::seeded();
     let same = shop.through(shop.url().replacen("mysql:", "mariadb:", 1));
     for words in ["migrate check", "status", "dead list", "event show d-2"] {
         let said = same.run(words);

@@ -5,8 +5,8 @@ use std::net::TcpListener;
 use insta::assert_snapshot;
 use posthaste_testkit::server::MariaDbServer;
 
-use crate::kit::block_on;
-use crate::mysql_kit::MySqlShop;
+use crate::sqlite_outbox::block_on;
+use crate::mysql_outbox::MySqlOutbox;
 use crate::servers::assert_kept;
 
 /// Whatever is said, this is not in it.
@@ -15,14 +15,14 @@ const SENTINEL: &str = "sEnt1nel";
 /// Nor this, which is the password of `with_password`.
 const CORRECT_PASSWORD: &str = "the-right-one";
 
-fn assert_password_is_kept(shop: &MySqlShop) {
+fn assert_password_is_kept(shop: &MySqlOutbox) {
     assert_kept(&[SENTINEL, CORRECT_PASSWORD], |words| shop.command(words));
 }
 
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn wrong_password() {
-    let shop = MySqlShop::bare();
+    let shop = MySqlOutbox::bare();
     let refused = shop.through(format!("mysql://with_password:{SENTINEL}@{}", shop.address()));
     assert_snapshot!(refused.run("status"), @"
     --- stderr
@@ -45,7 +45,7 @@ fn wrong_password() {
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn right_password_is_kept_too() {
-    let shop = MySqlShop::empty();
+    let shop = MySqlOutbox::empty();
     let known = shop.through(format!("mysql://with_password:{CORRECT_PASSWORD}@{}", shop.address()));
     assert_eq!(known.run("status").code, 0);
     assert_password_is_kept(&known);
@@ -55,7 +55,7 @@ fn right_password_is_kept_too() {
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn server_is_down() {
-    let shop = MySqlShop::bare();
+    let shop = MySqlOutbox::bare();
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let nobody = shop.through(format!("mysql://ann:{SENTINEL}@{free}/shop"));
     assert_snapshot!(nobody.run("status"), @"
@@ -79,7 +79,7 @@ fn server_is_down() {
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn database_is_missing() {
-    let shop = MySqlShop::bare();
+    let shop = MySqlOutbox::bare();
     let missing = shop.through(format!("mysql://root@{}/no_such_database", shop.host()));
     assert_snapshot!(missing.run("status"), @"
     --- stderr
@@ -94,7 +94,7 @@ fn database_is_missing() {
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn table_is_missing() {
-    let shop = MySqlShop::bare();
+    let shop = MySqlOutbox::bare();
     assert_snapshot!(shop.run("dead list --table billing"), @"
     --- stderr
     error: the outbox in mysql://***@db.example/shop cannot be opened
@@ -113,7 +113,7 @@ fn table_is_missing() {
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn table_of_somebody_else() {
-    let shop = MySqlShop::bare();
+    let shop = MySqlOutbox::bare();
     shop.sql("CREATE TABLE outbox_event (id integer)");
     let said = shop.run("migrate apply --adopt");
     assert_eq!((said.code, said.stdout.as_str()), (1, ""), "{said}");
@@ -124,7 +124,7 @@ fn table_of_somebody_else() {
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn server_is_too_old() {
-    let shop = MySqlShop::bare();
+    let shop = MySqlOutbox::bare();
     for (version, words) in [("10.3.39-MariaDB", "migrate apply"), ("8.0.12", "migrate check")] {
         let server = block_on(MariaDbServer::of_version(version));
         let old = shop.through(format!("mysql://root@127.0.0.1:{}/information_schema", server.port()));

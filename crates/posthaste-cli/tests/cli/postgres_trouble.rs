@@ -4,20 +4,20 @@ use std::net::TcpListener;
 
 use insta::assert_snapshot;
 
-use crate::postgres_kit::PgShop;
+use crate::postgres_outbox::PgOutbox;
 use crate::servers::assert_kept;
 
 /// Whatever is said, this is not in it.
 const SENTINEL: &str = "sEnt1nel";
 
-fn assert_password_is_kept(shop: &PgShop) {
+fn assert_password_is_kept(shop: &PgOutbox) {
     assert_kept(&[SENTINEL], |words| shop.command(words));
 }
 
 #[test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 fn wrong_password() {
-    let shop = PgShop::bare();
+    let shop = PgOutbox::bare();
     let refused = shop.through(format!("postgres://with_password:{SENTINEL}@{}", shop.address()));
     assert_snapshot!(refused.run("status"), @r#"
     --- stderr
@@ -40,7 +40,7 @@ fn wrong_password() {
 #[test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 fn right_password_is_kept_too() {
-    let shop = PgShop::empty();
+    let shop = PgOutbox::empty();
     let known =
         shop.through(format!("postgresql://postgres:{SENTINEL}@{}?password={SENTINEL}", shop.address()));
     assert_eq!(known.run("status").code, 0);
@@ -51,7 +51,7 @@ fn right_password_is_kept_too() {
 #[test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 fn server_is_down() {
-    let shop = PgShop::bare();
+    let shop = PgOutbox::bare();
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let nobody = shop.through(format!("postgres://ann:{SENTINEL}@{free}/shop"));
     assert_snapshot!(nobody.run("status"), @"
@@ -75,7 +75,7 @@ fn server_is_down() {
 #[test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 fn database_is_missing() {
-    let shop = PgShop::bare();
+    let shop = PgOutbox::bare();
     let address = shop.address();
     let server = address.split_once('/').unwrap().0;
     let missing = shop.through(format!("postgres://postgres@{server}/no_such_database"));
@@ -92,7 +92,7 @@ fn database_is_missing() {
 #[test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 fn table_is_missing() {
-    let shop = PgShop::bare();
+    let shop = PgOutbox::bare();
     assert_snapshot!(shop.run("dead list --table billing"), @"
     --- stderr
     error: the outbox in postgres://***@db.example/shop cannot be opened
@@ -111,7 +111,7 @@ fn table_is_missing() {
 #[test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 fn table_of_somebody_else() {
-    let shop = PgShop::bare();
+    let shop = PgOutbox::bare();
     shop.sql("CREATE TABLE outbox_event (id integer)");
     let said = shop.run("migrate apply --adopt");
     assert_eq!((said.code, said.stdout.as_str()), (1, ""), "{said}");

@@ -6,14 +6,14 @@ use posthaste_testkit::variable;
 use redis::cmd;
 use redis::streams::StreamRangeReply;
 
-use crate::kit::Said;
-use crate::redis_kit::RedisShop;
+use crate::sqlite_outbox::Said;
+use crate::redis_outbox::RedisOutbox;
 use crate::servers::command_on;
 
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
 fn status_counts_every_state() {
-    let shop = RedisShop::seeded();
+    let shop = RedisOutbox::seeded();
     assert_eq!(shop.run("pause mail").code, 0);
     assert_snapshot!(shop.run("status"), @"
     shop in redis://db.example/
@@ -53,7 +53,7 @@ fn status_counts_every_state() {
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
 fn events_that_no_engine_has_seen_are_counted() {
-    let shop = RedisShop::empty();
+    let shop = RedisOutbox::empty();
     shop.write(RedisStore::builder(shop.url()).unwrap(), 3);
     let status = shop.json("status");
     assert_eq!((&status["pending"]["new"], &status["pending"]["due"]), (&3.into(), &3.into()), "{status}");
@@ -63,7 +63,7 @@ fn events_that_no_engine_has_seen_are_counted() {
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
 fn outbox_of_the_default_name_is_meant_without_one() {
-    let shop = RedisShop::empty();
+    let shop = RedisOutbox::empty();
     let said = Said::of(command_on(shop.url(), "status").output().unwrap());
     assert!(said.stdout.starts_with("outbox in redis://"), "{said}");
 }
@@ -71,7 +71,7 @@ fn outbox_of_the_default_name_is_meant_without_one() {
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
 fn event_is_shown_with_headers_and_payload() {
-    let shop = RedisShop::seeded();
+    let shop = RedisOutbox::seeded();
     assert_snapshot!(shop.run("event show d-1"), @r#"
     id            d-1
     type          OrderPlaced
@@ -105,7 +105,7 @@ fn event_is_shown_with_headers_and_payload() {
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
 fn dead_events_are_listed_replayed_and_discarded() {
-    let shop = RedisShop::seeded();
+    let shop = RedisOutbox::seeded();
     assert_snapshot!(shop.run("dead list"), @"
     events  type         aggregate  last died             reason
     2       OrderPlaced  Order      2020-01-02T03:04:06Z  connection refused
@@ -149,7 +149,7 @@ fn dead_events_are_listed_replayed_and_discarded() {
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
 fn old_events_are_purged_and_archived() {
-    let shop = RedisShop::seeded();
+    let shop = RedisOutbox::seeded();
     assert_snapshot!(shop.run("purge --done --older-than 7d --yes"), @"
     2 events deleted
     --- exit code 0
@@ -166,7 +166,7 @@ fn old_events_are_purged_and_archived() {
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
 fn there_is_nothing_to_migrate() {
-    let shop = RedisShop::empty();
+    let shop = RedisOutbox::empty();
     for words in ["migrate apply", "migrate apply --adopt", "migrate check", "migrate print"] {
         let said = shop.run(words);
         let nothing = (0, "nothing to migrate: an outbox in Redis has no schema\n", "");
@@ -191,7 +191,7 @@ fn there_is_nothing_to_migrate() {
 #[ignore = "needs Redis: cargo xtask test"]
 fn cluster_is_counted_as_a_whole() {
     let nodes = variable("POSTHASTE_TEST_REDIS_CLUSTER_URL");
-    let shop = RedisShop::empty();
+    let shop = RedisOutbox::empty();
     shop.write(RedisStore::cluster(nodes.split(',')).unwrap().shards(5), 20);
     let cluster = shop.through(format!("redis+cluster://{}/", nodes.replace("redis://", "")));
     let status = cluster.json("status");

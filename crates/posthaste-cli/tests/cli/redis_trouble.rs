@@ -6,8 +6,8 @@ use insta::assert_snapshot;
 use posthaste_testkit::server::RedisServer;
 use redis::cmd;
 
-use crate::kit::block_on;
-use crate::redis_kit::RedisShop;
+use crate::sqlite_outbox::block_on;
+use crate::redis_outbox::RedisOutbox;
 use crate::servers::assert_kept;
 
 /// Whatever is said, this is not in it.
@@ -16,7 +16,7 @@ const SENTINEL: &str = "sEnt1nel";
 /// Nor this, which is the password of the server.
 const CORRECT_PASSWORD: &str = "the-right-one";
 
-fn assert_password_is_kept(shop: &RedisShop) {
+fn assert_password_is_kept(shop: &RedisOutbox) {
     assert_kept(&[SENTINEL, CORRECT_PASSWORD], |words| shop.command(words));
 }
 
@@ -24,7 +24,7 @@ fn assert_password_is_kept(shop: &RedisShop) {
 #[ignore = "needs Redis: cargo xtask test"]
 fn wrong_password() {
     let server = block_on(RedisServer::new(&["--requirepass", CORRECT_PASSWORD]).started());
-    let refused = RedisShop::empty().through(format!("redis://:{SENTINEL}@127.0.0.1:{}", server.port()));
+    let refused = RedisOutbox::empty().through(format!("redis://:{SENTINEL}@127.0.0.1:{}", server.port()));
     assert_snapshot!(refused.run("status"), @"
     --- stderr
     error: the outbox in redis://***@db.example cannot be opened
@@ -50,7 +50,7 @@ fn wrong_password() {
 fn server_is_down() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for scheme in ["redis", "rediss"] {
-        let nobody = RedisShop::empty().through(format!("{scheme}://ann:{SENTINEL}@{free}"));
+        let nobody = RedisOutbox::empty().through(format!("{scheme}://ann:{SENTINEL}@{free}"));
         let said = nobody.run("status");
         assert_eq!((said.code, said.stdout.as_str()), (1, ""), "{said}");
         let way_out = "cannot be reached: see that it runs, and that host and port are right";
@@ -63,7 +63,7 @@ fn server_is_down() {
 #[ignore = "needs Redis: cargo xtask test"]
 fn cluster_is_down() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let nobody = RedisShop::empty().through(format!("redis+cluster://ann:{SENTINEL}@{free}"));
+    let nobody = RedisOutbox::empty().through(format!("redis+cluster://ann:{SENTINEL}@{free}"));
     assert_snapshot!(nobody.run("status"), @"
     --- stderr
     error: the outbox in redis+cluster://***@db.example cannot be opened
@@ -77,7 +77,7 @@ fn cluster_is_down() {
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
 fn key_of_somebody_else() {
-    let shop = RedisShop::empty();
+    let shop = RedisOutbox::empty();
     shop.ask::<String>(cmd("SET").arg(shop.key("entries")).arg("mine"));
     assert_snapshot!(shop.run("status"), @"
     --- stderr
@@ -93,7 +93,7 @@ fn key_of_somebody_else() {
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
 fn options_of_other_stores_are_refused() {
-    let shop = RedisShop::empty();
+    let shop = RedisOutbox::empty();
     for words in ["status --schema billing", "status --pgbouncer"] {
         let said = shop.run(words);
         assert_eq!(said.code, 2, "{said}");

@@ -9,14 +9,14 @@ use posthaste::store::OnDone;
 use posthaste::{Config, Delivery, Outbox, Outcome, Route, Routes, handler};
 use posthaste_sqlx::SqliteStore;
 
-use crate::kit::{Said, Shop};
+use crate::sqlite_outbox::{Said, SqliteOutbox};
 
 const STATES_SQL: &str = "SELECT event_id || '=' || status FROM outbox_event ORDER BY seq";
 const AUDIT_SQL: &str = "SELECT target || ' ' || rows FROM outbox_event_audit ORDER BY seq";
 
 /// Runs the binary while an engine delivers from the same file.
 fn run_beside_an_engine(
-    shop: &Shop,
+    shop: &SqliteOutbox,
     on_done: OnDone,
     deliver: fn(&Delivery) -> Outcome,
     words: &str,
@@ -39,7 +39,7 @@ fn run_beside_an_engine(
     said
 }
 
-fn dead(shop: &Shop, count: usize) {
+fn dead(shop: &SqliteOutbox, count: usize) {
     shop.sql(&format!(
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count})
          INSERT INTO outbox_event (event_id, event_type, payload, status) SELECT 'e-' || i, 'A', '{{}}', 3 FROM n"
@@ -47,7 +47,7 @@ fn dead(shop: &Shop, count: usize) {
 }
 
 /// The audit. How long it took until a batch was sent, which died before that, is no matter.
-fn noted(shop: &Shop) -> String {
+fn noted(shop: &SqliteOutbox) -> String {
     let text = shop.query(AUDIT_SQL);
     let words = text.split(' ').map(|word| if word.starts_with("older_than=") { "older" } else { word });
     words
@@ -58,7 +58,7 @@ fn noted(shop: &Shop) -> String {
 
 #[test]
 fn others_follow_a_canary_that_arrives() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     let said =
         run_beside_an_engine(&shop, OnDone::Keep, |_| Outcome::Done, "dead replay --all --canary 1 --yes");
     assert_snapshot!(said, @"
@@ -73,7 +73,7 @@ fn others_follow_a_canary_that_arrives() {
 
 #[test]
 fn canary_that_is_gone_was_delivered() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     let words = "dead replay --all --canary 2 --yes --output json";
     assert_snapshot!(run_beside_an_engine(&shop, OnDone::Delete, |_| Outcome::Done, words), @r#"
     {"action":"replay","dry_run":false,"matched":3,"exact":true,"changed":3,"remaining":0,"unchanged":[],"canary":{"replayed":2,"delivered":2,"dead":[],"waiting":[]}}
@@ -90,7 +90,7 @@ fn others_are_left_alone_if_a_canary_dies_again() {
         }
     }
     let words = "dead replay --all --canary 2 --yes";
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     assert_snapshot!(run_beside_an_engine(&shop, OnDone::Keep, refuse_one, words), @"
     canary of 2 events: 1 delivered, 1 DEAD again, 0 still waiting
     2 events replayed
@@ -101,7 +101,7 @@ fn others_are_left_alone_if_a_canary_dies_again() {
     ");
     assert_eq!(shop.query("SELECT event_id FROM outbox_event WHERE status = 3"), "d-1 d-3");
     assert_eq!(shop.query(AUDIT_SQL), "d-1 1 d-2 1");
-    let json = Shop::seeded();
+    let json = SqliteOutbox::seeded();
     let words = &format!("{words} --output json");
     assert_snapshot!(run_beside_an_engine(&json, OnDone::Keep, refuse_one, words), @r#"
     {"action":"replay","dry_run":false,"matched":3,"exact":true,"changed":2,"remaining":2,"unchanged":[],"stopped":"canary","canary":{"replayed":2,"delivered":1,"dead":[{"id":"d-1","reason":"no such customer"}],"waiting":[]}}
@@ -113,7 +113,7 @@ fn others_are_left_alone_if_a_canary_dies_again() {
 
 #[test]
 fn canary_that_nobody_takes_is_a_question_for_a_relay() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     assert_snapshot!(shop.run("dead replay --all --canary 2 --canary-timeout 1ms --yes"), @"
     canary of 2 events: 0 delivered, 0 DEAD again, 2 still waiting
     2 events replayed
@@ -134,7 +134,7 @@ fn canary_that_nobody_takes_is_a_question_for_a_relay() {
 
 #[test]
 fn canary_asks_before_it_sends() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     assert_snapshot!(shop.run("dead replay --all --canary 2"), @"
     --- stderr
     error: this would replay 3 events, the oldest 2 first (status=DEAD); nobody is here to be asked: add --yes to go ahead, or --dry-run to only look
@@ -149,7 +149,7 @@ fn canary_asks_before_it_sends() {
 
 #[test]
 fn rate_is_kept_in_small_batches() {
-    let shop = Shop::empty();
+    let shop = SqliteOutbox::empty();
     dead(&shop, 25);
     let began = Instant::now();
     assert_snapshot!(shop.run("dead replay --all --rate 100 --yes"), @"
@@ -162,7 +162,7 @@ fn rate_is_kept_in_small_batches() {
 
 #[test]
 fn interrupted_replay_says_how_far_it_came() {
-    let shop = Shop::empty();
+    let shop = SqliteOutbox::empty();
     dead(&shop, 100);
     let mut command = shop.command(&["dead", "replay", "--all", "--rate", "1", "--yes"]);
     let replay = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

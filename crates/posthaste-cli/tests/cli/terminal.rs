@@ -1,13 +1,13 @@
 //! What reaches a terminal, and what happens when it goes away.
 
-use crate::kit::Shop;
+use crate::sqlite_outbox::SqliteOutbox;
 
 /// Clears the screen, sets the title, turns the reading direction, rings, and pretends to be a row.
 const HOSTILE_TEXT_SQL: &str = "'x' || char(27) || '[2J' || char(155) || '31m' || char(27) || ']0;t' || char(7) || char(13) \
                        || char(10) || 'd-9  Fake' || char(8238) || char(127)";
 
-fn hostile_shop() -> Shop {
-    let shop = Shop::empty();
+fn hostile_shop() -> SqliteOutbox {
+    let shop = SqliteOutbox::empty();
     shop.sql(&format!(
         "INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, tenant_id, topic,
            payload, headers, status, last_error, locked_by, parked, progress)
@@ -70,7 +70,7 @@ fn escaped_json_still_means_the_same() {
 
 #[test]
 fn closed_pipes_are_no_reason_to_panic() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     for words in [
         "status",
         "status --watch",
@@ -101,7 +101,7 @@ fn closed_pipes_are_no_reason_to_panic() {
 
 #[test]
 fn nothing_is_left_lying_beside_the_database() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     for words in ["status", "event show nobody", "dead replay --all", "dead discard --all --yes"] {
         shop.run(words);
         assert!(!shop.path("shop.db-wal").exists(), "{words}");
@@ -110,7 +110,7 @@ fn nothing_is_left_lying_beside_the_database() {
 
 #[test]
 fn who_reads_only_the_first_line_sees_no_error() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let said = shop.command(&["dead", "list"]).stdout(writer).output().unwrap();
@@ -119,7 +119,7 @@ fn who_reads_only_the_first_line_sees_no_error() {
 
 #[test]
 fn nothing_but_the_answer_is_on_standard_output() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     let said = shop.command(&["status", "--output", "json"]).env("RUST_LOG", "trace").output().unwrap();
     serde_json::from_slice::<serde_json::Value>(&said.stdout).unwrap();
     assert!(shop.run("status").stderr.is_empty());

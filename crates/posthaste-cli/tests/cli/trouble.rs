@@ -3,11 +3,11 @@
 use insta::assert_snapshot;
 use sqlx::Connection as _;
 
-use crate::kit::{Shop, block_on};
+use crate::sqlite_outbox::{SqliteOutbox, block_on};
 
 #[test]
 fn missing_file() {
-    let shop = Shop::without_file();
+    let shop = SqliteOutbox::without_file();
     assert_snapshot!(shop.run("status"), @"
     --- stderr
     error: the outbox in sqlite:shop.db cannot be opened
@@ -25,7 +25,7 @@ fn missing_file() {
 
 #[test]
 fn missing_folder() {
-    assert_snapshot!(Shop::without_file().run("migrate apply --store sqlite:no/such/shop.db"), @"
+    assert_snapshot!(SqliteOutbox::without_file().run("migrate apply --store sqlite:no/such/shop.db"), @"
     --- stderr
     error: there is no folder no/such: create it first, or see whether the path is right
     --- exit code 1
@@ -34,7 +34,7 @@ fn missing_folder() {
 
 #[test]
 fn folder_instead_of_a_file() {
-    assert_snapshot!(Shop::without_file().run("status --store sqlite:."), @"
+    assert_snapshot!(SqliteOutbox::without_file().run("status --store sqlite:."), @"
     --- stderr
     error: the outbox in sqlite:. cannot be opened
       because: the database failed: error returned from database: (code: 14) unable to open database file
@@ -45,7 +45,7 @@ fn folder_instead_of_a_file() {
 
 #[test]
 fn missing_table() {
-    assert_snapshot!(Shop::empty().run("dead list --table billing"), @"
+    assert_snapshot!(SqliteOutbox::empty().run("dead list --table billing"), @"
     --- stderr
     error: the outbox in sqlite:shop.db cannot be opened
       because: there is no outbox table billing: create it with `posthaste migrate apply --table billing`, or with `.migrate()` on the store's builder
@@ -55,7 +55,7 @@ fn missing_table() {
 
 #[test]
 fn read_only_database() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     assert_snapshot!(shop.run("dead replay d-1 --store sqlite:shop.db?mode=ro"), @"
     --- stderr
     error: nothing was changed
@@ -74,7 +74,7 @@ fn read_only_database() {
 
 #[test]
 fn something_else_than_a_database() {
-    let shop = Shop::without_file();
+    let shop = SqliteOutbox::without_file();
     std::fs::write(
         shop.path("shop.db"),
         "a letter to the bank, longer than the header of a database ".repeat(9),
@@ -96,7 +96,7 @@ fn something_else_than_a_database() {
 
 #[test]
 fn schema_of_a_newer_release() {
-    let shop = Shop::empty();
+    let shop = SqliteOutbox::empty();
     shop.sql("INSERT INTO outbox_event_schema VALUES (99, 'future', 2, 0)");
     assert_snapshot!(shop.run("status"), @"
     --- stderr
@@ -118,7 +118,7 @@ fn schema_of_a_newer_release() {
 
 #[test]
 fn locked_database() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     block_on(async {
         let mut connection = shop.connect().await;
         let tx = connection.begin_with("BEGIN IMMEDIATE").await.unwrap();

@@ -2,17 +2,17 @@
 
 use insta::assert_snapshot;
 
-use crate::kit::{Said, Shop};
+use crate::sqlite_outbox::{Said, SqliteOutbox};
 
 fn refused(words: &str) -> String {
-    let said = Shop::without_file().run(words);
+    let said = SqliteOutbox::without_file().run(words);
     assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{words}: {said}");
     said.stderr
 }
 
 #[test]
 fn store_must_be_named() {
-    let shop = Shop::without_file();
+    let shop = SqliteOutbox::without_file();
     let said = shop.command(&["status"]).env_remove("POSTHASTE_STORE").output().unwrap();
     assert_eq!(said.status.code(), Some(2));
     let told = String::from_utf8(said.stderr).unwrap();
@@ -68,7 +68,7 @@ fn url_in_the_wrong_place_is_repeated_without_its_password() {
 
 #[test]
 fn help_never_shows_the_store_of_the_environment() {
-    let shop = Shop::without_file();
+    let shop = SqliteOutbox::without_file();
     for words in [["status", "--help"], ["purge", "-h"]] {
         let mut command = shop.command(&words);
         let said = command.env("POSTHASTE_STORE", "postgres://ann:sEcret@db.example/shop").output().unwrap();
@@ -145,7 +145,7 @@ fn changes_must_say_what_they_are_meant_for() {
 #[test]
 fn name_of_a_route_is_checked() {
     for route in ["", "a\nb", &"x".repeat(201)] {
-        let said = Shop::without_file().run_args(&["pause", route]);
+        let said = SqliteOutbox::without_file().run_args(&["pause", route]);
         assert!(said.stderr.contains("1 to 200 characters without control characters"), "{said}");
         assert_eq!(said.code, 2);
     }
@@ -153,7 +153,7 @@ fn name_of_a_route_is_checked() {
 
 #[test]
 fn help_has_examples_and_the_version_is_there() {
-    let shop = Shop::without_file();
+    let shop = SqliteOutbox::without_file();
     let help = shop.run("--help");
     assert_eq!(help.code, 0);
     assert!(help.stdout.contains("Examples:\n") && help.stdout.contains("Exit codes:"), "{help}");

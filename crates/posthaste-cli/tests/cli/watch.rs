@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use insta::assert_snapshot;
 use serde_json::Value;
 
-use crate::kit::{Said, Shop};
+use crate::sqlite_outbox::{Said, SqliteOutbox};
 
 const WATCH_TWICE: &str = "status --watch --count 2 --interval 100ms";
 
@@ -22,7 +22,7 @@ fn looks(said: &Said) -> Vec<Value> {
 
 #[test]
 fn every_look_is_a_block_of_text() {
-    assert_snapshot!(without_times(Shop::seeded().run(WATCH_TWICE)), @"
+    assert_snapshot!(without_times(SqliteOutbox::seeded().run(WATCH_TWICE)), @"
     outbox_event in sqlite:shop.db
 
     pending      2  1 NEW, 1 RETRY
@@ -82,7 +82,7 @@ fn every_look_is_a_block_of_text() {
 
 #[test]
 fn every_look_is_a_line_of_json() {
-    let said = Shop::seeded().run(&format!("{WATCH_TWICE} --output json"));
+    let said = SqliteOutbox::seeded().run(&format!("{WATCH_TWICE} --output json"));
     let looks = looks(&said);
     assert_eq!((said.code, looks.len()), (0, 2), "{said}");
     assert_eq!(looks[0]["rates"], Value::Null);
@@ -95,7 +95,7 @@ fn every_look_is_a_line_of_json() {
 
 #[test]
 fn rates_say_what_happened_between_two_looks() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     let mut command = shop.command(&["status", "--watch", "--output", "json", "--interval", "100ms"]);
     let mut watch = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
@@ -130,7 +130,7 @@ fn rates_say_what_happened_between_two_looks() {
 
 #[test]
 fn error_of_the_store_is_shown_and_tried_again() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     let mut command = shop.command(&["status", "--watch", "--output", "json", "--interval", "100ms"]);
     let mut watch = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut looks = BufReader::new(watch.stdout.take().unwrap()).lines();
@@ -147,7 +147,7 @@ fn error_of_the_store_is_shown_and_tried_again() {
 
 #[test]
 fn last_look_that_fails_is_the_exit_code() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     shop.sql("DROP TABLE outbox_event_control");
     let said = shop.run("status --watch --count 1");
     assert_eq!((said.code, said.stdout.as_str()), (1, ""), "{said}");

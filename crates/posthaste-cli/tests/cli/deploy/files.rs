@@ -8,7 +8,7 @@ use yaml_rust2::Yaml;
 use super::{assert_accepted, check, path, read, words, yaml};
 use crate::binary::{posthaste, text};
 use crate::relay::options;
-use crate::relay::place::Place;
+use crate::relay::any_outbox::AnyOutbox;
 use crate::relay::process::Relay;
 
 const CONFIG_PATH: &str = "/etc/posthaste/posthaste.toml";
@@ -63,8 +63,8 @@ mod unit {
     fn its_credential_is_the_store_of_the_example() {
         let unit = read("deploy/posthaste.service");
         let (name, _) = values(&unit, "LoadCredential")[0].split_once(':').expect("a name and a file");
-        let (variable, place) = values(&unit, "Environment")[0].split_once('=').expect("a variable");
-        assert_eq!(place, format!("%d/{name}"));
+        let (variable, outbox) = values(&unit, "Environment")[0].split_once('=').expect("a variable");
+        assert_eq!(outbox, format!("%d/{name}"));
 
         let folder = tempfile::tempdir().expect("a folder");
         let secret = folder.path().join(name);
@@ -222,8 +222,8 @@ mod kubernetes {
         let port = container["ports"][0]["containerPort"].as_i64().expect("a port");
         assert_eq!(listen, format!("0.0.0.0:{port}"));
 
-        let place = Place::sqlite();
-        let relay = Relay::start(&options(&place, &["--publish", "stdout:"]));
+        let outbox = AnyOutbox::sqlite();
+        let relay = Relay::start(&options(&outbox, &["--publish", "stdout:"]));
         for probe in ["livenessProbe", "readinessProbe"] {
             let path = container[probe]["httpGet"]["path"].as_str().expect("a path");
             relay.until(path, |answer| answer.status == 200);

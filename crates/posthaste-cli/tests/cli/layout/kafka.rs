@@ -8,7 +8,7 @@ use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 
-use crate::kit::block_on;
+use crate::sqlite_outbox::block_on;
 use crate::relay::process::until;
 
 /// A message, as kcat reads it.

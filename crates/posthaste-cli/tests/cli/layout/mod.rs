@@ -8,9 +8,9 @@ mod usage;
 
 use std::process::Command;
 
-use crate::kit::Said;
-use crate::mysql_kit::MySqlShop;
-use crate::postgres_kit::PgShop;
+use crate::sqlite_outbox::Said;
+use crate::mysql_outbox::MySqlOutbox;
+use crate::postgres_outbox::PgOutbox;
 
 /// A database with one such table, and the service that writes into it.
 pub(crate) struct Foreign {
@@ -19,17 +19,17 @@ pub(crate) struct Foreign {
 }
 
 pub(crate) enum Db {
-    Postgres(PgShop),
-    MySql(Box<MySqlShop>),
+    Postgres(PgOutbox),
+    MySql(Box<MySqlOutbox>),
 }
 
 impl Db {
     pub(crate) fn postgres() -> Self {
-        Self::Postgres(PgShop::bare())
+        Self::Postgres(PgOutbox::bare())
     }
 
     pub(crate) fn mysql() -> Self {
-        Self::MySql(Box::new(MySqlShop::bare()))
+        Self::MySql(Box::new(MySqlOutbox::bare()))
     }
 
     pub(crate) fn sql(&self, statements: &str) {

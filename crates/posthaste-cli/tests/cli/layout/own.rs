@@ -3,7 +3,7 @@
 use tempfile::TempDir;
 
 use super::{Db, posthaste};
-use crate::kit::Said;
+use crate::sqlite_outbox::Said;
 use crate::relay::process::{Relay, until};
 use crate::relay::sink::Sink;
 

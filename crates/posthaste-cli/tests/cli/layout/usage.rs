@@ -2,15 +2,15 @@
 
 use insta::assert_snapshot;
 
-use crate::kit::{Said, Shop};
+use crate::sqlite_outbox::{Said, SqliteOutbox};
 
 fn run(words: &[&str]) -> Said {
-    let shop = Shop::without_file();
+    let shop = SqliteOutbox::without_file();
     Said::of(shop.command(words).output().expect("the binary starts"))
 }
 
 fn check(file: &str) -> Said {
-    let shop = Shop::without_file();
+    let shop = SqliteOutbox::without_file();
     std::fs::write(shop.path("posthaste.toml"), file).expect("the file can be written");
     Said::of(
         shop.command(&["config", "check", "--config", "posthaste.toml"]).output().expect("the binary starts"),
@@ -109,7 +109,7 @@ route = [{ publish = "stdout:" }]
 
 #[test]
 fn layout_is_shown_column_by_column() {
-    let shop = Shop::without_file();
+    let shop = SqliteOutbox::without_file();
     let file = r#"[outbox.orders]
 store = "mysql://shop@db.example/shop"
 table = "messages"

@@ -5,10 +5,10 @@ use std::process::{Command, Stdio};
 
 use posthaste_testkit::variable;
 
-use super::place::Place;
+use super::any_outbox::AnyOutbox;
 use super::process::Relay;
 use super::sink::Sink;
-use crate::kit::Shop;
+use crate::sqlite_outbox::SqliteOutbox;
 
 /// Random requests per route and run, besides those that the limits of the document suggest.
 const MAX_EXAMPLES: u32 = 30;
@@ -21,13 +21,13 @@ const TOKEN: &str = "0123456789abcdef-operator";
 #[test]
 #[ignore = "needs a Python with schemathesis: cargo xtask test"]
 fn document_holds_against_hostile_requests() {
-    let (place, sink) = (Place::Sqlite(Shop::seeded()), Sink::new());
+    let (outbox, sink) = (AnyOutbox::Sqlite(SqliteOutbox::seeded()), Sink::new());
     // Events of 2020 that are replayed would make it late.
     let text = format!(
         "[admin]\nlisten = \"127.0.0.1:0\"\nready_lag = \"100years\"\n\
          [admin.tokens.ann]\nrole = \"operator\"\ntoken = {TOKEN:?}\n\
          [outbox.orders]\n{}[[outbox.orders.route]]\nname = \"mail\"\npublish = {:?}\n",
-        place.toml(),
+        outbox.toml(),
         sink.url("out"),
     );
     let path = sink.path("posthaste.toml");

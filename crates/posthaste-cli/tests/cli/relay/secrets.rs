@@ -7,7 +7,7 @@ use std::process::Command;
 use posthaste_testkit::variable;
 
 use super::ids;
-use super::place::Place;
+use super::any_outbox::AnyOutbox;
 use super::process::Relay;
 use super::sink::Sink;
 
@@ -29,7 +29,7 @@ fn assert_kept(what: &str, text: &str) {
 }
 
 /// A file whose every URL and token is secret; nobody listens at any of its addresses.
-fn file(place: &Place, sink: &Sink) -> String {
+fn file(outbox: &AnyOutbox, sink: &Sink) -> String {
     let routes = [
         format!(
             "kafka://me:{SECRET}@{}/orders?sasl.mechanism=PLAIN&security.protocol=SASL_PLAINTEXT",
@@ -43,7 +43,7 @@ fn file(place: &Place, sink: &Sink) -> String {
     let mut text = format!(
         "[admin]\nlisten = \"127.0.0.1:0\"\n[admin.tokens.ann]\nrole = \"operator\"\ntoken = \"{SECRET}-operator\"\n\
          [admin.tokens.bob]\nrole = \"viewer\"\ntoken = \"${{VIEWER}}\"\n[outbox.shop]\n{}",
-        place.toml()
+        outbox.toml()
     );
     for (n, url) in routes.iter().enumerate() {
         text += &format!("[[outbox.shop.route]]\nevent = \"Made{n}\"\npublish = {url:?}\n");
@@ -56,16 +56,16 @@ fn file(place: &Place, sink: &Sink) -> String {
 
 #[test]
 fn running_relay_tells_no_secret() {
-    let (place, sink) = (Place::sqlite(), Sink::new());
-    let path = file(&place, &sink);
+    let (outbox, sink) = (AnyOutbox::sqlite(), Sink::new());
+    let path = file(&outbox, &sink);
     let words = ["--config", &path, "--log-level", "trace"].map(str::to_owned);
     let viewer = format!("{SECRET}-viewer");
     let mut relay = Relay::start_with(&words, &[("VIEWER", &viewer)]);
     relay.wait_for("delivering");
     for n in 0..5 {
-        place.write_payload(&format!("Made{n}"), &ids(n, 1), &format!("{{\"secret\":\"{PAYLOAD}\"}}"));
+        outbox.write_payload(&format!("Made{n}"), &ids(n, 1), &format!("{{\"secret\":\"{PAYLOAD}\"}}"));
     }
-    place.write_payload("Rest", &ids(5, 1), &format!("{{\"secret\":\"{PAYLOAD}\"}}"));
+    outbox.write_payload("Rest", &ids(5, 1), &format!("{{\"secret\":\"{PAYLOAD}\"}}"));
     sink.wait_for(&["rest"], &ids(5, 1));
     for _ in 0..5 {
         relay.wait_for("destination cannot be reached");

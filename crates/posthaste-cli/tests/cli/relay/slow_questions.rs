@@ -6,10 +6,10 @@ use std::thread;
 use sqlx::Executor as _;
 
 use super::file;
-use super::place::Place;
+use super::any_outbox::AnyOutbox;
 use super::process::{Relay, ask, until};
 use super::sink::Sink;
-use crate::kit::block_on;
+use crate::sqlite_outbox::block_on;
 
 const OUTBOX_PATH: &str = "/api/v1/outboxes/shop";
 
@@ -17,10 +17,10 @@ const OUTBOX_PATH: &str = "/api/v1/outboxes/shop";
 const ADMIN_CONNECTIONS: usize = 2;
 
 /// A pause touches other tables than a question about events, and needs no connection that waits for one.
-fn operator_pauses_a_route_while_questions_hang(place: Place) {
+fn operator_pauses_a_route_while_questions_hang(outbox: AnyOutbox) {
     let sink = Sink::new();
     let route = format!("\n[[outbox.shop.route]]\nname = \"mail\"\npublish = \"{}\"\n", sink.url("mail"));
-    let relay = Relay::start(&file(&sink, &place, &route));
+    let relay = Relay::start(&file(&sink, &outbox, &route));
     relay.until("/health/ready", |answer| answer.status == 200);
     let address = relay.address().to_owned();
     let (locked, is_locked) = channel();
@@ -28,12 +28,12 @@ fn operator_pauses_a_route_while_questions_hang(place: Place) {
     thread::scope(|scope| {
         // Dropped at the end of this block, also when the test fails.
         let _release: Sender<()> = release;
-        scope.spawn(|| hold_table(&place, &locked, is_released));
+        scope.spawn(|| hold_table(&outbox, &locked, is_released));
         is_locked.recv().expect("the table is locked");
         for _ in 0..ADMIN_CONNECTIONS {
             scope.spawn(|| ask(&address, "GET", &format!("{OUTBOX_PATH}/stats"), "", ""));
         }
-        until("the questions wait in the database", || match waiting(&place) {
+        until("the questions wait in the database", || match waiting(&outbox) {
             ADMIN_CONNECTIONS.. => Ok(()),
             fewer => Err(fewer.to_string()),
         });
@@ -43,26 +43,26 @@ fn operator_pauses_a_route_while_questions_hang(place: Place) {
         }
     });
     relay.stop();
-    place.end();
+    outbox.end();
 }
 
 /// Keeps everybody from the table of events until the other side of the channel is gone.
-fn hold_table(place: &Place, locked: &Sender<()>, released: Receiver<()>) {
+fn hold_table(outbox: &AnyOutbox, locked: &Sender<()>, released: Receiver<()>) {
     block_on(async {
-        match place {
-            Place::Postgres(shop) => {
+        match outbox {
+            AnyOutbox::Postgres(shop) => {
                 let mut connection = shop.connect().await;
                 let lock =
                     connection.execute("BEGIN; LOCK TABLE outbox_event IN ACCESS EXCLUSIVE MODE").await;
                 lock.expect("a lock");
                 wait(locked, &released);
             }
-            Place::MySql(shop) => {
+            AnyOutbox::MySql(shop) => {
                 let mut connection = shop.connect().await;
                 connection.execute("LOCK TABLES outbox_event WRITE").await.expect("a lock");
                 wait(locked, &released);
             }
-            Place::Sqlite(_) | Place::Redis(_) => unreachable!("they have no locks of tables"),
+            AnyOutbox::Sqlite(_) | AnyOutbox::Redis(_) => unreachable!("they have no locks of tables"),
         }
     });
 }
@@ -74,17 +74,17 @@ fn wait(locked: &Sender<()>, released: &Receiver<()>) {
 }
 
 /// How many operators' statements wait for the table.
-fn waiting(place: &Place) -> usize {
-    let count = match place {
-        Place::Postgres(shop) => shop.query(
+fn waiting(outbox: &AnyOutbox) -> usize {
+    let count = match outbox {
+        AnyOutbox::Postgres(shop) => shop.query(
             "SELECT count(*)::text FROM pg_locks JOIN pg_stat_activity USING (pid)
              WHERE NOT granted AND relation = 'outbox_event'::regclass AND application_name = 'posthaste'",
         ),
-        Place::MySql(shop) => shop.query(
+        AnyOutbox::MySql(shop) => shop.query(
             "SELECT CAST(COUNT(*) AS CHAR) FROM information_schema.processlist
              WHERE db = DATABASE() AND state LIKE 'Waiting for table%'",
         ),
-        Place::Sqlite(_) | Place::Redis(_) => unreachable!("they have no locks of tables"),
+        AnyOutbox::Sqlite(_) | AnyOutbox::Redis(_) => unreachable!("they have no locks of tables"),
     };
     count.parse().expect("a number")
 }
@@ -92,11 +92,11 @@ fn waiting(place: &Place) -> usize {
 #[test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 fn operator_pauses_a_route_while_questions_hang_in_postgres() {
-    operator_pauses_a_route_while_questions_hang(Place::postgres());
+    operator_pauses_a_route_while_questions_hang(AnyOutbox::postgres());
 }
 
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn operator_pauses_a_route_while_questions_hang_in_mysql() {
-    operator_pauses_a_route_while_questions_hang(Place::mysql());
+    operator_pauses_a_route_while_questions_hang(AnyOutbox::mysql());
 }

@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 
-use super::place::Place;
+use super::any_outbox::AnyOutbox;
 use super::process::Relay;
 use super::sink::Sink;
 use super::{ids, options};
@@ -27,9 +27,9 @@ impl Follower {
 
 #[test]
 fn tail_shows_what_is_delivered_and_ends_with_the_relay() {
-    let (place, sink) = (Place::sqlite(), Sink::new());
+    let (outbox, sink) = (AnyOutbox::sqlite(), Sink::new());
     let publish = format!("*={}", sink.url("out"));
-    let mut relay = Relay::start(&options(&place, &["--publish", &publish]));
+    let mut relay = Relay::start(&options(&outbox, &["--publish", &publish]));
     relay.wait_for("delivering");
     let mut all = Follower::start(&relay, "--output json");
     let some = Follower::start(&relay, "--type Wanted --outcome done --count 2");
@@ -44,13 +44,13 @@ fn tail_shows_what_is_delivered_and_ends_with_the_relay() {
     });
     let mut written = 0;
     while first.try_recv().is_err() {
-        place.write_as("Other", &ids(written, 1));
+        outbox.write_as("Other", &ids(written, 1));
         sink.wait_for(&["out"], &ids(written, 1));
         written += 1;
     }
     let mut some = Some(some);
     let some = loop {
-        place.write_as("Wanted", &ids(written, 1));
+        outbox.write_as("Wanted", &ids(written, 1));
         sink.wait_for(&["out"], &ids(written, 1));
         written += 1;
         if some.as_mut().is_some_and(|some| some.0.try_wait().expect("ours").is_some()) {
@@ -72,8 +72,8 @@ fn tail_shows_what_is_delivered_and_ends_with_the_relay() {
 
 #[test]
 fn tail_says_what_to_do_when_it_cannot_follow() {
-    let place = Place::sqlite();
-    let relay = Relay::start(&options(&place, &["--publish", "stdout:"]));
+    let outbox = AnyOutbox::sqlite();
+    let relay = Relay::start(&options(&outbox, &["--publish", "stdout:"]));
     let (code, _, said) = Follower::start(&relay, "--outbox other").end();
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("other") || said.contains("outbox"), "{said}");

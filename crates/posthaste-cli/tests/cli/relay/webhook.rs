@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
 
-use super::place::Place;
+use super::any_outbox::AnyOutbox;
 use super::process::{WAIT_TIMEOUT, Relay};
 use super::sink::Sink;
 use super::{file, ids};
@@ -90,7 +90,7 @@ fn route(url: &str, webhook: &str) -> String {
 
 #[test]
 fn receiver_gets_what_the_file_says_and_can_check_who_sent_it() {
-    let (place, sink) = (Place::sqlite(), Sink::new());
+    let (outbox, sink) = (AnyOutbox::sqlite(), Sink::new());
     let (url, arrived) = receiver();
     std::fs::write(sink.path("key"), format!("whsec_{SIGNING_KEY}\n")).expect("a file");
     let secrets = format!(
@@ -98,9 +98,9 @@ fn receiver_gets_what_the_file_says_and_can_check_who_sent_it() {
          headers = {{ Authorization = \"Bearer s3ntinel-PW-9f\" }}\n",
         sink.path("key").display()
     );
-    let relay = Relay::start(&file(&sink, &place, &route(&url, &secrets)));
+    let relay = Relay::start(&file(&sink, &outbox, &route(&url, &secrets)));
     let sent = ids(0, 1);
-    place.write(&sent);
+    outbox.write(&sent);
     let request = arrived.recv_timeout(WAIT_TIMEOUT).expect("a request");
     assert_eq!(request.target, "/hook?format=theirs", "the query belongs to the receiver");
     assert_eq!(request.header("authorization"), "Bearer s3ntinel-PW-9f");
@@ -113,16 +113,16 @@ fn receiver_gets_what_the_file_says_and_can_check_who_sent_it() {
 
 #[test]
 fn reload_changes_the_key() {
-    let (place, sink) = (Place::sqlite(), Sink::new());
+    let (outbox, sink) = (AnyOutbox::sqlite(), Sink::new());
     let (url, arrived) = receiver();
     let signed = |key: &str| route(&url, &format!("signing_key = \"whsec_{key}\"\n"));
-    let mut relay = Relay::start(&file(&sink, &place, &signed(OLD_SIGNING_KEY)));
-    place.write(&ids(0, 1));
+    let mut relay = Relay::start(&file(&sink, &outbox, &signed(OLD_SIGNING_KEY)));
+    outbox.write(&ids(0, 1));
     assert!(arrived.recv_timeout(WAIT_TIMEOUT).expect("a request").is_signed_with(OLD_SIGNING_KEY));
-    file(&sink, &place, &signed(SIGNING_KEY));
+    file(&sink, &outbox, &signed(SIGNING_KEY));
     relay.signal("HUP");
     relay.wait_for("new configuration");
-    place.write(&ids(1, 1));
+    outbox.write(&ids(1, 1));
     let request = arrived.recv_timeout(WAIT_TIMEOUT).expect("a request");
     assert!(request.is_signed_with(SIGNING_KEY) && !request.is_signed_with(OLD_SIGNING_KEY), "{request:?}");
     relay.stop();

@@ -5,11 +5,11 @@ mod screen;
 mod stores;
 mod terminal;
 
-use crate::kit::Shop;
+use crate::sqlite_outbox::SqliteOutbox;
 use screen::Screen;
 
 /// `posthaste top` on the shop's database, with looks that follow each other quickly.
-fn top(shop: &Shop, words: &str, width: u16, height: u16) -> Screen {
+fn top(shop: &SqliteOutbox, words: &str, width: u16, height: u16) -> Screen {
     let mut args = vec!["top", "--interval", "100ms"];
     args.extend(words.split_whitespace());
     let mut command = shop.command(&args);

@@ -2,7 +2,7 @@
 
 use super::screen::Screen;
 use crate::binary::posthaste;
-use crate::relay::place::Place;
+use crate::relay::any_outbox::AnyOutbox;
 use crate::relay::process::Relay;
 use crate::relay::sink::Sink;
 use crate::relay::{file, ids, options};
@@ -29,7 +29,7 @@ fn line<'a>(text: &'a str, word: &str) -> Vec<&'a str> {
 
 #[test]
 fn relay_and_store_stand_side_by_side() {
-    let (served, other, sink) = (Place::sqlite(), Place::sqlite(), Sink::new());
+    let (served, other, sink) = (AnyOutbox::sqlite(), AnyOutbox::sqlite(), Sink::new());
     let relay = Relay::start(&file(
         &sink,
         &served,
@@ -60,9 +60,9 @@ fn relay_and_store_stand_side_by_side() {
 
 #[test]
 fn destination_that_cannot_be_reached_closes_its_route_on_the_screen() {
-    let place = Place::sqlite();
-    let relay = Relay::start(&options(&place, &["--publish", "*=redis-stream://127.0.0.1:1/0?stream=x"]));
-    place.write(&ids(0, 5));
+    let outbox = AnyOutbox::sqlite();
+    let relay = Relay::start(&options(&outbox, &["--publish", "*=redis-stream://127.0.0.1:1/0?stream=x"]));
+    outbox.write(&ids(0, 5));
     let screen = top(&["--relay", &url(&relay)]);
     let text = screen.wait_for("the destination cannot be reached: *");
     assert!(text.contains("1 outbox, 1 closed"), "{text}");
@@ -74,8 +74,8 @@ fn destination_that_cannot_be_reached_closes_its_route_on_the_screen() {
 
 #[test]
 fn relay_replays_under_the_name_of_the_token() {
-    let (place, sink) = (Place::sqlite(), Sink::new());
-    let Place::Sqlite(shop) = &place else { unreachable!("it is SQLite") };
+    let (outbox, sink) = (AnyOutbox::sqlite(), Sink::new());
+    let AnyOutbox::Sqlite(shop) = &outbox else { unreachable!("it is SQLite") };
     shop.sql(
         "INSERT INTO outbox_event (event_id, event_type, aggregate_type, payload, status, last_error, done_at)
          VALUES ('d-1', 'Made', 'Order', '{}', 3, 'no item', 1577934245000000)",
@@ -83,7 +83,7 @@ fn relay_replays_under_the_name_of_the_token() {
     let tokens = "[admin.tokens.eve]\nrole = \"viewer\"\ntoken = \"viewer-0123456789abcdef\"\n\
                   [admin.tokens.ann]\nrole = \"operator\"\ntoken = \"operator-0123456789abcdef\"\n";
     let route = format!("[[outbox.shop.route]]\npublish = {:?}\n", sink.url("out"));
-    let relay = Relay::start(&file(&sink, &place, &format!("{route}{tokens}")));
+    let relay = Relay::start(&file(&sink, &outbox, &format!("{route}{tokens}")));
     let token = |role: &str| {
         let path = sink.path(role);
         std::fs::write(&path, format!("{role}-0123456789abcdef\n")).expect("a file");
@@ -118,8 +118,8 @@ fn relay_replays_under_the_name_of_the_token() {
 
 #[test]
 fn relay_that_goes_away_comes_back_by_itself() {
-    let (place, other) = (Place::sqlite(), Place::sqlite());
-    let relay = Relay::start(&options(&place, &["--publish", "stdout:"]));
+    let (outbox, other) = (AnyOutbox::sqlite(), AnyOutbox::sqlite());
+    let relay = Relay::start(&options(&outbox, &["--publish", "stdout:"]));
     let (address, store) = (relay.address().to_owned(), other.options().pop().expect("a URL"));
     let screen = top(&["--relay", &url(&relay), "--store", &store]);
     screen.until("both answer", |text| text.matches(" ok\n").count() == 2);
@@ -131,7 +131,7 @@ fn relay_that_goes_away_comes_back_by_itself() {
     screen.press("k");
     screen.wait_for("pending 4: 4 due");
 
-    let mut options = place.options();
+    let mut options = outbox.options();
     options.extend(["--listen", &address, "--publish", "stdout:"].map(str::to_owned));
     let relay = Relay::start(&options);
     screen.until("it is back", |text| !text.contains("no answer") && text.contains("2 outboxes"));

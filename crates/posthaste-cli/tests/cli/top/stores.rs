@@ -4,14 +4,14 @@ use insta::assert_snapshot;
 
 use super::screen::Screen;
 use super::{steady, top};
-use crate::kit::{Said, Shop};
-use crate::mysql_kit::MySqlShop;
-use crate::postgres_kit::PgShop;
-use crate::redis_kit::RedisShop;
+use crate::sqlite_outbox::{Said, SqliteOutbox};
+use crate::mysql_outbox::MySqlOutbox;
+use crate::postgres_outbox::PgOutbox;
+use crate::redis_outbox::RedisOutbox;
 
 #[test]
 fn overview_shows_what_waits_and_what_died() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     let screen = top(&shop, "", 80, 24);
     let text = screen.until("rates", |text| text.contains("0.0   0.0"));
     assert_snapshot!(steady(&text), @"
@@ -46,7 +46,7 @@ fn overview_shows_what_waits_and_what_died() {
 
 #[test]
 fn group_that_is_agreed_on_is_replayed_and_on_record() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     let screen = top(&shop, "--actor ops", 80, 24);
     screen.wait_for("connection refused");
     screen.press("\r");
@@ -122,13 +122,13 @@ fn group_that_is_agreed_on_is_replayed_and_on_record() {
     screen.until("the group is gone", |text| !text.contains("connection refused"));
 }
 
-fn dead(shop: &Shop) -> String {
+fn dead(shop: &SqliteOutbox) -> String {
     shop.query("SELECT event_id FROM outbox_event WHERE status = 3 ORDER BY event_id")
 }
 
 #[test]
 fn every_key_but_y_replays_nothing() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     let screen = top(&shop, "", 80, 24);
     screen.wait_for("connection refused");
     screen.press("\r");
@@ -152,7 +152,7 @@ fn every_key_but_y_replays_nothing() {
 
 #[test]
 fn paused_route_and_what_waits_for_it_are_shown() {
-    let shop = Shop::empty();
+    let shop = SqliteOutbox::empty();
     shop.run("pause mail");
     shop.sql(
         "INSERT INTO outbox_event (event_id, event_type, payload, available_at, parked)
@@ -169,7 +169,7 @@ fn paused_route_and_what_waits_for_it_are_shown() {
 
 #[test]
 fn store_that_is_not_there_shows_why_and_comes() {
-    let (shop, missing) = (Shop::seeded(), Shop::without_file());
+    let (shop, missing) = (SqliteOutbox::seeded(), SqliteOutbox::without_file());
     let url = format!("sqlite://{}", missing.path("shop.db").display());
     let screen = top(&shop, &format!("--store sqlite:shop.db --store {url}"), 132, 24);
     screen.wait_for("no answer");
@@ -183,7 +183,7 @@ fn store_that_is_not_there_shows_why_and_comes() {
 #[test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 fn postgres_is_looked_at_and_replayed() {
-    let shop = PgShop::seeded();
+    let shop = PgOutbox::seeded();
     is_looked_at_and_replayed(shop.command("top --interval 100ms"), &|words| shop.run(words));
     shop.end();
 }
@@ -191,7 +191,7 @@ fn postgres_is_looked_at_and_replayed() {
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn mariadb_is_looked_at_and_replayed() {
-    let shop = MySqlShop::seeded();
+    let shop = MySqlOutbox::seeded();
     is_looked_at_and_replayed(shop.command("top --interval 100ms"), &|words| shop.run(words));
     shop.end();
 }
@@ -199,12 +199,12 @@ fn mariadb_is_looked_at_and_replayed() {
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
 fn redis_is_looked_at_and_replayed() {
-    let shop = RedisShop::seeded();
+    let shop = RedisOutbox::seeded();
     is_looked_at_and_replayed(shop.command("top --interval 100ms"), &|words| shop.run(words));
     shop.end();
 }
 
-/// On an outbox with the rows of `kit.rs`.
+/// On an outbox with the rows of `sqlite_outbox.rs`.
 fn is_looked_at_and_replayed(command: std::process::Command, run: &dyn Fn(&str) -> Said) {
     let screen = Screen::of(command, 100, 24);
     screen.wait_for("connection refused");
@@ -221,7 +221,7 @@ fn is_looked_at_and_replayed(command: std::process::Command, run: &dyn Fn(&str) 
 
 #[test]
 fn file_of_a_relay_stands_for_all_its_outboxes() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     let said = shop.run("migrate apply --store sqlite:bills.db --table bill_event");
     assert_eq!(said.code, 0, "{said}");
     let file = r#"

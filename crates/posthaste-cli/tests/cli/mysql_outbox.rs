@@ -7,18 +7,18 @@ use posthaste_testkit::{unique_name, variable};
 use sqlx::mysql::MySqlConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, MySqlConnection};
 
-use crate::kit::{Said, block_on};
+use crate::sqlite_outbox::{Said, block_on};
 use crate::servers::command_on;
 
 /// A database that goes when the test ends.
-pub(crate) struct MySqlShop {
+pub(crate) struct MySqlOutbox {
     /// The server as the test run names it, with another database.
     server: MySqlConnectOptions,
     database: String,
     url: String,
 }
 
-impl MySqlShop {
+impl MySqlOutbox {
     /// A database with nothing in it, under a name that nobody else uses.
     pub(crate) fn bare() -> Self {
         Self::bare_on(&variable("POSTHASTE_TEST_MYSQL_URL"))
@@ -26,8 +26,8 @@ impl MySqlShop {
 
     fn bare_on(url: &str) -> Self {
         let database = unique_name("cli");
-        let (place, parameters) = url.split_once('?').unwrap_or((url, ""));
-        let (server, _) = place.rsplit_once('/').expect("the URL names a database");
+        let (outbox, parameters) = url.split_once('?').unwrap_or((url, ""));
+        let (server, _) = outbox.rsplit_once('/').expect("the URL names a database");
         let shop = Self {
             server: url.parse().expect("a good URL"),
             url: format!("{server}/{database}?{parameters}"),

@@ -2,34 +2,34 @@
 
 use std::process::Command;
 
-use crate::kit::Shop;
-use crate::mysql_kit::MySqlShop;
-use crate::postgres_kit::PgShop;
-use crate::redis_kit::RedisShop;
+use crate::sqlite_outbox::SqliteOutbox;
+use crate::mysql_outbox::MySqlOutbox;
+use crate::postgres_outbox::PgOutbox;
+use crate::redis_outbox::RedisOutbox;
 
 /// The stores that a relay runs on.
-pub(crate) enum Place {
-    Sqlite(Shop),
-    Postgres(PgShop),
-    MySql(Box<MySqlShop>),
-    Redis(RedisShop),
+pub(crate) enum AnyOutbox {
+    Sqlite(SqliteOutbox),
+    Postgres(PgOutbox),
+    MySql(Box<MySqlOutbox>),
+    Redis(RedisOutbox),
 }
 
-impl Place {
+impl AnyOutbox {
     pub(crate) fn sqlite() -> Self {
-        Self::Sqlite(Shop::empty())
+        Self::Sqlite(SqliteOutbox::empty())
     }
 
     pub(crate) fn postgres() -> Self {
-        Self::Postgres(PgShop::empty())
+        Self::Postgres(PgOutbox::empty())
     }
 
     pub(crate) fn mysql() -> Self {
-        Self::MySql(Box::new(MySqlShop::empty()))
+        Self::MySql(Box::new(MySqlOutbox::empty()))
     }
 
     pub(crate) fn redis() -> Self {
-        Self::Redis(RedisShop::empty())
+        Self::Redis(RedisOutbox::empty())
     }
 
     /// The options that lead the program here.

@@ -10,11 +10,11 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, SqliteConnection};
 use tempfile::TempDir;
 
-pub(crate) struct Shop {
+pub(crate) struct SqliteOutbox {
     folder: TempDir,
 }
 
-impl Shop {
+impl SqliteOutbox {
     /// A folder without a database.
     pub(crate) fn without_file() -> Self {
         Self { folder: TempDir::new().expect("a temporary folder") }

@@ -8,17 +8,17 @@ use posthaste_testkit::sample_rows::{PAST_SECONDS, ROWS, Row};
 use posthaste_testkit::{unique_name, variable};
 use redis::{Cmd, FromRedisValue, cmd};
 
-use crate::kit::{Said, block_on};
+use crate::sqlite_outbox::{Said, block_on};
 use crate::servers::command_on;
 
 /// An outbox that goes when the test ends.
-pub(crate) struct RedisShop {
+pub(crate) struct RedisOutbox {
     url: String,
     /// The outbox, as `--table` names it.
     name: String,
 }
 
-impl RedisShop {
+impl RedisOutbox {
     /// A name under which there is nothing.
     pub(crate) fn empty() -> Self {
         Self::empty_on(variable("POSTHASTE_TEST_REDIS_URL"))
@@ -48,11 +48,11 @@ impl RedisShop {
         );
         let done = row.done_at.map(|at| micros(at).to_string()).unwrap_or_default();
         let digits = number.to_string().len();
-        let place = format!("{}-{digits}{number}", row.inserted_at * 1000);
+        let position = format!("{}-{digits}{number}", row.inserted_at * 1000);
         let error = row.last_error.unwrap_or_default();
-        let state = format!("{status}\t{place}\t\t{attempts}\t0\t0\t0\t{done}\t\t\t\t{error}");
-        self.ask::<u8>(cmd("HSET").arg(self.key("entries")).arg(id).arg(body));
-        self.ask::<u8>(cmd("HSET").arg(self.key("state")).arg(id).arg(state));
+        let state = format!("{status}\t{position}\t\t{attempts}\t0\t0\t0\t{done}\t\t\t\t{error}");
+        self.query::<u8>(cmd("HSET").arg(self.key("entries")).arg(id).arg(body));
+        self.query::<u8>(cmd("HSET").arg(self.key("state")).arg(id).arg(state));
         let index = match status {
             0 | 2 => "waiting",
             3 => "dead",
@@ -61,7 +61,7 @@ impl RedisShop {
         if index == "waiting" {
             self.ask::<u8>(cmd("ZADD").arg(self.key("pending")).arg(micros(row.available_at)).arg(id));
         }
-        self.ask::<u8>(cmd("ZADD").arg(self.key(index)).arg(0).arg(format!("{place}:{id}")));
+        self.query::<u8>(cmd("ZADD").arg(self.key(index)).arg(0).arg(format!("{position}:{id}")));
     }
 
     /// Writes events as a service without an engine does.

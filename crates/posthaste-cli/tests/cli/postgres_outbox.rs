@@ -7,16 +7,16 @@ use posthaste_testkit::{unique_name, variable};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, PgConnection};
 
-use crate::kit::{Said, block_on};
+use crate::sqlite_outbox::{Said, block_on};
 use crate::servers::command_on;
 
 /// A schema that goes when the test ends.
-pub(crate) struct PgShop {
+pub(crate) struct PgOutbox {
     schema: String,
     url: String,
 }
 
-impl PgShop {
+impl PgOutbox {
     /// A schema with nothing in it, under a name that nobody else uses.
     pub(crate) fn bare() -> Self {
         Self::bare_on(variable("POSTHASTE_TEST_POSTGRES_URL"))
