@@ -248,7 +248,7 @@ fn publishing_from_postgres_to_redis_gives_every_figure() -> redis::RedisResult<
 
 #[test]
 fn publishing_to_nobody_ends_with_the_reason_and_without_secrets() {
-    for (to, said) in [
+    for (to, reason) in [
         ("amqp://me:s3ntinel-PW-9f@127.0.0.1:1/%2f?routing_key=q", "refused"),
         ("redis-stream://:s3ntinel-PW-9f@127.0.0.1:1/0?stream=s", "refused"),
         ("kafak://me:s3ntinel-PW-9f@127.0.0.1:1/t", "the benchmark knows no such publisher"),
@@ -259,7 +259,7 @@ fn publishing_to_nobody_ends_with_the_reason_and_without_secrets() {
         let output = output.expect("the binary runs");
         let printed = text(&output);
         assert!(!output.status.success(), "{to}: {printed}");
-        assert!(printed.contains(said), "{to}: {printed}");
+        assert!(printed.contains(reason), "{to}: {printed}");
         assert!(!printed.contains("s3ntinel"), "{printed}");
     }
 }
@@ -300,8 +300,8 @@ async fn layouts_on_mysql_give_every_figure_and_their_tables_are_dropped() -> Re
 
 #[test]
 fn layout_cannot_be_measured_where_there_are_none() {
-    let words = ["bench", "--store", "memory:", "--layout", "debezium", "--events", "10"];
-    let output = posthaste(&words).output().expect("the binary runs");
+    let args = ["bench", "--store", "memory:", "--layout", "debezium", "--events", "10"];
+    let output = posthaste(&args).output().expect("the binary runs");
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
     assert!(text(&output).contains("layouts are for PostgreSQL, MySQL and MariaDB"), "{}", text(&output));
 }

@@ -26,16 +26,16 @@ fn with_file(shop: SqliteOutbox, text: &str) -> SqliteOutbox {
     shop
 }
 
-fn refused(shop: &SqliteOutbox, words: &str) -> String {
-    let said = shop.run(words);
-    assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{words}: {said}");
-    said.stderr
+fn refused(shop: &SqliteOutbox, args: &str) -> String {
+    let output = shop.run(args);
+    assert_eq!((output.code, output.stdout.as_str()), (2, ""), "{args}: {output}");
+    output.stderr
 }
 
 #[test]
 fn only_outbox_of_a_file_needs_no_name() {
     let shop = with_file(SqliteOutbox::seeded(), ONE_OUTBOX_CONFIG);
-    for words in [
+    for args in [
         "status",
         "event list",
         "event show d-1",
@@ -51,10 +51,10 @@ fn only_outbox_of_a_file_needs_no_name() {
         "migrate print",
         "migrate apply",
     ] {
-        let args: Vec<&str> = words.split(' ').chain(["--config", "relay.toml"]).collect();
+        let split: Vec<&str> = args.split(' ').chain(["--config", "relay.toml"]).collect();
         // A variable for the commands without options is no contradiction.
-        let said = shop.command(&args).env("POSTHASTE_STORE", "sqlite:nowhere.db").output().unwrap();
-        assert_eq!(said.status.code(), Some(0), "{words}: {}", String::from_utf8_lossy(&said.stderr));
+        let output = shop.command(&split).env("POSTHASTE_STORE", "sqlite:nowhere.db").output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{args}: {}", String::from_utf8_lossy(&output.stderr));
     }
     assert_eq!(shop.json("status --config relay.toml")["store"], "sqlite:shop.db");
 }
@@ -65,8 +65,8 @@ fn several_outboxes_are_told_apart_by_name() {
     assert_snapshot!(refused(&shop, "status --config relay.toml"), @"error: relay.toml has several outboxes: write --outbox with one of shop, bills");
     assert_snapshot!(refused(&shop, "status --config relay.toml --outbox bill"), @r#"error: relay.toml has no outbox "bill": write --outbox with one of shop, bills"#);
     assert_eq!(shop.json("status --config relay.toml --outbox shop")["dead"], 3);
-    let said = shop.run("migrate apply --config relay.toml --outbox bills");
-    assert_eq!(said.code, 0, "{said}");
+    let output = shop.run("migrate apply --config relay.toml --outbox bills");
+    assert_eq!(output.code, 0, "{output}");
     assert_eq!(shop.json("status --config relay.toml --outbox bills")["table"], "bill_event");
 }
 
@@ -74,8 +74,8 @@ fn several_outboxes_are_told_apart_by_name() {
 fn file_and_store_exclude_each_other() {
     let shop = with_file(SqliteOutbox::seeded(), ONE_OUTBOX_CONFIG);
     for option in ["--store sqlite:shop.db", "--table x", "--schema x", "--layout debezium", "--pgbouncer"] {
-        let said = refused(&shop, &format!("status --config relay.toml {option}"));
-        assert!(said.contains("cannot be used with"), "{said}");
+        let output = refused(&shop, &format!("status --config relay.toml {option}"));
+        assert!(output.contains("cannot be used with"), "{output}");
     }
     refused(&shop, "status --outbox shop");
 }
@@ -83,11 +83,11 @@ fn file_and_store_exclude_each_other() {
 #[test]
 fn every_problem_of_the_file_is_told() {
     let shop = with_file(SqliteOutbox::seeded(), "[outbox.shop]\nstroe = \"sqlite:shop.db\"\nworkers = 0\n");
-    let said = shop.run("status --config relay.toml");
-    assert_eq!(said.code, 2, "{said}");
+    let output = shop.run("status --config relay.toml");
+    assert_eq!(output.code, 2, "{output}");
     for part in ["relay.toml:2:1", "did you mean `store`?", "workers"] {
-        assert!(said.stderr.contains(part), "{part}: {said}");
+        assert!(output.stderr.contains(part), "{part}: {output}");
     }
-    let said = shop.run("status --config missing.toml");
-    assert!(said.stderr.contains("is not there"), "{said}");
+    let output = shop.run("status --config missing.toml");
+    assert!(output.stderr.contains("is not there"), "{output}");
 }

@@ -69,8 +69,8 @@ fn one_event_is_replayed_without_a_question() {
 #[test]
 fn all_that_match_are_replayed() {
     let shop = SqliteOutbox::seeded();
-    let words = ["dead", "replay", "--all", "--error", "connection refused", "--actor", "ben", "--yes"];
-    assert_snapshot!(shop.run_args(&words), @"
+    let args = ["dead", "replay", "--all", "--error", "connection refused", "--actor", "ben", "--yes"];
+    assert_snapshot!(shop.run_args(&args), @"
     2 events replayed
     --- exit code 0
     ");
@@ -151,8 +151,8 @@ fn old_dead_events_are_archived() {
 #[test]
 fn nothing_to_do_needs_no_answer() {
     let shop = SqliteOutbox::empty();
-    for words in ["dead replay --all", "dead discard --all", "purge --done --older-than 1h"] {
-        let said = shop.run(words);
-        assert_eq!(said.code, 0, "{said}");
+    for args in ["dead replay --all", "dead discard --all", "purge --done --older-than 1h"] {
+        let output = shop.run(args);
+        assert_eq!(output.code, 0, "{output}");
     }
 }

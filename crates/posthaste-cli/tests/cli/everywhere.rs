@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::sqlite_outbox::Said;
+use crate::sqlite_outbox::CommandOutput;
 use crate::mysql_outbox::MySqlOutbox;
 use crate::postgres_outbox::PgOutbox;
 use crate::redis_outbox::RedisOutbox;
@@ -11,7 +11,7 @@ use crate::redis_outbox::RedisOutbox;
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 fn operators_work_on_postgres() {
     let shop = PgOutbox::seeded();
-    operators_work(&|words| shop.run(words));
+    operators_work(&|args| shop.run(args));
     shop.end();
 }
 
@@ -19,7 +19,7 @@ fn operators_work_on_postgres() {
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn operators_work_on_mariadb() {
     let shop = MySqlOutbox::seeded();
-    operators_work(&|words| shop.run(words));
+    operators_work(&|args| shop.run(args));
     shop.end();
 }
 
@@ -27,11 +27,11 @@ fn operators_work_on_mariadb() {
 #[ignore = "needs Redis: cargo xtask test"]
 fn operators_work_on_redis() {
     let shop = RedisOutbox::seeded();
-    operators_work(&|words| shop.run(words));
+    operators_work(&|args| shop.run(args));
     shop.end();
 }
 
-type Run<'a> = &'a dyn Fn(&str) -> Said;
+type Run<'a> = &'a dyn Fn(&str) -> CommandOutput;
 
 /// On an outbox with the rows of `sqlite_outbox.rs`.
 fn operators_work(run: Run<'_>) {
@@ -43,14 +43,14 @@ fn operators_work(run: Run<'_>) {
 }
 
 fn routes_are_paused_and_resumed(run: Run<'_>) {
-    for (words, changed) in [("pause mail", true), ("pause mail", false), ("resume mail", true)] {
-        assert_eq!(json_of(run, words)["changed"], changed, "{words}");
+    for (args, changed) in [("pause mail", true), ("pause mail", false), ("resume mail", true)] {
+        assert_eq!(json_of(run, args)["changed"], changed, "{args}");
     }
     assert_eq!(run("resume mail").stdout, "the route mail was not paused\n");
 }
 
 fn events_are_listed(run: Run<'_>) {
-    for (words, ids) in [
+    for (args, ids) in [
         ("", "d-1 d-2 d-3 f-1 f-2 n-1 n-2"),
         ("--status new", "n-1"),
         ("--status retry --error timeout", "n-2"),
@@ -59,7 +59,7 @@ fn events_are_listed(run: Run<'_>) {
         ("--status dead --older-than 100years", ""),
         ("--parked mail", ""),
     ] {
-        assert_eq!(ids_of(&json_of(run, &format!("event list {words}"))), ids, "{words}");
+        assert_eq!(ids_of(&json_of(run, &format!("event list {args}"))), ids, "{args}");
     }
     let first = json_of(run, "event list --limit 3");
     let next = first["next"].as_i64().expect("a next page");
@@ -70,11 +70,11 @@ fn events_are_listed(run: Run<'_>) {
 }
 
 fn status_is_watched(run: Run<'_>) {
-    let said = run("status --watch --count 2 --interval 100ms --output json");
-    assert_eq!((said.code, said.stderr.as_str()), (0, ""), "{said}");
+    let output = run("status --watch --count 2 --interval 100ms --output json");
+    assert_eq!((output.code, output.stderr.as_str()), (0, ""), "{output}");
     let looks: Vec<Value> =
-        said.stdout.lines().map(|line| serde_json::from_str(line).expect("a document")).collect();
-    let [first, second] = &looks[..] else { panic!("two looks: {said}") };
+        output.stdout.lines().map(|line| serde_json::from_str(line).expect("a document")).collect();
+    let [first, second] = &looks[..] else { panic!("two looks: {output}") };
     assert_eq!(first["rates"], Value::Null);
     for rate in ["backlog_per_second", "delivered_per_second", "written_per_second"] {
         assert_eq!(second["rates"][rate], 0.0, "{rate} of {second}");
@@ -114,10 +114,10 @@ fn all_of_it_is_on_record(run: Run<'_>) {
     assert_eq!(older["entries"][0]["target"], "d-1");
 }
 
-fn json_of(run: Run<'_>, words: &str) -> Value {
-    let said = run(&format!("{words} --output json"));
-    assert_eq!((said.code, said.stderr.as_str()), (0, ""), "{words}: {said}");
-    serde_json::from_str(&said.stdout).expect("a document")
+fn json_of(run: Run<'_>, args: &str) -> Value {
+    let output = run(&format!("{args} --output json"));
+    assert_eq!((output.code, output.stderr.as_str()), (0, ""), "{args}: {output}");
+    serde_json::from_str(&output.stdout).expect("a document")
 }
 
 /// In order of their names: on Redis the rows of the future come last.

@@ -74,8 +74,8 @@ fn status_says_how_late_the_oldest_event_is() {
 
 #[test]
 fn status_reads_a_database_that_it_must_not_write() {
-    let said = SqliteOutbox::seeded().run("status --store sqlite:shop.db?mode=ro");
-    assert_eq!(said.code, 0, "{said}");
+    let output = SqliteOutbox::seeded().run("status --store sqlite:shop.db?mode=ro");
+    assert_eq!(output.code, 0, "{output}");
 }
 
 #[test]
@@ -141,8 +141,8 @@ fn binary_payload_is_shown_by_its_first_bytes() {
         "INSERT INTO outbox_event (event_id, event_type, content_type, payload)
          VALUES ('b', 'B', 'application/protobuf', zeroblob(100))",
     );
-    let said = shop.run("event show b");
-    assert!(said.stdout.contains("payload (application/protobuf, binary, 100 bytes; the first 64"), "{said}");
+    let output = shop.run("event show b");
+    assert!(output.stdout.contains("payload (application/protobuf, binary, 100 bytes; the first 64"), "{output}");
     assert_eq!(shop.json("event show b")["payload"]["hex"], "00".repeat(100));
 }
 
@@ -226,13 +226,13 @@ fn events_of_any_status_are_listed() {
     --- exit code 0
     ");
     assert_eq!(shop.run("purge --done --older-than 1d --archive --yes").code, 0);
-    for (words, ids) in [
+    for (args, ids) in [
         ("--status new", "n-1"),
         ("--status dead --type OrderPlaced", "d-1 d-2"),
         ("--status archived", "f-1 f-2"),
         ("--error timeout", "n-2"),
     ] {
-        assert_eq!(ids_of(&shop.json(&format!("event list {words}"))), ids, "{words}");
+        assert_eq!(ids_of(&shop.json(&format!("event list {args}"))), ids, "{args}");
     }
 }
 
@@ -283,8 +283,8 @@ fn age_narrows_lists_replays_and_discards() {
     shop.sql("UPDATE outbox_event SET done_at = 4102444800000000 WHERE event_id <> 'd-2'");
     assert_eq!(ids_of(&shop.json("dead list --older-than 1d")), "d-2");
     assert_eq!(ids_of(&shop.json("event list --status dead --older-than 1d")), "d-2");
-    for words in ["dead replay", "dead discard"] {
-        assert_eq!(shop.json(&format!("{words} --all --older-than 1d --dry-run"))["matched"], 1, "{words}");
+    for args in ["dead replay", "dead discard"] {
+        assert_eq!(shop.json(&format!("{args} --all --older-than 1d --dry-run"))["matched"], 1, "{args}");
     }
 }
 

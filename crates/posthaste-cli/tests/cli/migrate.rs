@@ -137,7 +137,7 @@ fn nothing_is_adopted_that_nobody_could_read_about() {
     let shop = SqliteOutbox::with_sql(DOCUMENT_TABLE_SQL);
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    let said = shop.command(&["migrate", "apply", "--adopt"]).stdout(writer).output().unwrap();
-    assert_eq!(said.status.code(), Some(1));
+    let output = shop.command(&["migrate", "apply", "--adopt"]).stdout(writer).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
     assert_eq!(shop.run("migrate check").code, 1);
 }

@@ -172,7 +172,7 @@ fn schema_is_created_checked_and_printed() {
     "#);
 
     let other = MySqlOutbox::bare();
-    let printed = other.run_as_it_is("migrate print");
+    let printed = other.run_raw("migrate print");
     assert_eq!((printed.code, printed.stderr.as_str()), (0, ""));
     assert_eq!(other.run("migrate check").code, 1, "print changes nothing");
     other.sql(&printed.stdout);
@@ -213,9 +213,9 @@ fn table_of_the_document_is_adopted_when_told() {
 fn scheme_of_mariadb_is_the_same() {
     let shop = MySqlOutbox::seeded();
     let same = shop.through(shop.url().replacen("mysql:", "mariadb:", 1));
-    for words in ["migrate check", "status", "dead list", "event show d-2"] {
-        let said = same.run(words);
-        assert_eq!(said.code, 0, "{words}: {said}");
+    for args in ["migrate check", "status", "dead list", "event show d-2"] {
+        let output = same.run(args);
+        assert_eq!(output.code, 0, "{args}: {output}");
     }
     shop.end();
 }

@@ -16,7 +16,7 @@ const SENTINEL: &str = "sEnt1nel";
 const CORRECT_PASSWORD: &str = "the-right-one";
 
 fn assert_password_is_kept(shop: &MySqlOutbox) {
-    assert_kept(&[SENTINEL, CORRECT_PASSWORD], |words| shop.command(words));
+    assert_kept(&[SENTINEL, CORRECT_PASSWORD], |args| shop.command(args));
 }
 
 #[test]
@@ -115,9 +115,9 @@ fn table_is_missing() {
 fn table_of_somebody_else() {
     let shop = MySqlOutbox::bare();
     shop.sql("CREATE TABLE outbox_event (id integer)");
-    let said = shop.run("migrate apply --adopt");
-    assert_eq!((said.code, said.stdout.as_str()), (1, ""), "{said}");
-    assert!(said.stderr.contains("choose another table name for the outbox"), "{said}");
+    let output = shop.run("migrate apply --adopt");
+    assert_eq!((output.code, output.stdout.as_str()), (1, ""), "{output}");
+    assert!(output.stderr.contains("choose another table name for the outbox"), "{output}");
     shop.end();
 }
 
@@ -125,13 +125,13 @@ fn table_of_somebody_else() {
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn server_is_too_old() {
     let shop = MySqlOutbox::bare();
-    for (version, words) in [("10.3.39-MariaDB", "migrate apply"), ("8.0.12", "migrate check")] {
+    for (version, args) in [("10.3.39-MariaDB", "migrate apply"), ("8.0.12", "migrate check")] {
         let server = block_on(MariaDbServer::of_version(version));
         let old = shop.through(format!("mysql://root@127.0.0.1:{}/information_schema", server.port()));
-        let said = old.run(words);
-        assert_eq!(said.code, 1, "{said}");
-        assert!(said.stderr.contains(&format!("has version {version}")), "{said}");
-        assert!(said.stderr.contains("upgrade it"), "{said}");
+        let output = old.run(args);
+        assert_eq!(output.code, 1, "{output}");
+        assert!(output.stderr.contains(&format!("has version {version}")), "{output}");
+        assert!(output.stderr.contains("upgrade it"), "{output}");
     }
     shop.end();
 }

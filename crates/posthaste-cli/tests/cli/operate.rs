@@ -55,8 +55,8 @@ fn audit_has_what_operators_did_newest_first() {
     no operator has changed anything
     --- exit code 0
     ");
-    for words in ["pause mail", "pause mail", "dead replay d-1", "dead discard --all --tenant bolt --yes"] {
-        assert_eq!(shop.run(words).code, 0);
+    for args in ["pause mail", "pause mail", "dead replay d-1", "dead discard --all --tenant bolt --yes"] {
+        assert_eq!(shop.run(args).code, 0);
     }
     shop.sql("UPDATE outbox_event_audit SET at = 1577934000000000 + 1000000 * seq");
     assert_snapshot!(shop.run("audit"), @"

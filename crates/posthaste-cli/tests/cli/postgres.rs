@@ -173,7 +173,7 @@ fn schema_is_created_checked_and_printed() {
     "#);
 
     let other = PgOutbox::bare();
-    let printed = other.run_as_it_is("migrate print");
+    let printed = other.run_raw("migrate print");
     assert_eq!((printed.code, printed.stderr.as_str()), (0, ""));
     assert_eq!(other.run("migrate check").code, 1, "print changes nothing");
     other.sql(&printed.stdout);
@@ -215,11 +215,11 @@ fn everything_works_behind_pgbouncer() {
     let direct = PgOutbox::seeded();
     let url = variable("POSTHASTE_TEST_PGBOUNCER_URL");
     let shop = direct.through(url);
-    for words in
+    for args in
         ["migrate check", "migrate apply", "status", "dead list", "dead replay d-1", "event show d-2"]
     {
-        let said = shop.run(&format!("{words} --pgbouncer"));
-        assert_eq!(said.code, 0, "{words}: {said}");
+        let output = shop.run(&format!("{args} --pgbouncer"));
+        assert_eq!(output.code, 0, "{args}: {output}");
     }
     assert_eq!(shop.run("purge --done --older-than 7d --yes --pgbouncer").stdout, "2 events deleted\n");
     direct.end();

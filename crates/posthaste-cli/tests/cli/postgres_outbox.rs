@@ -7,7 +7,7 @@ use posthaste_testkit::{unique_name, variable};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, PgConnection};
 
-use crate::sqlite_outbox::{Said, block_on};
+use crate::sqlite_outbox::{CommandOutput, block_on};
 use crate::servers::command_on;
 
 /// A schema that goes when the test ends.
@@ -38,8 +38,8 @@ impl PgOutbox {
     }
 
     fn migrated(self) -> Self {
-        let said = self.run("migrate apply");
-        assert_eq!(said.code, 0, "{said}");
+        let output = self.run("migrate apply");
+        assert_eq!(output.code, 0, "{output}");
         self
     }
 
@@ -105,12 +105,12 @@ impl PgOutbox {
     }
 
     /// Runs `posthaste` on this schema. What differs from run to run is taken out of what it says.
-    pub(crate) fn run(&self, words: &str) -> Said {
-        let Said { code, stdout, stderr } = self.run_as_it_is(words);
-        Said { code, stdout: self.plain(&stdout), stderr: self.plain(&stderr) }
+    pub(crate) fn run(&self, args: &str) -> CommandOutput {
+        let CommandOutput { code, stdout, stderr } = self.run_raw(args);
+        CommandOutput { code, stdout: self.normalized(&stdout), stderr: self.normalized(&stderr) }
     }
 
-    fn plain(&self, text: &str) -> String {
+    fn normalized(&self, text: &str) -> String {
         let (address, server) = (self.address(), self.host());
         let text = text.replace(&self.schema, "shop").replace(&address, "db.example/shop");
         let lines = text.replace(&server, "db.example");
@@ -122,18 +122,18 @@ impl PgOutbox {
         lines.collect()
     }
 
-    pub(crate) fn run_as_it_is(&self, words: &str) -> Said {
-        Said::of(self.command(words).output().expect("the binary starts"))
+    pub(crate) fn run_raw(&self, args: &str) -> CommandOutput {
+        CommandOutput::of(self.command(args).output().expect("the binary starts"))
     }
 
-    pub(crate) fn json(&self, words: &str) -> serde_json::Value {
-        let said = self.run(&format!("{words} --output json"));
-        assert_eq!(said.stdout.lines().count(), 1, "one document on one line: {said}");
-        serde_json::from_str(&said.stdout).expect("a JSON document")
+    pub(crate) fn json(&self, args: &str) -> serde_json::Value {
+        let output = self.run(&format!("{args} --output json"));
+        assert_eq!(output.stdout.lines().count(), 1, "one document on one line: {output}");
+        serde_json::from_str(&output.stdout).expect("a JSON document")
     }
 
-    pub(crate) fn command(&self, words: &str) -> Command {
-        let mut command = command_on(&self.url, words);
+    pub(crate) fn command(&self, args: &str) -> Command {
+        let mut command = command_on(&self.url, args);
         command.args(["--schema", &self.schema]);
         command
     }

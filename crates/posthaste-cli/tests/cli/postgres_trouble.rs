@@ -11,7 +11,7 @@ use crate::servers::assert_kept;
 const SENTINEL: &str = "sEnt1nel";
 
 fn assert_password_is_kept(shop: &PgOutbox) {
-    assert_kept(&[SENTINEL], |words| shop.command(words));
+    assert_kept(&[SENTINEL], |args| shop.command(args));
 }
 
 #[test]
@@ -113,8 +113,8 @@ fn table_is_missing() {
 fn table_of_somebody_else() {
     let shop = PgOutbox::bare();
     shop.sql("CREATE TABLE outbox_event (id integer)");
-    let said = shop.run("migrate apply --adopt");
-    assert_eq!((said.code, said.stdout.as_str()), (1, ""), "{said}");
-    assert!(said.stderr.contains("choose another table name for the outbox"), "{said}");
+    let output = shop.run("migrate apply --adopt");
+    assert_eq!((output.code, output.stdout.as_str()), (1, ""), "{output}");
+    assert!(output.stderr.contains("choose another table name for the outbox"), "{output}");
     shop.end();
 }

@@ -6,7 +6,7 @@ use posthaste_testkit::variable;
 use redis::cmd;
 use redis::streams::StreamRangeReply;
 
-use crate::sqlite_outbox::Said;
+use crate::sqlite_outbox::CommandOutput;
 use crate::redis_outbox::RedisOutbox;
 use crate::servers::command_on;
 
@@ -64,8 +64,8 @@ fn events_that_no_engine_has_seen_are_counted() {
 #[ignore = "needs Redis: cargo xtask test"]
 fn outbox_of_the_default_name_is_meant_without_one() {
     let shop = RedisOutbox::empty();
-    let said = Said::of(command_on(shop.url(), "status").output().unwrap());
-    assert!(said.stdout.starts_with("outbox in redis://"), "{said}");
+    let output = CommandOutput::of(command_on(shop.url(), "status").output().unwrap());
+    assert!(output.stdout.starts_with("outbox in redis://"), "{output}");
 }
 
 #[test]
@@ -167,10 +167,10 @@ fn old_events_are_purged_and_archived() {
 #[ignore = "needs Redis: cargo xtask test"]
 fn there_is_nothing_to_migrate() {
     let shop = RedisOutbox::empty();
-    for words in ["migrate apply", "migrate apply --adopt", "migrate check", "migrate print"] {
-        let said = shop.run(words);
+    for args in ["migrate apply", "migrate apply --adopt", "migrate check", "migrate print"] {
+        let output = shop.run(args);
         let nothing = (0, "nothing to migrate: an outbox in Redis has no schema\n", "");
-        assert_eq!((said.code, said.stdout.as_str(), said.stderr.as_str()), nothing, "{words}");
+        assert_eq!((output.code, output.stdout.as_str(), output.stderr.as_str()), nothing, "{args}");
     }
     assert_snapshot!(shop.run("migrate apply --output json"), @r#"
     {"table":"shop","applied":[]}

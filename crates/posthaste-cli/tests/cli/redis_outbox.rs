@@ -8,7 +8,7 @@ use posthaste_testkit::sample_rows::{PAST_SECONDS, ROWS, Row};
 use posthaste_testkit::{unique_name, variable};
 use redis::{Cmd, FromRedisValue, cmd};
 
-use crate::sqlite_outbox::{Said, block_on};
+use crate::sqlite_outbox::{CommandOutput, block_on};
 use crate::servers::command_on;
 
 /// An outbox that goes when the test ends.
@@ -123,25 +123,25 @@ impl RedisOutbox {
     }
 
     /// Runs `posthaste` on this outbox. What differs from run to run is taken out of what it says.
-    pub(crate) fn run(&self, words: &str) -> Said {
-        let Said { code, stdout, stderr } =
-            Said::of(self.command(words).output().expect("the binary starts"));
-        Said { code, stdout: self.plain(&stdout), stderr: self.plain(&stderr) }
+    pub(crate) fn run(&self, args: &str) -> CommandOutput {
+        let CommandOutput { code, stdout, stderr } =
+            CommandOutput::of(self.command(args).output().expect("the binary starts"));
+        CommandOutput { code, stdout: self.normalized(&stdout), stderr: self.normalized(&stderr) }
     }
 
-    fn plain(&self, text: &str) -> String {
+    fn normalized(&self, text: &str) -> String {
         let host = self.url.trim_end_matches('/').rsplit(['/', '@']).next().expect("a URL with a host");
         text.replace(&self.name, "shop").replace(host, "db.example")
     }
 
-    pub(crate) fn json(&self, words: &str) -> serde_json::Value {
-        let said = self.run(&format!("{words} --output json"));
-        assert_eq!(said.stdout.lines().count(), 1, "one document on one line: {said}");
-        serde_json::from_str(&said.stdout).expect("a JSON document")
+    pub(crate) fn json(&self, args: &str) -> serde_json::Value {
+        let output = self.run(&format!("{args} --output json"));
+        assert_eq!(output.stdout.lines().count(), 1, "one document on one line: {output}");
+        serde_json::from_str(&output.stdout).expect("a JSON document")
     }
 
-    pub(crate) fn command(&self, words: &str) -> Command {
-        let mut command = command_on(&self.url, words);
+    pub(crate) fn command(&self, args: &str) -> Command {
+        let mut command = command_on(&self.url, args);
         command.args(["--table", &self.name]);
         command
     }

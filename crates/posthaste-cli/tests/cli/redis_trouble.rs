@@ -17,7 +17,7 @@ const SENTINEL: &str = "sEnt1nel";
 const CORRECT_PASSWORD: &str = "the-right-one";
 
 fn assert_password_is_kept(shop: &RedisOutbox) {
-    assert_kept(&[SENTINEL, CORRECT_PASSWORD], |words| shop.command(words));
+    assert_kept(&[SENTINEL, CORRECT_PASSWORD], |args| shop.command(args));
 }
 
 #[test]
@@ -51,10 +51,10 @@ fn server_is_down() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for scheme in ["redis", "rediss"] {
         let nobody = RedisOutbox::empty().through(format!("{scheme}://ann:{SENTINEL}@{free}"));
-        let said = nobody.run("status");
-        assert_eq!((said.code, said.stdout.as_str()), (1, ""), "{said}");
+        let output = nobody.run("status");
+        assert_eq!((output.code, output.stdout.as_str()), (1, ""), "{output}");
         let way_out = "cannot be reached: see that it runs, and that host and port are right";
-        assert!(said.stderr.contains(way_out), "{said}");
+        assert!(output.stderr.contains(way_out), "{output}");
         assert_password_is_kept(&nobody);
     }
 }
@@ -94,8 +94,8 @@ fn key_of_somebody_else() {
 #[ignore = "needs Redis: cargo xtask test"]
 fn options_of_other_stores_are_refused() {
     let shop = RedisOutbox::empty();
-    for words in ["status --schema billing", "status --pgbouncer"] {
-        let said = shop.run(words);
-        assert_eq!(said.code, 2, "{said}");
+    for args in ["status --schema billing", "status --pgbouncer"] {
+        let output = shop.run(args);
+        assert_eq!(output.code, 2, "{output}");
     }
 }

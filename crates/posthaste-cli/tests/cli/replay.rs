@@ -9,7 +9,7 @@ use posthaste::store::OnDone;
 use posthaste::{Config, Delivery, Outbox, Outcome, Route, Routes, handler};
 use posthaste_sqlx::SqliteStore;
 
-use crate::sqlite_outbox::{Said, SqliteOutbox};
+use crate::sqlite_outbox::{CommandOutput, SqliteOutbox};
 
 const STATES_SQL: &str = "SELECT event_id || '=' || status FROM outbox_event ORDER BY seq";
 const AUDIT_SQL: &str = "SELECT target || ' ' || rows FROM outbox_event_audit ORDER BY seq";
@@ -19,8 +19,8 @@ fn run_beside_an_engine(
     shop: &SqliteOutbox,
     on_done: OnDone,
     deliver: fn(&Delivery) -> Outcome,
-    words: &str,
-) -> Said {
+    args: &str,
+) -> CommandOutput {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.expect("a runtime");
     let config = Config {
@@ -34,9 +34,9 @@ fn run_beside_an_engine(
         let store = SqliteStore::builder(&shop.options()).connect().await.expect("the outbox opens");
         Outbox::from_config(store, config, routes).start().expect("the engine starts")
     });
-    let said = shop.run(words);
+    let output = shop.run(args);
     runtime.block_on(outbox.shutdown());
-    said
+    output
 }
 
 fn dead(shop: &SqliteOutbox, count: usize) {
@@ -49,8 +49,8 @@ fn dead(shop: &SqliteOutbox, count: usize) {
 /// The audit. How long it took until a batch was sent, which died before that, is no matter.
 fn noted(shop: &SqliteOutbox) -> String {
     let text = shop.query(AUDIT_SQL);
-    let words = text.split(' ').map(|word| if word.starts_with("older_than=") { "older" } else { word });
-    words
+    let args = text.split(' ').map(|word| if word.starts_with("older_than=") { "older" } else { word });
+    args
         .filter(|word| !word.ends_with("ms") && !word.ends_with("us") && !word.ends_with("ns"))
         .collect::<Vec<_>>()
         .join(" ")
@@ -59,9 +59,9 @@ fn noted(shop: &SqliteOutbox) -> String {
 #[test]
 fn others_follow_a_canary_that_arrives() {
     let shop = SqliteOutbox::seeded();
-    let said =
+    let output =
         run_beside_an_engine(&shop, OnDone::Keep, |_| Outcome::Done, "dead replay --all --canary 1 --yes");
-    assert_snapshot!(said, @"
+    assert_snapshot!(output, @"
     canary of 1 event: 1 delivered, 0 DEAD again, 0 still waiting
     3 events replayed
     --- exit code 0
@@ -74,8 +74,8 @@ fn others_follow_a_canary_that_arrives() {
 #[test]
 fn canary_that_is_gone_was_delivered() {
     let shop = SqliteOutbox::seeded();
-    let words = "dead replay --all --canary 2 --yes --output json";
-    assert_snapshot!(run_beside_an_engine(&shop, OnDone::Delete, |_| Outcome::Done, words), @r#"
+    let args = "dead replay --all --canary 2 --yes --output json";
+    assert_snapshot!(run_beside_an_engine(&shop, OnDone::Delete, |_| Outcome::Done, args), @r#"
     {"action":"replay","dry_run":false,"matched":3,"exact":true,"changed":3,"remaining":0,"unchanged":[],"canary":{"replayed":2,"delivered":2,"dead":[],"waiting":[]}}
     --- exit code 0
     "#);
@@ -89,9 +89,9 @@ fn others_are_left_alone_if_a_canary_dies_again() {
             _ => Outcome::Done,
         }
     }
-    let words = "dead replay --all --canary 2 --yes";
+    let args = "dead replay --all --canary 2 --yes";
     let shop = SqliteOutbox::seeded();
-    assert_snapshot!(run_beside_an_engine(&shop, OnDone::Keep, refuse_one, words), @"
+    assert_snapshot!(run_beside_an_engine(&shop, OnDone::Keep, refuse_one, args), @"
     canary of 2 events: 1 delivered, 1 DEAD again, 0 still waiting
     2 events replayed
     2 events still DEAD: nothing more was replayed, because of the canary
@@ -102,8 +102,8 @@ fn others_are_left_alone_if_a_canary_dies_again() {
     assert_eq!(shop.query("SELECT event_id FROM outbox_event WHERE status = 3"), "d-1 d-3");
     assert_eq!(shop.query(AUDIT_SQL), "d-1 1 d-2 1");
     let json = SqliteOutbox::seeded();
-    let words = &format!("{words} --output json");
-    assert_snapshot!(run_beside_an_engine(&json, OnDone::Keep, refuse_one, words), @r#"
+    let args = &format!("{args} --output json");
+    assert_snapshot!(run_beside_an_engine(&json, OnDone::Keep, refuse_one, args), @r#"
     {"action":"replay","dry_run":false,"matched":3,"exact":true,"changed":2,"remaining":2,"unchanged":[],"stopped":"canary","canary":{"replayed":2,"delivered":1,"dead":[{"id":"d-1","reason":"no such customer"}],"waiting":[]}}
     --- stderr
     error: d-1 is DEAD again: no such customer
@@ -173,11 +173,11 @@ fn interrupted_replay_says_how_far_it_came() {
     }
     let killed = Command::new("kill").args(["-INT", &replay.id().to_string()]).status().unwrap();
     assert!(killed.success());
-    let said = Said::of(replay.wait_with_output().unwrap());
-    assert_eq!((said.code, said.stderr.as_str()), (1, ""), "{said}");
+    let output = CommandOutput::of(replay.wait_with_output().unwrap());
+    assert_eq!((output.code, output.stderr.as_str()), (1, ""), "{output}");
     let replayed = shop.query(AUDIT_SQL).split_whitespace().filter(|word| *word == "1").count();
     let events = if replayed == 1 { "event" } else { "events" };
     let first = format!("{replayed} {events} replayed, then interrupted\n");
     let rest = format!("{} events still DEAD: run the same command again for the rest\n", 100 - replayed);
-    assert_eq!(said.stdout, first + &rest);
+    assert_eq!(output.stdout, first + &rest);
 }

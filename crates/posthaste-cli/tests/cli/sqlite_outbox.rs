@@ -82,19 +82,19 @@ impl SqliteOutbox {
     }
 
     /// Runs `posthaste` with these words on `shop.db`, with nobody at the keyboard.
-    pub(crate) fn run(&self, words: &str) -> Said {
-        let args: Vec<&str> = words.split_whitespace().collect();
+    pub(crate) fn run(&self, args: &str) -> CommandOutput {
+        let args: Vec<&str> = args.split_whitespace().collect();
         self.run_args(&args)
     }
 
-    pub(crate) fn run_args(&self, args: &[&str]) -> Said {
-        Said::of(self.command(args).output().expect("the binary starts"))
+    pub(crate) fn run_args(&self, args: &[&str]) -> CommandOutput {
+        CommandOutput::of(self.command(args).output().expect("the binary starts"))
     }
 
-    pub(crate) fn json(&self, words: &str) -> serde_json::Value {
-        let said = self.run(&format!("{words} --output json"));
-        assert_eq!(said.stdout.lines().count(), 1, "one document on one line: {said}");
-        serde_json::from_str(&said.stdout).expect("a JSON document")
+    pub(crate) fn json(&self, args: &str) -> serde_json::Value {
+        let output = self.run(&format!("{args} --output json"));
+        assert_eq!(output.stdout.lines().count(), 1, "one document on one line: {output}");
+        serde_json::from_str(&output.stdout).expect("a JSON document")
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
@@ -106,13 +106,13 @@ impl SqliteOutbox {
 }
 
 /// What the program said, and its exit code.
-pub(crate) struct Said {
+pub(crate) struct CommandOutput {
     pub(crate) code: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl Said {
+impl CommandOutput {
     pub(crate) fn of(output: Output) -> Self {
         Self {
             code: output.status.code().expect("no signal ended it"),
@@ -122,7 +122,7 @@ impl Said {
     }
 }
 
-impl fmt::Display for Said {
+impl fmt::Display for CommandOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.stdout)?;
         if !self.stderr.is_empty() {

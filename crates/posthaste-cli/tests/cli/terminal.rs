@@ -50,10 +50,10 @@ fn hostile_texts_reach_no_terminal() {
         &["dead", "replay", "--all", "--error", "x\x1b[2J"],
     ] {
         for format in ["text", "json"] {
-            let said = shop.run_args(&[args, &["--output", format]].concat());
-            assert!(!said.stdout.contains(acts), "{args:?}: {:?}", said.stdout);
-            assert!(!said.stderr.contains(acts), "{args:?}: {:?}", said.stderr);
-            assert!(!said.stdout.contains("\nd-9"), "{args:?}: a text became a row: {}", said.stdout);
+            let output = shop.run_args(&[args, &["--output", format]].concat());
+            assert!(!output.stdout.contains(acts), "{args:?}: {:?}", output.stdout);
+            assert!(!output.stderr.contains(acts), "{args:?}: {:?}", output.stderr);
+            assert!(!output.stdout.contains("\nd-9"), "{args:?}: a text became a row: {}", output.stdout);
         }
     }
 }
@@ -71,7 +71,7 @@ fn escaped_json_still_means_the_same() {
 #[test]
 fn closed_pipes_are_no_reason_to_panic() {
     let shop = SqliteOutbox::seeded();
-    for words in [
+    for args in [
         "status",
         "status --watch",
         "status --watch --output json",
@@ -91,20 +91,20 @@ fn closed_pipes_are_no_reason_to_panic() {
     ] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        let args: Vec<&str> = words.split(' ').collect();
-        let mut command = shop.command(&args);
+        let split: Vec<&str> = args.split(' ').collect();
+        let mut command = shop.command(&split);
         command.env("RUST_LOG", "trace").stdout(writer.try_clone().unwrap()).stderr(writer);
         let code = command.status().unwrap().code();
-        assert!(matches!(code, Some(0..=2)), "{words}: {code:?}");
+        assert!(matches!(code, Some(0..=2)), "{args}: {code:?}");
     }
 }
 
 #[test]
 fn nothing_is_left_lying_beside_the_database() {
     let shop = SqliteOutbox::seeded();
-    for words in ["status", "event show nobody", "dead replay --all", "dead discard --all --yes"] {
-        shop.run(words);
-        assert!(!shop.path("shop.db-wal").exists(), "{words}");
+    for args in ["status", "event show nobody", "dead replay --all", "dead discard --all --yes"] {
+        shop.run(args);
+        assert!(!shop.path("shop.db-wal").exists(), "{args}");
     }
 }
 
@@ -113,14 +113,14 @@ fn who_reads_only_the_first_line_sees_no_error() {
     let shop = SqliteOutbox::seeded();
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    let said = shop.command(&["dead", "list"]).stdout(writer).output().unwrap();
-    assert_eq!((said.status.code(), String::from_utf8(said.stderr).unwrap().as_str()), (Some(0), ""));
+    let output = shop.command(&["dead", "list"]).stdout(writer).output().unwrap();
+    assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap().as_str()), (Some(0), ""));
 }
 
 #[test]
 fn nothing_but_the_answer_is_on_standard_output() {
     let shop = SqliteOutbox::seeded();
-    let said = shop.command(&["status", "--output", "json"]).env("RUST_LOG", "trace").output().unwrap();
-    serde_json::from_slice::<serde_json::Value>(&said.stdout).unwrap();
+    let output = shop.command(&["status", "--output", "json"]).env("RUST_LOG", "trace").output().unwrap();
+    serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap();
     assert!(shop.run("status").stderr.is_empty());
 }

@@ -6,18 +6,18 @@ use std::process::{Command, Stdio};
 use insta::assert_snapshot;
 use serde_json::Value;
 
-use crate::sqlite_outbox::{Said, SqliteOutbox};
+use crate::sqlite_outbox::{CommandOutput, SqliteOutbox};
 
 const WATCH_TWICE: &str = "status --watch --count 2 --interval 100ms";
 
 /// Without the time of each look.
-fn without_times(said: Said) -> Said {
-    let lines = said.stdout.lines().map(|line| line.split(" at 20").next().unwrap_or(line));
-    Said { stdout: lines.map(|line| format!("{line}\n")).collect(), ..said }
+fn without_times(output: CommandOutput) -> CommandOutput {
+    let lines = output.stdout.lines().map(|line| line.split(" at 20").next().unwrap_or(line));
+    CommandOutput { stdout: lines.map(|line| format!("{line}\n")).collect(), ..output }
 }
 
-fn looks(said: &Said) -> Vec<Value> {
-    said.stdout.lines().map(|line| serde_json::from_str(line).expect("a document per line")).collect()
+fn looks(output: &CommandOutput) -> Vec<Value> {
+    output.stdout.lines().map(|line| serde_json::from_str(line).expect("a document per line")).collect()
 }
 
 #[test]
@@ -82,9 +82,9 @@ fn every_look_is_a_block_of_text() {
 
 #[test]
 fn every_look_is_a_line_of_json() {
-    let said = SqliteOutbox::seeded().run(&format!("{WATCH_TWICE} --output json"));
-    let looks = looks(&said);
-    assert_eq!((said.code, looks.len()), (0, 2), "{said}");
+    let output = SqliteOutbox::seeded().run(&format!("{WATCH_TWICE} --output json"));
+    let looks = looks(&output);
+    assert_eq!((output.code, looks.len()), (0, 2), "{output}");
     assert_eq!(looks[0]["rates"], Value::Null);
     let rates = &looks[1]["rates"];
     assert!(rates["seconds"].as_f64().unwrap() >= 0.1, "{rates}");
@@ -120,9 +120,9 @@ fn rates_say_what_happened_between_two_looks() {
     assert!(interrupted.success());
     // Whatever it is about to print has to have somewhere to go.
     lines.by_ref().for_each(drop);
-    let said = watch.wait_with_output().unwrap();
+    let output = watch.wait_with_output().unwrap();
     assert_eq!(
-        (said.status.code(), said.stderr.as_slice()),
+        (output.status.code(), output.stderr.as_slice()),
         (Some(0), &b""[..]),
         "Ctrl-C is the way to end it"
     );
@@ -149,6 +149,6 @@ fn error_of_the_store_is_shown_and_tried_again() {
 fn last_look_that_fails_is_the_exit_code() {
     let shop = SqliteOutbox::seeded();
     shop.sql("DROP TABLE outbox_event_control");
-    let said = shop.run("status --watch --count 1");
-    assert_eq!((said.code, said.stdout.as_str()), (1, ""), "{said}");
+    let output = shop.run("status --watch --count 1");
+    assert_eq!((output.code, output.stdout.as_str()), (1, ""), "{output}");
 }

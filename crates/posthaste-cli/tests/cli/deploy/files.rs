@@ -241,8 +241,8 @@ fn every_panel_says_what_it_means() {
     let dashboard: Value = serde_json::from_str(&read("deploy/grafana.json")).expect("JSON");
     let panels = dashboard["panels"].as_array().expect("panels");
     for panel in panels.iter().filter(|panel| panel["type"] != "row") {
-        let said = panel["description"].as_str().unwrap_or_default();
-        assert!(said.len() > 40, "{} says too little: {said:?}", panel["title"]);
+        let output = panel["description"].as_str().unwrap_or_default();
+        assert!(output.len() > 40, "{} says too little: {output:?}", panel["title"]);
     }
 }
 

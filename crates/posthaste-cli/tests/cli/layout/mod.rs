@@ -8,7 +8,7 @@ mod usage;
 
 use std::process::Command;
 
-use crate::sqlite_outbox::Said;
+use crate::sqlite_outbox::CommandOutput;
 use crate::mysql_outbox::MySqlOutbox;
 use crate::postgres_outbox::PgOutbox;
 
@@ -86,11 +86,11 @@ impl Db {
 }
 
 /// `posthaste` with these words, and options behind them that may have spaces in them.
-fn posthaste(words: &str, options: &[String]) -> Said {
+fn posthaste(args: &str, options: &[String]) -> CommandOutput {
     let mut command = Command::new(env!("CARGO_BIN_EXE_posthaste"));
-    command.args(words.split_whitespace()).args(options);
+    command.args(args.split_whitespace()).args(options);
     command.env_remove("RUST_LOG").env_remove("POSTHASTE_STORE").env("USER", "ann");
-    Said::of(command.output().expect("the binary starts"))
+    CommandOutput::of(command.output().expect("the binary starts"))
 }
 
 /// The id of the n-th event.
@@ -197,13 +197,13 @@ impl Foreign {
     }
 
     /// `posthaste` with these words on this table.
-    pub(crate) fn run(&self, words: &str) -> Said {
-        posthaste(words, &self.options())
+    pub(crate) fn run(&self, args: &str) -> CommandOutput {
+        posthaste(args, &self.options())
     }
 
-    pub(crate) fn json(&self, words: &str) -> serde_json::Value {
-        let said = self.run(&format!("{words} --output json"));
-        serde_json::from_str(&said.stdout).unwrap_or_else(|_| panic!("{words}: {said}"))
+    pub(crate) fn json(&self, args: &str) -> serde_json::Value {
+        let output = self.run(&format!("{args} --output json"));
+        serde_json::from_str(&output.stdout).unwrap_or_else(|_| panic!("{args}: {output}"))
     }
 
     pub(crate) fn end(self) {

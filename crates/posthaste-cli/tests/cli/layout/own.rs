@@ -3,7 +3,7 @@
 use tempfile::TempDir;
 
 use super::{Db, posthaste};
-use crate::sqlite_outbox::Said;
+use crate::sqlite_outbox::CommandOutput;
 use crate::relay::process::{Relay, until};
 use crate::relay::sink::Sink;
 
@@ -64,13 +64,13 @@ impl Service {
         vec!["--config".to_owned(), file.display().to_string()]
     }
 
-    fn run(&self, words: &str) -> Said {
-        posthaste(words, &self.config())
+    fn run(&self, args: &str) -> CommandOutput {
+        posthaste(args, &self.config())
     }
 
-    fn json(&self, words: &str) -> serde_json::Value {
-        let said = self.run(&format!("{words} --output json"));
-        serde_json::from_str(&said.stdout).unwrap_or_else(|_| panic!("{words}: {said}"))
+    fn json(&self, args: &str) -> serde_json::Value {
+        let output = self.run(&format!("{args} --output json"));
+        serde_json::from_str(&output.stdout).unwrap_or_else(|_| panic!("{args}: {output}"))
     }
 
     fn states(&self) -> String {
@@ -93,18 +93,18 @@ fn operators_name_the_file(db: Db) {
     let dead = service.json("dead list --error refused");
     assert_eq!(dead["events"][0]["id"], "m-3", "{dead}");
     assert_eq!(service.json("event show m-2")["last_error"], "no such customer");
-    let said = service.run("dead discard m-2 --yes");
-    assert_eq!(said.code, 0, "{said}");
-    let said = service.run("dead replay --all --yes --outbox orders");
-    assert_eq!(said.code, 0, "{said}");
+    let output = service.run("dead discard m-2 --yes");
+    assert_eq!(output.code, 0, "{output}");
+    let output = service.run("dead replay --all --yes --outbox orders");
+    assert_eq!(output.code, 0, "{output}");
     sink.wait_for_each_once(&["out"], &["m-1".to_owned(), "m-3".to_owned()]);
     until("it is written down", || match service.states() {
         states if states == "published published published" => Ok(()),
         states => Err(states),
     });
-    let said = service.run("migrate apply");
-    assert_eq!(said.code, 2, "{said}");
-    assert!(said.stderr.contains("theirs to migrate"), "{said}");
+    let output = service.run("migrate apply");
+    assert_eq!(output.code, 2, "{output}");
+    assert!(output.stderr.contains("theirs to migrate"), "{output}");
     relay.stop();
     service.db.end();
 }

@@ -49,9 +49,9 @@ fn passes_every_status(db: Db, preset: &'static str, pending: &str, attempts: &s
     assert_eq!((stats["done"].as_u64(), stats["dead"].as_u64()), (Some(2), Some(1)), "{stats}");
 
     kafka::create(&missing);
-    let said = table.run("dead replay --all --yes");
-    assert_eq!(said.code, 0, "{said}");
-    assert!(said.stderr.contains("an operator changed events") && said.stderr.contains("cli:ann"), "{said}");
+    let output = table.run("dead replay --all --yes");
+    assert_eq!(output.code, 0, "{output}");
+    assert!(output.stderr.contains("an operator changed events") && output.stderr.contains("cli:ann"), "{output}");
     expect_statuses(&table, "SENT SENT SENT");
     let log = relay.stop();
     assert!(log.contains("one relay at a time delivers from this table"), "what it cannot do is said: {log}");

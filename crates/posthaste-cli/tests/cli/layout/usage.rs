@@ -2,47 +2,47 @@
 
 use insta::assert_snapshot;
 
-use crate::sqlite_outbox::{Said, SqliteOutbox};
+use crate::sqlite_outbox::{CommandOutput, SqliteOutbox};
 
-fn run(words: &[&str]) -> Said {
+fn run(args: &[&str]) -> CommandOutput {
     let shop = SqliteOutbox::without_file();
-    Said::of(shop.command(words).output().expect("the binary starts"))
+    CommandOutput::of(shop.command(args).output().expect("the binary starts"))
 }
 
-fn check(file: &str) -> Said {
+fn check(file: &str) -> CommandOutput {
     let shop = SqliteOutbox::without_file();
     std::fs::write(shop.path("posthaste.toml"), file).expect("the file can be written");
-    Said::of(
+    CommandOutput::of(
         shop.command(&["config", "check", "--config", "posthaste.toml"]).output().expect("the binary starts"),
     )
 }
 
 #[test]
 fn preset_that_nobody_knows_is_told_those_that_are_known() {
-    let said = run(&["status", "--store", "postgres://db.example/shop", "--layout", "debezum"]);
-    assert_eq!(said.code, 2, "{said}");
-    assert!(said.stderr.contains("known are order-service, outbox-record, debezium"), "{said}");
+    let output = run(&["status", "--store", "postgres://db.example/shop", "--layout", "debezum"]);
+    assert_eq!(output.code, 2, "{output}");
+    assert!(output.stderr.contains("known are order-service, outbox-record, debezium"), "{output}");
 }
 
 #[test]
 fn layout_of_a_store_without_layouts_is_wrong_usage() {
-    for (store, words, told) in [
+    for (store, args, message) in [
         ("sqlite:shop.db", "status", "PostgreSQL, MySQL and MariaDB"),
         ("redis://db.example/", "status", "PostgreSQL, MySQL and MariaDB"),
         ("postgres://db.example/shop", "migrate print", "theirs to migrate"),
         ("postgres://db.example/shop", "status --pgbouncer", "session of its own"),
     ] {
-        let mut all: Vec<&str> = words.split(' ').collect();
+        let mut all: Vec<&str> = args.split(' ').collect();
         all.extend(["--store", store, "--layout", "debezium"]);
-        let said = run(&all);
-        assert_eq!(said.code, 2, "{said}");
-        assert!(said.stderr.contains(told), "{said}");
+        let output = run(&all);
+        assert_eq!(output.code, 2, "{output}");
+        assert!(output.stderr.contains(message), "{output}");
     }
 }
 
 #[test]
 fn every_mistake_in_a_layout_is_reported() {
-    let said = check(
+    let output = check(
         r#"[outbox.orders]
 store = "postgres://shop@db.example/shop"
 mode = "ordered"
@@ -68,7 +68,7 @@ layout = "debezum"
 route = [{ publish = "stdout:" }]
 "#,
     );
-    assert_snapshot!(said, @r#"
+    assert_snapshot!(output, @r#"
     --- stderr
     posthaste.toml has 8 problems
 
@@ -122,9 +122,9 @@ publish = "stdout:"
 "#;
     std::fs::write(shop.path("posthaste.toml"), file).expect("the file can be written");
     let command = ["config", "show", "--config", "posthaste.toml"];
-    let said = Said::of(shop.command(&command).output().expect("the binary starts"));
-    assert_eq!(said.code, 0, "{said}");
-    let (_, layout) = said.stdout.split_once("[outbox.orders.layout]\n").expect("a layout");
+    let output = CommandOutput::of(shop.command(&command).output().expect("the binary starts"));
+    assert_eq!(output.code, 0, "{output}");
+    let (_, layout) = output.stdout.split_once("[outbox.orders.layout]\n").expect("a layout");
     assert_snapshot!(layout.split("\n\n").next().unwrap_or_default(), @r#"
     aggregate_id = "aggregateid"
     aggregate_type = "aggregatetype"
@@ -134,6 +134,6 @@ publish = "stdout:"
     payload = "body"
     sent_at = "processed_at"
     "#);
-    let (_, purge) = said.stdout.split_once("[outbox.orders.purge.done]\n").expect("a purge");
+    let (_, purge) = output.stdout.split_once("[outbox.orders.purge.done]\n").expect("a purge");
     assert!(purge.starts_with("action = \"keep\""), "nothing of another's table is deleted unasked: {purge}");
 }

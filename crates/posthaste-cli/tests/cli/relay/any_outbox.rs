@@ -90,18 +90,18 @@ impl AnyOutbox {
     }
 
     /// `posthaste` on this outbox.
-    pub(crate) fn command(&self, words: &str) -> Command {
+    pub(crate) fn command(&self, args: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_posthaste"));
-        command.args(words.split_whitespace()).args(self.options());
+        command.args(args.split_whitespace()).args(self.options());
         command.env_remove("RUST_LOG").env_remove("POSTHASTE_STORE").env("USER", "ann");
         command
     }
 
     /// What `posthaste` answers about this outbox.
-    pub(crate) fn json(&self, words: &str) -> serde_json::Value {
-        let output = self.command(&format!("{words} --output json")).output().expect("the binary starts");
+    pub(crate) fn json(&self, args: &str) -> serde_json::Value {
+        let output = self.command(&format!("{args} --output json")).output().expect("the binary starts");
         serde_json::from_slice(&output.stdout)
-            .unwrap_or_else(|_| panic!("{words}: {}", String::from_utf8_lossy(&output.stderr)))
+            .unwrap_or_else(|_| panic!("{args}: {}", String::from_utf8_lossy(&output.stderr)))
     }
 
     pub(crate) fn end(self) {

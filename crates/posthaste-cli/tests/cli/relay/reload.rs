@@ -94,7 +94,7 @@ fn what_cannot_change_says_so_and_nothing_changes() {
     let file = File { outbox: &outbox, sink: &sink };
     file.write("a", "");
     let mut relay = Relay::start(&file.options());
-    for (more, said) in [
+    for (more, output) in [
         ("table = \"other\"\n", "outbox.shop.table"),
         ("migrate = true\n", "outbox.shop.migrate"),
         ("[outbox.shop.metrics]\nprefix = \"other\"\n", "outbox.shop.metrics.prefix"),
@@ -102,7 +102,7 @@ fn what_cannot_change_says_so_and_nothing_changes() {
         file.write("b", more);
         relay.signal("HUP");
         let line = relay.wait_for("nothing changed");
-        assert!(line.contains(said) && line.contains("restart"), "{line}");
+        assert!(line.contains(output) && line.contains("restart"), "{line}");
     }
     std::fs::write(sink.path("posthaste.toml"), "[outbox.shop]\nstroe = 1\n").expect("a file");
     relay.signal("HUP");

@@ -58,9 +58,9 @@ fn file(outbox: &AnyOutbox, sink: &Sink) -> String {
 fn running_relay_tells_no_secret() {
     let (outbox, sink) = (AnyOutbox::sqlite(), Sink::new());
     let path = file(&outbox, &sink);
-    let words = ["--config", &path, "--log-level", "trace"].map(str::to_owned);
+    let args = ["--config", &path, "--log-level", "trace"].map(str::to_owned);
     let viewer = format!("{SECRET}-viewer");
-    let mut relay = Relay::start_with(&words, &[("VIEWER", &viewer)]);
+    let mut relay = Relay::start_with(&args, &[("VIEWER", &viewer)]);
     relay.wait_for("delivering");
     for n in 0..5 {
         outbox.write_payload(&format!("Made{n}"), &ids(n, 1), &format!("{{\"secret\":\"{PAYLOAD}\"}}"));
@@ -113,9 +113,9 @@ fn start_that_fails_tells_no_secret() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_posthaste"));
         command.args(["relay", "--store", store, "--publish", &publish, "--fail-fast", "--listen", "off"]);
         let output = command.env("RUST_LOG", "trace").output().expect("the binary starts");
-        let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-        assert!(matches!(output.status.code(), Some(1 | 2)), "{said}");
-        assert_kept(store, &said);
+        let printed = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(matches!(output.status.code(), Some(1 | 2)), "{printed}");
+        assert_kept(store, &printed);
     }
 }
 
@@ -130,8 +130,8 @@ fn login_that_is_refused_tells_no_secret() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_posthaste"));
         command.args(["relay", "--store", &store, "--publish", "stdout:", "--fail-fast", "--listen", "off"]);
         let output = command.env("RUST_LOG", "trace").output().expect("the binary starts");
-        let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{said}");
-        assert_kept(name, &said);
+        let printed = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{printed}");
+        assert_kept(name, &printed);
     }
 }

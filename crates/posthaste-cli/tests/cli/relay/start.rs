@@ -71,9 +71,9 @@ fn port_that_is_taken_ends_it_with_advice() {
     let outbox = AnyOutbox::sqlite();
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address").to_string();
-    let mut words = outbox.options();
-    words.extend(["--listen", &address, "--publish", "stdout:"].map(str::to_owned));
-    let (code, log) = Relay::spawn(&words).end();
+    let mut args = outbox.options();
+    args.extend(["--listen", &address, "--publish", "stdout:"].map(str::to_owned));
+    let (code, log) = Relay::spawn(&args).end();
     assert_eq!(code, Some(1), "{log}");
     assert!(log.contains("--listen"), "{log}");
 }
@@ -81,9 +81,9 @@ fn port_that_is_taken_ends_it_with_advice() {
 #[test]
 fn address_that_others_can_reach_needs_a_token() {
     let outbox = AnyOutbox::sqlite();
-    let mut words = outbox.options();
-    words.extend(["--listen", "0.0.0.0:0", "--publish", "stdout:"].map(str::to_owned));
-    let (code, log) = Relay::spawn(&words).end();
+    let mut args = outbox.options();
+    args.extend(["--listen", "0.0.0.0:0", "--publish", "stdout:"].map(str::to_owned));
+    let (code, log) = Relay::spawn(&args).end();
     assert_eq!(code, Some(2), "{log}");
     assert!(log.contains("token"), "{log}");
 }

@@ -11,10 +11,10 @@ use super::{ids, options};
 struct Follower(Child);
 
 impl Follower {
-    fn start(relay: &Relay, words: &str) -> Self {
+    fn start(relay: &Relay, args: &str) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_posthaste"));
         command.args(["tail", "--relay", &format!("http://{}", relay.address())]);
-        command.args(words.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(args.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Self(command.spawn().expect("the binary starts"))
     }
 
@@ -62,8 +62,8 @@ fn tail_shows_what_is_delivered_and_ends_with_the_relay() {
     assert!(some.1.lines().all(|line| line.contains(" done        Wanted Order/e-")), "{}", some.1);
 
     relay.stop();
-    let (code, _, said) = all.end();
-    assert_eq!((code, said.trim().lines().last()), (Some(0), Some("the relay stopped")), "{said}");
+    let (code, _, printed) = all.end();
+    assert_eq!((code, printed.trim().lines().last()), (Some(0), Some("the relay stopped")), "{printed}");
     for line in reader.join().expect("a reader") {
         let line: serde_json::Value = serde_json::from_str(&line).expect("a document per line");
         assert_eq!((&line["outcome"], &line["attempt"]), (&"done".into(), &1.into()), "{line}");
@@ -74,16 +74,16 @@ fn tail_shows_what_is_delivered_and_ends_with_the_relay() {
 fn tail_says_what_to_do_when_it_cannot_follow() {
     let outbox = AnyOutbox::sqlite();
     let relay = Relay::start(&options(&outbox, &["--publish", "stdout:"]));
-    let (code, _, said) = Follower::start(&relay, "--outbox other").end();
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("other") || said.contains("outbox"), "{said}");
-    let (code, _, said) = Follower::start(&relay, "--count 0").end();
-    assert_eq!(code, Some(2), "{said}");
+    let (code, _, printed) = Follower::start(&relay, "--outbox other").end();
+    assert_eq!(code, Some(1), "{printed}");
+    assert!(printed.contains("other") || printed.contains("outbox"), "{printed}");
+    let (code, _, printed) = Follower::start(&relay, "--count 0").end();
+    assert_eq!(code, Some(2), "{printed}");
     let address = relay.address().to_owned();
     relay.stop();
     let mut command = Command::new(env!("CARGO_BIN_EXE_posthaste"));
     let output = command.args(["tail", "--relay", &format!("http://{address}")]).output().expect("it runs");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("the relay cannot be reached: see that it runs"), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{printed}");
+    assert!(printed.contains("the relay cannot be reached: see that it runs"), "{printed}");
 }

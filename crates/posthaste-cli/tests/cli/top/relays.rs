@@ -8,9 +8,9 @@ use crate::relay::sink::Sink;
 use crate::relay::{file, ids, options};
 
 /// `posthaste top` on these.
-fn top(words: &[&str]) -> Screen {
+fn top(args: &[&str]) -> Screen {
     let mut command = posthaste(&["top", "--interval", "100ms"]);
-    command.args(words).env("USER", "ann");
+    command.args(args).env("USER", "ann");
     for name in ["NO_COLOR", "POSTHASTE_STORE", "POSTHASTE_RELAY", "POSTHASTE_TOKEN"] {
         command.env_remove(name);
     }
@@ -24,7 +24,7 @@ fn url(relay: &Relay) -> String {
 /// The words of the line that has this one in it.
 fn line<'a>(text: &'a str, word: &str) -> Vec<&'a str> {
     let found = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    found.into_iter().find(|words| words.contains(&word)).unwrap_or_default()
+    found.into_iter().find(|args| args.contains(&word)).unwrap_or_default()
 }
 
 #[test]

@@ -124,9 +124,9 @@ impl Screen {
 
     /// Whether the terminal hands over whole lines and shows what is typed.
     fn has_usual_mode(&self) -> bool {
-        let said = Command::new("stty").arg("-F").arg(&self.path).arg("-a").output().expect("stty runs");
-        let said = String::from_utf8(said.stdout).expect("text");
-        let has = |word| said.split_whitespace().any(|other| other.trim_end_matches(';') == word);
+        let output = Command::new("stty").arg("-F").arg(&self.path).arg("-a").output().expect("stty runs");
+        let output = String::from_utf8(output.stdout).expect("text");
+        let has = |word| output.split_whitespace().any(|other| other.trim_end_matches(';') == word);
         has("icanon") && has("echo") && has("isig")
     }
 }

@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 
 use super::screen::Screen;
 use super::{steady, top};
-use crate::sqlite_outbox::{Said, SqliteOutbox};
+use crate::sqlite_outbox::{CommandOutput, SqliteOutbox};
 use crate::mysql_outbox::MySqlOutbox;
 use crate::postgres_outbox::PgOutbox;
 use crate::redis_outbox::RedisOutbox;
@@ -184,7 +184,7 @@ fn store_that_is_not_there_shows_why_and_comes() {
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 fn postgres_is_looked_at_and_replayed() {
     let shop = PgOutbox::seeded();
-    is_looked_at_and_replayed(shop.command("top --interval 100ms"), &|words| shop.run(words));
+    is_looked_at_and_replayed(shop.command("top --interval 100ms"), &|args| shop.run(args));
     shop.end();
 }
 
@@ -192,7 +192,7 @@ fn postgres_is_looked_at_and_replayed() {
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn mariadb_is_looked_at_and_replayed() {
     let shop = MySqlOutbox::seeded();
-    is_looked_at_and_replayed(shop.command("top --interval 100ms"), &|words| shop.run(words));
+    is_looked_at_and_replayed(shop.command("top --interval 100ms"), &|args| shop.run(args));
     shop.end();
 }
 
@@ -200,12 +200,12 @@ fn mariadb_is_looked_at_and_replayed() {
 #[ignore = "needs Redis: cargo xtask test"]
 fn redis_is_looked_at_and_replayed() {
     let shop = RedisOutbox::seeded();
-    is_looked_at_and_replayed(shop.command("top --interval 100ms"), &|words| shop.run(words));
+    is_looked_at_and_replayed(shop.command("top --interval 100ms"), &|args| shop.run(args));
     shop.end();
 }
 
 /// On an outbox with the rows of `sqlite_outbox.rs`.
-fn is_looked_at_and_replayed(command: std::process::Command, run: &dyn Fn(&str) -> Said) {
+fn is_looked_at_and_replayed(command: std::process::Command, run: &dyn Fn(&str) -> CommandOutput) {
     let screen = Screen::of(command, 100, 24);
     screen.wait_for("connection refused");
     screen.press("\rr");
@@ -222,8 +222,8 @@ fn is_looked_at_and_replayed(command: std::process::Command, run: &dyn Fn(&str) 
 #[test]
 fn file_of_a_relay_stands_for_all_its_outboxes() {
     let shop = SqliteOutbox::seeded();
-    let said = shop.run("migrate apply --store sqlite:bills.db --table bill_event");
-    assert_eq!(said.code, 0, "{said}");
+    let output = shop.run("migrate apply --store sqlite:bills.db --table bill_event");
+    assert_eq!(output.code, 0, "{output}");
     let file = r#"
         outbox.shop = { store = "sqlite:shop.db", route = [{ publish = "stdout:" }] }
         outbox.bills = { store = "sqlite:bills.db", table = "bill_event", route = [{ publish = "stdout:" }] }

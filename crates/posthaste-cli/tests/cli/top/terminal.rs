@@ -119,18 +119,18 @@ fn help_is_shown_over_the_screen_and_goes_again() {
 #[test]
 fn without_a_terminal_it_says_what_to_use() {
     let shop = SqliteOutbox::seeded();
-    for words in ["top", "top --output json", "top --relay http://127.0.0.1:1"] {
-        let said = shop.run(words);
-        assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{said}");
-        assert!(said.stderr.contains("posthaste status --watch"), "{said}");
-        assert!(said.stderr.contains("posthaste status --output json"), "{said}");
+    for args in ["top", "top --output json", "top --relay http://127.0.0.1:1"] {
+        let output = shop.run(args);
+        assert_eq!((output.code, output.stdout.as_str()), (2, ""), "{output}");
+        assert!(output.stderr.contains("posthaste status --watch"), "{output}");
+        assert!(output.stderr.contains("posthaste status --output json"), "{output}");
     }
 }
 
 #[test]
 fn wrong_usage_never_opens_the_screen() {
     let shop = SqliteOutbox::without_file();
-    for (words, advice) in [
+    for (args, advice) in [
         ("--store oracle://ann:sEcret@db.example/shop", "knows no store"),
         ("--store memory:", "nothing to look at from here"),
         ("--relay ftp://ann:sEcret@relay.example", "--relay must be the URL"),
@@ -138,10 +138,10 @@ fn wrong_usage_never_opens_the_screen() {
         ("--store sqlite:shop.db --table a;b", "--table"),
         ("--relay http://127.0.0.1:1 --token-file nowhere", "cannot be read"),
     ] {
-        let screen = top(&shop, words, 120, 24);
+        let screen = top(&shop, args, 120, 24);
         let left = screen.end();
-        assert_eq!(left.code, Some(2), "{words}: {}", left.text);
-        assert!(left.text.replace('\n', "").contains(advice), "{words}: {}", left.text);
-        assert!(!left.text.contains("sEcret") && left.is_restored, "{words}: {}", left.text);
+        assert_eq!(left.code, Some(2), "{args}: {}", left.text);
+        assert!(left.text.replace('\n', "").contains(advice), "{args}: {}", left.text);
+        assert!(!left.text.contains("sEcret") && left.is_restored, "{args}: {}", left.text);
     }
 }
