@@ -382,7 +382,7 @@ fn interrupted_benchmark_ends_its_relay_and_removes_what_it_wrote() {
     let store = format!("sqlite:{}", dir.path().join("bench.db").display());
     let mut bench = posthaste(&["bench", "--store", &store, "--relay", "--idle", "3600"]);
     let mut bench = bench.stderr(std::process::Stdio::null()).spawn().expect("the binary runs");
-    let (child, sink) = crate::relay::process::until("a relay that has delivered", || {
+    let (child, sink) = crate::relay::process::retry_until_ok("a relay that has delivered", || {
         let (child, told) = child_of(bench.id()).ok_or("no child")?;
         let sink = told.split("*=file://").nth(1).ok_or_else(|| told.clone())?.trim().to_owned();
         if std::path::Path::new(&sink).exists() { Ok((child, sink)) } else { Err(sink) }

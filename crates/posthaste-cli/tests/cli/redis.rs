@@ -134,7 +134,7 @@ fn dead_events_are_listed_replayed_and_discarded() {
     --- exit code 1
     ");
     assert_eq!(shop.states(), "d-1=0 d-2=0 f-1=1 f-2=1 n-1=0 n-2=2 ");
-    let audit: StreamRangeReply = shop.ask(cmd("XRANGE").arg(shop.key("audit")).arg("-").arg("+"));
+    let audit: StreamRangeReply = shop.query(cmd("XRANGE").arg(shop.key("audit")).arg("-").arg("+"));
     let noted = audit.ids.iter().map(|entry| {
         ["actor", "action", "target", "rows"].map(|field| entry.get::<String>(field).unwrap()).join(" ")
     });
@@ -184,7 +184,7 @@ fn there_is_nothing_to_migrate() {
     {"sql":""}
     --- exit code 0
     "#);
-    assert_eq!(shop.ask::<u8>(cmd("EXISTS").arg(shop.key("settings"))), 0, "who only looks decides nothing");
+    assert_eq!(shop.query::<u8>(cmd("EXISTS").arg(shop.key("settings"))), 0, "who only looks decides nothing");
 }
 
 #[test]

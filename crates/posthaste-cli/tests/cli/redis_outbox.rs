@@ -50,7 +50,7 @@ impl RedisOutbox {
         let digits = number.to_string().len();
         let position = format!("{}-{digits}{number}", row.inserted_at * 1000);
         let error = row.last_error.unwrap_or_default();
-        let state = format!("{status}\t{position}\t\t{attempts}\t0\t0\t0\t{done}\t\t\t\t{error}");
+        let state = format!("{status}\t{outbox}\t\t{attempts}\t0\t0\t0\t{done}\t\t\t\t{error}");
         self.query::<u8>(cmd("HSET").arg(self.key("entries")).arg(id).arg(body));
         self.query::<u8>(cmd("HSET").arg(self.key("state")).arg(id).arg(state));
         let index = match status {
@@ -59,9 +59,9 @@ impl RedisOutbox {
             _ => "done",
         };
         if index == "waiting" {
-            self.ask::<u8>(cmd("ZADD").arg(self.key("pending")).arg(micros(row.available_at)).arg(id));
+            self.query::<u8>(cmd("ZADD").arg(self.key("pending")).arg(micros(row.available_at)).arg(id));
         }
-        self.query::<u8>(cmd("ZADD").arg(self.key(index)).arg(0).arg(format!("{position}:{id}")));
+        self.query::<u8>(cmd("ZADD").arg(self.key(index)).arg(0).arg(format!("{outbox}:{id}")));
     }
 
     /// Writes events as a service without an engine does.
@@ -110,7 +110,7 @@ impl RedisOutbox {
     }
 
     /// Asks the server, as another program would.
-    pub(crate) fn ask<T: FromRedisValue>(&self, cmd: &Cmd) -> T {
+    pub(crate) fn query<T: FromRedisValue>(&self, cmd: &Cmd) -> T {
         let connection = redis::Client::open(self.url.as_str()).and_then(|client| client.get_connection());
         cmd.query(&mut connection.expect("the server is there")).expect("an answer")
     }
@@ -118,7 +118,7 @@ impl RedisOutbox {
     /// The states of all rows, by id.
     pub(crate) fn states(&self) -> String {
         let rows: std::collections::BTreeMap<String, String> =
-            self.ask(cmd("HGETALL").arg(self.key("state")));
+            self.query(cmd("HGETALL").arg(self.key("state")));
         rows.iter().map(|(id, state)| format!("{id}={} ", &state[..1])).collect()
     }
 
@@ -148,8 +148,8 @@ impl RedisOutbox {
 
     /// Takes the outbox away, or what a node of a cluster has of it.
     pub(crate) fn end(self) {
-        for key in self.ask::<Vec<String>>(cmd("KEYS").arg(format!("{{{}:*", self.name))) {
-            self.ask::<u8>(cmd("UNLINK").arg(key));
+        for key in self.query::<Vec<String>>(cmd("KEYS").arg(format!("{{{}:*", self.name))) {
+            self.query::<u8>(cmd("UNLINK").arg(key));
         }
     }
 }

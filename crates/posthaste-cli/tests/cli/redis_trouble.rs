@@ -78,7 +78,7 @@ fn cluster_is_down() {
 #[ignore = "needs Redis: cargo xtask test"]
 fn key_of_somebody_else() {
     let shop = RedisOutbox::empty();
-    shop.ask::<String>(cmd("SET").arg(shop.key("entries")).arg("mine"));
+    shop.query::<String>(cmd("SET").arg(shop.key("entries")).arg("mine"));
     assert_snapshot!(shop.run("status"), @"
     --- stderr
     error: the outbox in redis://db.example/ cannot be opened

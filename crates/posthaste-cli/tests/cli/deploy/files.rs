@@ -226,7 +226,7 @@ mod kubernetes {
         let relay = Relay::start(&options(&outbox, &["--publish", "stdout:"]));
         for probe in ["livenessProbe", "readinessProbe"] {
             let path = container[probe]["httpGet"]["path"].as_str().expect("a path");
-            relay.until(path, |answer| answer.status == 200);
+            relay.wait_until(path, |answer| answer.status == 200);
         }
         let scraped = &kind("Deployment")["spec"]["template"]["metadata"]["annotations"];
         assert_eq!(scraped["prometheus.io/port"].as_str(), Some(port.to_string().as_str()));

@@ -47,7 +47,7 @@ fn after_some_deliveries(outbox: &AnyOutbox, counts: &[&str]) -> Metrics {
     let relay = Relay::start(&options(outbox, &["--publish", &made, "--publish", &lost]));
     outbox.write(&ids(0, 20));
     outbox.write_as("Lost", &ids(20, 1));
-    let answer = relay.until("/metrics", |answer| {
+    let answer = relay.wait_until("/metrics", |answer| {
         let metrics = Metrics::of(&answer.body);
         counts.iter().all(|name| metrics.sum(name) > 0.0)
     });

@@ -9,7 +9,7 @@ use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 
 use crate::sqlite_outbox::block_on;
-use crate::relay::process::until;
+use crate::relay::process::retry_until_ok;
 
 /// A message, as kcat reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub(super) fn create(topic: &str) {
         block_on(async { admin.create_topics([&new], &options).await.expect("an answer").remove(0) });
     created.expect("the topic is made");
     // Its partitions have leaders a little later.
-    until("the topic has leaders", || kcat(topic).map(|_| ()));
+    retry_until_ok("the topic has leaders", || kcat(topic).map(|_| ()));
 }
 
 pub(super) fn topic() -> String {
@@ -67,7 +67,7 @@ pub(super) fn topic() -> String {
 
 /// Everything in a topic.
 pub(super) fn read(topic: &str) -> Vec<Message> {
-    until("kcat reads", || kcat(topic))
+    retry_until_ok("kcat reads", || kcat(topic))
 }
 
 fn kcat(topic: &str) -> Result<Vec<Message>, String> {

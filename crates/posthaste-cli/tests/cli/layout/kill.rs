@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Db, Foreign, kafka, uuid};
-use crate::relay::process::{Relay, until};
+use crate::relay::process::{Relay, retry_until_ok};
 use crate::relay::sink::Sink;
 
 /// How many events are written before the kill, and how many in all.
@@ -24,13 +24,13 @@ fn survives_a_kill(db: Db, preset: &'static str) {
 
     (0..EVENTS_BEFORE_KILL).step_by(20).for_each(|n| table.write(n, n + 20, &topic));
     // Somewhere in the middle of its work.
-    until("some are delivered", || if table.waiting() < EVENTS_BEFORE_KILL - 50 { Ok(()) } else { Err(String::new()) });
+    retry_until_ok("some are delivered", || if table.waiting() < EVENTS_BEFORE_KILL - 50 { Ok(()) } else { Err(String::new()) });
     first.signal("KILL");
     let sent_before = table.sent();
     first.end();
     (EVENTS_BEFORE_KILL..TOTAL_EVENTS).step_by(20).for_each(|n| table.write(n, n + 20, &topic));
     second.wait_for("this process delivers from the table");
-    until("nothing waits", || match table.waiting() {
+    retry_until_ok("nothing waits", || match table.waiting() {
         0 => Ok(()),
         waiting => Err(format!("{waiting} wait")),
     });

@@ -4,7 +4,7 @@ use tempfile::TempDir;
 
 use super::{Db, posthaste};
 use crate::sqlite_outbox::CommandOutput;
-use crate::relay::process::{Relay, until};
+use crate::relay::process::{Relay, retry_until_ok};
 use crate::relay::sink::Sink;
 
 const TABLE_SQL: &str = "
@@ -83,7 +83,7 @@ fn operators_name_the_file(db: Db) {
     let service = Service::new(db, &sink);
     let relay = Relay::start(&service.config());
     sink.wait_for_each_once(&["out"], &["m-1".to_owned()]);
-    until("it is written down", || match service.states() {
+    retry_until_ok("it is written down", || match service.states() {
         states if states == "published broken broken published" => Ok(()),
         states => Err(states),
     });
@@ -98,7 +98,7 @@ fn operators_name_the_file(db: Db) {
     let output = service.run("dead replay --all --yes --outbox orders");
     assert_eq!(output.code, 0, "{output}");
     sink.wait_for_each_once(&["out"], &["m-1".to_owned(), "m-3".to_owned()]);
-    until("it is written down", || match service.states() {
+    retry_until_ok("it is written down", || match service.states() {
         states if states == "published published published" => Ok(()),
         states => Err(states),
     });
@@ -127,7 +127,7 @@ fn relay_deletes_what_its_file_says(db: Db) {
     let done = r#"purge = { done = { action = "delete", after = "0s" }, interval = "1s" }"#;
     let service = Service::with(db, &sink, done);
     let relay = Relay::start(&service.config());
-    until("all that were published are gone", || match service.states() {
+    retry_until_ok("all that were published are gone", || match service.states() {
         states if states == "broken broken" => Ok(()),
         states => Err(states),
     });

@@ -2,11 +2,11 @@
 
 use super::kafka::{self, Message};
 use super::{Db, Foreign, uuid};
-use crate::relay::process::{Relay, until};
+use crate::relay::process::{Relay, retry_until_ok};
 use crate::relay::sink::Sink;
 
 fn expect_statuses(table: &Foreign, wanted: &str) {
-    until("the rows have their statuses", || {
+    retry_until_ok("the rows have their statuses", || {
         let found = table.statuses();
         if found == wanted { Ok(()) } else { Err(found) }
     });
@@ -93,7 +93,7 @@ fn debezium(db: Db) {
     let relay = Relay::start(&table.relay(&sink.url("out")));
     let ids: Vec<String> = (0..20).map(uuid).collect();
     sink.wait_for_each_once(&["out"], &ids);
-    until("the rows are gone", || if table.waiting() == 0 { Ok(()) } else { Err(String::new()) });
+    retry_until_ok("the rows are gone", || if table.waiting() == 0 { Ok(()) } else { Err(String::new()) });
     let log = relay.stop();
     assert!(log.contains("what was delivered is deleted at once"), "{log}");
     table.end();

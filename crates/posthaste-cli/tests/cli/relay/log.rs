@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 
 use super::any_outbox::AnyOutbox;
-use super::process::{Relay, until};
+use super::process::{Relay, retry_until_ok};
 use super::{ids, options};
 
 #[test]
@@ -36,7 +36,7 @@ fn repeats_are_counted_instead_of_written() {
     let nobody = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
     let publish = format!("*=nats://{nobody}/orders.{{tenant_id}}");
     let mut relay = Relay::start(&options(&outbox, &["--publish", &publish]));
-    until("all events are dead", || {
+    retry_until_ok("all events are dead", || {
         let dead = outbox.json("status")["dead"].as_u64().unwrap_or(0);
         if dead == 200 { Ok(()) } else { Err(format!("{dead} are dead")) }
     });

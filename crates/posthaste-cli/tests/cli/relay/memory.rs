@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::options;
 use super::any_outbox::AnyOutbox;
-use super::process::{Relay, until_within};
+use super::process::{Relay, retry_until_ok_within};
 use crate::sqlite_outbox::block_on;
 use crate::mysql_outbox::MySqlOutbox;
 use crate::postgres_outbox::PgOutbox;
@@ -61,7 +61,7 @@ fn wait_until_done(outbox: &AnyOutbox, count: usize) {
 
 /// Returns how many are delivered, when there are more of them.
 fn wait_for_more(outbox: &AnyOutbox, before: usize) -> usize {
-    until_within(DELIVERY_TIMEOUT, "more are delivered", || {
+    retry_until_ok_within(DELIVERY_TIMEOUT, "more are delivered", || {
         std::thread::park_timeout(STATUS_INTERVAL);
         let output = outbox.command("status --output json").output().expect("the binary starts");
         // A server that is busy with large rows may have no time for this question.
@@ -97,8 +97,8 @@ fn write_large(outbox: &AnyOutbox, count: usize, bytes: usize) {
 fn write_to_redis(shop: &RedisOutbox, n: usize, bytes: usize) {
     let (id, text) = (format!("e-{n}"), "x".repeat(bytes));
     let body = format!(r#"{{"event_type":"Made","payload":"\"{text}\""}}"#);
-    shop.ask::<u8>(cmd("HSETNX").arg(shop.key("entries")).arg(&id).arg(body));
-    shop.ask::<u8>(cmd("ZADD").arg(shop.key("pending")).arg("NX").arg(0).arg(id));
+    shop.query::<u8>(cmd("HSETNX").arg(shop.key("entries")).arg(&id).arg(body));
+    shop.query::<u8>(cmd("ZADD").arg(shop.key("pending")).arg("NX").arg(0).arg(id));
 }
 
 #[test]

@@ -135,18 +135,18 @@ impl Relay {
     }
 
     /// The answer to a GET.
-    pub(crate) fn get(&self, path: &str) -> Answer {
-        self.ask("GET", path, "", "")
+    pub(crate) fn get(&self, path: &str) -> Response {
+        self.request("GET", path, "", "")
     }
 
     /// The answer to a request; headers end with a line break each.
-    pub(crate) fn ask(&self, method: &str, path: &str, headers: &str, body: &str) -> Answer {
-        ask(&self.address, method, path, headers, body)
+    pub(crate) fn request(&self, method: &str, path: &str, headers: &str, body: &str) -> Response {
+        request(&self.address, method, path, headers, body)
     }
 
     /// Asks until the answer is as it should be.
-    pub(crate) fn until(&self, path: &str, good: impl Fn(&Answer) -> bool) -> Answer {
-        until(path, || {
+    pub(crate) fn wait_until(&self, path: &str, good: impl Fn(&Response) -> bool) -> Response {
+        retry_until_ok(path, || {
             let answer = self.get(path);
             if good(&answer) { Ok(answer) } else { Err(format!("{} {}", answer.status, answer.body)) }
         })
@@ -161,7 +161,7 @@ impl Drop for Relay {
 }
 
 /// The answer of the relay at this address to a request; headers end with a line break each.
-pub(crate) fn ask(address: &str, method: &str, path: &str, headers: &str, body: &str) -> Answer {
+pub(crate) fn request(address: &str, method: &str, path: &str, headers: &str, body: &str) -> Response {
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(WAIT_TIMEOUT)).expect("a timeout");
     let length = body.len();
@@ -175,29 +175,29 @@ pub(crate) fn ask(address: &str, method: &str, path: &str, headers: &str, body: 
     stream.read_to_string(&mut text).expect("an answer");
     let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
     let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
-    Answer { status, body: body.to_owned() }
+    Response { status, body: body.to_owned() }
 }
 
 /// What the listener answered.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) body: String,
 }
 
-impl Answer {
+impl Response {
     pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("no JSON: {}", self.body))
     }
 }
 
 /// Tries until it works; the last error is told when patience ends.
-pub(crate) fn until<T>(what: &str, attempt: impl FnMut() -> Result<T, String>) -> T {
-    until_within(WAIT_TIMEOUT, what, attempt)
+pub(crate) fn retry_until_ok<T>(what: &str, attempt: impl FnMut() -> Result<T, String>) -> T {
+    retry_until_ok_within(WAIT_TIMEOUT, what, attempt)
 }
 
 /// The same with another patience.
-pub(crate) fn until_within<T>(
+pub(crate) fn retry_until_ok_within<T>(
     patience: Duration,
     what: &str,
     mut attempt: impl FnMut() -> Result<T, String>,

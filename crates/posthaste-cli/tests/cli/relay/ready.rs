@@ -12,18 +12,18 @@ fn readiness_follows_the_backlog(outbox: AnyOutbox) {
         &options(&outbox, &["--publish", &publish]),
         &[("POSTHASTE__ADMIN__READY_LAG", "1s")],
     );
-    relay.until("/health/ready", |answer| answer.status == 200);
+    relay.wait_until("/health/ready", |answer| answer.status == 200);
 
     let paused = outbox.json("pause *");
     assert_eq!(paused["changed"], true, "{paused}");
     relay.wait_for("pause changed");
     outbox.write(&ids(0, 5));
-    let late = relay.until("/health/ready", |answer| answer.status == 503);
+    let late = relay.wait_until("/health/ready", |answer| answer.status == 503);
     assert_eq!(late.json()["outboxes"][0]["reason"], "late", "{late:?}");
     assert_eq!(relay.get("/health/live").status, 200);
 
     outbox.json("resume *");
-    relay.until("/health/ready", |answer| answer.status == 200);
+    relay.wait_until("/health/ready", |answer| answer.status == 200);
     sink.wait_for_each_once(&["out"], &ids(0, 5));
     relay.stop();
     outbox.end();

@@ -77,7 +77,7 @@ fn running_relay_tells_no_secret() {
         let path = path.replace("{outbox}", "shop").replace("{id}", "e-000001").replace("{route}", "Made1");
         for token in [format!("{SECRET}-wrong"), viewer.clone()] {
             for method in ["GET", "POST"] {
-                let answer = relay.ask(method, &path, &format!("Authorization: Bearer {token}\r\n"), "{}");
+                let answer = relay.request(method, &path, &format!("Authorization: Bearer {token}\r\n"), "{}");
                 assert_kept(&format!("{method} {path}"), &answer.body);
             }
         }

@@ -7,7 +7,7 @@ use sqlx::Executor as _;
 
 use super::file;
 use super::any_outbox::AnyOutbox;
-use super::process::{Relay, ask, until};
+use super::process::{Relay, request, retry_until_ok};
 use super::sink::Sink;
 use crate::sqlite_outbox::block_on;
 
@@ -21,7 +21,7 @@ fn operator_pauses_a_route_while_questions_hang(outbox: AnyOutbox) {
     let sink = Sink::new();
     let route = format!("\n[[outbox.shop.route]]\nname = \"mail\"\npublish = \"{}\"\n", sink.url("mail"));
     let relay = Relay::start(&file(&sink, &outbox, &route));
-    relay.until("/health/ready", |answer| answer.status == 200);
+    relay.wait_until("/health/ready", |answer| answer.status == 200);
     let address = relay.address().to_owned();
     let (locked, is_locked) = channel();
     let (release, is_released) = channel();
@@ -31,14 +31,14 @@ fn operator_pauses_a_route_while_questions_hang(outbox: AnyOutbox) {
         scope.spawn(|| hold_table(&outbox, &locked, is_released));
         is_locked.recv().expect("the table is locked");
         for _ in 0..ADMIN_CONNECTIONS {
-            scope.spawn(|| ask(&address, "GET", &format!("{OUTBOX_PATH}/stats"), "", ""));
+            scope.spawn(|| request(&address, "GET", &format!("{OUTBOX_PATH}/stats"), "", ""));
         }
-        until("the questions wait in the database", || match waiting(&outbox) {
+        retry_until_ok("the questions wait in the database", || match waiting(&outbox) {
             ADMIN_CONNECTIONS.. => Ok(()),
             fewer => Err(fewer.to_string()),
         });
         for change in ["pause", "resume"] {
-            let answer = relay.ask("POST", &format!("{OUTBOX_PATH}/routes/mail/{change}"), "", "");
+            let answer = relay.request("POST", &format!("{OUTBOX_PATH}/routes/mail/{change}"), "", "");
             assert_eq!(answer.status, 200, "{change}: {}", answer.body);
         }
     });

@@ -23,7 +23,7 @@ fn store_that_is_not_there_is_tried_again_until_it_is() {
     assert_eq!(migrated["applied"].as_array().map(Vec::is_empty), Some(false), "{migrated}");
     outbox.write(&ids(0, 3));
     sink.wait_for_each_once(&["out"], &ids(0, 3));
-    relay.until("/health/ready", |answer| answer.status == 200);
+    relay.wait_until("/health/ready", |answer| answer.status == 200);
     relay.stop();
 }
 
@@ -44,7 +44,7 @@ fn broker_that_is_not_there_is_told_and_events_wait() {
     let mut relay = Relay::start(&options(&outbox, &["--publish", &publish]));
     relay.wait_for("cannot be reached");
     outbox.write(&ids(0, 3));
-    relay.until("/metrics", |answer| {
+    relay.wait_until("/metrics", |answer| {
         answer.body.contains("outbox_breaker_open{outbox=\"outbox\",route=\"*\"} 1")
     });
     relay.stop();

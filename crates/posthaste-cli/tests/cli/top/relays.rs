@@ -38,14 +38,14 @@ fn relay_and_store_stand_side_by_side() {
     other.write(&ids(0, 3));
     let store = other.options().pop().expect("a URL");
     let screen = top(&["--relay", &url(&relay), "--store", &store]);
-    screen.until("both", |text| text.contains("2 outboxes") && text.contains("pending 3: 3 due"));
+    screen.wait_until("both", |text| text.contains("2 outboxes") && text.contains("pending 3: 3 due"));
     screen.press("j");
-    let text = screen.until("the route", |text| line(text, "files").contains(&"open"));
+    let text = screen.wait_until("the route", |text| line(text, "files").contains(&"open"));
     assert!(text.contains(&format!("{} shop", relay.address())), "{text}");
 
     // What is delivered makes a rate, by the relay's own count.
     let mut written = 0;
-    screen.until("a rate", |text| {
+    screen.wait_until("a rate", |text| {
         served.write(&ids(written, 20));
         written += 20;
         let rate = line(text, "files").get(3).and_then(|rate| rate.parse::<f64>().ok());
@@ -68,7 +68,7 @@ fn destination_that_cannot_be_reached_closes_its_route_on_the_screen() {
     assert!(text.contains("1 outbox, 1 closed"), "{text}");
     // Those that were sent out to see whether the destination is back wait by themselves.
     let waits = |text: &str| line(text, "unreachable").get(2).and_then(|count| count.parse().ok());
-    screen.until("what waits", |text| waits(text).is_some_and(|count: u32| (3..=5).contains(&count)));
+    screen.wait_until("what waits", |text| waits(text).is_some_and(|count: u32| (3..=5).contains(&count)));
     relay.stop();
 }
 
@@ -122,7 +122,7 @@ fn relay_that_goes_away_comes_back_by_itself() {
     let relay = Relay::start(&options(&outbox, &["--publish", "stdout:"]));
     let (address, store) = (relay.address().to_owned(), other.options().pop().expect("a URL"));
     let screen = top(&["--relay", &url(&relay), "--store", &store]);
-    screen.until("both answer", |text| text.matches(" ok\n").count() == 2);
+    screen.wait_until("both answer", |text| text.matches(" ok\n").count() == 2);
     screen.press("j");
     relay.stop();
     screen.wait_for("2 outboxes, 1 no answer");
@@ -134,6 +134,6 @@ fn relay_that_goes_away_comes_back_by_itself() {
     let mut options = outbox.options();
     options.extend(["--listen", &address, "--publish", "stdout:"].map(str::to_owned));
     let relay = Relay::start(&options);
-    screen.until("it is back", |text| !text.contains("no answer") && text.contains("2 outboxes"));
+    screen.wait_until("it is back", |text| !text.contains("no answer") && text.contains("2 outboxes"));
     relay.stop();
 }

@@ -11,7 +11,7 @@ use pty_process::Size;
 use pty_process::blocking::Pty;
 use vt100::Parser;
 
-use crate::relay::process::until;
+use crate::relay::process::retry_until_ok;
 
 /// A running `posthaste top`. Dropped, it is killed.
 pub(crate) struct Screen {
@@ -79,8 +79,8 @@ impl Screen {
     }
 
     /// The screen, as soon as it is as it should be.
-    pub(crate) fn until(&self, what: &str, mut good: impl FnMut(&str) -> bool) -> String {
-        until(what, || {
+    pub(crate) fn wait_until(&self, what: &str, mut good: impl FnMut(&str) -> bool) -> String {
+        retry_until_ok(what, || {
             let text = self.text();
             if good(&text) { Ok(text) } else { Err(format!("the screen is\n{text}")) }
         })
@@ -88,7 +88,7 @@ impl Screen {
 
     /// The same, as soon as this text is on it.
     pub(crate) fn wait_for(&self, wanted: &str) -> String {
-        self.until(wanted, |text| text.contains(wanted))
+        self.wait_until(wanted, |text| text.contains(wanted))
     }
 
     pub(crate) fn press(&self, keys: &str) {
@@ -109,7 +109,7 @@ impl Screen {
 
     /// Waits for its end.
     pub(crate) fn end(mut self) -> Left {
-        let status = until("the end", || {
+        let status = retry_until_ok("the end", || {
             self.child.try_wait().expect("it is ours").ok_or_else(|| format!("it shows\n{}", self.text()))
         });
         let is_usual = self.has_usual_mode();

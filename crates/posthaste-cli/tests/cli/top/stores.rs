@@ -13,7 +13,7 @@ use crate::redis_outbox::RedisOutbox;
 fn overview_shows_what_waits_and_what_died() {
     let shop = SqliteOutbox::seeded();
     let screen = top(&shop, "", 80, 24);
-    let text = screen.until("rates", |text| text.contains("0.0   0.0"));
+    let text = screen.wait_until("rates", |text| text.contains("0.0   0.0"));
     assert_snapshot!(steady(&text), @"
      posthaste top: 1 outbox, 1 has dead                                  (time)
       outbox          pending   due retry parked  dead  oldest out/s  in/s state
@@ -41,7 +41,7 @@ fn overview_shows_what_waits_and_what_died() {
      Enter look closer  ? help  q quit
     ");
     shop.sql("INSERT INTO outbox_event (event_id, event_type, payload) VALUES ('w-1', 'A', '{}')");
-    screen.until("the new event", |text| text.contains("pending 3: 2 due"));
+    screen.wait_until("the new event", |text| text.contains("pending 3: 2 due"));
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn group_that_is_agreed_on_is_replayed_and_on_record() {
         noted,
         "ops replay 2 status=DEAD event_type=OrderPlaced aggregate_type=Order error_contains=connection refused"
     );
-    screen.until("the group is gone", |text| !text.contains("connection refused"));
+    screen.wait_until("the group is gone", |text| !text.contains("connection refused"));
 }
 
 fn dead(shop: &SqliteOutbox) -> String {
@@ -177,7 +177,7 @@ fn store_that_is_not_there_shows_why_and_comes() {
     screen.press("j");
     screen.wait_for("cannot be opened");
     missing.run("migrate apply");
-    screen.until("it comes", |text| !text.contains("no answer") && text.contains("pending 0: 0 due"));
+    screen.wait_until("it comes", |text| !text.contains("no answer") && text.contains("pending 0: 0 due"));
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn file_of_a_relay_stands_for_all_its_outboxes() {
     "#;
     std::fs::write(shop.path("relay.toml"), file).expect("the file can be written");
     let screen = top(&shop, "--config relay.toml", 120, 24);
-    screen.until("both", |text| {
+    screen.wait_until("both", |text| {
         ["2 outboxes", "sqlite:shop.db", "sqlite:bills.db --table bill_event"]
             .iter()
             .all(|part| text.contains(part))

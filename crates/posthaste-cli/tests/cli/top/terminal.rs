@@ -31,7 +31,7 @@ fn every_way_to_end_restores_the_terminal() {
 fn small_terminal_shows_what_matters() {
     let shop = SqliteOutbox::seeded();
     let screen = top(&shop, "", 40, 10);
-    let text = screen.until("rates", |text| text.contains("0.0"));
+    let text = screen.wait_until("rates", |text| text.contains("0.0"));
     assert_snapshot!(steady(&text), @"
      posthaste top: 1 outbox, 1 h (time)
       outbox         pending  dead state
@@ -109,7 +109,7 @@ fn help_is_shown_over_the_screen_and_goes_again() {
     screen.press("?");
     screen.wait_for("any key closes this");
     screen.press("q");
-    screen.until("the help is gone", |text| !text.contains("any key closes this"));
+    screen.wait_until("the help is gone", |text| !text.contains("any key closes this"));
     screen.press("p");
     screen.wait_for("HELD, p goes on");
     screen.press("q");
