@@ -15,7 +15,7 @@ use crate::redis_outbox::RedisOutbox;
 /// Whatever is said, this is not in it.
 const SENTINEL: &str = "s3ntinel-PW-9f";
 
-fn nobody() -> String {
+fn unused_address() -> String {
     TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port").to_string()
 }
 
@@ -136,9 +136,9 @@ fn outbox_that_is_not_there_is_a_finding() {
 #[test]
 fn server_that_is_not_there_is_a_finding_and_its_password_stays_secret() {
     let shop = SqliteOutbox::without_file();
-    let nobody = nobody();
+    let unused_address = unused_address();
     for scheme in ["postgres", "mysql", "redis"] {
-        let output = shop.run(&format!("doctor --store {scheme}://ann:{SENTINEL}@{nobody}/0"));
+        let output = shop.run(&format!("doctor --store {scheme}://ann:{SENTINEL}@{unused_address}/0"));
         assert_eq!((output.code, output.stderr.as_str()), (1, ""), "{output}");
         assert!(
             output.stdout.contains("cannot be reached") && output.stdout.contains("[store-unreachable]"),
@@ -214,7 +214,7 @@ fn all_outboxes_of_a_configuration_are_looked_at() {
         name = "rest"
         publish = {{ paper = "file:///no/such/folder/invoices.jsonl", screen = "stdout:" }}
         "#,
-        nobody()
+        unused_address()
     );
     std::fs::write(shop.path("posthaste.toml"), config).expect("a file");
     let output = shop.run("doctor --config posthaste.toml");
@@ -236,12 +236,12 @@ fn all_outboxes_of_a_configuration_are_looked_at() {
 /// Each publisher says that nobody is there, and none says a password.
 #[test]
 fn destinations_that_are_not_there_are_found_and_tell_no_secret() {
-    let (shop, nobody) = (SqliteOutbox::empty(), nobody());
+    let (shop, unused_address) = (SqliteOutbox::empty(), unused_address());
     for url in [
-        format!("amqp://ann:{SENTINEL}@{nobody}/%2f?exchange=e&management=http://ann:{SENTINEL}@{nobody}"),
-        format!("nats://ann:{SENTINEL}@{nobody}/orders"),
-        format!("redis-stream://ann:{SENTINEL}@{nobody}/0?stream=orders"),
-        format!("kafka://ann:{SENTINEL}@{nobody}/orders?timeout=3&security.protocol=plaintext"),
+        format!("amqp://ann:{SENTINEL}@{unused_address}/%2f?exchange=e&management=http://ann:{SENTINEL}@{unused_address}"),
+        format!("nats://ann:{SENTINEL}@{unused_address}/orders"),
+        format!("redis-stream://ann:{SENTINEL}@{unused_address}/0?stream=orders"),
+        format!("kafka://ann:{SENTINEL}@{unused_address}/orders?timeout=3&security.protocol=plaintext"),
     ] {
         let output = shop.run_args(&["doctor", "--publish", &url]);
         assert_eq!((output.code, output.stderr.as_str()), (1, ""), "{output}");

@@ -29,7 +29,7 @@ pub(crate) fn command_on(url: &str, args: &str) -> Command {
 }
 
 /// Whatever the program is asked, and however much it logs, it says none of these passwords.
-pub(crate) fn assert_kept(passwords: &[&str], command: impl Fn(&str) -> Command) {
+pub(crate) fn assert_no_password(passwords: &[&str], command: impl Fn(&str) -> Command) {
     for args in COMMANDS {
         for format in ["text", "json"] {
             let mut command = command(args);

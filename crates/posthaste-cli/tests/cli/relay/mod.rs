@@ -12,7 +12,7 @@ mod reload;
 mod restart;
 mod secrets;
 pub(crate) mod sink;
-mod slow_questions;
+mod slow_queries;
 mod start;
 mod stop;
 mod tail;

@@ -16,12 +16,12 @@ const SECRET: &str = "s3ntinel-PW-9f";
 /// In every payload.
 const PAYLOAD: &str = "s3ntinel-payload";
 
-fn nobody() -> String {
+fn unused_address() -> String {
     let socket = TcpListener::bind("127.0.0.1:0").expect("a port");
     socket.local_addr().expect("an address").to_string()
 }
 
-fn assert_kept(what: &str, text: &str) {
+fn assert_no_secret(what: &str, text: &str) {
     for secret in [SECRET, PAYLOAD] {
         let line = text.lines().find(|line| line.contains(secret));
         assert!(line.is_none(), "{what}: {line:?}");
@@ -33,11 +33,11 @@ fn file(outbox: &AnyOutbox, sink: &Sink) -> String {
     let routes = [
         format!(
             "kafka://me:{SECRET}@{}/orders?sasl.mechanism=PLAIN&security.protocol=SASL_PLAINTEXT",
-            nobody()
+            unused_address()
         ),
-        format!("amqp://me:{SECRET}@{}/%2f?exchange=orders", nobody()),
-        format!("nats://me:{SECRET}@{}/orders", nobody()),
-        format!("redis-stream://me:{SECRET}@{}/0?stream=orders", nobody()),
+        format!("amqp://me:{SECRET}@{}/%2f?exchange=orders", unused_address()),
+        format!("nats://me:{SECRET}@{}/orders", unused_address()),
+        format!("redis-stream://me:{SECRET}@{}/0?stream=orders", unused_address()),
         format!("https://me:{SECRET}@no-such-host.invalid/hook/{SECRET}?key={SECRET}"),
     ];
     let mut text = format!(
@@ -78,7 +78,7 @@ fn running_relay_tells_no_secret() {
         for token in [format!("{SECRET}-wrong"), viewer.clone()] {
             for method in ["GET", "POST"] {
                 let answer = relay.request(method, &path, &format!("Authorization: Bearer {token}\r\n"), "{}");
-                assert_kept(&format!("{method} {path}"), &answer.body);
+                assert_no_secret(&format!("{method} {path}"), &answer.body);
             }
         }
     }
@@ -93,7 +93,7 @@ fn running_relay_tells_no_secret() {
     let (code, log) = relay.end();
     assert_eq!(code, Some(0), "it drains");
     assert!(log.contains("TRACE"), "the log is on");
-    assert_kept("the log", &log);
+    assert_no_secret("the log", &log);
 }
 
 #[test]
@@ -101,11 +101,11 @@ fn start_that_fails_tells_no_secret() {
     let sink = Sink::new();
     let publish = format!("*={}", sink.url("out"));
     let wrong = [
-        format!("postgres://me:{SECRET}@{}/shop", nobody()),
+        format!("postgres://me:{SECRET}@{}/shop", unused_address()),
         format!("postgres://me:{SECRET}@no-such-host.invalid/shop"),
-        format!("mysql://me:{SECRET}@{}/shop", nobody()),
-        format!("redis://me:{SECRET}@{}/0", nobody()),
-        format!("redis+cluster://me:{SECRET}@{}/", nobody()),
+        format!("mysql://me:{SECRET}@{}/shop", unused_address()),
+        format!("redis://me:{SECRET}@{}/0", unused_address()),
+        format!("redis+cluster://me:{SECRET}@{}/", unused_address()),
         format!("postgres://me:{SECRET}#@host/shop"),
         format!("oracle://me:{SECRET}@host/shop"),
     ];
@@ -115,7 +115,7 @@ fn start_that_fails_tells_no_secret() {
         let output = command.env("RUST_LOG", "trace").output().expect("the binary starts");
         let printed = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
         assert!(matches!(output.status.code(), Some(1 | 2)), "{printed}");
-        assert_kept(store, &printed);
+        assert_no_secret(store, &printed);
     }
 }
 
@@ -132,6 +132,6 @@ fn login_that_is_refused_tells_no_secret() {
         let output = command.env("RUST_LOG", "trace").output().expect("the binary starts");
         let printed = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{printed}");
-        assert_kept(name, &printed);
+        assert_no_secret(name, &printed);
     }
 }

@@ -20,7 +20,7 @@ pub(super) struct Message {
 }
 
 /// Whether there is no real Kafka here: a stand-in makes every topic that it is asked for. Said out loud.
-pub(super) fn is_stand_in() -> bool {
+pub(super) fn is_mock() -> bool {
     let is = std::env::var("POSTHASTE_TEST_KAFKA_MOCK").is_ok_and(|mock| mock == "1");
     if is {
         eprintln!("LEFT OUT: topics that do not exist, for want of a real Kafka");
@@ -45,7 +45,7 @@ pub(super) fn missing_topic() -> String {
 
 /// Makes a topic.
 pub(super) fn create(topic: &str) {
-    if is_stand_in() {
+    if is_mock() {
         return;
     }
     let admin: AdminClient<DefaultClientContext> =

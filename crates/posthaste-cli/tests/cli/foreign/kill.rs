@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Db, Foreign, kafka, uuid};
+use super::{Db, ForeignTable, kafka, uuid};
 use crate::relay::process::{Relay, retry_until_ok};
 use crate::relay::sink::Sink;
 
@@ -13,7 +13,7 @@ const TOTAL_EVENTS: usize = 500;
 /// The second relay stands by until the first is killed. Everything arrives; what was written down as sent before
 /// the kill arrives once; nothing is invented.
 fn survives_a_kill(db: Db, preset: &'static str) {
-    let (table, sink) = (Foreign::new(db, preset), Sink::new());
+    let (table, sink) = (ForeignTable::new(db, preset), Sink::new());
     let to_kafka = preset != "debezium";
     let topic = if to_kafka { kafka::topic() } else { "OrderCreated".to_owned() };
     let publish = if to_kafka { kafka::url("{event_type}") } else { sink.url("out") };

@@ -2,7 +2,7 @@
 
 mod kafka;
 mod kill;
-mod own;
+mod custom_table;
 mod statuses;
 mod usage;
 
@@ -13,7 +13,7 @@ use crate::mysql_outbox::MySqlOutbox;
 use crate::postgres_outbox::PgOutbox;
 
 /// A database with one such table, and the service that writes into it.
-pub(crate) struct Foreign {
+pub(crate) struct ForeignTable {
     db: Db,
     preset: &'static str,
 }
@@ -98,7 +98,7 @@ pub(crate) fn uuid(n: usize) -> String {
     format!("00000000-0000-7000-8000-{n:012}")
 }
 
-impl Foreign {
+impl ForeignTable {
     pub(crate) fn new(db: Db, preset: &'static str) -> Self {
         let foreign = Self { preset, db };
         foreign.db.sql(foreign.db.ddl(preset));

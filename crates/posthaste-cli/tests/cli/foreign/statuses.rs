@@ -1,11 +1,11 @@
 //! Every status that a row can pass, from its INSERT to a real Kafka.
 
 use super::kafka::{self, Message};
-use super::{Db, Foreign, uuid};
+use super::{Db, ForeignTable, uuid};
 use crate::relay::process::{Relay, retry_until_ok};
 use crate::relay::sink::Sink;
 
-fn expect_statuses(table: &Foreign, wanted: &str) {
+fn expect_statuses(table: &ForeignTable, wanted: &str) {
     retry_until_ok("the rows have their statuses", || {
         let found = table.statuses();
         if found == wanted { Ok(()) } else { Err(found) }
@@ -24,11 +24,11 @@ fn sorted(mut messages: Vec<Message>) -> Vec<Message> {
 /// Two events for a topic that is there and one for a topic that is not: sent, sent, and given up after its
 /// attempts. An operator makes the topic and replays it: it waits, and is sent.
 fn passes_every_status(db: Db, preset: &'static str, pending: &str, attempts: &str) {
-    if kafka::is_stand_in() {
+    if kafka::is_mock() {
         return;
     }
     let (topic, missing) = (kafka::topic(), kafka::missing_topic());
-    let table = Foreign::new(db, preset);
+    let table = ForeignTable::new(db, preset);
     table.write(0, 2, &topic);
     table.write(2, 3, &missing);
     assert_eq!(table.statuses(), [pending; 3].join(" "));
@@ -88,7 +88,7 @@ fn outbox_record_passes_every_status_on_mysql() {
 
 /// Rows go when they were delivered.
 fn debezium(db: Db) {
-    let (table, sink) = (Foreign::new(db, "debezium"), Sink::new());
+    let (table, sink) = (ForeignTable::new(db, "debezium"), Sink::new());
     table.write(0, 20, "OrderCreated");
     let relay = Relay::start(&table.relay(&sink.url("out")));
     let ids: Vec<String> = (0..20).map(uuid).collect();

@@ -35,12 +35,12 @@ attempts = "tries"
 error = "last_error"
 "#;
 
-struct Service {
+struct CustomTable {
     db: Db,
     folder: TempDir,
 }
 
-impl Service {
+impl CustomTable {
     fn new(db: Db, sink: &Sink) -> Self {
         Self::with(db, sink, "")
     }
@@ -80,33 +80,33 @@ impl Service {
 
 fn operators_name_the_file(db: Db) {
     let sink = Sink::new();
-    let service = Service::new(db, &sink);
-    let relay = Relay::start(&service.config());
+    let table = CustomTable::new(db, &sink);
+    let relay = Relay::start(&table.config());
     sink.wait_for_each_once(&["out"], &["m-1".to_owned()]);
-    retry_until_ok("it is written down", || match service.states() {
+    retry_until_ok("it is written down", || match table.states() {
         states if states == "published broken broken published" => Ok(()),
         states => Err(states),
     });
 
-    let status = service.json("status");
+    let status = table.json("status");
     assert_eq!((status["table"].as_str(), status["dead"].as_u64()), (Some("messages"), Some(2)), "{status}");
-    let dead = service.json("dead list --error refused");
+    let dead = table.json("dead list --error refused");
     assert_eq!(dead["events"][0]["id"], "m-3", "{dead}");
-    assert_eq!(service.json("event show m-2")["last_error"], "no such customer");
-    let output = service.run("dead discard m-2 --yes");
+    assert_eq!(table.json("event show m-2")["last_error"], "no such customer");
+    let output = table.run("dead discard m-2 --yes");
     assert_eq!(output.code, 0, "{output}");
-    let output = service.run("dead replay --all --yes --outbox orders");
+    let output = table.run("dead replay --all --yes --outbox orders");
     assert_eq!(output.code, 0, "{output}");
     sink.wait_for_each_once(&["out"], &["m-1".to_owned(), "m-3".to_owned()]);
-    retry_until_ok("it is written down", || match service.states() {
+    retry_until_ok("it is written down", || match table.states() {
         states if states == "published published published" => Ok(()),
         states => Err(states),
     });
-    let output = service.run("migrate apply");
+    let output = table.run("migrate apply");
     assert_eq!(output.code, 2, "{output}");
     assert!(output.stderr.contains("theirs to migrate"), "{output}");
     relay.stop();
-    service.db.end();
+    table.db.end();
 }
 
 #[test]
@@ -125,14 +125,14 @@ fn operators_of_an_own_table_name_the_file_on_mysql() {
 fn relay_deletes_what_its_file_says(db: Db) {
     let sink = Sink::new();
     let done = r#"purge = { done = { action = "delete", after = "0s" }, interval = "1s" }"#;
-    let service = Service::with(db, &sink, done);
-    let relay = Relay::start(&service.config());
-    retry_until_ok("all that were published are gone", || match service.states() {
+    let table = CustomTable::with(db, &sink, done);
+    let relay = Relay::start(&table.config());
+    retry_until_ok("all that were published are gone", || match table.states() {
         states if states == "broken broken" => Ok(()),
         states => Err(states),
     });
     relay.stop();
-    service.db.end();
+    table.db.end();
 }
 
 #[test]

@@ -8,7 +8,7 @@ use redis::cmd;
 
 use crate::sqlite_outbox::block_on;
 use crate::redis_outbox::RedisOutbox;
-use crate::servers::assert_kept;
+use crate::servers::assert_no_password;
 
 /// Whatever is said, this is not in it.
 const SENTINEL: &str = "sEnt1nel";
@@ -16,8 +16,8 @@ const SENTINEL: &str = "sEnt1nel";
 /// Nor this, which is the password of the server.
 const CORRECT_PASSWORD: &str = "the-right-one";
 
-fn assert_password_is_kept(shop: &RedisOutbox) {
-    assert_kept(&[SENTINEL, CORRECT_PASSWORD], |args| shop.command(args));
+fn assert_no_password_is_shown(shop: &RedisOutbox) {
+    assert_no_password(&[SENTINEL, CORRECT_PASSWORD], |args| shop.command(args));
 }
 
 #[test]
@@ -39,10 +39,10 @@ fn wrong_password() {
       because: Password authentication failed - AuthenticationFailed
     --- exit code 1
     ");
-    assert_password_is_kept(&refused);
+    assert_no_password_is_shown(&refused);
     let known = refused.through(format!("redis://:{CORRECT_PASSWORD}@127.0.0.1:{}", server.port()));
     assert_eq!(known.run("status").code, 0);
-    assert_password_is_kept(&known);
+    assert_no_password_is_shown(&known);
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn server_is_down() {
         assert_eq!((output.code, output.stdout.as_str()), (1, ""), "{output}");
         let way_out = "cannot be reached: see that it runs, and that host and port are right";
         assert!(output.stderr.contains(way_out), "{output}");
-        assert_password_is_kept(&nobody);
+        assert_no_password_is_shown(&nobody);
     }
 }
 
@@ -71,7 +71,7 @@ fn cluster_is_down() {
       because: Failed to create initial connections - Io: Connection refused (os error 111)
     --- exit code 1
     ");
-    assert_password_is_kept(&nobody);
+    assert_no_password_is_shown(&nobody);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use posthaste_testkit::server::MariaDbServer;
 
 use crate::sqlite_outbox::block_on;
 use crate::mysql_outbox::MySqlOutbox;
-use crate::servers::assert_kept;
+use crate::servers::assert_no_password;
 
 /// Whatever is said, this is not in it.
 const SENTINEL: &str = "sEnt1nel";
@@ -15,8 +15,8 @@ const SENTINEL: &str = "sEnt1nel";
 /// Nor this, which is the password of `with_password`.
 const CORRECT_PASSWORD: &str = "the-right-one";
 
-fn assert_password_is_kept(shop: &MySqlOutbox) {
-    assert_kept(&[SENTINEL, CORRECT_PASSWORD], |args| shop.command(args));
+fn assert_no_password_is_shown(shop: &MySqlOutbox) {
+    assert_no_password(&[SENTINEL, CORRECT_PASSWORD], |args| shop.command(args));
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn wrong_password() {
       because: error returned from database: 1045 (28000): Access denied for user 'with_password'@'localhost' (using password: YES)
     --- exit code 1
     ");
-    assert_password_is_kept(&refused);
+    assert_no_password_is_shown(&refused);
     shop.end();
 }
 
@@ -48,7 +48,7 @@ fn right_password_is_kept_too() {
     let shop = MySqlOutbox::empty();
     let known = shop.through(format!("mysql://with_password:{CORRECT_PASSWORD}@{}", shop.address()));
     assert_eq!(known.run("status").code, 0);
-    assert_password_is_kept(&known);
+    assert_no_password_is_shown(&known);
     shop.end();
 }
 
@@ -72,7 +72,7 @@ fn server_is_down() {
       because: error communicating with database: Connection refused (os error 111)
     --- exit code 1
     ");
-    assert_password_is_kept(&nobody);
+    assert_no_password_is_shown(&nobody);
     shop.end();
 }
 
