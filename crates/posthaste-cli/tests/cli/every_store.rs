@@ -72,9 +72,9 @@ fn events_are_listed(run: Run<'_>) {
 fn status_is_watched(run: Run<'_>) {
     let output = run("status --watch --count 2 --interval 100ms --output json");
     assert_eq!((output.code, output.stderr.as_str()), (0, ""), "{output}");
-    let looks: Vec<Value> =
+    let samples: Vec<Value> =
         output.stdout.lines().map(|line| serde_json::from_str(line).expect("a document")).collect();
-    let [first, second] = &looks[..] else { panic!("two looks: {output}") };
+    let [first, second] = &samples[..] else { panic!("two looks: {output}") };
     assert_eq!(first["rates"], Value::Null);
     for rate in ["backlog_per_second", "delivered_per_second", "written_per_second"] {
         assert_eq!(second["rates"][rate], 0.0, "{rate} of {second}");

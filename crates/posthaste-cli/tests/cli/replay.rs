@@ -47,7 +47,7 @@ fn dead(shop: &SqliteOutbox, count: usize) {
 }
 
 /// The audit. How long it took until a batch was sent, which died before that, is no matter.
-fn noted(shop: &SqliteOutbox) -> String {
+fn audited(shop: &SqliteOutbox) -> String {
     let text = shop.query(AUDIT_SQL);
     let args = text.split(' ').map(|word| if word.starts_with("older_than=") { "older" } else { word });
     args
@@ -66,7 +66,7 @@ fn others_follow_a_canary_that_arrives() {
     3 events replayed
     --- exit code 0
     ");
-    assert_eq!(noted(&shop), "d-1 1 status=DEAD older 2", "the canary is on record by its id");
+    assert_eq!(audited(&shop), "d-1 1 status=DEAD older 2", "the canary is on record by its id");
     let first = "SELECT event_id FROM outbox_event WHERE replays = 1 ORDER BY seq";
     assert_eq!(shop.query(first), "d-1 d-2 d-3");
 }
@@ -157,7 +157,7 @@ fn rate_is_kept_in_small_batches() {
     --- exit code 0
     ");
     assert!(began.elapsed() >= Duration::from_millis(200), "{:?}", began.elapsed());
-    assert_eq!(noted(&shop), "status=DEAD 10 status=DEAD older 10 status=DEAD older 5");
+    assert_eq!(audited(&shop), "status=DEAD 10 status=DEAD older 10 status=DEAD older 5");
 }
 
 #[test]

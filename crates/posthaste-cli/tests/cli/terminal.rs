@@ -25,7 +25,7 @@ fn hostile_shop() -> SqliteOutbox {
     shop
 }
 
-fn acts(c: char) -> bool {
+fn acts_on_terminal(c: char) -> bool {
     c.is_control() && c != '\n' || c == '\u{202e}'
 }
 
@@ -51,8 +51,8 @@ fn hostile_texts_reach_no_terminal() {
     ] {
         for format in ["text", "json"] {
             let output = shop.run_args(&[args, &["--output", format]].concat());
-            assert!(!output.stdout.contains(acts), "{args:?}: {:?}", output.stdout);
-            assert!(!output.stderr.contains(acts), "{args:?}: {:?}", output.stderr);
+            assert!(!output.stdout.contains(acts_on_terminal), "{args:?}: {:?}", output.stdout);
+            assert!(!output.stderr.contains(acts_on_terminal), "{args:?}: {:?}", output.stderr);
             assert!(!output.stdout.contains("\nd-9"), "{args:?}: a text became a row: {}", output.stdout);
         }
     }

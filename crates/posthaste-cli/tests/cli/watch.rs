@@ -16,7 +16,7 @@ fn without_times(output: CommandOutput) -> CommandOutput {
     CommandOutput { stdout: lines.map(|line| format!("{line}\n")).collect(), ..output }
 }
 
-fn looks(output: &CommandOutput) -> Vec<Value> {
+fn samples(output: &CommandOutput) -> Vec<Value> {
     output.stdout.lines().map(|line| serde_json::from_str(line).expect("a document per line")).collect()
 }
 
@@ -83,10 +83,10 @@ fn every_look_is_a_block_of_text() {
 #[test]
 fn every_look_is_a_line_of_json() {
     let output = SqliteOutbox::seeded().run(&format!("{WATCH_TWICE} --output json"));
-    let looks = looks(&output);
-    assert_eq!((output.code, looks.len()), (0, 2), "{output}");
-    assert_eq!(looks[0]["rates"], Value::Null);
-    let rates = &looks[1]["rates"];
+    let samples = samples(&output);
+    assert_eq!((output.code, samples.len()), (0, 2), "{output}");
+    assert_eq!(samples[0]["rates"], Value::Null);
+    let rates = &samples[1]["rates"];
     assert!(rates["seconds"].as_f64().unwrap() >= 0.1, "{rates}");
     for rate in ["backlog_per_second", "delivered_per_second", "written_per_second"] {
         assert_eq!(rates[rate], 0.0, "{rate} of {rates}");
@@ -99,8 +99,8 @@ fn rates_say_what_happened_between_two_looks() {
     let mut command = shop.command(&["status", "--watch", "--output", "json", "--interval", "100ms"]);
     let mut watch = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
-    let mut look = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
-    look();
+    let mut next_sample = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
+    next_sample();
     shop.sql(
         "UPDATE outbox_event SET status = 1, done_at = 1577934000000000 WHERE event_id = 'n-1';
          INSERT INTO outbox_event (event_id, event_type, payload) VALUES ('w-1', 'A', '{}'), ('w-2', 'A', '{}')",
@@ -108,7 +108,7 @@ fn rates_say_what_happened_between_two_looks() {
     // The two statements may fall on two sides of a look.
     let (mut backlog, mut delivered, mut written) = (0.0, 0.0, 0.0);
     while written < 1.5 {
-        let rates = look()["rates"].clone();
+        let rates = next_sample()["rates"].clone();
         let seconds = rates["seconds"].as_f64().unwrap();
         backlog += seconds * rates["backlog_per_second"].as_f64().unwrap();
         delivered += seconds * rates["delivered_per_second"].as_f64().unwrap();
@@ -133,14 +133,14 @@ fn error_of_the_store_is_shown_and_tried_again() {
     let shop = SqliteOutbox::seeded();
     let mut command = shop.command(&["status", "--watch", "--output", "json", "--interval", "100ms"]);
     let mut watch = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut looks = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let mut samples = BufReader::new(watch.stdout.take().unwrap()).lines();
     let mut errors = BufReader::new(watch.stderr.take().unwrap()).lines();
-    assert!(looks.next().unwrap().unwrap().contains(r#""dead":3"#));
+    assert!(samples.next().unwrap().unwrap().contains(r#""dead":3"#));
     shop.sql("ALTER TABLE outbox_event RENAME TO away");
     let error = errors.next().unwrap().unwrap();
     assert_eq!(error, "error: the outbox cannot be looked at");
     shop.sql("ALTER TABLE away RENAME TO outbox_event; DELETE FROM outbox_event WHERE status = 3");
-    assert!(looks.map(Result::unwrap).any(|look| look.contains(r#""dead":0"#)), "it goes on");
+    assert!(samples.map(Result::unwrap).any(|next_sample| next_sample.contains(r#""dead":0"#)), "it goes on");
     watch.kill().unwrap();
     watch.wait().unwrap();
 }

@@ -42,10 +42,10 @@ fn route_to(url: &str) -> String {
 fn assert_ended_by_two_signals(mut relay: Relay) {
     relay.signal("TERM");
     relay.wait_for("stopping");
-    let told = Instant::now();
+    let signalled = Instant::now();
     relay.signal("TERM");
     let (code, log) = relay.end();
-    assert!(told.elapsed() < Duration::from_secs(8), "it took {:?}", told.elapsed());
+    assert!(signalled.elapsed() < Duration::from_secs(8), "it took {:?}", signalled.elapsed());
     assert_eq!(code, Some(1), "{log}");
     assert!(log.contains("ended at once"), "{log}");
 }

@@ -8,9 +8,9 @@ use super::process::Relay;
 use super::sink::Sink;
 use super::{ids, options};
 
-struct Follower(Child);
+struct TailProcess(Child);
 
-impl Follower {
+impl TailProcess {
     fn start(relay: &Relay, args: &str) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_posthaste"));
         command.args(["tail", "--relay", &format!("http://{}", relay.address())]);
@@ -31,16 +31,16 @@ fn tail_shows_what_is_delivered_and_ends_with_the_relay() {
     let publish = format!("*={}", sink.url("out"));
     let mut relay = Relay::start(&options(&outbox, &["--publish", &publish]));
     relay.wait_for("delivering");
-    let mut all = Follower::start(&relay, "--output json");
-    let some = Follower::start(&relay, "--type Wanted --outcome done --count 2");
+    let mut all = TailProcess::start(&relay, "--output json");
+    let some = TailProcess::start(&relay, "--type Wanted --outcome done --count 2");
 
     // Events are written until both follow: who comes later has not missed anything that it was promised.
     let mut lines = BufReader::new(all.0.stdout.take().expect("a pipe")).lines();
     let (sender, first) = std::sync::mpsc::channel();
     let reader = std::thread::spawn(move || {
-        let seen: Vec<String> =
+        let tailed: Vec<String> =
             lines.by_ref().map_while(Result::ok).inspect(|_| _ = sender.send(())).collect();
-        seen
+        tailed
     });
     let mut written = 0;
     while first.try_recv().is_err() {
@@ -74,10 +74,10 @@ fn tail_shows_what_is_delivered_and_ends_with_the_relay() {
 fn tail_says_what_to_do_when_it_cannot_follow() {
     let outbox = AnyOutbox::sqlite();
     let relay = Relay::start(&options(&outbox, &["--publish", "stdout:"]));
-    let (code, _, printed) = Follower::start(&relay, "--outbox other").end();
+    let (code, _, printed) = TailProcess::start(&relay, "--outbox other").end();
     assert_eq!(code, Some(1), "{printed}");
     assert!(printed.contains("other") || printed.contains("outbox"), "{printed}");
-    let (code, _, printed) = Follower::start(&relay, "--count 0").end();
+    let (code, _, printed) = TailProcess::start(&relay, "--count 0").end();
     assert_eq!(code, Some(2), "{printed}");
     let address = relay.address().to_owned();
     relay.stop();

@@ -18,7 +18,7 @@ fn top(shop: &SqliteOutbox, words: &str, width: u16, height: u16) -> Screen {
 }
 
 /// Without what changes from run to run: the clock, and how many days 2020 is ago.
-fn steady(text: &str) -> String {
+fn without_clock(text: &str) -> String {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     if let Some(first) = lines.first_mut() {
         let end = first.trim_end().len().saturating_sub("12:04:05Z".len());

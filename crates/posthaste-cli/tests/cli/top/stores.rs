@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 
 use super::screen::Screen;
-use super::{steady, top};
+use super::{without_clock, top};
 use crate::sqlite_outbox::{CommandOutput, SqliteOutbox};
 use crate::mysql_outbox::MySqlOutbox;
 use crate::postgres_outbox::PgOutbox;
@@ -14,7 +14,7 @@ fn overview_shows_what_waits_and_what_died() {
     let shop = SqliteOutbox::seeded();
     let screen = top(&shop, "", 80, 24);
     let text = screen.wait_until("rates", |text| text.contains("0.0   0.0"));
-    assert_snapshot!(steady(&text), @"
+    assert_snapshot!(without_clock(&text), @"
      posthaste top: 1 outbox, 1 has dead                                  (time)
       outbox          pending   due retry parked  dead  oldest out/s  in/s state
     > sqlite:shop.db        2     1     1      0     3      0s   0.0   0.0 has dead
@@ -53,7 +53,7 @@ fn group_that_is_agreed_on_is_replayed_and_on_record() {
     screen.wait_for("posthaste top > sqlite:shop.db");
     screen.press("\r");
     let text = screen.wait_for("d-2");
-    assert_snapshot!(steady(&text), @"
+    assert_snapshot!(without_clock(&text), @"
      posthaste top > sqlite:shop.db > OrderPlaced                         (time)
     DEAD Order:OrderPlaced, the oldest first
       id                                      died tries error
@@ -83,7 +83,7 @@ fn group_that_is_agreed_on_is_replayed_and_on_record() {
     screen.wait_for("Enter events of the group");
     screen.press("r");
     let text = screen.wait_for("Send 2 DEAD events out again?");
-    assert_snapshot!(steady(&text), @r#"
+    assert_snapshot!(without_clock(&text), @r#"
      posthaste top > sqlite:shop.db                                       (time)
     pending 2: 1 due, 0 on lease, 0 parked, 1 scheduled; 1 of them retry
     dead 3, done 3, archived 0; oldest 0s; 0.0 out/s, 0.0 in/s

@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use super::{steady, top};
+use super::{without_clock, top};
 use crate::sqlite_outbox::SqliteOutbox;
 
 /// Clears the screen, sets the title, turns the reading direction, rings, and pretends to be a row.
@@ -32,7 +32,7 @@ fn small_terminal_shows_what_matters() {
     let shop = SqliteOutbox::seeded();
     let screen = top(&shop, "", 40, 10);
     let text = screen.wait_until("rates", |text| text.contains("0.0"));
-    assert_snapshot!(steady(&text), @"
+    assert_snapshot!(without_clock(&text), @"
      posthaste top: 1 outbox, 1 h (time)
       outbox         pending  dead state
     > sqlite:shop.db       2     3 has dead
