@@ -46,7 +46,7 @@ async fn deliveries_go_on_at_the_new_primary(follows: bool) {
         .await;
 
     demote(&old, if follows { new.port() } else { 1 }).await;
-    address.lead_to(new.port());
+    address.redirect_to(new.port());
     let there = write_at(&new, "After").await;
     soon("the second is delivered", recorder.wait_for(2)).await;
     until("it is settled where it was written", async || {
@@ -84,7 +84,7 @@ async fn wake_up_is_heard_from_the_new_primary() {
     write_at(&old, "Before").await;
     soon("the wake-up of the old primary is heard", recorder.wait_for(1)).await;
     demote(&old, 1).await;
-    address.lead_to(new.port());
+    address.redirect_to(new.port());
     let writer = store.writer(&outbox);
     until("the store has found the new primary", async || writer.write(event("Own", "1")).await.is_ok())
         .await;

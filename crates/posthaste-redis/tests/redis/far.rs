@@ -5,7 +5,7 @@ use std::time::Duration;
 use posthaste::admin::{Admin as _, Filter, PageRequest};
 use posthaste::{Outbox, Recorder, Route, Routes};
 use posthaste_redis::RedisStore;
-use posthaste_testkit::proxy::SlowLine;
+use posthaste_testkit::proxy::SlowLink;
 use posthaste_testkit::server::RedisServer;
 
 use crate::shards::{of_size, write};
@@ -21,8 +21,8 @@ async fn far_store(events: usize) -> (RedisServer, RedisStore) {
     for _ in 0..events {
         write(&near, vec![of_size("1", MIB)]).await;
     }
-    let line = SlowLine::to(&format!("127.0.0.1:{}", server.port()), BYTES_PER_SECOND);
-    let far = RedisStore::connect(&format!("redis://{}/", line.address())).await.expect("it opens");
+    let link = SlowLink::to(&format!("127.0.0.1:{}", server.port()), BYTES_PER_SECOND);
+    let far = RedisStore::connect(&format!("redis://{}/", link.address())).await.expect("it opens");
     (server, far)
 }
 
@@ -67,8 +67,8 @@ async fn large_event_is_shown_over_a_slow_line() {
     let _: () = produce.query_async(&mut connection).await.expect("EXEC");
     let near = RedisStore::connect(&server.url()).await.expect("it opens");
     near.repair_worker().run_once().await.expect("it has its place");
-    let line = SlowLine::to(&format!("127.0.0.1:{}", server.port()), BYTES_PER_SECOND);
-    let far = RedisStore::connect(&format!("redis://{}/", line.address())).await.expect("it opens");
+    let link = SlowLink::to(&format!("127.0.0.1:{}", server.port()), BYTES_PER_SECOND);
+    let far = RedisStore::connect(&format!("redis://{}/", link.address())).await.expect("it opens");
     let rows = far.list(&Filter::default(), &PageRequest::first(10)).await.expect("it is listed").items;
     assert!(rows.iter().map(|row| row.payload_bytes).eq([10 * MIB as u64]), "{rows:?}");
     let detail = far.get(&rows[0].id).await.expect("it is read").expect("it is there");

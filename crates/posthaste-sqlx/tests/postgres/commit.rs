@@ -9,7 +9,7 @@ use posthaste_sqlx::postgres::PgStoreBuilder;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{Executor as _, PgPool};
 
-use crate::support::proxy::{BrokenCommit, Fate};
+use crate::support::proxy::{BrokenCommit, CommitFault};
 use crate::support::server::PgBouncer;
 use crate::support::*;
 
@@ -36,10 +36,10 @@ impl World {
     }
 
     /// Writes one event and commits, with this fate of the COMMIT.
-    async fn write(&self, id: &str, fate: Fate) -> Result<(), CommitError> {
+    async fn write(&self, id: &str, fault: CommitFault) -> Result<(), CommitError> {
         let mut tx = self.writer.begin(&self.pool).await.expect("a transaction");
         tx.write(event(id)).await.expect("written");
-        self.proxy.next_commit(fate);
+        self.proxy.next_commit(fault);
         tx.commit().await
     }
 
@@ -54,7 +54,7 @@ impl World {
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn commit_whose_answer_is_lost_is_unknown_and_the_poller_delivers_it() {
     let w = World::new().await;
-    let answer = w.write("committed", Fate::AnswerLost).await;
+    let answer = w.write("committed", CommitFault::ResponseLost).await;
     assert!(matches!(answer, Err(CommitError::Unknown(_))), "{answer:?}");
     soon("the poller delivers it", w.recorder.wait_for(1)).await;
     assert_eq!(w.recorder.deliveries()[0].source, Source::Cold);
@@ -62,7 +62,7 @@ async fn commit_whose_answer_is_lost_is_unknown_and_the_poller_delivers_it() {
     assert_eq!(delivered(&w.recorder), ["committed"]);
     assert_eq!(w.log.lines(), ["before_write committed", "after_write committed"], "nobody knew");
     // What the error says to do is safe.
-    w.write("committed", Fate::Passes).await.expect("the way is whole again");
+    w.write("committed", CommitFault::Passes).await.expect("the way is whole again");
     soon("the engine is idle", w.outbox.idle()).await.unwrap();
     assert_eq!(delivered(&w.recorder), ["committed"], "once");
     w.close().await;
@@ -72,16 +72,16 @@ async fn commit_whose_answer_is_lost_is_unknown_and_the_poller_delivers_it() {
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn commit_that_never_arrives_is_unknown_and_nothing_is_delivered() {
     let w = World::new().await;
-    let answer = w.write("lost", Fate::Lost).await;
+    let answer = w.write("lost", CommitFault::Lost).await;
     assert!(matches!(answer, Err(CommitError::Unknown(_))), "{answer:?}");
     assert_eq!(w.log.lines(), ["before_write lost", "after_write lost"], "nobody knew");
-    w.write("kept", Fate::Passes).await.expect("the way is whole again");
+    w.write("kept", CommitFault::Passes).await.expect("the way is whole again");
     soon("it is delivered", w.recorder.wait_for(1)).await;
     assert_eq!(w.db.ids().await, ["kept"]);
     soon("the engine is idle", w.outbox.idle()).await.unwrap();
     assert_eq!(delivered(&w.recorder), ["kept"]);
     // As the error says: again with the same id.
-    w.write("lost", Fate::Passes).await.expect("the way is whole again");
+    w.write("lost", CommitFault::Passes).await.expect("the way is whole again");
     soon("it is delivered", w.recorder.wait_for(2)).await;
     assert_eq!(delivered(&w.recorder), ["kept", "lost"]);
     w.close().await;
@@ -92,11 +92,11 @@ async fn commit_that_never_arrives_is_unknown_and_nothing_is_delivered() {
 async fn many_lost_commits_neither_lose_nor_invent_an_event() {
     let w = World::new().await;
     for n in 0..30 {
-        let fate = [Fate::Passes, Fate::Lost, Fate::AnswerLost][n % 3];
-        let answer = w.write(&format!("event{n}"), fate).await;
-        match fate {
-            Fate::Passes => answer.expect("the way is whole"),
-            Fate::Lost | Fate::AnswerLost => {
+        let fault = [CommitFault::Passes, CommitFault::Lost, CommitFault::ResponseLost][n % 3];
+        let answer = w.write(&format!("event{n}"), fault).await;
+        match fault {
+            CommitFault::Passes => answer.expect("the way is whole"),
+            CommitFault::Lost | CommitFault::ResponseLost => {
                 assert!(matches!(answer, Err(CommitError::Unknown(_))), "{n}: {answer:?}");
             }
         }
@@ -122,13 +122,13 @@ async fn commit_whose_answer_a_pooler_has_lost_is_unknown_and_the_poller_deliver
     let pooler = PgBouncer::before("127.0.0.1", proxy.port(), server().get_username()).await;
     let options = options_by(pooler.port()).extra_float_digits(None);
     let pool = PgPoolOptions::new().max_connections(1).connect_with(options).await.expect("the pool opens");
-    for (id, fate) in [("kept", Fate::Passes), ("lost", Fate::Lost), ("committed", Fate::AnswerLost)] {
+    for (id, fault) in [("kept", CommitFault::Passes), ("lost", CommitFault::Lost), ("committed", CommitFault::ResponseLost)] {
         let mut tx = db.store.writer(&outbox).begin(&pool).await.expect("a transaction");
         tx.write(event(id)).await.expect("written");
-        proxy.next_commit(fate);
+        proxy.next_commit(fault);
         let answer = tx.commit().await;
-        match fate {
-            Fate::Passes => answer.expect("the way is whole"),
+        match fault {
+            CommitFault::Passes => answer.expect("the way is whole"),
             _ => assert!(matches!(answer, Err(CommitError::Unknown(_))), "{id}: {answer:?}"),
         }
     }
@@ -175,7 +175,7 @@ async fn session_that_is_ended_before_the_commit_is_rolled_back() {
     let answer = tx.commit().await;
     assert!(matches!(answer, Err(CommitError::RolledBack(_))), "{answer:?}");
     assert_eq!(w.log.lines().last().unwrap(), "after_rollback undone");
-    w.write("kept", Fate::Passes).await.expect("the pool has another connection");
+    w.write("kept", CommitFault::Passes).await.expect("the pool has another connection");
     soon("it is delivered", w.recorder.wait_for(1)).await;
     soon("the engine is idle", w.outbox.idle()).await.unwrap();
     assert_eq!((delivered(&w.recorder), w.db.ids().await), (vec!["kept".into()], vec!["kept".into()]));

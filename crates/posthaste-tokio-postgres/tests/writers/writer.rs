@@ -6,7 +6,7 @@ use posthaste::{Admin as _, BoxError, CommitError, EventId, Outbox, Recorder, Ro
 use posthaste_sql::{Postgres, WriterContext};
 use posthaste_sqlx::postgres::PgStoreBuilder;
 use posthaste_testkit::TransactionEnds;
-use posthaste_testkit::proxy::Fate;
+use posthaste_testkit::proxy::CommitFault;
 use posthaste_testkit::server::PgBouncer;
 use posthaste_tokio_postgres::{PgTx, PgWriter};
 use tokio_postgres::Config;
@@ -134,14 +134,14 @@ async fn commit_that_a_deferred_constraint_refuses_is_rolled_back_and_delivers_n
 async fn lost_commit_is_unknown_and_delivered_only_if_it_applied() {
     let w = World::new().await;
     let (proxy, config) = broken_commit(&w.db.config).await;
-    for (fate, id) in [(Fate::Lost, "lost"), (Fate::AnswerLost, "applied")] {
+    for (fault, id) in [(CommitFault::Lost, "lost"), (CommitFault::ResponseLost, "applied")] {
         let mut client = connect(&config).await;
         let tx = w.writer.begin(&mut client).await.unwrap();
         tx.write(event(id)).await.unwrap();
-        proxy.next_commit(fate);
+        proxy.next_commit(fault);
         let answer = tx.commit().await;
-        assert!(matches!(answer, Err(CommitError::Unknown(_))), "{fate:?}: {answer:?}");
-        assert!(w.ends.take().is_empty(), "{fate:?}");
+        assert!(matches!(answer, Err(CommitError::Unknown(_))), "{fault:?}: {answer:?}");
+        assert!(w.ends.take().is_empty(), "{fault:?}");
     }
     soon("the poller delivers it", w.recorder.wait_for(1)).await;
     assert_eq!(w.delivered().await, ["applied"]);
@@ -164,7 +164,7 @@ async fn commit_whose_answer_a_pooler_has_lost_is_unknown_and_delivered_only_if_
     let mut config = Config::new();
     config.host("127.0.0.1").port(pooler.port()).user(&user);
     config.dbname(way.get_dbname().unwrap_or("postgres"));
-    for (fate, id) in [(Fate::Lost, "lost"), (Fate::AnswerLost, "applied")] {
+    for (fault, id) in [(CommitFault::Lost, "lost"), (CommitFault::ResponseLost, "applied")] {
         for is_nested in [false, true] {
             let id = format!("{id}-{is_nested}");
             let mut client = connect(&config).await;
@@ -176,7 +176,7 @@ async fn commit_whose_answer_a_pooler_has_lost_is_unknown_and_delivered_only_if_
             } else {
                 tx.write(event(&id)).await.unwrap();
             }
-            proxy.next_commit(fate);
+            proxy.next_commit(fault);
             let answer = tx.commit().await;
             assert!(matches!(answer, Err(CommitError::Unknown(_))), "{id}: {answer:?}");
             assert!(ends.take().is_empty(), "{id}");

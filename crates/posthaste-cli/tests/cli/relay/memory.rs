@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use posthaste_testkit::proxy::SlowLine;
+use posthaste_testkit::proxy::SlowLink;
 use posthaste_testkit::server::{MariaDbServer, PostgresServer, RedisServer};
 use redis::cmd;
 use serde_json::Value;
@@ -149,8 +149,8 @@ fn large_backlog_behind_a_slow_line_is_delivered() {
     let server = block_on(PostgresServer::start());
     let shop = PgOutbox::empty_on(server.url());
     write_large(&AnyOutbox::Postgres(shop.through(shop.url().to_owned())), EVENTS, MIB);
-    let line = SlowLine::to(&shop.host(), BYTES_PER_SECOND);
-    let far = AnyOutbox::Postgres(shop.through(shop.url().replacen(&shop.host(), &line.address(), 1)));
+    let link = SlowLink::to(&shop.host(), BYTES_PER_SECOND);
+    let far = AnyOutbox::Postgres(shop.through(shop.url().replacen(&shop.host(), &link.address(), 1)));
     let sink = super::Sink::new();
     let settings = "store_timeout = \"3s\"\n\n[[outbox.shop.route]]\npublish = \"file:///dev/null\"\n";
     let relay = Relay::start(&super::file(&sink, &far, settings));

@@ -7,7 +7,7 @@ use futures_util::StreamExt as _;
 use posthaste::{Delivery, Destination as _, Event, EventParts, Headers, Outcome, Timestamp};
 use posthaste_publishers::nats::NatsPublisher;
 use posthaste_testkit::process::{free_port, program};
-use posthaste_testkit::proxy::LostAnswers;
+use posthaste_testkit::proxy::LostResponses;
 use posthaste_testkit::variable;
 
 use super::server::{NatsServer, Stream, some_name};
@@ -83,7 +83,7 @@ async fn lost_acknowledgement_is_no_answer_and_the_retry_is_stored_once() {
     let server = own_server().await;
     let stream = Stream::new(server.url(), "lost");
     stream.create().await;
-    let proxy = LostAnswers::to(server.port()).await;
+    let proxy = LostResponses::to(server.port()).await;
     let publisher = NatsPublisher::builder([format!("127.0.0.1:{}", proxy.port())])
         .subject("lost.orders")
         .timeout(Duration::from_secs(1))
@@ -91,7 +91,7 @@ async fn lost_acknowledgement_is_no_answer_and_the_retry_is_stored_once() {
         .expect("good settings");
     let (first, second) = (order(), order());
     assert!(matches!(deliver_one(&publisher, first).await, Outcome::Done));
-    proxy.lose_answers(true);
+    proxy.lose_responses(true);
     let started = std::time::Instant::now();
     let outcome = deliver_one(&publisher, second.clone()).await;
     let Outcome::Unreachable(why) = &outcome else { panic!("{outcome:?}") };
@@ -100,7 +100,7 @@ async fn lost_acknowledgement_is_no_answer_and_the_retry_is_stored_once() {
     assert_eq!(text, format!("NATS at 127.0.0.1:{} did not answer within 1s", proxy.port()));
     assert!(started.elapsed() < Duration::from_secs(8), "{:?}", started.elapsed());
     stream.received(2).await;
-    proxy.lose_answers(false);
+    proxy.lose_responses(false);
     let outcome = deliver_one(&publisher, second).await;
     assert!(matches!(outcome, Outcome::Done), "{outcome:?}");
     assert_eq!(stream.received(2).await.len(), 2, "the second is there once");

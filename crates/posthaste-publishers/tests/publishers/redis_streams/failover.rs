@@ -21,7 +21,7 @@ async fn demoted_primary_is_left_for_the_new_one() {
     let publisher = built(&format!("redis-stream://127.0.0.1:{}/0?stream=orders", address.port()));
     assert!(matches!(deliver_one(&publisher, order()).await, Outcome::Done));
     command(&old, &["REPLICAOF", "127.0.0.1", &new.port().to_string()]).await;
-    address.lead_to(new.port());
+    address.redirect_to(new.port());
     let event = order();
     until("the new primary has it", || {
         let attempt = deliver_one(&publisher, event.clone());

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use posthaste::{Delivery, Destination as _, Event, Outcome};
 use posthaste_publishers::redis_streams::RedisStreamPublisher;
 use posthaste_testkit::process::program;
-use posthaste_testkit::proxy::LostAnswers;
+use posthaste_testkit::proxy::LostResponses;
 use posthaste_testkit::server::RedisServer;
 use posthaste_testkit::variable;
 
@@ -24,10 +24,10 @@ async fn own_server(settings: &[&str]) -> (RedisServer, RedisStreamPublisher) {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn connection_that_went_silent_is_made_anew() {
     let (server, _) = own_server(&[]).await;
-    let proxy = LostAnswers::to(server.port()).await;
+    let proxy = LostResponses::to(server.port()).await;
     let publisher = built(&format!("redis-stream://127.0.0.1:{}/0?stream=orders", proxy.port()));
     assert!(matches!(deliver_one(&publisher, order()).await, Outcome::Done));
-    proxy.lose_answers(true);
+    proxy.lose_responses(true);
     let started = Instant::now();
     let outcome = deliver_one(&publisher, order()).await;
     let place = format!("127.0.0.1:{}", proxy.port());
@@ -38,7 +38,7 @@ async fn connection_that_went_silent_is_made_anew() {
         "{outcome:?}"
     );
     assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
-    proxy.lose_answers(false);
+    proxy.lose_responses(false);
     let back = Instant::now();
     let outcome = deliver_one(&publisher, order()).await;
     assert!(matches!(outcome, Outcome::Done), "{outcome:?}");

@@ -7,22 +7,22 @@ use std::time::{Duration, Instant};
 
 /// A proxy through which so many bytes per second come back, all connections together. It ends with the test.
 #[derive(Debug)]
-pub struct SlowLine(SocketAddr);
+pub struct SlowLink(SocketAddr);
 
 /// When the line is free for the next bytes.
-type Free = Arc<Mutex<Instant>>;
+type FreeAt = Arc<Mutex<Instant>>;
 
-impl SlowLine {
+impl SlowLink {
     /// A line to the server at this `host:port`.
     pub fn to(server: &str, bytes_per_second: usize) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
-        let (server, free) = (server.to_owned(), Arc::new(Mutex::new(Instant::now())));
+        let (server, free_at) = (server.to_owned(), Arc::new(Mutex::new(Instant::now())));
         std::thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
                 let Ok(server) = TcpStream::connect(&server) else { continue };
                 // An error means that one of the two has closed the connection.
-                let _ = join(client, server, Arc::clone(&free), bytes_per_second);
+                let _ = connect_both(client, server, Arc::clone(&free_at), bytes_per_second);
             }
         });
         Self(address)
@@ -34,14 +34,14 @@ impl SlowLine {
     }
 }
 
-fn join(client: TcpStream, server: TcpStream, free: Free, bytes_per_second: usize) -> io::Result<()> {
+fn connect_both(client: TcpStream, server: TcpStream, free_at: FreeAt, bytes_per_second: usize) -> io::Result<()> {
     let (mut from_client, mut to_server) = (client.try_clone()?, server.try_clone()?);
     std::thread::spawn(move || {
         let _ = io::copy(&mut from_client, &mut to_server);
         let _ = to_server.shutdown(std::net::Shutdown::Write);
     });
     std::thread::spawn(move || {
-        let _ = copy_slowly(server, &client, &free, bytes_per_second);
+        let _ = copy_slowly(server, &client, &free_at, bytes_per_second);
         let _ = client.shutdown(std::net::Shutdown::Both);
     });
     Ok(())
@@ -50,7 +50,7 @@ fn join(client: TcpStream, server: TcpStream, free: Free, bytes_per_second: usiz
 fn copy_slowly(
     mut from: TcpStream,
     mut to: &TcpStream,
-    free: &Free,
+    free_at: &FreeAt,
     bytes_per_second: usize,
 ) -> io::Result<()> {
     let mut bytes = vec![0; 65_536];
@@ -62,9 +62,9 @@ fn copy_slowly(
         to.write_all(&bytes[..count])?;
         let takes = Duration::from_secs_f64(count as f64 / bytes_per_second as f64);
         let until = {
-            let mut free = free.lock().expect("no panic");
-            *free = (*free).max(Instant::now()) + takes;
-            *free
+            let mut free_at = free_at.lock().expect("no panic");
+            *free_at = (*free_at).max(Instant::now()) + takes;
+            *free_at
         };
         while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
             std::thread::park_timeout(left);

@@ -8,13 +8,13 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// Passes everything on, until it is told to lose what comes back.
 #[derive(Debug)]
-pub struct LostAnswers {
+pub struct LostResponses {
     port: u16,
     loses: Arc<AtomicBool>,
     task: tokio::task::JoinHandle<()>,
 }
 
-impl LostAnswers {
+impl LostResponses {
     /// A way to this port of the local host.
     pub async fn to(server: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -30,12 +30,12 @@ impl LostAnswers {
     }
 
     /// Whether answers are lost from now on.
-    pub fn lose_answers(&self, lose: bool) {
+    pub fn lose_responses(&self, lose: bool) {
         self.loses.store(lose, Ordering::SeqCst);
     }
 }
 
-impl Drop for LostAnswers {
+impl Drop for LostResponses {
     fn drop(&mut self) {
         self.task.abort();
     }
