@@ -93,7 +93,7 @@ impl Second {
 
     async fn says(&mut self, expected: &str) {
         loop {
-            let line = soon(expected, self.lines.recv()).await;
+            let line = within_timeout(expected, self.lines.recv()).await;
             let line = line.unwrap_or_else(|| panic!("the second process ended before it said {expected}"));
             if line == expected {
                 return;
@@ -105,7 +105,7 @@ impl Second {
     async fn stop(mut self) -> BTreeMap<String, Vec<String>> {
         drop(self.stdin.take());
         let mut said: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        while let Some(line) = soon("the second process ends", self.lines.recv()).await {
+        while let Some(line) = within_timeout("the second process ends", self.lines.recv()).await {
             let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
             said.entry(word.to_owned()).or_default().push(rest.to_owned());
         }
@@ -327,7 +327,7 @@ async fn orders(db: &Db) {
 }
 
 async fn until_nothing_waits(db: &Db) {
-    until("everything is settled", async || {
+    wait_until("everything is settled", async || {
         let stats = db.store.stats().await.expect("the store answers");
         stats.new + stats.retry == 0
     })
@@ -424,15 +424,15 @@ async fn commit_of_another_process_wakes_this_one_long_before_its_next_poll() {
     let db = Db::new().await;
     let recorder = Recorder::new();
     let outbox = db.start(&recorder); // polls once an hour
-    soon("the engine is idle", outbox.idle()).await.unwrap();
+    within_timeout("the engine is idle", outbox.idle()).await.unwrap();
     let mut second = Second::start(&db, "writer").await;
     for n in 1..=5 {
         let id = format!("event{n}");
         second.tell(&id);
         second.says(&format!("COMMITTED {id}")).await;
-        soon("it is delivered", recorder.wait_for(n)).await;
+        within_timeout("it is delivered", recorder.wait_for(n)).await;
     }
-    until("all are settled", async || db.count(Status::Done).await == 5).await;
+    wait_until("all are settled", async || db.count(Status::Done).await == 5).await;
     second.stop().await;
 }
 
@@ -447,7 +447,7 @@ async fn event_of_a_process_that_was_killed_is_delivered_by_another() {
     drop(second); // killed
     let recorder = Recorder::new();
     let _outbox = db.engine(&recorder).poll_interval(Duration::from_millis(100)).start().unwrap();
-    soon("its lease lapses", recorder.wait_for(1)).await;
-    until("it is settled", async || db.count(Status::Done).await == 1).await;
+    within_timeout("its lease lapses", recorder.wait_for(1)).await;
+    wait_until("it is settled", async || db.count(Status::Done).await == 1).await;
     assert_eq!(db.int("SELECT lost_leases FROM outbox_event").await, 1);
 }

@@ -5,7 +5,7 @@ macro_rules! cases {
     ($module:ident, $db:ident, $connection:ty $(, #[$ignore:meta])?) => {
         mod $module {
             use posthaste::{Admin as _, CommitError, StoreError};
-            use posthaste_testkit::{drop_after, event, soon};
+            use posthaste_testkit::{drop_after, event, within_timeout};
 
             async_harness!($db, $connection);
 
@@ -57,7 +57,7 @@ macro_rules! cases {
                 });
                 tokio::select! {
                     ended = inner => panic!("it waits for ever: {ended:?}"),
-                    () = soon("the inner event is written", written.notified()) => {}
+                    () = within_timeout("the inner event is written", written.notified()) => {}
                 }
                 let refused = tx.write(event("late")).await;
                 assert!(matches!(refused, Err(WriteError::Store(StoreError::NoTransaction))), "{refused:?}");

@@ -10,7 +10,7 @@ use posthaste::store::{
 };
 use posthaste::{Event, EventId, Outbox, Status, Timestamp};
 use posthaste_redis::{OutboxName, RedisStore};
-use posthaste_testkit::{soon, until};
+use posthaste_testkit::{wait_until, within_timeout};
 use redis::AsyncCommands as _;
 use redis::streams::{StreamId, StreamRangeReply};
 
@@ -196,8 +196,8 @@ async fn delayed_event_of_another_program_is_not_delivered_early() {
     };
     assert_eq!(available_at("later").await, due);
     let (outbox, recorder) = engine(&store);
-    soon("the other is delivered", recorder.wait_for(1)).await;
-    until("it is settled", async || store.stats().await.expect("stats").done == 1).await;
+    within_timeout("the other is delivered", recorder.wait_for(1)).await;
+    wait_until("it is settled", async || store.stats().await.expect("stats").done == 1).await;
     outbox.shutdown().await;
     assert!(recorder.ids().into_iter().eq([EventId::from("now")]));
     let row = store.get(&EventId::from("later")).await.expect("get").expect("it is there").row;

@@ -8,7 +8,7 @@ use posthaste::store::{
 };
 use posthaste::{Admin as _, Event, Outbox, Recorder, Route, Routes};
 use posthaste_redis::RedisStore;
-use posthaste_testkit::{soon, until};
+use posthaste_testkit::{wait_until, within_timeout};
 
 use crate::support::{self, store_with_shards};
 
@@ -95,8 +95,8 @@ async fn id_in_two_shards_is_delivered_with_both_payloads() {
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
     let outbox = Outbox::single_node(store.clone(), routes).poll_interval(Duration::from_millis(100));
     let outbox = outbox.start().expect("a good configuration");
-    soon("both are delivered", recorder.wait_for(2)).await;
-    until("both are settled", async || store.stats().await.expect("stats").done == 2).await;
+    within_timeout("both are delivered", recorder.wait_for(2)).await;
+    wait_until("both are settled", async || store.stats().await.expect("stats").done == 2).await;
     let deliveries = recorder.deliveries();
     let payloads: BTreeSet<&[u8]> = deliveries.iter().map(|delivery| &delivery.payload()[..]).collect();
     assert!(payloads.into_iter().eq([b"1", b"2"]), "one of them was never sent");

@@ -11,7 +11,7 @@ use posthaste::store::{
 };
 use posthaste_redis::RedisStore;
 use posthaste_testkit::server::{RedisCluster, RedisServer};
-use posthaste_testkit::{HOUR, soon, until};
+use posthaste_testkit::{HOUR, within_timeout, wait_until};
 
 use crate::shards::{aggregates, claim, of_size, write};
 use crate::support::connect;
@@ -97,7 +97,7 @@ async fn shards_of_a_node_that_stands_still_are_left_out_of_claims_and_come_back
 
     scene.victim().release();
     let found = AtomicUsize::new(found.len());
-    until("the others are claimed when the node goes on", async || {
+    wait_until("the others are claimed when the node goes on", async || {
         let more = claim(&scene.store, &owner, usize::MAX).await.events.len();
         found.fetch_add(more, Ordering::SeqCst) + more == usize::from(SHARDS)
     })
@@ -112,19 +112,19 @@ async fn leases_on_other_nodes_are_renewed_parked_and_brought_back_while_one_sta
     let leases: Vec<Lease> = scene.all(&owner).await.into_iter().map(|leased| leased.lease).collect();
     scene.victim().hold();
     let renew = Renew { owner: &owner, leases: &leases, lease: HOUR, start: false, now: None };
-    let held = soon("they are renewed", scene.store.renew(&renew)).await.expect("the others answer");
+    let held = within_timeout("they are renewed", scene.store.renew(&renew)).await.expect("the others answer");
     assert_eq!(held.len(), others.len(), "those of the other nodes, and no more");
     let park = Park { owner: &owner, leases: &leases, route: "mail", duration: HOUR, now: None };
-    let parked = soon("they are parked", scene.store.park(&park)).await.expect("the others answer");
+    let parked = within_timeout("they are parked", scene.store.park(&park)).await.expect("the others answer");
     assert_eq!(parked, others.len() as u64);
     let unpark = Unpark { route: "mail", limit: 100, now: None };
-    let unparked = soon("they come back", scene.store.unpark(&unpark)).await.expect("the others answer");
+    let unparked = within_timeout("they come back", scene.store.unpark(&unpark)).await.expect("the others answer");
     assert_eq!(unparked, others.len() as u64);
     let again = claim(&scene.store, &owner, usize::MAX).await.events;
     assert_eq!(aggregates_of(&again), others);
     let leases: Vec<Lease> = again.into_iter().map(|leased| leased.lease).chain(leases).collect();
     let release = Release { owner: &owner, leases: &leases, now: None };
-    let released = soon("they are released", scene.store.release(&release)).await.expect("the others answer");
+    let released = within_timeout("they are released", scene.store.release(&release)).await.expect("the others answer");
     assert_eq!(released, others.len() as u64);
 }
 
@@ -146,12 +146,12 @@ async fn outcomes_on_other_nodes_are_written_while_one_stands_still_and_its_own_
     scene.victim().hold();
     for known in [Settled::Done, Settled::Stale] {
         let settled =
-            soon("outcomes are written", scene.store.settle(&settle)).await.expect("the others answer");
+            within_timeout("outcomes are written", scene.store.settle(&settle)).await.expect("the others answer");
         let expected = |leased| if is_other(leased) { known.clone() } else { Settled::Unknown };
         assert_eq!(settled, claimed.iter().map(expected).collect::<Vec<_>>());
     }
     scene.victim().release();
-    until("its own outcomes are written", async || {
+    wait_until("its own outcomes are written", async || {
         let settled = scene.store.settle(&settle).await.expect("the others answer");
         settled.contains(&Settled::Done)
     })

@@ -9,7 +9,7 @@ use posthaste::{Event, Outbox, Status, StoreError};
 use posthaste_redis::{OpenError, RedisCommitError, RedisStore};
 use posthaste_testkit::certificates::certificates_for;
 use posthaste_testkit::server::RedisServer;
-use posthaste_testkit::{soon, until};
+use posthaste_testkit::{wait_until, within_timeout};
 use redis::AsyncCommands as _;
 
 use crate::support::{self, engine, event, key};
@@ -113,7 +113,7 @@ async fn body_that_nothing_leads_to_is_found_and_delivered() {
         rows.iter().all(|row| row.malformed.is_none() && row.payload_bytes == 7),
         "a list reads them too"
     );
-    soon("they are delivered", async {
+    within_timeout("they are delivered", async {
         outbox.idle().await.expect("the store answers");
         recorder.wait_for(50).await;
     })
@@ -139,8 +139,8 @@ async fn repair_beside_live_traffic_finds_nothing_and_harms_nothing() {
         committed.expect("it commits");
         assert!(repaired.is_empty(), "{repaired:?}");
     }
-    soon("all are delivered", recorder.wait_for(2000)).await;
-    soon("all are settled", outbox.idle()).await.expect("the store answers");
+    within_timeout("all are delivered", recorder.wait_for(2000)).await;
+    within_timeout("all are settled", outbox.idle()).await.expect("the store answers");
     assert!(pass(&store).await.is_empty());
     assert_eq!(recorder.count(), 2000, "each once");
     handle.shutdown().await;
@@ -162,8 +162,8 @@ async fn edited_bodies_become_dead_with_the_reason_and_hide_nothing() {
         let _: () = connection.hset(key(&name, "entries"), event.id().as_str(), body).await.expect("HSET");
     }
     let (outbox, recorder) = engine(&store);
-    soon("the good one is delivered", recorder.wait_for(1)).await;
-    until("the others are dead", async || store.stats().await.expect("stats").dead == 5).await;
+    within_timeout("the good one is delivered", recorder.wait_for(1)).await;
+    wait_until("the others are dead", async || store.stats().await.expect("stats").dead == 5).await;
     for event in &events[..5] {
         let row = store.get(event.id()).await.expect("get").expect("it is there").row;
         let reason = row.last_error.expect("a reason");
@@ -198,8 +198,8 @@ async fn full_memory_refuses_writes_whole_and_delivers_when_there_is_room() {
     limit(0).await;
     assert_eq!(connection.get::<_, Option<String>>("{outbox:0}:ticket").await.expect("GET"), None);
     writer.write(event("After", "1")).await.expect("it is stored");
-    soon("both are delivered", recorder.wait_for(2)).await;
-    until("both are settled", async || store.stats().await.expect("stats").done == 2).await;
+    within_timeout("both are delivered", recorder.wait_for(2)).await;
+    wait_until("both are settled", async || store.stats().await.expect("stats").done == 2).await;
     let repaired = store.repair_worker().run_once().await.expect("the repair works");
     assert!(repaired.is_empty(), "{repaired:?}");
     assert_eq!(recorder.deliveries().iter().filter(|delivery| delivery.event_type() == "Refused").count(), 0);
@@ -247,7 +247,7 @@ async fn replica_is_refused_unless_somebody_only_looks() {
         .connect()
         .await
         .expect("it opens");
-    until("the event is there", async || looking.stats().await.is_ok_and(|stats| stats.new == 1)).await;
+    wait_until("the event is there", async || looking.stats().await.is_ok_and(|stats| stats.new == 1)).await;
     let text = whole(&looking.writer(&outbox).write(event("B", "1")).await.expect_err("a replica"));
     assert!(text.contains("only reads"), "{text}");
 }
@@ -267,7 +267,7 @@ async fn busy_server_and_a_killed_script_are_said_and_harm_nothing() {
             eval.query_async::<()>(&mut connection).await.expect_err("it is killed")
         }
     });
-    until("the server says that it is busy", async || match writer.write(event("A", "1")).await {
+    wait_until("the server says that it is busy", async || match writer.write(event("A", "1")).await {
         Err(error) => whole(&error).contains("SCRIPT KILL"),
         Ok(_) => false,
     })
@@ -333,7 +333,7 @@ async fn tls_is_spoken_to_those_whose_certificate_is_right() {
     let store = open("localhost", &root).await.expect("it opens");
     let (outbox, recorder) = engine(&store);
     store.writer(&outbox).write(event("A", "1")).await.expect("it is stored");
-    soon("it is delivered", recorder.wait_for(1)).await;
+    within_timeout("it is delivered", recorder.wait_for(1)).await;
     outbox.shutdown().await;
     assert!(open("localhost", &other_root).await.is_err(), "another authority");
     assert!(open("127.0.0.1", &root).await.is_err(), "another name");

@@ -8,7 +8,7 @@ use posthaste::{BoxError, CommitError, Outbox, Recorder, Route, Routes, StoreErr
 use posthaste_rusqlite::{SqliteTx, SqliteWriter};
 use posthaste_sql::{Sqlite, WriterContext};
 use posthaste_sqlx::SqliteStore;
-use posthaste_testkit::{TransactionEnds, delivered, event, soon};
+use posthaste_testkit::{TransactionEnds, delivered, event, within_timeout};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -48,7 +48,7 @@ impl World {
     }
 
     async fn delivered(&self) -> Vec<String> {
-        soon("the engine is idle", self.outbox.idle()).await.expect("the store answers");
+        within_timeout("the engine is idle", self.outbox.idle()).await.expect("the store answers");
         delivered(&self.recorder)
     }
 }
@@ -111,7 +111,7 @@ async fn event_of_a_plain_thread_is_delivered_hot() {
         Ok::<_, BoxError>(())
     });
     tokio::task::spawn_blocking(|| thread.join()).await.unwrap().unwrap().unwrap();
-    soon("it is delivered", recorder.wait_for(1)).await;
+    within_timeout("it is delivered", recorder.wait_for(1)).await;
     assert_eq!(recorder.deliveries()[0].source, posthaste::Source::Hot);
     outbox.shutdown().await;
     store.close().await;
@@ -176,7 +176,7 @@ async fn commit_of_a_transaction_that_was_ended_behind_its_back_says_what_is_kno
     let answer = tx.commit();
     assert!(matches!(answer, Err(CommitError::Unknown(_))), "{answer:?}");
     assert!(w.ends.take().is_empty());
-    soon("the poller delivers it", w.recorder.wait_for(1)).await;
+    within_timeout("the poller delivers it", w.recorder.wait_for(1)).await;
     assert_eq!(w.delivered().await, ["committed"]);
 }
 
@@ -211,6 +211,6 @@ async fn writer_context_without_a_store_writes_what_a_relay_finds() {
     tx.commit().unwrap();
     context.committed(receipt);
     assert_eq!(ends.take(), ["committed by-tx", "committed by-receipt"]);
-    soon("the relay delivers", w.recorder.wait_for(2)).await;
+    within_timeout("the relay delivers", w.recorder.wait_for(2)).await;
     assert_eq!(w.delivered().await, ["by-receipt", "by-tx"]);
 }

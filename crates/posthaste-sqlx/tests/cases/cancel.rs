@@ -83,12 +83,12 @@ impl World {
     }
 
     async fn begin(&self) -> Tx {
-        soon("the connection comes back", self.writer.begin(&self.db.pool)).await.expect("a transaction")
+        within_timeout("the connection comes back", self.writer.begin(&self.db.pool)).await.expect("a transaction")
     }
 
     /// A connection for statements that may be dropped, as a careful service borrows it.
     async fn acquire(&self) -> PoolConnection<Database> {
-        let mut connection = soon("the connection comes back", self.db.pool.acquire()).await.unwrap();
+        let mut connection = within_timeout("the connection comes back", self.db.pool.acquire()).await.unwrap();
         if !DROPPED_STATEMENT_IS_HARMLESS {
             connection.close_on_drop();
         }
@@ -97,7 +97,7 @@ impl World {
 
     /// The next one who borrows the connection starts from nothing.
     async fn assert_clean(&self, round: usize) {
-        let connection = soon("the connection comes back", self.db.pool.acquire()).await;
+        let connection = within_timeout("the connection comes back", self.db.pool.acquire()).await;
         let mut connection = connection.expect("a connection");
         assert!(!connection.is_in_transaction(), "the driver counts a transaction after round {round}");
         let clean = is_outside_a_transaction(&mut connection).await;
@@ -112,7 +112,7 @@ impl World {
                 "UPDATE outbox_event SET available_at = TIMESTAMP '2000-01-01 00:00:00' WHERE status = 0",
             )
             .await;
-        until("everything is delivered", async || {
+        wait_until("everything is delivered", async || {
             self.outbox.idle().await.expect("the store answers");
             set_of(self.recorder.ids()).is_superset(&set_of(self.db.ids().await))
         })
@@ -145,7 +145,7 @@ pub(crate) async fn dropped_begin_of_sqlx_itself_is_counted() {
     let (mut dropped, mut stale) = (Dropped::default(), 0);
     while dropped.next_round().is_some() {
         drop(dropped.count(drop_after(fastrand::usize(1..5), w.db.pool.begin()).await));
-        let mut connection = soon("the connection comes back", w.db.pool.acquire()).await.unwrap();
+        let mut connection = within_timeout("the connection comes back", w.db.pool.acquire()).await.unwrap();
         if !is_outside_a_transaction(&mut connection).await {
             stale += 1;
             connection.execute("ROLLBACK").await.unwrap();
@@ -398,7 +398,7 @@ pub(crate) async fn dropped_call_of_the_store_leaves_no_transaction_behind_and_l
         if let Some(answer) = dropped.count(drop_after(fastrand::usize(1..30), work).await) {
             answer.unwrap_or_else(|error| panic!("call {n} in round {round}: {error:?}"));
         }
-        until("no transaction stays open", async || db.open_transactions().await == 0).await;
+        wait_until("no transaction stays open", async || db.open_transactions().await == 0).await;
     }
     let stats = db.store.stats().await.unwrap();
     let gone = 200 - (stats.new + stats.retry + stats.done + stats.archived);

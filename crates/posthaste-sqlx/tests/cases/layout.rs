@@ -190,7 +190,7 @@ pub(crate) async fn order_service_row_goes_from_new_to_sent() {
     write_orders(&db, 0, 3).await;
     let recorder = Recorder::new();
     let outbox = engine(&store, recorder.clone());
-    soon("delivery", outbox.idle()).await.unwrap();
+    within_timeout("delivery", outbox.idle()).await.unwrap();
     outbox.shutdown().await;
     assert_eq!(recorder.ids().len(), 3);
     let first = &recorder.deliveries()[0];
@@ -217,7 +217,7 @@ pub(crate) async fn order_service_row_is_failed_after_five_attempts_and_replayed
         async move { if broken { Err("broker said no") } else { Ok(()) } }
     });
     let outbox = engine(&store, handler);
-    until("the row is given up", async || order(&db, 0).await.starts_with("FAILED")).await;
+    wait_until("the row is given up", async || order(&db, 0).await.starts_with("FAILED")).await;
     assert_eq!(order(&db, 0).await, "FAILED broker said no unsent");
     let gaps: Vec<Duration> = attempts.lock().unwrap().windows(2).map(|pair| pair[1] - pair[0]).collect();
     let least = [100, 200, 400, 800].map(Duration::from_millis);
@@ -226,7 +226,7 @@ pub(crate) async fn order_service_row_is_failed_after_five_attempts_and_replayed
 
     broken.store(false, Ordering::Release);
     assert!(store.replay(&EventId::from(uuid(0)), &Replay::by("ann")).await.unwrap());
-    until("the row is sent", async || order(&db, 0).await == "SENT - stamped").await;
+    wait_until("the row is sent", async || order(&db, 0).await == "SENT - stamped").await;
     outbox.shutdown().await;
     assert_eq!(attempts.lock().unwrap().len(), 6);
     store.close().await;
@@ -238,7 +238,7 @@ pub(crate) async fn order_service_row_that_is_rejected_is_failed_at_once() {
     write_orders(&db, 0, 1).await;
     let recorder = Recorder::with(|_| Outcome::Dead("not ours".to_owned()));
     let outbox = engine(&store, recorder.clone());
-    until("the row is given up", async || order(&db, 0).await == "FAILED not ours unsent").await;
+    wait_until("the row is given up", async || order(&db, 0).await == "FAILED not ours unsent").await;
     outbox.shutdown().await;
     assert_eq!(recorder.ids().len(), 1);
     store.close().await;
@@ -312,7 +312,7 @@ pub(crate) async fn debezium_row_is_deleted_when_it_was_delivered() {
     let (db, store) = debezium().await;
     let recorder = Recorder::new();
     let outbox = engine(&store, recorder.clone());
-    soon("delivery", outbox.idle()).await.unwrap();
+    within_timeout("delivery", outbox.idle()).await.unwrap();
     outbox.shutdown().await;
     assert_eq!(delivered(&recorder), [uuid(0), uuid(1), uuid(2)]);
     let first = &recorder.deliveries()[0];
@@ -381,7 +381,7 @@ pub(crate) async fn second_store_stands_by_and_takes_over() {
         assert_eq!(claim(&second, 10).await.events.len(), 0, "one at a time");
     }
     first.close().await;
-    until("the second one has the lock", async || claim(&second, 10).await.events.len() == 3).await;
+    wait_until("the second one has the lock", async || claim(&second, 10).await.events.len() == 3).await;
     assert!(try_claim(&first, 1, ClaimOrder::Due).await.is_err(), "a store that was closed takes no lock");
     second.close().await;
     db.close().await;
@@ -395,7 +395,7 @@ pub(crate) async fn lost_session_voids_leases_and_keeps_deliveries() {
     let claimed = claim(&first, 2).await;
     assert_eq!(claimed.events.len(), 2);
     end_sessions(&db).await;
-    until("the second one has the lock", async || claim(&second, 2).await.events.len() == 2).await;
+    wait_until("the second one has the lock", async || claim(&second, 2).await.events.len() == 2).await;
 
     let owner = Owner::from("tester");
     let leases: Vec<_> = claimed.events.iter().map(|event| event.lease.clone()).collect();

@@ -38,7 +38,7 @@ macro_rules! node_tests {
 const SHORT_LEASE_DURATION: Duration = Duration::from_secs(2);
 
 async fn until_nothing_waits(db: &Db) {
-    until("everything is settled", async || {
+    wait_until("everything is settled", async || {
         let stats = db.store.stats().await.expect("the store answers");
         stats.new + stats.retry == 0
     })
@@ -199,7 +199,7 @@ pub(crate) async fn event_that_aborts_its_process_dies_and_none_that_was_held_be
     let mut deaths = 0;
     while waiting().await > 0 {
         let mut node = Node::start(&config).await;
-        until("it ends, or nothing waits", async || node.has_ended() || waiting().await == 0).await;
+        wait_until("it ends, or nothing waits", async || node.has_ended() || waiting().await == 0).await;
         deaths += usize::from(node.has_ended());
     }
     println!("{deaths} processes died");
@@ -235,7 +235,7 @@ pub(crate) async fn node_stopped_past_its_lease_changes_nothing_that_another_hol
     assert_eq!(said.counter("outbox.dispatch.failure"), 0);
 
     next.tell("GO");
-    until("the other one settles them", async || {
+    wait_until("the other one settles them", async || {
         db.int("SELECT count(*) FROM outbox_event WHERE status = 2 AND attempts = 1").await == 10
     })
     .await;
@@ -258,7 +258,7 @@ pub(crate) async fn node_stopped_under_load_is_replaced_and_only_what_it_had_beg
     let load = Load::start("load", &db.plain_writer(), &db.pool, 3, Duration::from_millis(2));
     stopped.says("DELIVERED", 200).await;
     stopped.suspend();
-    until("its leases lapse, and the other one delivers", async || {
+    wait_until("its leases lapse, and the other one delivers", async || {
         db.int("SELECT count(*) FROM outbox_event WHERE status = 1 AND lost_leases > 0").await > 0
     })
     .await;
@@ -296,7 +296,7 @@ pub(crate) async fn old_node_leaves_a_type_that_only_the_new_one_knows_to_it() {
     write(&db, "New", (0..200).map(|n| format!("new{n}"))).await;
     write(&db, "Old", (0..200).map(|n| format!("old{n}"))).await;
     old.says("DELIVERED", 200).await;
-    until("the old node parks what it does not know", async || {
+    wait_until("the old node parks what it does not know", async || {
         db.int("SELECT count(*) FROM outbox_event WHERE parked IS NOT NULL").await == 200
     })
     .await;

@@ -43,7 +43,7 @@ async fn ids(pool: &Pool, condition: &str) -> BTreeSet<String> {
 async fn first_deliveries(recorders: &[Recorder; 2]) -> Duration {
     let since = Instant::now();
     let [a, b] = recorders;
-    soon("both engines deliver again", async {
+    within_timeout("both engines deliver again", async {
         tokio::join!(a.wait_for(a.count() + 1), b.wait_for(b.count() + 1));
     })
     .await;
@@ -79,7 +79,7 @@ pub(crate) async fn server_restarted_ten_times_under_load_loses_and_invents_noth
     for load in loads {
         journal.absorb(load.stop().await);
     }
-    until("everything is settled", async || ids(&pool, "status IN (0, 2)").await.is_empty()).await;
+    wait_until("everything is settled", async || ids(&pool, "status IN (0, 2)").await.is_empty()).await;
     hot.shutdown().await;
     cold.shutdown().await;
 

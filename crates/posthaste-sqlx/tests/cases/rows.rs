@@ -27,7 +27,7 @@ pub(crate) const ODD_JSON: &str =
 pub(crate) async fn deliver_all(db: &Db) -> Recorder {
     let recorder = Recorder::new();
     let outbox = db.start(&recorder);
-    soon("the engine is idle", outbox.idle()).await.expect("the store answers");
+    within_timeout("the engine is idle", outbox.idle()).await.expect("the store answers");
     outbox.shutdown().await;
     recorder
 }
@@ -124,7 +124,7 @@ pub(crate) async fn count_that_is_full_or_negative_in_the_middle_of_a_batch_spoi
         _ => Outcome::Done,
     });
     let outbox = db.engine(&recorder).poll_batch(100).start().unwrap();
-    soon("the engine is idle", outbox.idle()).await.unwrap();
+    within_timeout("the engine is idle", outbox.idle()).await.unwrap();
     assert_eq!(recorder.count(), 98);
     assert_eq!(db.count(Status::Done).await, 97);
     for (id, why) in [("full", "no"), ("negative", "negative attempts: -7"), ("lost", "its owner died")] {

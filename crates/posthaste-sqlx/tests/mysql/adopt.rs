@@ -152,7 +152,7 @@ async fn rows_of_every_state_are_kept_and_the_pending_ones_delivered() {
 
         let recorder = Recorder::new().publisher(100);
         let outbox = engine(&store, &recorder).poll_batch(500).start().unwrap();
-        soon("the engine is idle", outbox.idle()).await.unwrap();
+        within_timeout("the engine is idle", outbox.idle()).await.unwrap();
         let pending = |n: &u32| n.is_multiple_of(2) && n % 100 != 2;
         assert_eq!(set_of(recorder.ids()), set_of((1..=1000).filter(pending).map(|n| format!("event{n}"))));
         assert_eq!(recorder.count(), 490, "once each");
@@ -176,7 +176,7 @@ async fn rows_of_every_state_are_kept_and_the_pending_ones_delivered() {
         let mut tx = store.writer(&outbox).begin(&old.pool).await.unwrap();
         tx.write(encoding_cases::bytes("text", "text/plain", "no JSON: 😀")).await.unwrap();
         tx.commit().await.unwrap();
-        until("both are delivered", async || {
+        wait_until("both are delivered", async || {
             outbox.idle().await.unwrap();
             recorder.count() == 492
         })

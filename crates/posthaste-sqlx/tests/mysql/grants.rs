@@ -146,8 +146,8 @@ async fn relay_delivers_archives_and_purges_and_does_nothing_else() {
         ..PurgeConfig::default()
     };
     let outbox = Outbox::single_node(store.clone(), routes).purge(purge).start().unwrap();
-    soon("both are delivered", recorder.wait_for(2)).await;
-    until("they are settled", async || w.db.count(Status::New).await == 0).await;
+    within_timeout("both are delivered", recorder.wait_for(2)).await;
+    wait_until("they are settled", async || w.db.count(Status::New).await == 0).await;
     outbox.purge_once().await.unwrap();
     assert!(w.db.ids().await.is_empty());
     assert_eq!(w.db.count(Status::Archived).await, 1);

@@ -108,7 +108,7 @@ async fn operators_change_a_few_rows_without_a_look_at_all_of_them() {
     assert_eq!([archived, replayed, purged, kept].map(|rows| rows.expect("a change")), [10, 10, 10, 0]);
     // What a session has read is known when it ends.
     store.close().await;
-    until("the server has counted", async || rows_read(&db).await > before).await;
+    wait_until("the server has counted", async || rows_read(&db).await > before).await;
     let read = rows_read(&db).await - before;
     assert!(read < 300, "{read} rows were read to change thirty of them");
     db.close().await;
@@ -138,7 +138,7 @@ async fn claim_does_not_measure_every_row_that_waits() {
     assert_eq!((claimed.events.len(), claimed.cut), (1, true));
     // What a session has read is known when it ends.
     store.close().await;
-    until("the server has counted", async || rows_read(&db).await > before).await;
+    wait_until("the server has counted", async || rows_read(&db).await > before).await;
     let read = rows_read(&db).await - before;
     assert!(read < 500, "{read} rows were read for the keys of 400 rows and one of them");
     db.close().await;

@@ -92,7 +92,7 @@ async fn slow_questions_do_not_keep_an_operator_from_pausing() {
         "SELECT COUNT(*) FROM information_schema.processlist WHERE db = '{}' AND state LIKE 'Waiting for table%'",
         db.name
     );
-    until("both questions wait", async || db.int(&waiting).await == 2).await;
+    wait_until("both questions wait", async || db.int(&waiting).await == 2).await;
     assert!(db.store.pause("mail", "ann").await.expect("the operator is heard"));
     sqlx::raw_sql("UNLOCK TABLES").execute(&mut *locker).await.unwrap();
     for stats in slow {

@@ -35,7 +35,7 @@ impl World {
     async fn delivered(&self) -> Vec<String> {
         let all = "UPDATE outbox_event SET available_at = '2000-01-01' WHERE locked_by IS NULL AND status IN (0, 2)";
         self.db.execute(all).await;
-        soon("the engine is idle", self.outbox.idle()).await.expect("the store answers");
+        within_timeout("the engine is idle", self.outbox.idle()).await.expect("the store answers");
         delivered(&self.recorder)
     }
 
@@ -197,14 +197,14 @@ async fn id_that_another_transaction_commits_meanwhile_is_a_no_op() {
         let ids = second.write_all(events(&["same", "other"])).await;
         (ids, second.commit().await)
     });
-    until("the second one waits", async || {
+    wait_until("the second one waits", async || {
         let waiting =
             "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'INSERT INTO `outbox%'";
         w.db.int(waiting).await > 0
     })
     .await;
     first.commit().await.unwrap();
-    let (ids, committed) = soon("the second one goes on", wait).await.unwrap();
+    let (ids, committed) = within_timeout("the second one goes on", wait).await.unwrap();
     assert_eq!(ids.unwrap().len(), 2);
     committed.unwrap();
     assert_eq!(w.delivered().await, ["other", "same"]);

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use posthaste::Event;
 use posthaste_testkit::process::{hold, release};
-use posthaste_testkit::soon;
+use posthaste_testkit::within_timeout;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex, MutexGuard, mpsc};
 
@@ -141,7 +141,7 @@ impl Node {
     /// Waits until it has said this word so often, and answers what followed the word.
     pub async fn says(&mut self, word: &str, times: usize) -> &[String] {
         while self.said.all(word).len() < times {
-            let line = soon(word, self.lines.recv()).await;
+            let line = within_timeout(word, self.lines.recv()).await;
             self.note(&line.unwrap_or_else(|| panic!("a node ended before it said {word} {times} times")));
         }
         self.said.all(word)
@@ -177,7 +177,7 @@ impl Node {
     }
 
     async fn rest(&mut self) -> Said {
-        while let Some(line) = soon("a node ends", self.lines.recv()).await {
+        while let Some(line) = within_timeout("a node ends", self.lines.recv()).await {
             self.note(&line);
         }
         let wrong = self.said.all("WRONG");

@@ -139,7 +139,7 @@ async fn ten_thousand_rows_of_every_state_are_kept_and_the_pending_ones_delivere
         // What was delivered long ago is not purged while others are counted.
         let kept = PurgeConfig { done: Retention::KEEP, ..PurgeConfig::default() };
         let outbox = engine(&store, &recorder).poll_batch(500).purge(kept).start().unwrap();
-        soon("the engine is idle", outbox.idle()).await.unwrap();
+        within_timeout("the engine is idle", outbox.idle()).await.unwrap();
         let pending = |n: &u32| n.is_multiple_of(2) && n % 100 != 2;
         assert_eq!(set_of(recorder.ids()), set_of((1..=10_000).filter(pending).map(|n| format!("event{n}"))));
         assert_eq!(recorder.count(), 4900, "once each");
@@ -159,7 +159,7 @@ async fn ten_thousand_rows_of_every_state_are_kept_and_the_pending_ones_delivere
             form.payload
         );
         run(&old.pool, &insert).await.expect("an old statement");
-        until("it is delivered", async || {
+        wait_until("it is delivered", async || {
             outbox.idle().await.unwrap();
             recorder.count() == 4901
         })

@@ -29,8 +29,8 @@ async fn delivered_rows_are_kept_deleted_or_archived() {
         let purge = PurgeConfig { on_done, ..PurgeConfig::default() };
         let outbox = db.engine(&recorder).retry(retry).purge(purge).start().unwrap();
         write(&db, &outbox, &["a", "fails-once", "b"]).await;
-        soon("all are delivered", recorder.wait_for(4)).await;
-        until("all are settled", async || {
+        within_timeout("all are delivered", recorder.wait_for(4)).await;
+        wait_until("all are settled", async || {
             let stats = db.store.stats().await.unwrap();
             stats.new + stats.retry == 0
         })
@@ -66,7 +66,7 @@ async fn purge_takes_what_is_old_enough_and_nothing_else() {
     let outbox = db.engine(&recorder).purge(purge).start().unwrap();
     let ids = ["old1", "old2", "old3", "old4", "old5", "young", "dead1", "dead2", "dead-young"];
     write(&db, &outbox, &ids).await;
-    until("all are settled", async || db.count(Status::Done).await == 6 && db.count(Status::Dead).await == 3)
+    wait_until("all are settled", async || db.count(Status::Done).await == 6 && db.count(Status::Dead).await == 3)
         .await;
     db.execute(
         "UPDATE outbox_event SET done_at = done_at - interval '61 s' WHERE event_id NOT LIKE '%young'",
@@ -91,7 +91,7 @@ async fn archive_one(db: &Db, store: &PgStore, id: &str) {
     let outbox = engine(store, &recorder).purge(purge).start().expect("a good configuration");
     write(db, &outbox, &[id]).await;
     let archived = format!("SELECT count(*) FROM outbox_event_archive WHERE event_id = '{id}'");
-    until("it is archived", async || db.int(&archived).await == 1).await;
+    wait_until("it is archived", async || db.int(&archived).await == 1).await;
     outbox.shutdown().await;
 }
 
@@ -108,7 +108,7 @@ async fn partition_of(db: &Db, id: &str) -> String {
 async fn archive_has_partitions_for_the_days_ahead() {
     let db = Db::new().await;
     archive_one(&db, &db.store, "a").await;
-    until("today and a week have their partitions", async || db.int(PARTITION_COUNT_SQL).await == 8).await;
+    wait_until("today and a week have their partitions", async || db.int(PARTITION_COUNT_SQL).await == 8).await;
     for ahead in 0..=7 {
         assert!(has_day(&db, ahead).await, "in {ahead} days");
     }
@@ -261,7 +261,7 @@ async fn without_the_right_to_make_partitions_the_last_one_takes_everything() {
     archive_one(&db, &store, "a").await;
     assert_eq!(partition_of(&db, "a").await, "outbox_event_archive_rest");
     let warning = || log.text().lines().find(|line| line.starts_with("WARN")).map(str::to_owned);
-    until("somebody is told", async || warning().is_some()).await;
+    wait_until("somebody is told", async || warning().is_some()).await;
     let warning = warning().expect("a line");
     assert!(warning.contains("EXECUTE the function outbox_event_archive_day"), "{warning}");
     // Whoever gets the right later does not stumble over what lies there for today.

@@ -61,8 +61,8 @@ async fn many_writers_and_an_engine_behind_pgbouncer_make_no_error() {
         done.await.expect("no panic").expect("no error");
     }
     let all = TASKS * TRANSACTIONS;
-    soon("all are delivered", recorder.wait_for(all)).await;
-    until("all are settled", async || store.stats().await.expect("no error").done == all as u64).await;
+    within_timeout("all are delivered", recorder.wait_for(all)).await;
+    wait_until("all are settled", async || store.stats().await.expect("no error").done == all as u64).await;
     assert_eq!((recorder.count(), set_of(recorder.ids()).len()), (all, all), "once each");
     assert!(!recorder.ids().iter().any(|id| id.as_str().ends_with("undone")));
     assert!(recorder.deliveries().iter().any(|delivery| delivery.source == Source::Hot));
@@ -87,12 +87,12 @@ async fn engine_behind_pgbouncer_is_woken_if_it_is_shown_where_to_listen() {
     let outbox = engine(&delivering, &recorder).start().unwrap();
     let pool = pool_in(&schema, server(), 1).await;
     let listening = format!("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%{table}%'");
-    until("the engine listens", async || text_of(&pool, &listening).await.as_deref() == Some("1")).await;
+    wait_until("the engine listens", async || text_of(&pool, &listening).await.as_deref() == Some("1")).await;
     for n in 1..=3 {
         let mut tx = plain_writer(&writing).begin(&pool).await.unwrap();
         tx.write(event(&format!("event{n}"))).await.unwrap();
         tx.commit().await.unwrap();
-        soon("it is delivered", recorder.wait_for(n)).await;
+        within_timeout("it is delivered", recorder.wait_for(n)).await;
     }
     outbox.shutdown().await;
     pool.close().await;

@@ -56,14 +56,14 @@ async fn commit_whose_answer_is_lost_is_unknown_and_the_poller_delivers_it() {
     let w = World::new().await;
     let answer = w.write("committed", CommitFault::ResponseLost).await;
     assert!(matches!(answer, Err(CommitError::Unknown(_))), "{answer:?}");
-    soon("the poller delivers it", w.recorder.wait_for(1)).await;
+    within_timeout("the poller delivers it", w.recorder.wait_for(1)).await;
     assert_eq!(w.recorder.deliveries()[0].source, Source::Cold);
-    soon("the engine is idle", w.outbox.idle()).await.unwrap();
+    within_timeout("the engine is idle", w.outbox.idle()).await.unwrap();
     assert_eq!(delivered(&w.recorder), ["committed"]);
     assert_eq!(w.log.lines(), ["before_write committed", "after_write committed"], "nobody knew");
     // What the error says to do is safe.
     w.write("committed", CommitFault::Passes).await.expect("the way is whole again");
-    soon("the engine is idle", w.outbox.idle()).await.unwrap();
+    within_timeout("the engine is idle", w.outbox.idle()).await.unwrap();
     assert_eq!(delivered(&w.recorder), ["committed"], "once");
     w.close().await;
 }
@@ -76,13 +76,13 @@ async fn commit_that_never_arrives_is_unknown_and_nothing_is_delivered() {
     assert!(matches!(answer, Err(CommitError::Unknown(_))), "{answer:?}");
     assert_eq!(w.log.lines(), ["before_write lost", "after_write lost"], "nobody knew");
     w.write("kept", CommitFault::Passes).await.expect("the way is whole again");
-    soon("it is delivered", w.recorder.wait_for(1)).await;
+    within_timeout("it is delivered", w.recorder.wait_for(1)).await;
     assert_eq!(w.db.ids().await, ["kept"]);
-    soon("the engine is idle", w.outbox.idle()).await.unwrap();
+    within_timeout("the engine is idle", w.outbox.idle()).await.unwrap();
     assert_eq!(delivered(&w.recorder), ["kept"]);
     // As the error says: again with the same id.
     w.write("lost", CommitFault::Passes).await.expect("the way is whole again");
-    soon("it is delivered", w.recorder.wait_for(2)).await;
+    within_timeout("it is delivered", w.recorder.wait_for(2)).await;
     assert_eq!(delivered(&w.recorder), ["kept", "lost"]);
     w.close().await;
 }
@@ -102,8 +102,8 @@ async fn many_lost_commits_neither_lose_nor_invent_an_event() {
         }
     }
     let expected: Vec<String> = (0..30).filter(|n| n % 3 != 1).map(|n| format!("event{n}")).collect();
-    soon("all are delivered", w.recorder.wait_for(expected.len())).await;
-    soon("the engine is idle", w.outbox.idle()).await.unwrap();
+    within_timeout("all are delivered", w.recorder.wait_for(expected.len())).await;
+    within_timeout("the engine is idle", w.outbox.idle()).await.unwrap();
     assert_eq!(w.db.ids().await, expected);
     assert_eq!((set_of(w.recorder.ids()), w.recorder.count()), (set_of(&expected), 20), "once each");
     assert_eq!((w.log.of("after_commit").len(), w.log.of("after_rollback").len()), (10, 0));
@@ -132,8 +132,8 @@ async fn commit_whose_answer_a_pooler_has_lost_is_unknown_and_the_poller_deliver
             _ => assert!(matches!(answer, Err(CommitError::Unknown(_))), "{id}: {answer:?}"),
         }
     }
-    soon("the poller delivers it", recorder.wait_for(2)).await;
-    soon("the engine is idle", outbox.idle()).await.unwrap();
+    within_timeout("the poller delivers it", recorder.wait_for(2)).await;
+    within_timeout("the engine is idle", outbox.idle()).await.unwrap();
     assert_eq!(delivered(&recorder), ["committed", "kept"]);
     assert_eq!((log.of("after_commit").len(), log.of("after_rollback").len()), (1, 0), "nobody knew");
     outbox.shutdown().await;
@@ -176,8 +176,8 @@ async fn session_that_is_ended_before_the_commit_is_rolled_back() {
     assert!(matches!(answer, Err(CommitError::RolledBack(_))), "{answer:?}");
     assert_eq!(w.log.lines().last().unwrap(), "after_rollback undone");
     w.write("kept", CommitFault::Passes).await.expect("the pool has another connection");
-    soon("it is delivered", w.recorder.wait_for(1)).await;
-    soon("the engine is idle", w.outbox.idle()).await.unwrap();
+    within_timeout("it is delivered", w.recorder.wait_for(1)).await;
+    within_timeout("the engine is idle", w.outbox.idle()).await.unwrap();
     assert_eq!((delivered(&w.recorder), w.db.ids().await), (vec!["kept".into()], vec!["kept".into()]));
     w.close().await;
 }
@@ -192,7 +192,7 @@ async fn transaction_that_the_server_gave_up_is_rolled_back() {
     tx.write(event("undone")).await.unwrap();
     let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut *tx).await.unwrap();
     let is_there = format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {pid}");
-    until("the server gives up", async || w.db.int(&is_there).await == 0).await;
+    wait_until("the server gives up", async || w.db.int(&is_there).await == 0).await;
     let answer = tx.commit().await;
     assert!(matches!(answer, Err(CommitError::RolledBack(_))), "{answer:?}");
     assert!(w.db.ids().await.is_empty());

@@ -151,16 +151,16 @@ async fn relay_delivers_archives_and_purges_and_does_nothing_else() {
     let mut tx = store.writer(&outbox).begin(&pool).await.unwrap();
     tx.write_all(events(&["hot", "dead"])).await.unwrap();
     tx.commit().await.unwrap();
-    soon("the hot path delivers", recorder.wait_for(2)).await;
+    within_timeout("the hot path delivers", recorder.wait_for(2)).await;
     assert!(recorder.deliveries().iter().all(|delivery| delivery.source == Source::Hot));
     w.db.execute("INSERT INTO outbox_event (event_id, event_type, payload) VALUES ('cold', 'T', '{}')").await;
-    soon("the engine is idle", outbox.idle()).await.unwrap();
+    within_timeout("the engine is idle", outbox.idle()).await.unwrap();
     assert_eq!(w.db.count(Status::Dead).await, 1);
     assert_eq!(outbox.purge_once().await.unwrap(), 1);
     let stats = store.stats().await.expect("a relay may look");
     assert_eq!((stats.archived, stats.dead), (2, 0), "{stats:?}");
     let days = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'outbox_event_archive'::regclass";
-    until("a relay has partitions made", async || w.db.int(days).await == 9).await;
+    wait_until("a relay has partitions made", async || w.db.int(days).await == 9).await;
     outbox.shutdown().await;
     assert_eq!(diagnosed(&store).await, []);
 

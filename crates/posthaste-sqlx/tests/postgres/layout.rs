@@ -81,7 +81,7 @@ async fn set_up(db: &Db, sql: &str) {
     let pool = pool_in(&db.schema, server(), 1).await;
     run(&pool, &format!("{ORDER_SERVICE_SQL}; {sql}")).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
     pool.close().await;
-    until("the server has counted", async || db.int(SEQ_SCAN_COUNT_SQL).await > 0).await;
+    wait_until("the server has counted", async || db.int(SEQ_SCAN_COUNT_SQL).await > 0).await;
 }
 
 // S0-09, S4-03, S4-07
@@ -106,7 +106,7 @@ async fn claim_and_purge_read_the_index_of_status_and_time_and_not_the_table() {
     assert_eq!(claimed.events.len(), 10);
     // What a session has read is known when it ends.
     store.close().await;
-    until("the server has counted", async || db.int(read).await > 0).await;
+    wait_until("the server has counted", async || db.int(read).await > 0).await;
     assert!(db.int(read).await < 100, "ten rows wait, and about as many were read");
     assert_eq!(db.int(SEQ_SCAN_COUNT_SQL).await, before, "the table was not read from its beginning to its end");
 
@@ -117,7 +117,7 @@ async fn claim_and_purge_read_the_index_of_status_and_time_and_not_the_table() {
         assert_eq!(Admin::purge(&store, &purge, "ann").await.expect("a purge"), 0, "nothing is that old");
     }
     store.close().await;
-    until("the server has counted", async || db.int(uses).await >= known + 2).await;
+    wait_until("the server has counted", async || db.int(uses).await >= known + 2).await;
     assert!(db.int(read).await < 100, "many rows are kept, and none of them was read");
     assert_eq!(db.int(SEQ_SCAN_COUNT_SQL).await, before, "the table was not read from its beginning to its end");
     db.close().await;
@@ -172,7 +172,7 @@ async fn rows_with_a_key_of_fixed_length_are_found_by_its_index() {
     assert_eq!((detail.row.id.as_str(), detail.row.status), ("m-1", Status::Done));
     let of = Filter { aggregate_id: Some("o-1".to_owned()), ..Filter::default() };
     store.close().await;
-    until("the server has counted", async || db.int(uses).await >= known + 3).await;
+    wait_until("the server has counted", async || db.int(uses).await >= known + 3).await;
     assert_eq!(db.int(SEQ_SCAN_COUNT_SQL).await, before, "the table was not read from its beginning to its end");
     let store = builder(&db, Layout::order_service()).connect().await.expect("the table opens");
     assert_eq!(store.count(&of).await.expect("an answer"), 1);
@@ -204,7 +204,7 @@ async fn claim_does_not_measure_every_row_that_waits() {
     run(&pool, &format!("{DEBEZIUM_SQL}; {rows}")).await.expect("rows");
     pool.close().await;
     let inserted = "SELECT n_tup_ins FROM pg_stat_user_tables WHERE relid = 'outboxevent'::regclass";
-    until("the server has counted", async || db.int(inserted).await == 200).await;
+    wait_until("the server has counted", async || db.int(inserted).await == 200).await;
     let read = "SELECT toast_blks_hit + toast_blks_read FROM pg_statio_user_tables WHERE relid = 'outboxevent'::regclass";
     let all =
         "SELECT pg_relation_size(reltoastrelid) / 8192 FROM pg_class WHERE oid = 'outboxevent'::regclass";
@@ -216,7 +216,7 @@ async fn claim_does_not_measure_every_row_that_waits() {
     assert_eq!((claimed.events.len(), claimed.cut), (1, true));
     // What a session has read is known when it ends.
     store.close().await;
-    until("the server has counted", async || db.int(read).await > before).await;
+    wait_until("the server has counted", async || db.int(read).await > before).await;
     let read = db.int(read).await - before;
     assert!(read < all / 2, "{read} of {all} blocks were read for one of 200 rows");
     db.close().await;

@@ -67,7 +67,7 @@ impl Relay {
         let count = format!("SELECT count(*) FROM pg_stat_activity WHERE {held_up}");
         tokio::select! {
             claimed = self.claim(10) => ids(&claimed.expect("a claim")),
-            () = until("it is held up", async || self.db.int(&count).await > 0) => {
+            () = wait_until("it is held up", async || self.db.int(&count).await > 0) => {
                 terminate(&held_up).await;
                 Vec::new()
             }
@@ -99,7 +99,7 @@ async fn claims_go_on_where_a_look_from_the_bottom_takes_longer_than_anybody_wai
     // The second one lies below everything that claims have seen.
     for (id, due_for) in [("new", "0 s"), ("old", "1 hour")] {
         relay.insert(id, due_for).await;
-        until("it is claimed", async || relay.claim_or_give_up().await.iter().any(|claimed| claimed == id))
+        wait_until("it is claimed", async || relay.claim_or_give_up().await.iter().any(|claimed| claimed == id))
             .await;
         relay.db.execute(&format!("UPDATE outbox_event SET status = 1 WHERE event_id = '{id}'")).await;
     }
@@ -117,7 +117,7 @@ async fn claims_go_on_while_the_look_at_what_is_parked_does_not_come_to_its_end(
     relay.db.execute("UPDATE outbox_event SET parked = 'mail'").await;
     for id in ["a", "b"] {
         relay.insert(id, "0 s").await;
-        let claimed = soon("a claim", relay.claim(1)).await.expect("no error");
+        let claimed = within_timeout("a claim", relay.claim(1)).await.expect("no error");
         assert_eq!((ids(&claimed), claimed.parked.len()), (vec![id.to_owned()], 0));
         relay.db.execute(&format!("UPDATE outbox_event SET status = 1 WHERE event_id = '{id}'")).await;
     }

@@ -50,7 +50,7 @@ impl World {
 
     async fn until_listening(&self) {
         let listening = format!("SELECT count(*) FROM pg_stat_activity WHERE {}", self.sessions());
-        until("the engine listens", async || text_of(&self.pool, &listening).await.as_deref() == Some("1"))
+        wait_until("the engine listens", async || text_of(&self.pool, &listening).await.as_deref() == Some("1"))
             .await;
     }
 
@@ -69,7 +69,7 @@ impl World {
     /// Waits until these, besides what was expected before, are delivered.
     async fn expect(&self, ids: &[&str]) {
         let has = |id: &str| self.recorder.ids().iter().any(|seen| seen.as_str() == id);
-        until("they are delivered", async || ids.iter().all(|id| has(id))).await;
+        wait_until("they are delivered", async || ids.iter().all(|id| has(id))).await;
     }
 
     async fn close(self) {
@@ -151,7 +151,7 @@ async fn hot_path_needs_no_notification_and_sends_none() {
         let own = Recorder::new();
         let outbox = engine(&w.writing, &own).start().unwrap();
         write(&w.writing.writer(&outbox), &w.pool, events(&["hot"])).await;
-        soon("the hot path delivers", own.wait_for(1)).await;
+        within_timeout("the hot path delivers", own.wait_for(1)).await;
         assert_eq!(own.deliveries()[0].source, Source::Hot);
         let heard = tokio::time::timeout(Duration::from_millis(200), ears.recv()).await;
         assert!(heard.is_err(), "{notify:?}: {heard:?}");
@@ -175,8 +175,8 @@ async fn notifications_of_many_commits_are_few() {
         write(&writer, &w.pool, events(&[&format!("event{n}")])).await;
     }
     let most = started.elapsed().as_millis() / 5 + 2;
-    soon("all are delivered", w.recorder.wait_for(202)).await;
-    soon("the first ring is heard", ears.recv()).await.unwrap();
+    within_timeout("all are delivered", w.recorder.wait_for(202)).await;
+    within_timeout("the first ring is heard", ears.recv()).await.unwrap();
     let mut heard: u128 = 1;
     while tokio::time::timeout(Duration::from_millis(100), ears.recv()).await.is_ok() {
         heard += 1;

@@ -39,7 +39,7 @@ impl World {
     async fn delivered(&self) -> Vec<String> {
         // Whatever is leased to nobody alive any more shall be found too.
         self.db.execute("UPDATE outbox_event SET available_at = 'epoch' WHERE locked_by IS NULL").await;
-        soon("the engine is idle", self.outbox.idle()).await.expect("the store answers");
+        within_timeout("the engine is idle", self.outbox.idle()).await.expect("the store answers");
         delivered(&self.recorder)
     }
 
@@ -195,7 +195,7 @@ async fn born_leased_row_counts_from_its_statement_and_not_from_the_start_of_its
     let late: i64 = sqlx::query_scalar(late).fetch_one(&mut *tx).await.unwrap();
     assert_eq!(late, 3, "all of them, by all their times");
     tx.commit().await.unwrap();
-    soon("the hot path delivers", w.recorder.wait_for(3)).await;
+    within_timeout("the hot path delivers", w.recorder.wait_for(3)).await;
     assert!(w.recorder.deliveries().iter().all(|delivery| delivery.source == Source::Hot));
     w.close().await;
 }
@@ -229,7 +229,7 @@ async fn engine_needs_no_connection_of_the_services_pool() {
     tx.commit().await.unwrap();
     let held = w.db.pool.acquire().await.unwrap();
     w.outbox.poll_once().await.unwrap();
-    until("it is settled", async || w.db.store.stats().await.unwrap().done == 1).await;
+    wait_until("it is settled", async || w.db.store.stats().await.unwrap().done == 1).await;
     assert!(w.db.pool.try_acquire().is_none(), "the service's only connection is still in use");
     drop(held);
     w.close().await;

@@ -27,7 +27,7 @@ impl World {
 
     /// The next one who borrows the connection starts from nothing.
     async fn assert_clean(&self, round: usize) {
-        let connection = soon("the connection comes back", self.db.pool.acquire()).await;
+        let connection = within_timeout("the connection comes back", self.db.pool.acquire()).await;
         let mut connection = connection.expect("a connection");
         assert!(!connection.is_in_transaction(), "the driver counts a transaction after round {round}");
         let begun = connection.execute("BEGIN IMMEDIATE").await;
@@ -37,7 +37,7 @@ impl World {
 
     /// All that is in the table is delivered, and nothing else.
     async fn assert_delivered_what_is_stored(&self) {
-        until("everything is delivered", async || {
+        wait_until("everything is delivered", async || {
             self.outbox.idle().await.expect("the store answers");
             set_of(self.recorder.ids()).is_superset(&set_of(self.db.ids().await))
         })

@@ -26,7 +26,7 @@ fn document(id: &str, time: &str) -> String {
 async fn deliver_all(db: &Db) -> Recorder {
     let recorder = Recorder::new();
     let outbox = db.start(&recorder);
-    soon("the engine is idle", outbox.idle()).await.expect("the store answers");
+    within_timeout("the engine is idle", outbox.idle()).await.expect("the store answers");
     outbox.shutdown().await;
     recorder
 }
@@ -272,7 +272,7 @@ async fn count_that_is_full_in_the_middle_of_a_batch_spoils_nothing() {
         _ => posthaste::Outcome::Done,
     });
     let outbox = db.engine(&recorder).poll_batch(100).start().unwrap();
-    soon("the engine is idle", outbox.idle()).await.unwrap();
+    within_timeout("the engine is idle", outbox.idle()).await.unwrap();
     assert_eq!(recorder.count(), 100);
     assert_eq!(db.count(Status::Done).await, 99);
     assert_eq!(db.status("full").await, Some(Status::Dead), "its attempts are spent");

@@ -309,7 +309,7 @@ async fn several_outboxes_in_one_file_do_not_see_each_others_rows() {
     }
     db.store.pause("fallback", "somebody").await.unwrap();
     for outbox in [&outbox, &billing_outbox] {
-        soon("the engine is idle", outbox.idle()).await.unwrap();
+        within_timeout("the engine is idle", outbox.idle()).await.unwrap();
     }
     assert_eq!(
         (delivered(&ours), delivered(&theirs)),

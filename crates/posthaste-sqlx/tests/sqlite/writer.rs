@@ -39,7 +39,7 @@ impl World {
     async fn delivered(&self) -> Vec<String> {
         // Whatever is leased to nobody alive any more shall be found too.
         self.db.execute("UPDATE outbox_event SET available_at = 0 WHERE locked_by IS NULL").await;
-        soon("the engine is idle", self.outbox.idle()).await.expect("the store answers");
+        within_timeout("the engine is idle", self.outbox.idle()).await.expect("the store answers");
         delivered(&self.recorder)
     }
 }
@@ -186,7 +186,7 @@ async fn commit_of_a_transaction_that_was_ended_behind_its_back_says_what_is_kno
     let answer = tx.commit().await;
     assert!(matches!(answer, Err(CommitError::Unknown(_))), "{answer:?}");
     assert!(!w.log.lines().iter().any(|line| line.ends_with("commit committed")), "{:?}", w.log.lines());
-    soon("the poller delivers it", w.recorder.wait_for(1)).await;
+    within_timeout("the poller delivers it", w.recorder.wait_for(1)).await;
     assert_eq!(delivered(&w.recorder), ["committed"]);
 }
 

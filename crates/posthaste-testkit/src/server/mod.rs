@@ -33,7 +33,7 @@ type NewCommand = Box<dyn Fn(&Path, u16) -> Command + Send + Sync>;
 
 /// Asks again and again until the answer is yes, and returns how long that took. For what a server does: it may take
 /// as long as a server may.
-pub async fn until<F: Future<Output = bool>>(what: &str, mut is_so: impl FnMut() -> F) -> Duration {
+pub async fn wait_for_server<F: Future<Output = bool>>(what: &str, mut is_so: impl FnMut() -> F) -> Duration {
     let started = Instant::now();
     let mut ticks = interval(Duration::from_millis(20));
     loop {
@@ -148,7 +148,7 @@ impl OwnServer {
     pub async fn end(&mut self, name: &str) {
         let mut process = self.process.take().expect("the server runs");
         signal(process.id(), name);
-        until("the server ends", || std::future::ready(matches!(process.try_wait(), Ok(Some(_))))).await;
+        wait_for_server("the server ends", || std::future::ready(matches!(process.try_wait(), Ok(Some(_))))).await;
     }
 
     /// Holds it where it is: it keeps its connections, and answers nothing.

@@ -2,7 +2,7 @@
 
 use super::redis::{RedisServer, ask};
 use crate::process::free_port;
-use crate::wait::until;
+use crate::wait::wait_until;
 
 /// A cluster of three servers without replicas, of which two go on without the third.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl RedisCluster {
             bus_ports.push(bus_port);
         }
         let cluster = Self { nodes };
-        until("the nodes are one cluster", async || cluster.is_whole().await).await;
+        wait_until("the nodes are one cluster", async || cluster.is_whole().await).await;
         cluster
     }
 

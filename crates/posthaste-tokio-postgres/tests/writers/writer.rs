@@ -11,7 +11,7 @@ use posthaste_testkit::server::PgBouncer;
 use posthaste_tokio_postgres::{PgTx, PgWriter};
 use tokio_postgres::Config;
 
-use crate::support::{Db, broken_commit, connect, event, events, pool, soon, variable};
+use crate::support::{Db, broken_commit, connect, event, events, pool, within_timeout, variable};
 
 /// A running engine, and the ends of all transactions.
 struct World {
@@ -33,7 +33,7 @@ impl World {
     }
 
     async fn delivered(&self) -> Vec<String> {
-        soon("the engine is idle", self.outbox.idle()).await.expect("the store answers");
+        within_timeout("the engine is idle", self.outbox.idle()).await.expect("the store answers");
         let mut ids: Vec<String> = self.recorder.ids().iter().map(ToString::to_string).collect();
         ids.sort();
         ids
@@ -143,7 +143,7 @@ async fn lost_commit_is_unknown_and_delivered_only_if_it_applied() {
         assert!(matches!(answer, Err(CommitError::Unknown(_))), "{fault:?}: {answer:?}");
         assert!(w.ends.take().is_empty(), "{fault:?}");
     }
-    soon("the poller delivers it", w.recorder.wait_for(1)).await;
+    within_timeout("the poller delivers it", w.recorder.wait_for(1)).await;
     assert_eq!(w.delivered().await, ["applied"]);
     assert_eq!(w.db.ids().await, ["applied"]);
     w.close().await;
@@ -182,8 +182,8 @@ async fn commit_whose_answer_a_pooler_has_lost_is_unknown_and_delivered_only_if_
             assert!(ends.take().is_empty(), "{id}");
         }
     }
-    soon("the poller delivers them", recorder.wait_for(2)).await;
-    soon("the engine is idle", outbox.idle()).await.unwrap();
+    within_timeout("the poller delivers them", recorder.wait_for(2)).await;
+    within_timeout("the engine is idle", outbox.idle()).await.unwrap();
     assert_eq!(db.ids().await, ["applied-false", "applied-true"]);
     assert_eq!(recorder.count(), 2);
     outbox.shutdown().await;
@@ -234,7 +234,7 @@ async fn writer_context_without_a_store_writes_what_a_relay_finds() {
     let recorder = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
     let relay = Outbox::single_node(db.store.clone(), routes).start().unwrap();
-    soon("the relay delivers", recorder.wait_for(2)).await;
+    within_timeout("the relay delivers", recorder.wait_for(2)).await;
     relay.shutdown().await;
     db.close().await;
 }

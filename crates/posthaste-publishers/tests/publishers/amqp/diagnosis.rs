@@ -105,7 +105,7 @@ async fn management_plugin_tells_of_the_queues_behind_an_exchange() {
     let classic = Queue::declared(&node.url()).await;
     let url = |queue: &Queue| format!("{}&management={management}", queue.publisher_url());
     // The plugin starts with the node, and listens a little later.
-    posthaste_testkit::server::until("the plugin answers", async || codes(&url(&classic)).await == [CLASSIC_QUEUE])
+    posthaste_testkit::server::wait_for_server("the plugin answers", async || codes(&url(&classic)).await == [CLASSIC_QUEUE])
         .await;
 
     let quorum = Queue::new(&node.url());

@@ -9,7 +9,7 @@ use std::time::Duration;
 use posthaste::{Delivery, Destination as _, Event, EventParts, Headers};
 use posthaste_publishers::{Format, PublisherError};
 use posthaste_testkit::server::SERVER_TIMEOUT;
-use posthaste_testkit::until;
+use posthaste_testkit::wait_until;
 use tokio::sync::Barrier;
 
 use super::wire::{Request, answer, serve};
@@ -313,7 +313,7 @@ async fn call_that_is_dropped_leaves_room_for_others() {
     let pair = [event(1), event(2)];
     tokio::select! {
         outcomes = hooks.deliver(&pair) => panic!("{outcomes:?}"),
-        () = until("the first request is there", async || requests.load(Ordering::SeqCst) == 1) => {}
+        () = wait_until("the first request is there", async || requests.load(Ordering::SeqCst) == 1) => {}
     }
     assert_eq!(kinds(&hooks.deliver(&[event(1), event(2)]).await), ["done", "done"]);
 }

@@ -14,7 +14,7 @@ use percent_encoding::percent_decode_str;
 use posthaste::conformance::destination::Received;
 use posthaste::{EventId, Headers};
 use posthaste_testkit::process::program;
-use posthaste_testkit::server::{OwnServer, until};
+use posthaste_testkit::server::{OwnServer, wait_for_server};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
@@ -47,7 +47,7 @@ impl Receiver {
 
     /// What it got, in order, once there are at least so many different ones.
     pub(super) async fn requests(&self, n: usize) -> Vec<Received> {
-        until("the requests are there", || {
+        wait_for_server("the requests are there", || {
             let received = self.read();
             let all: HashSet<_> = received.iter().map(|request| (&request.id, &request.payload)).collect();
             std::future::ready(all.len() >= n)

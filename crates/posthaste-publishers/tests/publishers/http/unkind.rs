@@ -7,7 +7,7 @@ use std::time::Duration;
 use posthaste::Outcome;
 use posthaste_publishers::http::HttpPublisher;
 use posthaste_testkit::process::free_port;
-use posthaste_testkit::server::until;
+use posthaste_testkit::server::wait_for_server;
 use tokio::io::{AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 
@@ -191,7 +191,7 @@ async fn huge_body_is_not_read() {
         served(move |stream| huge(stream, Arc::clone(&written), Arc::clone(&ended))).await
     };
     assert_eq!(outcome_of(&server.url).await.0, "done");
-    until("the connection is closed", async || ended.load(Ordering::SeqCst) == 1).await;
+    wait_for_server("the connection is closed", async || ended.load(Ordering::SeqCst) == 1).await;
     // What the system's own buffers take is not ours to say.
     assert!(written.load(Ordering::SeqCst) < 64 << 20, "{} bytes were taken", written.load(Ordering::SeqCst));
 }

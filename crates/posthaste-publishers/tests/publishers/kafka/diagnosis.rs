@@ -3,7 +3,7 @@
 use posthaste::admin::Severity;
 use posthaste_publishers::Publisher as _;
 use posthaste_publishers::kafka::KafkaPublisher;
-use posthaste_testkit::server::until;
+use posthaste_testkit::server::wait_for_server;
 
 use super::broker::{OwnKafka, create_topic, is_left_out, shared, try_create, unique};
 use super::publisher;
@@ -51,12 +51,12 @@ async fn topic_that_one_of_two_brokers_may_acknowledge_is_found() {
     kafka.start().await;
     peer.listen().await;
     let hosts = kafka.hosts();
-    until("both brokers are in the cluster", async || {
+    wait_for_server("both brokers are in the cluster", async || {
         try_create(&hosts, "weak", 2, &[("min.insync.replicas", "1")]).await.is_ok()
     })
     .await;
     try_create(&hosts, "strong", 2, &[("min.insync.replicas", "2")]).await.expect("a topic");
-    until("the brokers know both topics", async || {
+    wait_for_server("the brokers know both topics", async || {
         let found = (codes(&publisher(&hosts, "weak")).await, codes(&publisher(&hosts, "strong")).await);
         found == (vec![("kafka-min-insync", Severity::Warning)], vec![])
     })

@@ -10,7 +10,7 @@ use posthaste::{
 };
 use posthaste_publishers::kafka::KafkaPublisher;
 use posthaste_sqlx::SqliteStore;
-use posthaste_testkit::server::until;
+use posthaste_testkit::server::wait_for_server;
 use sqlx::SqlitePool;
 use tempfile::TempDir;
 use tokio::time::Instant;
@@ -116,7 +116,7 @@ async fn committed_event_is_done_when_kafka_has_it_and_a_rolled_back_one_never_a
     let shop = Shop::open(&topic).await;
     let placed = shop.place(3, true).await;
     shop.place(2, false).await;
-    until("all are done", async || shop.count(Status::Done).await == 3).await;
+    wait_for_server("all are done", async || shop.count(Status::Done).await == 3).await;
 
     let seen = read(&shared(), &topic).await;
     let mut ids: Vec<EventId> = seen.iter().map(super::broker::Seen::id).collect();
@@ -166,7 +166,7 @@ async fn event_that_fails_five_times_is_dead_and_an_operator_sends_it_again() {
     let topic = unique("missing");
     let shop = Shop::open(&topic).await;
     let id = shop.place(1, true).await.remove(0);
-    until("it is dead", async || shop.count(Status::Dead).await == 1).await;
+    wait_for_server("it is dead", async || shop.count(Status::Dead).await == 1).await;
 
     let calls = shop.calls.0.lock().expect("calls").clone();
     assert_eq!(calls.len(), 5, "five attempts and no more");
@@ -180,12 +180,12 @@ async fn event_that_fails_five_times_is_dead_and_an_operator_sends_it_again() {
     let reason = row.last_error.expect("a reason");
     assert!(reason.contains(&format!("topic {topic} does not exist")), "{reason}");
     assert_eq!(row.attempts, 5);
-    until("an error is in the log", async || log.count(Level::ERROR, id.as_str()) > 0).await;
+    wait_for_server("an error is in the log", async || log.count(Level::ERROR, id.as_str()) > 0).await;
 
     create_topic(&shared(), &topic, &[]).await;
     let replay = Replay { actor: "operator", forget_progress: false };
     assert!(shop.store.replay(&id, &replay).await.expect("replay"));
-    until("it is done", async || shop.count(Status::Done).await == 1).await;
+    wait_for_server("it is done", async || shop.count(Status::Done).await == 1).await;
     assert_eq!(read(&shared(), &topic).await.len(), 1);
     assert_eq!(shop.outbox.purge_once().await.expect("purge"), 0, "it is kept for 30 days");
     assert_eq!(shop.count(Status::Done).await, 1);

@@ -38,7 +38,7 @@ async fn dozens_of_unknown_topics_are_refused_within_seconds_and_hold_up_nobody(
     // Once it is there its events are taken.
     let late = format!("{topic}-unknown-7");
     create_topic(&shared(), &late, &[]).await;
-    posthaste_testkit::server::until("the topic is seen", async || {
+    posthaste_testkit::server::wait_for_server("the topic is seen", async || {
         kafka.deliver(&deliveries([to(&late)])).await.iter().all(is_done)
     })
     .await;
@@ -144,7 +144,7 @@ async fn nothing_leaves_after_it_was_said_to_be_unreachable() {
     let outcomes = kafka.deliver(&deliveries([order("lost-1"), order("lost-2")])).await;
     assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Unreachable(_))), "{outcomes:?}");
     cluster.broker_up(1).expect("up");
-    posthaste_testkit::server::until("it delivers again", async || {
+    posthaste_testkit::server::wait_for_server("it delivers again", async || {
         kafka.deliver(&deliveries([order("o-2")])).await.iter().all(is_done)
     })
     .await;

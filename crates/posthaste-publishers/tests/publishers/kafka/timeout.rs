@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use posthaste::{Config, Destination as _, MemoryStore, Outbox, Outcome, Route, Routes};
 use posthaste_publishers::kafka::KafkaPublisher;
-use posthaste_testkit::server::until;
+use posthaste_testkit::server::wait_for_server;
 use rdkafka::mocking::MockCluster;
 
 use super::broker::{OwnKafka, PARTITIONS};
@@ -31,12 +31,12 @@ async fn publisher_answers_before_the_engine_ends_the_call() {
     broker.hold();
     write("held").await;
     let error = || store.rows().into_iter().find_map(|row| row.last_error);
-    until("the held event has an answer", async || error().is_some()).await;
+    wait_for_server("the held event has an answer", async || error().is_some()).await;
     let text = error().expect("an answer");
     broker.release();
     assert!(text.starts_with("Kafka: "), "the engine was first: {text}");
 
-    until("it is done", async || store.rows().iter().all(|row| row.done_at.is_some())).await;
+    wait_for_server("it is done", async || store.rows().iter().all(|row| row.done_at.is_some())).await;
     assert!(store.rows().iter().all(|row| row.attempts == 0));
     outbox.shutdown().await;
 }

@@ -5,7 +5,7 @@ use futures_util::future::join_all;
 use posthaste::admin::{Finding, Severity};
 use posthaste_publishers::Publisher as _;
 use posthaste_testkit::process::free_port;
-use posthaste_testkit::server::until;
+use posthaste_testkit::server::wait_for_server;
 
 use super::server::{NatsServer, Stream};
 use super::{built, order};
@@ -98,7 +98,7 @@ async fn stream_on_three_servers_has_a_note_at_most() {
     // Each lets nobody in before it has found the others.
     join_all(servers.iter_mut().map(NatsServer::start)).await;
     let stream = Stream::new(servers[0].url(), "shop");
-    until("the cluster has a leader, and the stream three replicas", async || {
+    wait_for_server("the cluster has a leader, and the stream three replicas", async || {
         stream.try_create_with(|config| config.num_replicas = 3).await.is_ok()
     })
     .await;

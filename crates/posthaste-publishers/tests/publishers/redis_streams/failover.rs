@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use posthaste::Outcome;
 use posthaste_testkit::proxy::MovingAddress;
-use posthaste_testkit::server::{RedisServer, until};
+use posthaste_testkit::server::{RedisServer, wait_for_server};
 
 use super::server::{command, received};
 use super::{built, deliver_one, order, why_unreachable};
@@ -23,7 +23,7 @@ async fn demoted_primary_is_left_for_the_new_one() {
     command(&old, &["REPLICAOF", "127.0.0.1", &new.port().to_string()]).await;
     address.redirect_to(new.port());
     let event = order();
-    until("the new primary has it", || {
+    wait_for_server("the new primary has it", || {
         let attempt = deliver_one(&publisher, event.clone());
         async { matches!(attempt.await, Outcome::Done) }
     })

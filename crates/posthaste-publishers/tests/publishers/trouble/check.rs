@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use posthaste::{Delivery, Outcome};
 use posthaste_publishers::{Publisher, Unreached};
-use posthaste_testkit::server::until;
+use posthaste_testkit::server::wait_for_server;
 use tokio::time::Instant;
 
 use super::{Broker, events, publisher};
@@ -20,7 +20,7 @@ pub(crate) async fn broker_is_checked(broker: &mut dyn Broker) {
     assert_eq!(codes(&*early).await, [UNREACHABLE_CODE], "and nothing else is said of it");
 
     broker.start().await;
-    until("the check sees it", async || early.check().await.is_ok()).await;
+    wait_for_server("the check sees it", async || early.check().await.is_ok()).await;
     let other = publisher(&broker.url());
     assert_eq!(other.check().await, Ok(()), "the first question is enough");
     let event = events(1).remove(0);
@@ -38,12 +38,12 @@ pub(crate) async fn broker_is_checked(broker: &mut dyn Broker) {
     if !broker.url().starts_with("http") {
         println!("it is held: {}", one_line_that_advises(answer.expect_err("it is held")));
     }
-    until("it goes on", async || other.check().await.is_ok()).await;
+    wait_for_server("it goes on", async || other.check().await.is_ok()).await;
 
     broker.kill();
     println!("it was killed: {}", unreached(&*other).await);
     broker.start().await;
-    until("it is there again", async || other.check().await.is_ok()).await;
+    wait_for_server("it is there again", async || other.check().await.is_ok()).await;
 }
 
 const UNREACHABLE_CODE: &str = "destination-unreachable";

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use posthaste::admin::{Admin as _, Filter};
 use posthaste::{Config, MemoryStore, Outbox, Route, Routes, Status};
-use posthaste_testkit::server::until;
-use posthaste_testkit::throughout;
+use posthaste_testkit::server::wait_for_server;
+use posthaste_testkit::assert_throughout;
 
 use super::{Broker, counts, events, ids, publisher};
 
@@ -31,16 +31,16 @@ pub(crate) async fn broker_is_killed_for_half_a_minute(broker: &mut dyn Broker) 
         tx.commit().await.expect("commit");
     };
     write(1_000).await;
-    until("some are delivered", async || done().await >= 100).await;
+    wait_for_server("some are delivered", async || done().await >= 100).await;
     broker.kill();
     write(EVENTS - 1_000).await;
-    throughout(OUTAGE_DURATION, "nothing dies while it is away", async || {
+    assert_throughout(OUTAGE_DURATION, "nothing dies while it is away", async || {
         store.count(&Filter::status(Status::Dead)).await.expect("count") == 0
     })
     .await;
     assert!(done().await < EVENTS as u64, "it was away");
     broker.start().await;
-    let took = until("the backlog is gone", async || done().await == EVENTS as u64).await;
+    let took = wait_for_server("the backlog is gone", async || done().await == EVENTS as u64).await;
 
     println!("backlog gone after {took:?}");
     assert!(took <= BACKLOG_TIMEOUT, "the backlog took {took:?}");

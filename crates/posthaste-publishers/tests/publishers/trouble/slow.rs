@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use posthaste::config::LeaseConfig;
 use posthaste::{Config, MemoryStore, Outbox, Route, Routes};
-use posthaste_testkit::throughout;
+use posthaste_testkit::assert_throughout;
 
 use super::{Broker, counts, events, ids, publisher};
 
@@ -33,7 +33,7 @@ pub(crate) async fn broker_answers_later_than_the_lease_ends(broker: &mut dyn Br
     outbox.idle().await.expect("idle");
     broker.hold();
     write(events[1..].to_vec()).await;
-    throughout(SUSPEND_DURATION, "it answers nothing", async || {
+    assert_throughout(SUSPEND_DURATION, "it answers nothing", async || {
         store.rows().iter().filter(|row| row.done_at.is_some()).count() == 1
     })
     .await;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use posthaste::{EventId, Status, WriteError, WriterHook};
 use posthaste_redis::{OpenError, expired_event_id};
-use posthaste_testkit::soon;
+use posthaste_testkit::within_timeout;
 use redis::AsyncCommands as _;
 
 use super::*;
@@ -223,12 +223,12 @@ async fn event_of_a_decision_takes_the_hot_path() {
     let mut scene = on_one_server(1).await;
     // It looks into the store once an hour.
     let (outbox, recorder) = engine(&scene.store);
-    soon("it is idle", outbox.idle()).await.expect("the server answers");
+    within_timeout("it is idle", outbox.idle()).await.expect("the server answers");
     scene.expiry = scene.store.expiry(&outbox);
     let due = scene.due_since("17", SECOND).await;
     assert_eq!(scene.decide(&due).await, ExpiryDecision::Enqueued);
     assert_eq!(scene.revoke("18").await, Revocation::Revoked);
-    soon("both are delivered", recorder.wait_for(2)).await;
+    within_timeout("both are delivered", recorder.wait_for(2)).await;
     outbox.shutdown().await;
     scene.end().await;
 }

@@ -1,7 +1,7 @@
 //! Workers and a revoker after the same tickets.
 
 use futures_util::{StreamExt as _, stream};
-use posthaste_testkit::soon;
+use posthaste_testkit::within_timeout;
 
 use super::*;
 
@@ -36,7 +36,7 @@ async fn race<C: ConnectionLike + Clone>(scene: Scene<C>, elsewhere: &RedisStore
         }
     };
     let revocations = stream::iter(tickets.iter().rev()).map(revoke).buffer_unordered(32);
-    let (near, far, revocations) = soon("all are decided", async {
+    let (near, far, revocations) = within_timeout("all are decided", async {
         tokio::join!(work(near), work(far), revocations.collect::<Vec<_>>())
     })
     .await;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use posthaste_testkit::{soon, until};
+use posthaste_testkit::{wait_until, within_timeout};
 use tokio::sync::Notify;
 
 use super::*;
@@ -107,7 +107,7 @@ async fn crash_while_asking(expiry: &RedisExpiry) {
     });
     tokio::select! {
         report = worker.run_once() => panic!("it does not end: {report:?}"),
-        () = soon("it is asked for", asked.notified()) => {}
+        () = within_timeout("it is asked for", asked.notified()) => {}
     }
 }
 
@@ -175,10 +175,10 @@ async fn worker_wakes_when_the_next_ticket_is_due_and_stops_when_told() {
     let soon_due = support::now(&mut scene.connection).await + Duration::from_millis(50);
     scene.record("17", soon_due).await;
     let mut handle = scene.expiry.worker(expired).interval(HOUR).start();
-    until("it expires", async || !scene.rows().await.is_empty()).await;
+    wait_until("it expires", async || !scene.rows().await.is_empty()).await;
     assert!(support::now(&mut scene.connection).await >= soon_due, "not too soon");
-    soon("it stops", handle.shutdown()).await;
-    soon("and stops again", handle.shutdown()).await;
+    within_timeout("it stops", handle.shutdown()).await;
+    within_timeout("and stops again", handle.shutdown()).await;
     scene.due_since("18", SECOND).await;
     assert_eq!(run_once(&scene.expiry).await.enqueued, 1, "nobody else took it");
     scene.end().await;
@@ -192,7 +192,7 @@ async fn full_batches_follow_each_other_without_a_pause() {
         scene.due_since(&format!("t{n}"), SECOND).await;
     }
     let mut handle = scene.expiry.worker(expired).batch(4).interval(HOUR).start();
-    until("all have expired", async || scene.rows().await.len() == 40).await;
+    wait_until("all have expired", async || scene.rows().await.len() == 40).await;
     handle.shutdown().await;
     scene.end().await;
 }

@@ -143,7 +143,7 @@ async fn claimers_inserters_and_purger_never_fail_each_other() {
     let mut done: Vec<String> = claimers.join_all().await.into_iter().flatten().collect();
     let purged = purger.await.expect("no panic");
     // What failed last is due when nobody is there any more.
-    until("everything is settled", async || {
+    wait_until("everything is settled", async || {
         done.extend(claim_until(end, db.store.clone()).await);
         db.count(Status::New).await + db.count(Status::Retry).await == 0
     })

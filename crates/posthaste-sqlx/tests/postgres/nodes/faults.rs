@@ -45,7 +45,7 @@ impl Arrivals {
     /// Waits until this event has come, and answers when that was.
     async fn have(&self, id: &str) -> Instant {
         let mut at = self.at.clone();
-        soon(id, at.wait_for(|at| at.contains_key(id))).await.expect("the recorder lives")[id]
+        within_timeout(id, at.wait_for(|at| at.contains_key(id))).await.expect("the recorder lives")[id]
     }
 
     /// How long after its commit each of these events came; the longest of all.
@@ -217,7 +217,7 @@ async fn events_that_appear_below_what_was_claimed_already_come_within_seconds()
     }
     let longest = arrivals.longest(&committed).await;
     let journal = load.stop().await;
-    until("the load is delivered", async || {
+    wait_until("the load is delivered", async || {
         int(&db, "SELECT count(*) FROM outbox_event WHERE status <> 1").await == 0
     })
     .await;
@@ -239,9 +239,9 @@ async fn flow(db: &Db, recorder: &Recorder, name: &str, thousands: usize) -> f64
     let (known, started) = (recorder.count(), Instant::now());
     for n in 0..thousands {
         insert_raw(&mut connection, db, &format!("{name}{n}"), 1000, "now()").await;
-        soon("most of them come", recorder.wait_for(known + n * 1000 + 500)).await;
+        within_timeout("most of them come", recorder.wait_for(known + n * 1000 + 500)).await;
     }
-    soon("all come", recorder.wait_for(known + thousands * 1000)).await;
+    within_timeout("all come", recorder.wait_for(known + thousands * 1000)).await;
     (thousands * 1000) as f64 / started.elapsed().as_secs_f64()
 }
 
@@ -379,7 +379,7 @@ async fn steady_load_of_two_thousand_events_a_second_leaves_no_backlog_and_takes
             warm_memory = warm_memory.or_else(memory);
         }
     }
-    soon("the last ones come", count.clone().wait_for(|count| *count >= written)).await.expect("it runs");
+    within_timeout("the last ones come", count.clone().wait_for(|count| *count >= written)).await.expect("it runs");
     let (then, now) = (warm_memory.unwrap_or_default(), memory().unwrap_or_default());
     outbox.shutdown().await;
     println!("{written} written, at most {most} waited, {then} MiB became {now} MiB");
