@@ -150,7 +150,7 @@ fn second_process() {
         match role.as_str() {
             "engine" => run_engine(store, pool, told, 0, Duration::ZERO).await,
             "soak" => run_engine(store, pool, told, 4, soak_time()).await,
-            "holder" => hold(store, told).await,
+            "holder" => hold_events(store, told).await,
             "writer" => run_writer(store, pool, told).await,
             role => panic!("no role {role}"),
         }
@@ -184,7 +184,7 @@ async fn run_engine(
 }
 
 /// Takes events and never finishes them.
-async fn hold(store: SqliteStore, mut told: mpsc::UnboundedReceiver<String>) {
+async fn hold_events(store: SqliteStore, mut told: mpsc::UnboundedReceiver<String>) {
     let routes = Routes::new().handle("Tested", async |delivery: Delivery| {
         say("HOLDS", delivery.id().as_str());
         std::future::pending::<()>().await;

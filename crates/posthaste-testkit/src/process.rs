@@ -52,20 +52,20 @@ pub fn signal(pid: u32, name: &str) {
 
 /// Holds a process where it is, and returns when all its threads stand still: on a busy machine that takes a moment,
 /// and each of them may answer until then.
-pub fn hold(pid: u32) {
+pub fn suspend(pid: u32) {
     signal(pid, "STOP");
-    while !is_held(pid) {
+    while !is_suspended(pid) {
         std::thread::yield_now();
     }
 }
 
 /// Lets a process go on that was held.
-pub fn release(pid: u32) {
+pub fn resume(pid: u32) {
     signal(pid, "CONT");
 }
 
 /// Says yes where the system does not tell the states of threads.
-fn is_held(pid: u32) -> bool {
+fn is_suspended(pid: u32) -> bool {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     // A thread that has ended meanwhile has no state.
     let mut stats = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok());

@@ -81,7 +81,7 @@ async fn shards_of_a_node_that_stands_still_are_left_out_of_claims_and_come_back
     let (owner, others) = (Owner::from("me"), scene.on_the_others().await);
     let before = claim(&scene.store, &owner, 0).await;
     assert!(before.paused.is_empty() && before.events.len() == 1);
-    scene.victim().hold();
+    scene.victim().suspend();
     assert!(scene.store.pause("mail", "ann").await.expect("it is paused"));
 
     let (mut found, since) = (before.events, Instant::now());
@@ -95,7 +95,7 @@ async fn shards_of_a_node_that_stands_still_are_left_out_of_claims_and_come_back
     assert!(took < CLAIMS_TIMEOUT, "{took:?}");
     assert_eq!(aggregates_of(&found), others);
 
-    scene.victim().release();
+    scene.victim().resume();
     let found = AtomicUsize::new(found.len());
     wait_until("the others are claimed when the node goes on", async || {
         let more = claim(&scene.store, &owner, usize::MAX).await.events.len();
@@ -110,7 +110,7 @@ async fn leases_on_other_nodes_are_renewed_parked_and_brought_back_while_one_sta
     let scene = Scene::new().await;
     let (owner, others) = (Owner::from("me"), scene.on_the_others().await);
     let leases: Vec<Lease> = scene.all(&owner).await.into_iter().map(|leased| leased.lease).collect();
-    scene.victim().hold();
+    scene.victim().suspend();
     let renew = Renew { owner: &owner, leases: &leases, lease: HOUR, start: false, now: None };
     let held = within_timeout("they are renewed", scene.store.renew(&renew)).await.expect("the others answer");
     assert_eq!(held.len(), others.len(), "those of the other nodes, and no more");
@@ -143,14 +143,14 @@ async fn outcomes_on_other_nodes_are_written_while_one_stands_still_and_its_own_
     let settlements: Vec<Settlement> = claimed.iter().map(settlement).collect();
     let settle = Settle { owner: &owner, settlements: &settlements, on_done: OnDone::Keep, now: None };
     let is_other = |leased: &Leased| others.contains(leased.event.aggregate_id().expect("an aggregate"));
-    scene.victim().hold();
+    scene.victim().suspend();
     for known in [Settled::Done, Settled::Stale] {
         let settled =
             within_timeout("outcomes are written", scene.store.settle(&settle)).await.expect("the others answer");
         let expected = |leased| if is_other(leased) { known.clone() } else { Settled::Unknown };
         assert_eq!(settled, claimed.iter().map(expected).collect::<Vec<_>>());
     }
-    scene.victim().release();
+    scene.victim().resume();
     wait_until("its own outcomes are written", async || {
         let settled = scene.store.settle(&settle).await.expect("the others answer");
         settled.contains(&Settled::Done)

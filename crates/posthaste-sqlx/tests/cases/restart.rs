@@ -69,7 +69,7 @@ pub(crate) async fn server_restarted_ten_times_under_load_loses_and_invents_noth
 
     let mut longest = Duration::ZERO;
     for round in 0..10 {
-        let end = End::of_round(round);
+        let end = ServerShutdown::of_round(round);
         server.restart(end).await;
         let took = first_deliveries(&recorders).await;
         println!("{end:?}: {took:?}");

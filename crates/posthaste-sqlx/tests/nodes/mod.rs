@@ -13,7 +13,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
 use posthaste::Event;
-use posthaste_testkit::process::{hold, release};
+use posthaste_testkit::process::{suspend, resume};
 use posthaste_testkit::within_timeout;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex, MutexGuard, mpsc};
@@ -154,12 +154,12 @@ impl Node {
 
     /// Stops it where it is. Returns when all of its threads stand still.
     pub fn suspend(&self) {
-        hold(self.child.id());
+        suspend(self.child.id());
     }
 
     /// Lets it go on.
     pub fn resume(&self) {
-        release(self.child.id());
+        resume(self.child.id());
     }
 
     /// Kills it at once and answers what it had said.

@@ -171,7 +171,7 @@ async fn what_holds_back_vacuum_is_found_with_who_does_it() {
     let mut connection = PgConnection::connect_with(&options_of(&server)).await.unwrap();
     sqlx::raw_sql(setting).execute(&mut connection).await.unwrap();
     drop(connection);
-    server.restart(End::Fast).await;
+    server.restart(ServerShutdown::Fast).await;
     wait_until("the store is back", async || store.diagnose(&Tolerance::default()).await.is_ok()).await;
     assert_eq!(diagnosed(&store).await, []);
 

@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::time::{interval, timeout};
 
-use crate::process::{free_port, give_to_unprivileged, hold, listens, release, signal};
+use crate::process::{free_port, give_to_unprivileged, suspend, listens, resume, signal};
 
-pub use mariadb::{MariaDbEnd, MariaDbServer};
+pub use mariadb::{MariaDbShutdown, MariaDbServer};
 pub use pgbouncer::PgBouncer;
-pub use postgres::{PostgresEnd, PostgresServer};
+pub use postgres::{PostgresShutdown, PostgresServer};
 pub use redis::RedisServer;
 pub use redis_cluster::RedisCluster;
 
@@ -56,7 +56,7 @@ pub struct OwnServer {
 
 /// A server that was started, and may be ready or not.
 #[derive(Clone, Copy, Debug)]
-pub struct Running {
+pub struct RunningServer {
     /// Where it listens.
     pub port: u16,
     /// Its process.
@@ -95,7 +95,7 @@ impl OwnServer {
 
     /// Starts it unless it runs, and returns when it is ready. A server that ends at once is started again: what is
     /// left of a killed one may still hold the folder or the port.
-    pub async fn start<F: Future<Output = bool>>(&mut self, is_ready: impl Fn(Running) -> F) {
+    pub async fn start<F: Future<Output = bool>>(&mut self, is_ready: impl Fn(RunningServer) -> F) {
         let started = Instant::now();
         let mut ticks = interval(Duration::from_millis(20));
         loop {
@@ -113,13 +113,13 @@ impl OwnServer {
         self.start(|running| listens(running.port)).await;
     }
 
-    fn running(&mut self) -> Running {
+    fn running(&mut self) -> RunningServer {
         let ended = self.process.as_mut().is_none_or(|process| !matches!(process.try_wait(), Ok(None)));
         if ended {
             self.process = Some(self.spawn());
         }
         let pid = self.pid();
-        Running { port: self.port, pid }
+        RunningServer { port: self.port, pid }
     }
 
     fn spawn(&self) -> Child {
@@ -152,13 +152,13 @@ impl OwnServer {
     }
 
     /// Holds it where it is: it keeps its connections, and answers nothing.
-    pub fn hold(&self) {
-        hold(self.pid());
+    pub fn suspend(&self) {
+        suspend(self.pid());
     }
 
     /// Lets it go on.
-    pub fn release(&self) {
-        release(self.pid());
+    pub fn resume(&self) {
+        resume(self.pid());
     }
 
     fn pid(&self) -> u32 {

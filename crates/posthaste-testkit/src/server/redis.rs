@@ -3,7 +3,7 @@
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 
-use super::{OwnServer, Running};
+use super::{OwnServer, RunningServer};
 use crate::environment::variable;
 use crate::process::program;
 
@@ -72,18 +72,18 @@ impl RedisServer {
     }
 
     /// Holds it where it is: it keeps its connections, and answers nothing.
-    pub fn hold(&self) {
-        self.server.hold();
+    pub fn suspend(&self) {
+        self.server.suspend();
     }
 
     /// Lets it go on.
-    pub fn release(&self) {
-        self.server.release();
+    pub fn resume(&self) {
+        self.server.resume();
     }
 }
 
 /// Not while it reads its data; a password it asks for is an answer too.
-async fn answers(running: Running) -> bool {
+async fn answers(running: RunningServer) -> bool {
     ask(running.port, "PING").await.is_ok_and(|answer| answer == "PONG" || answer.starts_with("NOAUTH"))
 }
 

@@ -41,12 +41,12 @@ impl Broker for Rabbit {
         self.node.kill();
     }
 
-    fn hold(&self) {
-        self.node.hold();
+    fn suspend(&self) {
+        self.node.suspend();
     }
 
-    fn release(&self) {
-        self.node.release();
+    fn resume(&self) {
+        self.node.resume();
     }
 
     async fn received(&self, n: usize) -> Vec<EventId> {
@@ -87,9 +87,9 @@ async fn check_has_an_answer_of_the_broker_even_if_there_is_no_exchange_to_look_
     let url = format!("{}&timeout=2", rabbit.queue.direct_url());
     let publisher = publisher(&url).expect("a good URL");
     assert_eq!(publisher.check().await, Ok(()));
-    rabbit.hold();
+    rabbit.suspend();
     let answer = publisher.check().await;
-    rabbit.release();
+    rabbit.resume();
     let text = trouble::one_line_that_advises(answer.expect_err("it is held"));
     assert!(text.starts_with("RabbitMQ let us in, but does not answer"), "{text}");
 }

@@ -68,12 +68,12 @@ impl Node {
         self.server.kill();
     }
 
-    pub(super) fn hold(&self) {
-        self.server.hold();
+    pub(super) fn suspend(&self) {
+        self.server.suspend();
     }
 
-    pub(super) fn release(&self) {
-        self.server.release();
+    pub(super) fn resume(&self) {
+        self.server.resume();
     }
 
     /// Runs `rabbitmqctl` for this node.

@@ -28,12 +28,12 @@ async fn publisher_answers_before_the_engine_ends_the_call() {
     write("before").await;
     outbox.idle().await.expect("idle");
 
-    broker.hold();
+    broker.suspend();
     write("held").await;
     let error = || store.rows().into_iter().find_map(|row| row.last_error);
     wait_for_server("the held event has an answer", async || error().is_some()).await;
     let text = error().expect("an answer");
-    broker.release();
+    broker.resume();
     assert!(text.starts_with("Kafka: "), "the engine was first: {text}");
 
     wait_for_server("it is done", async || store.rows().iter().all(|row| row.done_at.is_some())).await;

@@ -51,12 +51,12 @@ impl NatsServer {
         self.server.kill();
     }
 
-    pub(super) fn hold(&self) {
-        self.server.hold();
+    pub(super) fn suspend(&self) {
+        self.server.suspend();
     }
 
-    pub(super) fn release(&self) {
-        self.server.release();
+    pub(super) fn resume(&self) {
+        self.server.resume();
     }
 }
 

@@ -102,12 +102,12 @@ impl Broker for OwnBroker {
         self.server.kill();
     }
 
-    fn hold(&self) {
-        self.server.hold();
+    fn suspend(&self) {
+        self.server.suspend();
     }
 
-    fn release(&self) {
-        self.server.release();
+    fn resume(&self) {
+        self.server.resume();
     }
 
     async fn received(&self, n: usize) -> Vec<EventId> {

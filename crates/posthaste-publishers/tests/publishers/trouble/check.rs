@@ -31,9 +31,9 @@ pub(crate) async fn broker_is_checked(broker: &mut dyn Broker) {
     assert!(matches!(outcomes[..], [Outcome::Done]), "{outcomes:?}");
     assert_eq!(broker.received(1).await, [event.id().clone()], "nothing arrives of a check");
 
-    broker.hold();
+    broker.suspend();
     let answer = timely(&*other).await;
-    broker.release();
+    broker.resume();
     // The system takes connections for a receiver of webhooks that is held.
     if !broker.url().starts_with("http") {
         println!("it is held: {}", one_line_that_advises(answer.expect_err("it is held")));

@@ -33,10 +33,10 @@ pub(crate) trait Broker: Send + Sync {
     fn kill(&mut self);
 
     /// Holds it where it stands: it keeps its connections, and answers nothing.
-    fn hold(&self);
+    fn suspend(&self);
 
     /// Lets it go on.
-    fn release(&self);
+    fn resume(&self);
 
     /// The ids of all messages that a consumer sees, repeats included, once there are at least `n`
     /// different ones. Reads from the beginning each time.

@@ -31,13 +31,13 @@ pub(crate) async fn broker_answers_later_than_the_lease_ends(broker: &mut dyn Br
     };
     write(events[..1].to_vec()).await;
     outbox.idle().await.expect("idle");
-    broker.hold();
+    broker.suspend();
     write(events[1..].to_vec()).await;
     assert_throughout(SUSPEND_DURATION, "it answers nothing", async || {
         store.rows().iter().filter(|row| row.done_at.is_some()).count() == 1
     })
     .await;
-    broker.release();
+    broker.resume();
     outbox.idle().await.expect("idle");
 
     let received = broker.received(EVENTS).await;

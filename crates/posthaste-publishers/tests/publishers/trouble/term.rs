@@ -36,7 +36,7 @@ pub(crate) async fn process_is_asked_to_stop_with_a_thousand_in_flight(broker: &
     tx.write_all(events).await.expect("write");
     tx.commit().await.expect("commit");
 
-    broker.hold();
+    broker.suspend();
     let mut child = Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", "trouble::term::child", "--ignored", "--nocapture"])
         .env(FILE_VAR, &file)
@@ -53,7 +53,7 @@ pub(crate) async fn process_is_asked_to_stop_with_a_thousand_in_flight(broker: &
     assert!(status.success(), "{status}");
     // Far less than a delivery may take, which is a minute.
     assert!(asked.elapsed() <= DRAIN_TIMEOUT + Duration::from_secs(20), "it took {:?}", asked.elapsed());
-    broker.release();
+    broker.resume();
 
     // What the child held lapses with its leases, which are short.
     let outbox = engine(store.clone(), publisher(&broker.url()));
