@@ -38,7 +38,7 @@ macro_rules! cancel_tests {
     };
 }
 
-struct World {
+struct Fixture {
     db: Db,
     writer: Writer,
     outbox: Outbox,
@@ -74,7 +74,7 @@ impl Dropped {
     }
 }
 
-impl World {
+impl Fixture {
     async fn new() -> Self {
         let db = Db::with_pool(1).await;
         let recorder = Recorder::new();
@@ -128,7 +128,7 @@ impl World {
 
 // F36
 pub(crate) async fn dropped_begin_leaves_no_transaction_behind() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut dropped = Dropped::default();
     while let Some(round) = dropped.next_round() {
         let begun = drop_after(fastrand::usize(1..5), w.writer.begin(&w.db.pool)).await;
@@ -141,7 +141,7 @@ pub(crate) async fn dropped_begin_leaves_no_transaction_behind() {
 /// What the one above would see without Posthaste's own `begin`, and why `pool.begin()` must never stand
 /// in a timeout or a `select!`. Printed, not asserted: a later sqlx may have healed it.
 pub(crate) async fn dropped_begin_of_sqlx_itself_is_counted() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let (mut dropped, mut stale) = (Dropped::default(), 0);
     while dropped.next_round().is_some() {
         drop(dropped.count(drop_after(fastrand::usize(1..5), w.db.pool.begin()).await));
@@ -156,7 +156,7 @@ pub(crate) async fn dropped_begin_of_sqlx_itself_is_counted() {
 }
 
 pub(crate) async fn dropped_write_leaves_no_transaction_behind_and_delivers_nothing() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut dropped = Dropped::default();
     while let Some(round) = dropped.next_round() {
         let mut tx = w.begin().await;
@@ -173,7 +173,7 @@ pub(crate) async fn dropped_write_leaves_no_transaction_behind_and_delivers_noth
 /// A write that was dropped may have happened: the transaction goes on, and its commit tells. Where the driver
 /// cannot go on, the transaction ends there.
 pub(crate) async fn transaction_goes_on_or_ends_after_a_dropped_write() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut dropped = Dropped::default();
     while let Some(round) = dropped.next_round() {
         let mut tx = w.begin().await;
@@ -198,7 +198,7 @@ pub(crate) async fn transaction_goes_on_or_ends_after_a_dropped_write() {
 }
 
 pub(crate) async fn dropped_commit_is_committed_or_rolled_back_and_delivered_accordingly() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut dropped = Dropped::default();
     while let Some(round) = dropped.next_round() {
         let mut tx = w.begin().await;
@@ -213,7 +213,7 @@ pub(crate) async fn dropped_commit_is_committed_or_rolled_back_and_delivered_acc
 }
 
 pub(crate) async fn dropped_rollback_is_a_rollback() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut dropped = Dropped::default();
     while let Some(round) = dropped.next_round() {
         let mut tx = w.begin().await;
@@ -229,7 +229,7 @@ pub(crate) async fn dropped_rollback_is_a_rollback() {
 /// The driver answers a dropped SAVEPOINT with a ROLLBACK of everything around it. What is written to
 /// the `Tx` afterwards must not be committed by itself.
 pub(crate) async fn nothing_is_written_outside_the_transaction_after_a_dropped_savepoint_call() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut dropped = Dropped::default();
     while let Some(round) = dropped.next_round() {
         let mut tx = w.begin().await;
@@ -265,7 +265,7 @@ fn assert_no_transaction<T: std::fmt::Debug>(answer: Result<T, WriteError>) {
 }
 
 pub(crate) async fn dropped_transaction_closure_leaves_no_transaction_behind() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut dropped = Dropped::default();
     while let Some(round) = dropped.next_round() {
         let work = w.writer.transaction(&w.db.pool, async |tx: &mut Tx| {
@@ -289,7 +289,7 @@ pub(crate) async fn dropped_transaction_closure_leaves_no_transaction_behind() {
 
 /// The caller's mistake, an insert outside a transaction, must not become the next borrower's.
 pub(crate) async fn dropped_insert_outside_a_transaction_leaves_none_behind() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut dropped = Dropped::default();
     while let Some(round) = dropped.next_round() {
         let mut connection = w.acquire().await;
@@ -303,7 +303,7 @@ pub(crate) async fn dropped_insert_outside_a_transaction_leaves_none_behind() {
 }
 
 pub(crate) async fn dropped_insert_in_a_transaction_of_the_caller_delivers_what_was_committed() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut dropped = Dropped::default();
     while let Some(round) = dropped.next_round() {
         let mut connection = w.acquire().await;

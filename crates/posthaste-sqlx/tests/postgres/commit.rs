@@ -13,7 +13,7 @@ use crate::support::proxy::{BrokenCommit, CommitFault};
 use crate::support::server::PgBouncer;
 use crate::support::*;
 
-struct World {
+struct Fixture {
     db: Db,
     outbox: Outbox,
     writer: PgWriter,
@@ -24,7 +24,7 @@ struct World {
     pool: PgPool,
 }
 
-impl World {
+impl Fixture {
     async fn new() -> Self {
         let db = Db::new().await;
         let (recorder, log) = (Recorder::new(), HookCalls::default());
@@ -53,7 +53,7 @@ impl World {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn commit_whose_answer_is_lost_is_unknown_and_the_poller_delivers_it() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let answer = w.write("committed", CommitFault::ResponseLost).await;
     assert!(matches!(answer, Err(CommitError::Unknown(_))), "{answer:?}");
     within_timeout("the poller delivers it", w.recorder.wait_for(1)).await;
@@ -71,7 +71,7 @@ async fn commit_whose_answer_is_lost_is_unknown_and_the_poller_delivers_it() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn commit_that_never_arrives_is_unknown_and_nothing_is_delivered() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let answer = w.write("lost", CommitFault::Lost).await;
     assert!(matches!(answer, Err(CommitError::Unknown(_))), "{answer:?}");
     assert_eq!(w.log.lines(), ["before_write lost", "after_write lost"], "nobody knew");
@@ -90,7 +90,7 @@ async fn commit_that_never_arrives_is_unknown_and_nothing_is_delivered() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn many_lost_commits_neither_lose_nor_invent_an_event() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     for n in 0..30 {
         let fault = [CommitFault::Passes, CommitFault::Lost, CommitFault::ResponseLost][n % 3];
         let answer = w.write(&format!("event{n}"), fault).await;
@@ -145,7 +145,7 @@ async fn commit_whose_answer_a_pooler_has_lost_is_unknown_and_the_poller_deliver
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn commit_that_a_deferred_trigger_refuses_is_rolled_back() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     w.db.execute(
         "CREATE TABLE orders (id int);
          CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$;
@@ -167,7 +167,7 @@ async fn commit_that_a_deferred_trigger_refuses_is_rolled_back() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn session_that_is_ended_before_the_commit_is_rolled_back() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut tx = w.writer.begin(&w.pool).await.unwrap();
     tx.write(event("undone")).await.unwrap();
     let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut *tx).await.unwrap();
@@ -186,7 +186,7 @@ async fn session_that_is_ended_before_the_commit_is_rolled_back() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn transaction_that_the_server_gave_up_is_rolled_back() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut tx = w.writer.begin(&w.pool).await.unwrap();
     tx.execute("SET LOCAL idle_in_transaction_session_timeout = '50ms'").await.unwrap();
     tx.write(event("undone")).await.unwrap();

@@ -19,11 +19,11 @@ use crate::support::*;
 const GRANTS: &str = include_str!("../../migrations/postgres/grants.sql");
 
 /// An outbox of the administrator's, and roles named after its schema.
-struct World {
+struct Fixture {
     db: Db,
 }
 
-impl World {
+impl Fixture {
     async fn new() -> Self {
         let world = Self { db: Db::new().await };
         let roles = ["writer", "relay", "viewer", "operator", "stranger"].map(|role| world.role(role));
@@ -97,7 +97,7 @@ fn assert_not_allowed<T: std::fmt::Debug>(what: &str, answer: Result<T, StoreErr
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn writer_writes_and_does_nothing_else() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let (store, pool) = (w.store("writer").await, w.pool("writer").await);
     let writer = plain_writer(&store);
     let mut tx = writer.begin(&pool).await.unwrap();
@@ -136,7 +136,7 @@ async fn writer_writes_and_does_nothing_else() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn relay_delivers_archives_and_purges_and_does_nothing_else() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let (store, pool) = (w.store("relay").await, w.pool("writer").await);
     let recorder = Recorder::with(|delivery| match delivery.id().as_str() {
         "dead" => Outcome::Dead("no".to_owned()),
@@ -186,7 +186,7 @@ async fn relay_delivers_archives_and_purges_and_does_nothing_else() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn viewer_reads_everything_and_changes_nothing() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     w.db.execute("INSERT INTO outbox_event (event_id, event_type, payload) VALUES ('a', 'T', '{}')").await;
     let error = w.builder("viewer").connect().await.expect_err("it may not write");
     assert!(matches!(error, OpenError::OnlyReads { .. }), "{error:?}");
@@ -221,7 +221,7 @@ async fn viewer_reads_everything_and_changes_nothing() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn operator_replays_discards_pauses_and_resumes() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     w.db.execute(
         "INSERT INTO outbox_event (event_id, event_type, payload, status) VALUES ('a', 'T', '{}', 3), ('b', 'T', '{}', 3)",
     )
@@ -239,7 +239,7 @@ async fn operator_replays_discards_pauses_and_resumes() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn stranger_is_refused_with_the_way_to_the_grants() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     for builder in [w.builder("stranger"), w.builder("stranger").read_only(), w.builder("stranger").migrate()]
     {
         let error = builder.connect().await.expect_err("no rights at all");

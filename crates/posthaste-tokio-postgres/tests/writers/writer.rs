@@ -14,7 +14,7 @@ use tokio_postgres::Config;
 use crate::support::{Db, broken_commit, connect, event, events, pool, within_timeout, variable};
 
 /// A running engine, and the ends of all transactions.
-struct World {
+struct Fixture {
     db: Db,
     outbox: Outbox,
     writer: PgWriter,
@@ -22,7 +22,7 @@ struct World {
     ends: TransactionEnds,
 }
 
-impl World {
+impl Fixture {
     async fn new() -> Self {
         let (db, recorder, ends) = (Db::new().await, Recorder::new(), TransactionEnds::default());
         let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
@@ -48,7 +48,7 @@ impl World {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn transaction_commits_on_ok() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let pool = w.db.pool(1);
     let mut client = pool.get().await.unwrap();
     let answer = w.writer.transaction(&mut client, async |tx: &mut PgTx<'_>| {
@@ -65,7 +65,7 @@ async fn transaction_commits_on_ok() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn transaction_rolls_back_on_an_error_and_when_it_is_dropped() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut client = w.db.connect().await;
     let failed = w.writer.transaction(&mut client, async |tx: &mut PgTx<'_>| {
         tx.write(event("failed")).await?;
@@ -92,7 +92,7 @@ async fn transaction_rolls_back_on_an_error_and_when_it_is_dropped() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn transaction_can_be_spawned() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let (writer, mut client) = (w.writer.clone(), w.db.connect().await);
     let task = tokio::spawn(async move {
         let tx = writer.begin(&mut client).await?;
@@ -110,7 +110,7 @@ async fn transaction_can_be_spawned() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn commit_that_a_deferred_constraint_refuses_is_rolled_back_and_delivers_nothing() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     w.db.execute("CREATE TABLE parent (id int PRIMARY KEY)").await;
     w.db.execute("CREATE TABLE child (parent int REFERENCES parent DEFERRABLE INITIALLY DEFERRED)").await;
     let mut client = w.db.connect().await;
@@ -132,7 +132,7 @@ async fn commit_that_a_deferred_constraint_refuses_is_rolled_back_and_delivers_n
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn lost_commit_is_unknown_and_delivered_only_if_it_applied() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let (proxy, config) = broken_commit(&w.db.config).await;
     for (fault, id) in [(CommitFault::Lost, "lost"), (CommitFault::ResponseLost, "applied")] {
         let mut client = connect(&config).await;
