@@ -7,7 +7,7 @@ mod sqlite {
     mod conformance;
     mod diagnose;
     mod engine;
-    mod foreign_rows;
+    mod rows;
     mod open;
     mod payloads;
     pub(crate) mod support;

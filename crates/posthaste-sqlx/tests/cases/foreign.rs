@@ -17,15 +17,15 @@ use posthaste::{
 use posthaste_sqlx::foreign::{Field, State};
 use posthaste_sqlx::{ForeignTableStore, Layout, OpenError};
 
-use crate::layout::{DEBEZIUM_SQL, ORDER_SERVICE_SQL, OUTBOX_RECORD_SQL};
-use crate::layout::{builder, end_sessions, odd_table, stamped_table};
+use crate::foreign::{DEBEZIUM_SQL, ORDER_SERVICE_SQL, OUTBOX_RECORD_SQL};
+use crate::foreign::{builder, end_sessions, odd_table, stamped_table};
 use crate::support::*;
 
 /// The tests of this file.
-macro_rules! layout_tests {
+macro_rules! foreign_tests {
     ($ignored:literal) => {
         posthaste_testkit::server_tests!(
-            crate::cases::layout,
+            crate::cases::foreign,
             $ignored,
             order_service_row_goes_from_new_to_sent,
             order_service_row_is_failed_after_five_attempts_and_replayed,

@@ -5,10 +5,10 @@ use posthaste::admin::{Filter, Replay};
 use posthaste::store::{Claim, Owner, Purge, Purgeable, Store as _};
 use posthaste_sqlx::foreign::{Field, ForeignTableStore, ForeignTableStoreBuilder, Layout, State};
 
-use crate::cases::layout as cases;
+use crate::cases::foreign as cases;
 use crate::support::*;
 
-layout_tests!("needs MariaDB: cargo xtask test");
+foreign_tests!("needs MariaDB: cargo xtask test");
 
 /// Document 004's table with its indexes, as Hibernate would make it.
 pub(crate) const ORDER_SERVICE_SQL: &str = include_str!("../layouts/mysql/order-service.sql");

@@ -336,7 +336,7 @@ fn nothing_depends_on_the_time_zone() {
     }
     for zone in ["Asia/Kathmandu", "America/St_Johns"] {
         let program = std::env::current_exe().expect("this program");
-        let answer = Command::new(program).arg("foreign_rows::").env("TZ", zone).env(TIME_ZONE_VAR, "1").output();
+        let answer = Command::new(program).arg("sqlite::rows::").env("TZ", zone).env(TIME_ZONE_VAR, "1").output();
         let answer = answer.expect("it runs");
         let report = String::from_utf8_lossy(&answer.stdout);
         assert!(answer.status.success(), "{zone}: {report}");

@@ -5,10 +5,10 @@ use posthaste::store::{Claim, Owner, Purge, Purgeable, Settled, Store as _, Verd
 use posthaste::{Admin, Status};
 use posthaste_sqlx::foreign::{Field, ForeignTableStore, ForeignTableStoreBuilder, Layout, State};
 
-use crate::cases::layout as cases;
+use crate::cases::foreign as cases;
 use crate::support::*;
 
-layout_tests!("needs PostgreSQL: cargo xtask test");
+foreign_tests!("needs PostgreSQL: cargo xtask test");
 
 /// Document 004's table with its indexes.
 pub(crate) const ORDER_SERVICE_SQL: &str = include_str!("../layouts/postgres/order-service.sql");

@@ -4,7 +4,7 @@ use posthaste_sqlx::foreign::{ForeignTableStore, ForeignTableStoreBuilder, Layou
 
 use crate::support::*;
 
-layout_open_tests!("needs MariaDB: cargo xtask test");
+foreign_open_tests!("needs MariaDB: cargo xtask test");
 
 pub(crate) const PARTITIONED_TABLE_SQL: &str = "CREATE TABLE parted (id BIGINT NOT NULL, at DATETIME(6) NOT NULL,
   kind VARCHAR(9) NOT NULL, body VARCHAR(9) NOT NULL, state VARCHAR(9) NOT NULL, PRIMARY KEY (id, at))

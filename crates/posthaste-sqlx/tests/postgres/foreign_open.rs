@@ -2,10 +2,10 @@
 
 use posthaste_sqlx::foreign::{ForeignTableStore, ForeignTableStoreBuilder, Layout};
 
-use crate::layout::{ORDER_SERVICE_SQL, builder};
+use crate::foreign::{ORDER_SERVICE_SQL, builder};
 use crate::support::*;
 
-layout_open_tests!("needs PostgreSQL: cargo xtask test");
+foreign_open_tests!("needs PostgreSQL: cargo xtask test");
 
 pub(crate) const PARTITIONED_TABLE_SQL: &str = "CREATE TABLE parted (id BIGINT NOT NULL, at TIMESTAMPTZ NOT NULL,
   kind TEXT NOT NULL, body TEXT NOT NULL, state TEXT NOT NULL, PRIMARY KEY (id, at)) PARTITION BY RANGE (at);

@@ -6,16 +6,16 @@ use posthaste::store::{Settled, Verdict};
 use posthaste_sqlx::OpenError;
 use posthaste_sqlx::foreign::{Field, Layout, State};
 
-use crate::cases::layout::*;
-use crate::layout::{DEBEZIUM_SQL, ORDER_SERVICE_SQL, builder};
-use crate::layout_open::{PARTITIONED_TABLE_SQL, User, as_user};
+use crate::cases::foreign::*;
+use crate::foreign::{DEBEZIUM_SQL, ORDER_SERVICE_SQL, builder};
+use crate::foreign_open::{PARTITIONED_TABLE_SQL, User, as_user};
 use crate::support::*;
 
 /// The tests of this file.
-macro_rules! layout_open_tests {
+macro_rules! foreign_open_tests {
     ($ignored:literal) => {
         posthaste_testkit::server_tests!(
-            crate::cases::layout_open,
+            crate::cases::foreign_open,
             $ignored,
             right_that_is_missing_is_noticed_before_anything_is_delivered,
             key_that_does_not_tell_rows_apart_is_refused,

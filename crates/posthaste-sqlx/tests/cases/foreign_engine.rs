@@ -11,17 +11,17 @@ use posthaste::store::{
 use posthaste::{Admin as _, EventId};
 use posthaste_sqlx::foreign::{Field, Layout, State};
 
-use crate::cases::layout::*;
-use crate::layout::{ORDER_SERVICE_SQL, builder, builder_at};
+use crate::cases::foreign::*;
+use crate::foreign::{ORDER_SERVICE_SQL, builder, builder_at};
 use crate::support::log::Log;
 use crate::support::proxy::BlackHole;
 use crate::support::*;
 
 /// The tests of this file.
-macro_rules! layout_engine_tests {
+macro_rules! foreign_engine_tests {
     ($ignored:literal) => {
         posthaste_testkit::server_tests!(
-            crate::cases::layout_engine,
+            crate::cases::foreign_engine,
             $ignored,
             engine_purges_nothing_unless_it_was_told_to,
             claim_is_full_while_more_rows_wait,
