@@ -79,7 +79,7 @@ impl Db {
     }
 
     /// Where the outbox lies, for [`open_at`].
-    pub fn place(&self) -> &str {
+    pub fn location(&self) -> &str {
         &self.name
     }
 
@@ -161,8 +161,8 @@ impl Db {
 }
 
 /// An outbox that is there, as another process opens it, and a pool as it has one.
-pub async fn open_at(place: &str, connections: u32) -> (MySqlStore, MySqlPool) {
-    let options = server().database(place);
+pub async fn open_at(location: &str, connections: u32) -> (MySqlStore, MySqlPool) {
+    let options = server().database(location);
     let store = MySqlStore::connect(&options).await.expect("the store opens");
     let pool = MySqlPoolOptions::new().max_connections(connections).connect_with(options);
     (store, pool.await.expect("the pool opens"))

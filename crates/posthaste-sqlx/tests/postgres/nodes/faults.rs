@@ -66,7 +66,7 @@ fn start_engine(store: &PgStore, recorder: &Recorder, poll: Duration) -> Outbox 
 
 async fn begin_with(writer: &PgWriter, pool: &PgPool, id: &str) -> PgTx {
     let mut tx = writer.begin(pool).await.expect("a transaction");
-    tx.write(telling_event(id)).await.expect("written");
+    tx.write(event_with_payload(id)).await.expect("written");
     tx
 }
 
@@ -278,7 +278,7 @@ struct Slow(Recorder);
 #[async_trait]
 impl Destination for Slow {
     async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
-        take(Duration::from_secs(2)).await;
+        spend(Duration::from_secs(2)).await;
         self.0.deliver(batch).await
     }
 

@@ -26,7 +26,7 @@ async fn silent_listen_connection_costs_no_more_than_the_poll_interval_and_is_re
     let deliver = async |id: &str| {
         let known = recorder.count();
         let mut tx = writers.begin(&db.pool).await.expect("a transaction");
-        tx.write(telling_event(id)).await.expect("written");
+        tx.write(event_with_payload(id)).await.expect("written");
         tx.commit().await.expect("committed");
         let committed = Instant::now();
         within_timeout(id, recorder.wait_for(known + 1)).await;

@@ -85,7 +85,7 @@ impl Db {
     }
 
     /// Where the outbox lies, for [`open_at`].
-    pub fn place(&self) -> &str {
+    pub fn location(&self) -> &str {
         self.schema.as_str()
     }
 
@@ -163,8 +163,8 @@ impl Db {
 }
 
 /// An outbox that is there, as another process opens it, and a pool as it has one.
-pub async fn open_at(place: &str, connections: u32) -> (PgStore, PgPool) {
-    let schema: SchemaName = place.parse().expect("a good name");
+pub async fn open_at(location: &str, connections: u32) -> (PgStore, PgPool) {
+    let schema: SchemaName = location.parse().expect("a good name");
     let store = PgStore::builder(&server()).schema(schema.clone()).connect().await;
     (store.expect("the store opens"), pool_in(&schema, server(), connections).await)
 }
