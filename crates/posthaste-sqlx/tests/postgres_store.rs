@@ -20,7 +20,7 @@ mod cases {
 mod postgres {
     mod adopt;
     mod archive;
-    mod bouncer;
+    mod pgbouncer;
     mod cancel;
     mod commit;
     mod conformance;

@@ -170,7 +170,7 @@ async fn run_engine(
 ) {
     let recorder = Recorder::new();
     let outbox = match writers {
-        0 => start_engine(&store, Slow(recorder.clone())),
+        0 => start_engine(&store, SlowDestination(recorder.clone())),
         _ => start_engine(&store, recorder.clone()),
     };
     report("READY", "");
@@ -207,10 +207,10 @@ async fn run_writer(store: SqliteStore, pool: SqlitePool, mut commands: mpsc::Un
 }
 
 /// Takes a moment for each event, in which another engine could claim it.
-struct Slow(Recorder);
+struct SlowDestination(Recorder);
 
 #[async_trait]
-impl Destination for Slow {
+impl Destination for SlowDestination {
     async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
         let mut moment = tokio::time::interval(Duration::from_millis(30));
         moment.tick().await;
@@ -398,7 +398,7 @@ async fn two_processes_share_a_file_and_each_event_is_delivered_once() {
     write(&db.plain_writer(), "alone").await;
     until_nothing_waits(&db).await;
     let recorder = Recorder::new();
-    let outbox = start_engine(&db.store, Slow(recorder.clone()));
+    let outbox = start_engine(&db.store, SlowDestination(recorder.clone()));
     // Half of them hot here, half for whoever claims them first.
     let (hot, cold) = (db.store.writer(&outbox), db.plain_writer());
     for n in 0..300 {

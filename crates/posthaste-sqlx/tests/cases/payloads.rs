@@ -78,7 +78,7 @@ pub(crate) async fn single_and_batch_inserts_come_back_byte_for_byte_and_write_t
         db.execute("DELETE FROM outbox_event").await;
         write(&db, &writer, &events, batch).await;
         assert_round_trip(&db, &events).await;
-        tables.push(db.timeless_rows().await);
+        tables.push(db.rows_without_times().await);
     }
     assert_eq!(tables[0].len(), events.len());
     assert_eq!(tables[0], tables[1]);

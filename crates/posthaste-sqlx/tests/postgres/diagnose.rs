@@ -23,9 +23,9 @@ async fn healthy_outbox_has_no_findings() {
     tx.commit().await.unwrap();
     within_timeout("the engine is idle", outbox.idle()).await.unwrap();
     assert_eq!(diagnosed(&db.store).await, []);
-    let told = PgStore::builder(&pgbouncer()).schema(db.schema.clone()).pgbouncer().connect().await.unwrap();
-    assert_eq!(diagnosed(&told).await, []);
-    told.close().await;
+    let declared = PgStore::builder(&pgbouncer()).schema(db.schema.clone()).pgbouncer().connect().await.unwrap();
+    assert_eq!(diagnosed(&declared).await, []);
+    declared.close().await;
     outbox.shutdown().await;
     db.close().await;
 }

@@ -38,7 +38,7 @@ impl Fixture {
         // has been woken twice more.
         for id in ["first", "second"] {
             fixture.insert_by_hand(id).await;
-            fixture.ring_by_hand().await;
+            fixture.notify_by_hand().await;
             fixture.expect(&[id]).await;
         }
         fixture
@@ -62,7 +62,7 @@ impl Fixture {
         run(&self.pool, &sql).await.expect("good SQL");
     }
 
-    async fn ring_by_hand(&self) {
+    async fn notify_by_hand(&self) {
         run(&self.pool, &format!(r#"NOTIFY "{}""#, self.table)).await.expect("good SQL");
     }
 
@@ -134,7 +134,7 @@ async fn nobody_is_woken_when_it_is_off_or_when_nothing_was_committed() {
     // For a silence there is no signal.
     let heard = tokio::time::timeout(Duration::from_millis(300), ears.recv()).await;
     assert!(heard.is_err(), "{heard:?}");
-    w.ring_by_hand().await;
+    w.notify_by_hand().await;
     w.expect(&["silent"]).await;
     drop(ears);
     w.close().await;

@@ -134,7 +134,7 @@ impl Db {
     }
 
     /// Every row with all its columns, those excepted that depend on the time of its insertion.
-    pub async fn timeless_rows(&self) -> Vec<String> {
+    pub async fn rows_without_times(&self) -> Vec<String> {
         let sql = "SELECT JSON_ARRAY(event_id, event_type, aggregate_type, aggregate_id, tenant_id, topic, \
             content_type, schema_version, payload, HEX(payload_bytes), headers, status, attempts, deferrals, \
             lost_leases, replays, parked, progress, created_at, done_at, last_error, locked_by, locked_at, \

@@ -234,7 +234,7 @@ async fn events_that_appear_below_what_was_claimed_already_come_within_seconds()
 }
 
 /// Lets so many thousand events flow, one thousand after the other, and answers how many per second came.
-async fn flow(db: &Db, recorder: &Recorder, name: &str, thousands: usize) -> f64 {
+async fn throughput(db: &Db, recorder: &Recorder, name: &str, thousands: usize) -> f64 {
     let mut connection = PgConnection::connect_with(&server()).await.expect("a connection");
     let (known, started) = (recorder.count(), Instant::now());
     for n in 0..thousands {
@@ -253,8 +253,8 @@ async fn forgotten_transaction_does_not_slow_the_engine_down() {
     let db = Db::open(4, |builder| builder).await;
     let recorder = Recorder::new();
     let outbox = start_engine(&db.store, &recorder, Duration::from_millis(100));
-    flow(&db, &recorder, "warm", 2).await;
-    let before = flow(&db, &recorder, "before", 10).await;
+    throughput(&db, &recorder, "warm", 2).await;
+    let before = throughput(&db, &recorder, "before", 10).await;
     let mut snapshot = hold_a_snapshot(&db).await;
     // Rows that came and went, as far as claims and the vacuum can see.
     let mut connection = PgConnection::connect_with(&server()).await.expect("a connection");
@@ -263,7 +263,7 @@ async fn forgotten_transaction_does_not_slow_the_engine_down() {
     let delete = format!(r#"DELETE FROM "{}".outbox_event WHERE event_id LIKE 'dead-%'"#, db.schema);
     sqlx::raw_sql(AssertSqlSafe(delete)).execute(&mut *dead).await.expect("deleted");
     dead.commit().await.expect("committed");
-    let with = flow(&db, &recorder, "with", 10).await;
+    let with = throughput(&db, &recorder, "with", 10).await;
     sqlx::raw_sql("ROLLBACK").execute(&mut snapshot).await.expect("it lived to the end");
     outbox.shutdown().await;
     println!("{before:.0} events/s without a snapshot, {with:.0} with one and 200,000 dead rows");
@@ -273,10 +273,10 @@ async fn forgotten_transaction_does_not_slow_the_engine_down() {
 }
 
 /// Takes a moment for each event.
-struct Slow(Recorder);
+struct SlowDestination(Recorder);
 
 #[async_trait]
-impl Destination for Slow {
+impl Destination for SlowDestination {
     async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
         spend(Duration::from_secs(2)).await;
         self.0.deliver(batch).await
@@ -302,7 +302,7 @@ async fn no_transaction_of_the_store_is_open_while_a_handler_runs_and_every_conn
             (1, true) => Outcome::retry("not yet"),
             _ => Outcome::Done,
         });
-    let routes = Routes::new().add(Route::fallback().deliver_to(Slow(recorder.clone())));
+    let routes = Routes::new().add(Route::fallback().deliver_to(SlowDestination(recorder.clone())));
     let purge = PurgeConfig { on_done: OnDone::Archive, ..PurgeConfig::default() };
     let outbox = Outbox::multi_node(store.clone(), routes, Duration::from_secs(6)).purge(purge).workers(20);
     let outbox = outbox.poll_interval(Duration::from_millis(50)).start().expect("a good configuration");

@@ -139,7 +139,7 @@ impl Db {
     }
 
     /// Every row with all its columns, those excepted that depend on the time of its insertion.
-    pub async fn timeless_rows(&self) -> Vec<String> {
+    pub async fn rows_without_times(&self) -> Vec<String> {
         let sql = "SELECT (to_jsonb(o) - '{seq,available_at,inserted_at}'::text[])::text FROM outbox_event AS o \
             ORDER BY event_id";
         sqlx::query_scalar(sql).fetch_all(&self.pool).await.expect("rows")
