@@ -13,7 +13,7 @@ use posthaste_publishers::lines::LinesPublisher;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::trouble::one_line_that_advises;
+use crate::broker_faults::one_line_that_advises;
 
 struct Lines {
     folder: TempDir,

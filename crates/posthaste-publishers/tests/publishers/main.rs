@@ -24,4 +24,4 @@ mod redis_streams;
 /// A password that must be in no text and in no log.
 mod secrets;
 /// A broker is away for half a minute, holds its answers longer than a lease, or is away when we have to go.
-mod trouble;
+mod broker_faults;

@@ -12,7 +12,7 @@ use posthaste_publishers::publisher;
 use super::event;
 use super::node::Node;
 use super::queue::Queue;
-use crate::trouble::{self, Broker};
+use crate::broker_faults::{self, Broker};
 
 struct Rabbit {
     node: Node,
@@ -57,25 +57,25 @@ impl Broker for Rabbit {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs RabbitMQ: cargo xtask test"]
 async fn outage_of_half_a_minute_loses_nothing_and_spends_no_attempt() {
-    trouble::broker_is_killed_for_half_a_minute(&mut Rabbit::new()).await;
+    broker_faults::broker_is_killed_for_half_a_minute(&mut Rabbit::new()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs RabbitMQ: cargo xtask test"]
 async fn confirmation_later_than_the_lease_brings_nothing_twice() {
-    trouble::broker_answers_later_than_the_lease_ends(&mut Rabbit::new()).await;
+    broker_faults::broker_answers_later_than_the_lease_ends(&mut Rabbit::new()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs RabbitMQ: cargo xtask test"]
 async fn process_that_is_stopped_with_a_thousand_in_flight_loses_none() {
-    trouble::process_is_asked_to_stop_with_a_thousand_in_flight(&mut Rabbit::new()).await;
+    broker_faults::process_is_asked_to_stop_with_a_thousand_in_flight(&mut Rabbit::new()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs RabbitMQ: cargo xtask test"]
 async fn check_says_whether_the_broker_is_there() {
-    trouble::broker_is_checked(&mut Rabbit::new()).await;
+    broker_faults::broker_is_checked(&mut Rabbit::new()).await;
 }
 
 /// The default exchange is not looked for, and a channel that is open already says nothing.
@@ -90,7 +90,7 @@ async fn check_has_an_answer_of_the_broker_even_if_there_is_no_exchange_to_look_
     rabbit.suspend();
     let answer = publisher.check().await;
     rabbit.resume();
-    let text = trouble::one_line_that_advises(answer.expect_err("it is held"));
+    let text = broker_faults::one_line_that_advises(answer.expect_err("it is held"));
     assert!(text.starts_with("RabbitMQ let us in, but does not answer"), "{text}");
 }
 

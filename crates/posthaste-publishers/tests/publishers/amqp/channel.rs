@@ -8,7 +8,7 @@ use posthaste_publishers::publisher;
 
 use super::queue::Queue;
 use super::{event, event_to, outcome_of, retried, shared};
-use crate::trouble::destination_is_full_for_a_while;
+use crate::broker_faults::destination_is_full_for_a_while;
 
 fn is_done(outcomes: &[Outcome]) -> Vec<bool> {
     outcomes.iter().map(|outcome| matches!(outcome, Outcome::Done)).collect()

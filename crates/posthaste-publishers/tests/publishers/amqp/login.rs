@@ -7,7 +7,7 @@ use posthaste_testkit::process::free_port;
 
 use super::queue::Queue;
 use super::{event, outcome_of, shared, unconnected};
-use crate::trouble::{is_out_of_reach, one_line_that_advises};
+use crate::broker_faults::{is_out_of_reach, one_line_that_advises};
 
 const SENTINEL: &str = "s3ntinel-PW-9f";
 

@@ -9,7 +9,7 @@ mod channel;
 /// What a doctor finds.
 mod diagnosis;
 /// A consumer that others wrote.
-mod foreign;
+mod pika;
 /// What stands in the log.
 mod log;
 /// Logins, vhosts and hosts that are wrong; settings, and what is shown of them.

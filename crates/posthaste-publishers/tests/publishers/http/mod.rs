@@ -10,7 +10,7 @@ mod receiver;
 /// Certificates that are good, and those that are not.
 mod tls;
 /// Receivers that answer oddly or not at all.
-mod unkind;
+mod misbehaving;
 /// Just enough of HTTP to answer as no good server would.
 mod wire;
 
@@ -24,7 +24,7 @@ use tokio::sync::Mutex;
 
 use self::receiver::Receiver;
 use crate::trouble;
-use crate::trouble::Broker;
+use crate::broker_faults::Broker;
 
 /// Webhooks to this machine.
 pub(crate) fn local(url: &str) -> HttpBuilder {
@@ -152,29 +152,29 @@ impl Broker for Receiver {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes a minute: cargo xtask test"]
 async fn nothing_is_lost_while_the_receiver_is_away() {
-    trouble::broker_is_killed_for_half_a_minute(&mut Receiver::new()).await;
+    broker_faults::broker_is_killed_for_half_a_minute(&mut Receiver::new()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn check_says_whether_the_receiver_is_there() {
-    trouble::broker_is_checked(&mut Receiver::new()).await;
+    broker_faults::broker_is_checked(&mut Receiver::new()).await;
 }
 
 #[tokio::test]
 async fn check_says_that_a_host_has_no_address() {
     let text =
-        trouble::is_out_of_reach("https://me:s3ntinel-PW-9f@no-such-host.invalid/s3ntinel-PW-9f").await;
+        broker_faults::is_out_of_reach("https://me:s3ntinel-PW-9f@no-such-host.invalid/s3ntinel-PW-9f").await;
     assert!(text.starts_with("cannot connect to https://no-such-host.invalid: "), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes some seconds: cargo xtask test"]
 async fn nothing_comes_twice_when_the_receiver_is_slow() {
-    trouble::broker_answers_later_than_the_lease_ends(&mut Receiver::new()).await;
+    broker_faults::broker_answers_later_than_the_lease_ends(&mut Receiver::new()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes some seconds: cargo xtask test"]
 async fn nothing_is_lost_when_the_process_stops_while_the_receiver_holds_its_answers() {
-    trouble::process_is_asked_to_stop_with_a_thousand_in_flight(&mut Receiver::new()).await;
+    broker_faults::process_is_asked_to_stop_with_a_thousand_in_flight(&mut Receiver::new()).await;
 }

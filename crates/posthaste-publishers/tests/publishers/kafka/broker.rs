@@ -23,7 +23,7 @@ use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, interval};
 
-use crate::trouble::Broker;
+use crate::broker_faults::Broker;
 
 /// Of topics that tests make. The topics that a mock makes by itself have four, which cannot be set.
 pub(super) const PARTITIONS: i32 = 3;

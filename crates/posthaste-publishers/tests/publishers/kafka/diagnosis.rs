@@ -7,7 +7,7 @@ use posthaste_testkit::server::wait_for_server;
 
 use super::broker::{OwnKafka, create_topic, is_left_out, shared, try_create, unique};
 use super::publisher;
-use crate::trouble::Broker as _;
+use crate::broker_faults::Broker as _;
 
 async fn codes(publisher: &KafkaPublisher) -> Vec<(&'static str, Severity)> {
     let findings = publisher.diagnose().await;

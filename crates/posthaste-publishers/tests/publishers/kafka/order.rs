@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::broker::{OwnKafka, PARTITIONS, Seen, read};
 use super::{deliveries, is_done};
-use crate::trouble::Broker as _;
+use crate::broker_faults::Broker as _;
 
 const EVENTS: u32 = 20_000;
 const EVENTS_PER_BATCH: usize = 250;

@@ -10,7 +10,7 @@ use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 
 use super::broker::{create_topic, is_left_out, read, shared, unique};
 use super::{deliveries, is_done, of_size, order, publisher};
-use crate::trouble::is_out_of_reach;
+use crate::broker_faults::is_out_of_reach;
 
 fn to(topic: &str) -> Event {
     Event::builder("Made").topic(topic).json_text("1").build().expect("a good event")

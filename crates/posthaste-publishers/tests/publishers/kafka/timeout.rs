@@ -9,7 +9,7 @@ use rdkafka::mocking::MockCluster;
 
 use super::broker::{OwnKafka, PARTITIONS};
 use super::{deliveries, is_done, order, publisher};
-use crate::trouble::Broker as _;
+use crate::broker_faults::Broker as _;
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Kafka: cargo xtask test"]

@@ -9,7 +9,7 @@ use posthaste_testkit::certificates::{certificates, certificates_for};
 
 use super::server::{NatsServer, Stream};
 use super::{built, deliver_one, order};
-use crate::trouble::is_out_of_reach;
+use crate::broker_faults::is_out_of_reach;
 
 const SECRET: &str = "s3ntinel-PW-9f";
 

@@ -3,7 +3,7 @@
 mod diagnosis;
 mod log;
 mod login;
-mod meaning;
+mod outcomes;
 mod server;
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use posthaste_publishers::nats::NatsPublisher;
 use posthaste_testkit::variable;
 use tokio::sync::Mutex;
 
-use crate::trouble::{self, Broker};
+use crate::broker_faults::{self, Broker};
 use server::{NatsServer, Stream, some_name};
 
 /// One stream of its own on the shared server, or on a server of its own once that was started.
@@ -148,27 +148,27 @@ impl Broker for OwnBroker {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs NATS: cargo xtask test"]
 async fn server_that_is_killed_for_half_a_minute_loses_nothing() {
-    trouble::broker_is_killed_for_half_a_minute(&mut OwnBroker::new()).await;
+    broker_faults::broker_is_killed_for_half_a_minute(&mut OwnBroker::new()).await;
 }
 
 // T-SLOW
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs NATS: cargo xtask test"]
 async fn server_that_answers_later_than_the_lease_ends_gets_nothing_twice() {
-    trouble::broker_answers_later_than_the_lease_ends(&mut OwnBroker::new()).await;
+    broker_faults::broker_answers_later_than_the_lease_ends(&mut OwnBroker::new()).await;
 }
 
 // T-TERM
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs NATS: cargo xtask test"]
 async fn process_that_is_asked_to_stop_loses_nothing() {
-    trouble::process_is_asked_to_stop_with_a_thousand_in_flight(&mut OwnBroker::new()).await;
+    broker_faults::process_is_asked_to_stop_with_a_thousand_in_flight(&mut OwnBroker::new()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs NATS: cargo xtask test"]
 async fn check_says_whether_the_server_is_there() {
-    trouble::broker_is_checked(&mut OwnBroker::new()).await;
+    broker_faults::broker_is_checked(&mut OwnBroker::new()).await;
 }
 
 fn order() -> Event {

@@ -10,7 +10,7 @@ use posthaste_testkit::server::RedisServer;
 
 use super::server::command;
 use super::{built, deliver_one, order, why_unreachable};
-use crate::trouble::is_out_of_reach;
+use crate::broker_faults::is_out_of_reach;
 
 const SECRET: &str = "s3ntinel-PW-9f";
 

@@ -38,7 +38,7 @@ pub(crate) async fn process_is_asked_to_stop_with_a_thousand_in_flight(broker: &
 
     broker.suspend();
     let mut child = Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", "trouble::term::child", "--ignored", "--nocapture"])
+        .args(["--exact", "broker_faults::shutdown::child", "--ignored", "--nocapture"])
         .env(FILE_VAR, &file)
         .env(URL_VAR, broker.url())
         .stdout(Stdio::piped())

@@ -11,7 +11,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, 
 
 use super::broker::{OwnKafka, read};
 use super::{deliveries, is_done, log_of_posthaste, order};
-use crate::trouble::{Broker as _, is_out_of_reach};
+use crate::broker_faults::{Broker as _, is_out_of_reach};
 
 const SECRET: &str = "s3ntinel-PW-9f";
 

@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 
 use super::wire::{self, answer, serve, served};
 use super::{deliver_one, event, local, read};
-use crate::trouble::destination_is_full_for_a_while;
+use crate::broker_faults::destination_is_full_for_a_while;
 
 /// Stands in every part of a URL that is nobody's business.
 const SENTINEL: &str = "s3ntinel-PW-9f";
