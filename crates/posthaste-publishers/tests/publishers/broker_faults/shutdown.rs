@@ -47,12 +47,12 @@ pub(crate) async fn process_is_asked_to_stop_with_a_thousand_in_flight(broker: &
     let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
     let in_flight = lines.any(|line| line.is_ok_and(|line| line.contains("all in flight")));
     assert!(in_flight, "the child ended before all were in flight");
-    let asked = Instant::now();
+    let signalled = Instant::now();
     signal(child.id(), "TERM");
     let status = tokio::task::spawn_blocking(move || child.wait()).await.expect("a wait").expect("a status");
     assert!(status.success(), "{status}");
     // Far less than a delivery may take, which is a minute.
-    assert!(asked.elapsed() <= DRAIN_TIMEOUT + Duration::from_secs(20), "it took {:?}", asked.elapsed());
+    assert!(signalled.elapsed() <= DRAIN_TIMEOUT + Duration::from_secs(20), "it took {:?}", signalled.elapsed());
     broker.resume();
 
     // What the child held lapses with its leases, which are short.
@@ -86,13 +86,13 @@ fn engine(store: SqliteStore, publisher: impl Destination) -> Outbox {
 }
 
 /// Says when all events are on the way.
-struct Announcing<D> {
+struct InFlightAnnouncer<D> {
     inner: D,
     in_flight: AtomicUsize,
 }
 
 #[async_trait]
-impl<D: Destination> Destination for Announcing<D> {
+impl<D: Destination> Destination for InFlightAnnouncer<D> {
     async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
         if self.in_flight.fetch_add(batch.len(), Ordering::SeqCst) + batch.len() >= EVENTS {
             println!("all in flight");
@@ -113,7 +113,7 @@ async fn child() {
     let mut terminate =
         tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).expect("signals");
     let publisher = publisher(&url);
-    let publisher = Announcing { inner: Arc::clone(&publisher), in_flight: AtomicUsize::new(0) };
+    let publisher = InFlightAnnouncer { inner: Arc::clone(&publisher), in_flight: AtomicUsize::new(0) };
     let outbox = engine(open(&file).await, publisher);
     terminate.recv().await;
     outbox.shutdown().await;

@@ -23,7 +23,7 @@ use posthaste_publishers::http::{HttpBuilder, HttpPublisher};
 use tokio::sync::Mutex;
 
 use self::receiver::Receiver;
-use crate::trouble;
+use crate::broker_faults;
 use crate::broker_faults::Broker;
 
 /// Webhooks to this machine.
@@ -65,12 +65,12 @@ fn kinds(outcomes: &[Outcome]) -> Vec<&'static str> {
     outcomes.iter().map(|outcome| read(outcome).0).collect()
 }
 
-struct Hooks {
+struct Webhooks {
     url: String,
     receiver: Mutex<Receiver>,
 }
 
-impl Hooks {
+impl Webhooks {
     async fn new() -> Self {
         let mut receiver = Receiver::new();
         receiver.start().await;
@@ -79,7 +79,7 @@ impl Hooks {
 }
 
 #[async_trait]
-impl DestinationHarness for Hooks {
+impl DestinationHarness for Webhooks {
     fn destination(&self) -> Arc<dyn Destination> {
         Arc::new(local(&self.url).build().expect("good settings"))
     }
@@ -110,7 +110,7 @@ impl DestinationHarness for Hooks {
 }
 
 #[async_trait]
-impl Server for Hooks {
+impl Server for Webhooks {
     async fn start(&self) {
         self.receiver.lock().await.start().await;
     }
@@ -120,7 +120,7 @@ impl Server for Hooks {
     }
 }
 
-posthaste::destination_conformance!(Hooks::new().await);
+posthaste::destination_conformance!(Webhooks::new().await);
 
 #[async_trait]
 impl Broker for Receiver {

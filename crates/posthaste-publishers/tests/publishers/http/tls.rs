@@ -9,7 +9,7 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_tim
 use rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::TlsAcceptor;
 
-use super::wire::{Served, answer, connection, serve, served};
+use super::wire::{TestServer, answer, connection, serve, served};
 use super::{deliver_one, event, read};
 
 /// Stands in every part of a URL that is nobody's business.
@@ -34,7 +34,7 @@ impl Authority {
         &self,
         name: &str,
         change: impl FnOnce(&mut CertificateParams),
-    ) -> (Served, Arc<AtomicUsize>) {
+    ) -> (TestServer, Arc<AtomicUsize>) {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new([name.to_owned()]).expect("a name");
         change(&mut params);
@@ -68,7 +68,7 @@ impl Authority {
 }
 
 /// By the name `localhost`, and with a secret in every place where one can be.
-fn hooks(server: &Served, authority: &Authority) -> HttpPublisher {
+fn hooks(server: &TestServer, authority: &Authority) -> HttpPublisher {
     let url = server.url.replace("http://127.0.0.1", &format!("https://me:{SENTINEL}@localhost"));
     let hooks = HttpPublisher::builder(format!("{url}/{SENTINEL}?token={SENTINEL}"));
     let hooks = hooks.allow_networks(["127.0.0.1", "::1"]).root_certificate(authority.pem.as_str());

@@ -5,7 +5,7 @@ use posthaste_publishers::Publisher as _;
 use posthaste_publishers::kafka::KafkaPublisher;
 use posthaste_testkit::server::wait_for_server;
 
-use super::broker::{OwnKafka, create_topic, is_left_out, shared, try_create, unique};
+use super::broker::{OwnKafka, create_topic, is_skipped, shared, try_create, unique};
 use super::publisher;
 use crate::broker_faults::Broker as _;
 
@@ -18,7 +18,7 @@ async fn codes(publisher: &KafkaPublisher) -> Vec<(&'static str, Severity)> {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Kafka: cargo xtask test"]
 async fn topic_on_one_broker_is_found() {
-    if is_left_out() {
+    if is_skipped() {
         return;
     }
     let topic = unique("one-replica");
@@ -31,7 +31,7 @@ async fn topic_on_one_broker_is_found() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Kafka: cargo xtask test"]
 async fn topic_that_is_not_there_is_found_and_stays_so() {
-    if is_left_out() {
+    if is_skipped() {
         return;
     }
     let topic = unique("nowhere");

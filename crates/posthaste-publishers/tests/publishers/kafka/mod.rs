@@ -33,10 +33,10 @@ fn log_of_posthaste() -> Log {
 /// A topic on the shared broker, or on one of its own once that was started.
 struct Kafka {
     topic: String,
-    own: Own,
+    own: RestartableBroker,
 }
 
-struct Own {
+struct RestartableBroker {
     topic: String,
     kafka: Mutex<Option<OwnKafka>>,
     hosts: std::sync::OnceLock<String>,
@@ -47,7 +47,7 @@ impl Kafka {
     async fn new() -> Self {
         let topic = unique("suite");
         create_topic(&shared(), &topic, &[("max.message.bytes", "2000000")]).await;
-        let own = Own {
+        let own = RestartableBroker {
             topic: topic.clone(),
             kafka: Mutex::default(),
             hosts: std::sync::OnceLock::new(),
@@ -65,7 +65,7 @@ impl Kafka {
 }
 
 #[async_trait]
-impl Server for Own {
+impl Server for RestartableBroker {
     async fn start(&self) {
         let mut kafka = self.kafka.lock().await;
         if kafka.is_none() {
@@ -121,11 +121,11 @@ impl DestinationHarness for Kafka {
 
     fn too_large(&self) -> Option<Event> {
         // A mock takes every size.
-        if broker::is_left_out() { None } else { Some(of_size(3_000_000)) }
+        if broker::is_skipped() { None } else { Some(of_size(3_000_000)) }
     }
 
     fn server(&self) -> Option<&dyn Server> {
-        if broker::is_left_out() { None } else { Some(&self.own) }
+        if broker::is_skipped() { None } else { Some(&self.own) }
     }
 
     fn capabilities(&self) -> DestinationCapabilities {

@@ -8,7 +8,7 @@ use posthaste_testkit::process::free_port;
 use rdkafka::mocking::MockCluster;
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 
-use super::broker::{create_topic, is_left_out, read, shared, unique};
+use super::broker::{create_topic, is_skipped, read, shared, unique};
 use super::{deliveries, is_done, of_size, order, publisher};
 use crate::broker_faults::is_out_of_reach;
 
@@ -49,7 +49,7 @@ async fn dozens_of_unknown_topics_are_refused_within_seconds_and_hold_up_nobody(
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Kafka: cargo xtask test"]
 async fn event_that_the_topic_finds_too_large_is_dead_and_its_neighbours_are_not() {
-    if is_left_out() {
+    if is_skipped() {
         return;
     }
     let topic = unique("small");
@@ -73,7 +73,7 @@ async fn event_that_the_topic_finds_too_large_is_dead_and_its_neighbours_are_not
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Kafka: cargo xtask test"]
 async fn compacted_topic_takes_events_with_a_key_only() {
-    if is_left_out() {
+    if is_skipped() {
         return;
     }
     let topic = unique("compacted");

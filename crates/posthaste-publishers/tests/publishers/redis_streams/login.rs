@@ -23,22 +23,22 @@ fn is_secret(outcome: &Outcome, publisher: &RedisStreamPublisher) -> bool {
 async fn wrong_password_is_out_of_reach_and_stays_secret() {
     let mut server = RedisServer::durable(&["--requirepass", SECRET]);
     server.start().await;
-    let place = format!("127.0.0.1:{}", server.port());
+    let address = format!("127.0.0.1:{}", server.port());
     for login in [format!(":not-{SECRET}@"), format!("you:{SECRET}@")] {
-        let publisher = built(&format!("redis-stream://{login}{place}?stream=orders"));
+        let publisher = built(&format!("redis-stream://{login}{address}?stream=orders"));
         let outcome = deliver_one(&publisher, order()).await;
         let text = why_unreachable(&outcome);
-        assert_eq!(text, format!("Redis at {place} refuses the login: check user and password"));
+        assert_eq!(text, format!("Redis at {address} refuses the login: check user and password"));
         assert!(is_secret(&outcome, &publisher), "{outcome:?}");
-        let checked = is_out_of_reach(&format!("redis-stream://{login}{place}?stream=orders")).await;
+        let checked = is_out_of_reach(&format!("redis-stream://{login}{address}?stream=orders")).await;
         assert_eq!(checked, text);
     }
     let text = why_unreachable(
-        &deliver_one(&built(&format!("redis-stream://{place}?stream=orders")), order()).await,
+        &deliver_one(&built(&format!("redis-stream://{address}?stream=orders")), order()).await,
     );
     assert!(text.contains("refuses the login: check user and password"), "{text}");
     let outcome =
-        deliver_one(&built(&format!("redis-stream://:{SECRET}@{place}?stream=orders")), order()).await;
+        deliver_one(&built(&format!("redis-stream://:{SECRET}@{address}?stream=orders")), order()).await;
     assert!(matches!(outcome, Outcome::Done), "{outcome:?}");
 }
 

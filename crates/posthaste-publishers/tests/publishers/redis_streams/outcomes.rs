@@ -30,11 +30,11 @@ async fn connection_that_went_silent_is_made_anew() {
     proxy.lose_responses(true);
     let started = Instant::now();
     let outcome = deliver_one(&publisher, order()).await;
-    let place = format!("127.0.0.1:{}", proxy.port());
-    assert_eq!(why_unreachable(&outcome), format!("Redis at {place} did not answer within 2s"));
+    let address = format!("127.0.0.1:{}", proxy.port());
+    assert_eq!(why_unreachable(&outcome), format!("Redis at {address} did not answer within 2s"));
     let outcome = deliver_one(&publisher, order()).await;
     assert!(
-        why_unreachable(&outcome).starts_with(&format!("no connection to Redis at {place}")),
+        why_unreachable(&outcome).starts_with(&format!("no connection to Redis at {address}")),
         "{outcome:?}"
     );
     assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());

@@ -41,9 +41,9 @@ async fn key_of_an_outbox_is_made_no_stream_by_an_event() {
 async fn topics_of_events_can_be_restricted() {
     let mut server = RedisServer::durable(&[]);
     server.start().await;
-    let place = format!("127.0.0.1:{}", server.port());
-    let by_url = built(&format!("redis-stream://{place}/0?stream=orders&topics=shop:*,audit"));
-    let building = RedisStreamPublisher::builder(place.as_str()).stream("orders");
+    let address = format!("127.0.0.1:{}", server.port());
+    let by_url = built(&format!("redis-stream://{address}/0?stream=orders&topics=shop:*,audit"));
+    let building = RedisStreamPublisher::builder(address.as_str()).stream("orders");
     let by_builder = building.topics(["shop:*", "audit"]).build().expect("good settings");
     for publisher in [by_url, by_builder] {
         let why = refusal(&publisher, "sessions").await;
