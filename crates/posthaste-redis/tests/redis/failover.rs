@@ -10,7 +10,7 @@ use posthaste_testkit::server::RedisServer;
 use posthaste_testkit::{wait_until, within_timeout};
 
 use crate::support::{self, event, url_of};
-use crate::trouble::claim;
+use crate::errors::claim;
 
 /// Makes a server a replica of what is at this port.
 async fn demote(server: &RedisServer, primary: u16) {

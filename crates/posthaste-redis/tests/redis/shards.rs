@@ -55,7 +55,7 @@ fn bytes_of(claimed: &Claimed) -> usize {
 }
 
 /// The same id with two aggregates in different shards: two rows, each with a payload of its own.
-async fn twins(store: &RedisStore) {
+async fn write_duplicate_id(store: &RedisStore) {
     let twin = |(aggregate, payload): (&String, &str)| {
         let event = Event::builder("Twin").id("twin").aggregate("Ticket", aggregate.as_str());
         event.json_text(payload).build().expect("a good event")
@@ -70,7 +70,7 @@ async fn twins(store: &RedisStore) {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn id_in_two_shards_is_two_rows_and_each_is_settled_by_its_own_lease() {
     let (store, name) = store_with_shards(2).await;
-    twins(&store).await;
+    write_duplicate_id(&store).await;
     let owner = Owner::from("me");
     let claimed = claim(&store, &owner, usize::MAX).await.events;
     let payloads: BTreeSet<&[u8]> = claimed.iter().map(|leased| &leased.event.payload()[..]).collect();
@@ -90,7 +90,7 @@ async fn id_in_two_shards_is_two_rows_and_each_is_settled_by_its_own_lease() {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn id_in_two_shards_is_delivered_with_both_payloads() {
     let (store, name) = store_with_shards(2).await;
-    twins(&store).await;
+    write_duplicate_id(&store).await;
     let recorder = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
     let outbox = Outbox::single_node(store.clone(), routes).poll_interval(Duration::from_millis(100));

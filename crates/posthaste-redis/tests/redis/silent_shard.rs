@@ -24,7 +24,7 @@ struct Fixture {
     cluster: RedisCluster,
     store: RedisStore,
     aggregates: Vec<String>,
-    victim: usize,
+    silent_node: usize,
 }
 
 impl Fixture {
@@ -39,20 +39,20 @@ impl Fixture {
         for aggregate in &aggregates {
             nodes.push(cluster.node_of(store.tag(aggregate)).await);
         }
-        let victim = nodes.into_iter().find(|node| *node != first).expect("the shards are on several nodes");
+        let silent_node = nodes.into_iter().find(|node| *node != first).expect("the shards are on several nodes");
         write(&store, aggregates.iter().map(|aggregate| of_size(aggregate, 10)).collect()).await;
-        Self { cluster, store, aggregates, victim }
+        Self { cluster, store, aggregates, silent_node }
     }
 
-    fn victim(&self) -> &RedisServer {
-        &self.cluster.nodes[self.victim]
+    fn silent_node(&self) -> &RedisServer {
+        &self.cluster.nodes[self.silent_node]
     }
 
     /// The aggregates whose shards are on the other nodes.
     async fn on_the_others(&self) -> BTreeSet<String> {
         let mut others = BTreeSet::new();
         for aggregate in &self.aggregates {
-            if self.cluster.node_of(self.store.tag(aggregate)).await != self.victim {
+            if self.cluster.node_of(self.store.tag(aggregate)).await != self.silent_node {
                 others.insert(aggregate.clone());
             }
         }
@@ -81,7 +81,7 @@ async fn shards_of_a_node_that_stands_still_are_left_out_of_claims_and_come_back
     let (owner, others) = (Owner::from("me"), fixture.on_the_others().await);
     let before = claim(&fixture.store, &owner, 0).await;
     assert!(before.paused.is_empty() && before.events.len() == 1);
-    fixture.victim().suspend();
+    fixture.silent_node().suspend();
     assert!(fixture.store.pause("mail", "ann").await.expect("it is paused"));
 
     let (mut found, since) = (before.events, Instant::now());
@@ -95,7 +95,7 @@ async fn shards_of_a_node_that_stands_still_are_left_out_of_claims_and_come_back
     assert!(took < CLAIMS_TIMEOUT, "{took:?}");
     assert_eq!(aggregates_of(&found), others);
 
-    fixture.victim().resume();
+    fixture.silent_node().resume();
     let found = AtomicUsize::new(found.len());
     wait_until("the others are claimed when the node goes on", async || {
         let more = claim(&fixture.store, &owner, usize::MAX).await.events.len();
@@ -110,7 +110,7 @@ async fn leases_on_other_nodes_are_renewed_parked_and_brought_back_while_one_sta
     let fixture = Fixture::new().await;
     let (owner, others) = (Owner::from("me"), fixture.on_the_others().await);
     let leases: Vec<Lease> = fixture.all(&owner).await.into_iter().map(|leased| leased.lease).collect();
-    fixture.victim().suspend();
+    fixture.silent_node().suspend();
     let renew = Renew { owner: &owner, leases: &leases, lease: HOUR, start: false, now: None };
     let held = within_timeout("they are renewed", fixture.store.renew(&renew)).await.expect("the others answer");
     assert_eq!(held.len(), others.len(), "those of the other nodes, and no more");
@@ -143,14 +143,14 @@ async fn outcomes_on_other_nodes_are_written_while_one_stands_still_and_its_own_
     let settlements: Vec<Settlement> = claimed.iter().map(settlement).collect();
     let settle = Settle { owner: &owner, settlements: &settlements, on_done: OnDone::Keep, now: None };
     let is_other = |leased: &Leased| others.contains(leased.event.aggregate_id().expect("an aggregate"));
-    fixture.victim().suspend();
+    fixture.silent_node().suspend();
     for known in [Settled::Done, Settled::Stale] {
         let settled =
             within_timeout("outcomes are written", fixture.store.settle(&settle)).await.expect("the others answer");
         let expected = |leased| if is_other(leased) { known.clone() } else { Settled::Unknown };
         assert_eq!(settled, claimed.iter().map(expected).collect::<Vec<_>>());
     }
-    fixture.victim().resume();
+    fixture.silent_node().resume();
     wait_until("its own outcomes are written", async || {
         let settled = fixture.store.settle(&settle).await.expect("the others answer");
         settled.contains(&Settled::Done)
@@ -178,16 +178,16 @@ async fn settlement_that_fails_in_one_shard_is_carried_out_in_the_others() {
     let tag_of =
         |leased: &Leased| fixture.store.tag(leased.event.aggregate_id().expect("an aggregate")).to_owned();
     let mut broken = None;
-    for (place, leased) in claimed.iter().enumerate() {
-        if fixture.cluster.node_of(&tag_of(leased)).await == fixture.victim {
-            broken = Some(place);
+    for (index, leased) in claimed.iter().enumerate() {
+        if fixture.cluster.node_of(&tag_of(leased)).await == fixture.silent_node {
+            broken = Some(index);
         }
     }
     let broken = broken.expect("the node has a shard");
     let leased = claimed.remove(broken);
     claimed.insert(0, leased);
     let tag = tag_of(&claimed[0]);
-    let mut there = connect(&fixture.victim().url()).await;
+    let mut there = connect(&fixture.silent_node().url()).await;
     let _: () = redis::cmd("SET")
         .arg(format!("{tag}:audit"))
         .arg("not ours")
@@ -196,7 +196,7 @@ async fn settlement_that_fails_in_one_shard_is_carried_out_in_the_others() {
         .expect("SET");
     settle(&claimed[..1]).await.expect_err("a key holds something else");
     for (index, node) in fixture.cluster.nodes.iter().enumerate() {
-        if index != fixture.victim {
+        if index != fixture.silent_node {
             let mut flush = redis::cmd("SCRIPT");
             let _: () =
                 flush.arg("FLUSH").query_async(&mut connect(&node.url()).await).await.expect("SCRIPT FLUSH");

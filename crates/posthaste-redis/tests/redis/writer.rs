@@ -12,9 +12,9 @@ use crate::support::{self, engine, event, key};
 
 /// Every call of a hook, in order.
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<&'static str>>>);
+struct HookLog(Arc<Mutex<Vec<&'static str>>>);
 
-impl Log {
+impl HookLog {
     fn note(&self, name: &'static str) {
         self.0.lock().expect("no panic").push(name);
     }
@@ -24,7 +24,7 @@ impl Log {
     }
 }
 
-impl WriterHook for Log {
+impl WriterHook for HookLog {
     fn before_write(&self, events: Vec<Event>) -> Result<Vec<Event>, BoxError> {
         self.note("before_write");
         match events.iter().any(|event| event.event_type() == "Refused") {
@@ -80,7 +80,7 @@ async fn mint_and_event_are_stored_together_and_delivered_hot() {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn dropped_transaction_leaves_nothing_and_tells_the_hooks() {
     let (store, name) = support::store().await;
-    let log = Log::default();
+    let log = HookLog::default();
     let outbox = Outbox::writer_only(store.clone()).hook(log.clone()).build().expect("a good configuration");
     let mut tx = store.writer(&outbox).begin();
     tx.set(key(&name, "ticket"), "minted");
@@ -96,7 +96,7 @@ async fn dropped_transaction_leaves_nothing_and_tells_the_hooks() {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn hooks_run_in_order_and_may_refuse_or_suppress() {
     let (store, _) = support::store().await;
-    let log = Log::default();
+    let log = HookLog::default();
     let outbox = Outbox::writer_only(store.clone()).hook(log.clone()).build().expect("a good configuration");
     let writer = store.writer(&outbox);
     let mut connection = support::connect(&support::server_url()).await;
@@ -202,7 +202,7 @@ async fn enqueue_alone_is_the_documents_script() {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn watched_key_that_changed_stores_nothing() {
     let (store, name) = support::store().await;
-    let log = Log::default();
+    let log = HookLog::default();
     let outbox = Outbox::writer_only(store.clone()).hook(log.clone()).build().expect("a good configuration");
     let (mut mine, mut other) =
         (support::connect(&support::server_url()).await, support::connect(&support::server_url()).await);

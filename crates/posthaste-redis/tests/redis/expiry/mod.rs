@@ -1,6 +1,6 @@
 //! Tickets that expire, and tickets that are revoked.
 
-mod counted;
+mod counters;
 mod decide;
 mod find;
 mod race;

@@ -10,17 +10,17 @@ use crate::support::event;
 
 /// Which tickets a worker asked for, in order.
 #[derive(Clone, Default)]
-struct Asked(Arc<Mutex<Vec<String>>>);
+struct RequestedTickets(Arc<Mutex<Vec<String>>>);
 
-impl Asked {
+impl RequestedTickets {
     fn note(&self, due: &DueExpiry) {
         self.0.lock().expect("no panic").push(due.ticket_id.clone());
     }
 
     fn sorted(&self) -> Vec<String> {
-        let mut asked = self.0.lock().expect("no panic").clone();
-        asked.sort();
-        asked
+        let mut requested = self.0.lock().expect("no panic").clone();
+        requested.sort();
+        requested
     }
 }
 
@@ -53,8 +53,8 @@ async fn worker_takes_a_batch_at_a_time_oldest_first() {
     for n in 1..=5_u32 {
         fixture.due_since(&format!("{n}"), SECOND * (10 - n)).await;
     }
-    let asked = Asked::default();
-    let noted = asked.clone();
+    let requested = RequestedTickets::default();
+    let noted = requested.clone();
     let worker = fixture.expiry.worker(move |due| {
         noted.note(&due);
         expired(due)
@@ -62,8 +62,8 @@ async fn worker_takes_a_batch_at_a_time_oldest_first() {
     let worker = worker.batch(2);
     for expected in [2, 4, 5, 5] {
         worker.run_once().await.expect("the server answers");
-        assert_eq!(asked.sorted().len(), expected);
-        assert!(asked.sorted().iter().zip(1..).all(|(ticket, n)| *ticket == n.to_string()), "the oldest");
+        assert_eq!(requested.sorted().len(), expected);
+        assert!(requested.sorted().iter().zip(1..).all(|(ticket, n)| *ticket == n.to_string()), "the oldest");
     }
     fixture.end().await;
 }
@@ -77,9 +77,9 @@ async fn two_nodes_share_the_work() {
         fixture.due_since(&format!("t{n:02}"), SECOND).await;
     }
     let elsewhere = support::builder(&fixture.name).connect().await.expect("the store opens");
-    let asked = Asked::default();
+    let requested = RequestedTickets::default();
     let worker = |expiry: &RedisExpiry| {
-        let noted = asked.clone();
+        let noted = requested.clone();
         let worker = expiry.worker(move |due| {
             noted.note(&due);
             expired(due)
@@ -90,24 +90,24 @@ async fn two_nodes_share_the_work() {
     let (here, there) = tokio::join!(here.run_once(), there.run_once());
     let (here, there) = (here.expect("an answer"), there.expect("an answer"));
     assert_eq!((here.enqueued, there.enqueued), (20, 20), "each has its own");
-    let mut once = asked.sorted();
+    let mut once = requested.sorted();
     once.dedup();
-    assert_eq!((asked.sorted().len(), once.len()), (40, 40), "nobody asked twice");
+    assert_eq!((requested.sorted().len(), once.len()), (40, 40), "nobody asked twice");
     assert_eq!(fixture.rows().await.len(), 40);
     fixture.end().await;
 }
 
 /// Runs a worker until its function is called, and lets it crash there.
 async fn crash_while_asking(expiry: &RedisExpiry) {
-    let asked = Arc::new(Notify::new());
-    let notify = Arc::clone(&asked);
+    let requested = Arc::new(Notify::new());
+    let notify = Arc::clone(&requested);
     let worker = expiry.worker(move |_| {
         notify.notify_one();
         std::future::pending()
     });
     tokio::select! {
         report = worker.run_once() => panic!("it does not end: {report:?}"),
-        () = within_timeout("it is asked for", asked.notified()) => {}
+        () = within_timeout("it is asked for", requested.notified()) => {}
     }
 }
 

@@ -15,7 +15,7 @@ use redis::AsyncCommands as _;
 use redis::streams::{StreamId, StreamRangeReply};
 
 use crate::support::{self, engine, event, key};
-use crate::trouble::claim;
+use crate::errors::claim;
 
 const VALID_BODY: &str = r#"{"event_type":"Foreign","payload":"{}"}"#;
 
@@ -72,8 +72,8 @@ async fn leases_of_a_crowded_millisecond_mean_their_own_rows() {
 async fn row_whose_place_somebody_edited_is_settled_all_the_same() {
     let (store, name) = support::store().await;
     let mut connection = support::connect(&support::server_url()).await;
-    for (id, place) in [("a", "nowhere"), ("b", ""), ("c", "5-x7")] {
-        let state = format!("0\t{place}\t\t0\t0\t0\t0\t\t\t\t\t");
+    for (id, number) in [("a", "nowhere"), ("b", ""), ("c", "5-x7")] {
+        let state = format!("0\t{number}\t\t0\t0\t0\t0\t\t\t\t\t");
         let _: bool = connection.hset_nx(key(&name, "entries"), id, VALID_BODY).await.expect("HSETNX");
         let _: () = connection.hset(key(&name, "state"), id, state).await.expect("HSET");
         let _: () = connection.zadd(key(&name, "pending"), id, 0).await.expect("ZADD");

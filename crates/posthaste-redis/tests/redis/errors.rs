@@ -15,7 +15,7 @@ use redis::AsyncCommands as _;
 use crate::support::{self, engine, event, key};
 
 /// An error with all its sources.
-fn whole(error: &dyn Error) -> String {
+fn with_sources(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
@@ -54,7 +54,7 @@ async fn key_that_holds_something_else_is_named_at_open_and_fails_every_script_b
         let (store, name) = support::store().await;
         let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
         let _: () = connection.set(key(&name, foreign), "not ours").await.expect("SET");
-        let text = whole(&store.writer(&outbox).write(event("A", "1")).await.expect_err("refused"));
+        let text = with_sources(&store.writer(&outbox).write(event("A", "1")).await.expect_err("refused"));
         assert!(text.contains(foreign) && text.contains("rename or delete"), "{text}");
         assert!(claim(&store).await.is_err(), "{foreign}");
         let written: Vec<String> = connection.keys(format!("{{{name}:0}}:*")).await.expect("KEYS");
@@ -193,7 +193,7 @@ async fn full_memory_refuses_writes_whole_and_delivers_when_there_is_room() {
     tx.write(event("Refused", "1")).expect("a good event");
     let error = tx.commit(&mut connection).await.expect_err("no memory");
     assert!(matches!(error, RedisCommitError::RolledBack(_)), "{error:?}");
-    let text = whole(&writer.write(event("Refused", "1")).await.expect_err("no memory"));
+    let text = with_sources(&writer.write(event("Refused", "1")).await.expect_err("no memory"));
     assert!(text.contains("raise maxmemory"), "{text}");
     limit(0).await;
     assert_eq!(connection.get::<_, Option<String>>("{outbox:0}:ticket").await.expect("GET"), None);
@@ -221,7 +221,7 @@ async fn full_memory_lets_nothing_be_claimed() {
         let _: () = limit.query_async(&mut connection).await.expect("CONFIG SET");
         match claim(&store).await {
             Ok(claimed) => assert!(!is_full && claimed.events.len() == 1, "{claimed:?}"),
-            Err(error) => assert!(is_full && whole(&error).contains("raise maxmemory"), "{error:?}"),
+            Err(error) => assert!(is_full && with_sources(&error).contains("raise maxmemory"), "{error:?}"),
         }
     }
 }
@@ -248,7 +248,7 @@ async fn replica_is_refused_unless_somebody_only_looks() {
         .await
         .expect("it opens");
     wait_until("the event is there", async || looking.stats().await.is_ok_and(|stats| stats.new == 1)).await;
-    let text = whole(&looking.writer(&outbox).write(event("B", "1")).await.expect_err("a replica"));
+    let text = with_sources(&looking.writer(&outbox).write(event("B", "1")).await.expect_err("a replica"));
     assert!(text.contains("only reads"), "{text}");
 }
 
@@ -268,7 +268,7 @@ async fn busy_server_and_a_killed_script_are_said_and_harm_nothing() {
         }
     });
     wait_until("the server says that it is busy", async || match writer.write(event("A", "1")).await {
-        Err(error) => whole(&error).contains("SCRIPT KILL"),
+        Err(error) => with_sources(&error).contains("SCRIPT KILL"),
         Ok(_) => false,
     })
     .await;
@@ -287,7 +287,7 @@ async fn errors_at_open_say_what_to_do_and_show_no_secret() {
     for login in ["", ":sEcret@", "ann:sEcret@"] {
         let error = RedisStore::connect(&with(login)).await.expect_err("refused");
         assert!(matches!(error, OpenError::Refused { .. }), "{login}: {error:?}");
-        assert!(!format!("{error:?} {}", whole(&error)).contains("sEcret"), "{error:?}");
+        assert!(!format!("{error:?} {}", with_sources(&error)).contains("sEcret"), "{error:?}");
     }
     RedisStore::connect(&with(":the-right-one@")).await.expect("it opens");
     let error = RedisStore::connect("redis://127.0.0.1:1/").await.expect_err("nobody there");

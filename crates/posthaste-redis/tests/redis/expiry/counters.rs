@@ -1,7 +1,7 @@
 //! What is counted.
 
 use super::*;
-use crate::counted::Counters;
+use crate::counters::Counters;
 
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
