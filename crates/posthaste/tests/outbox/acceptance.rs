@@ -77,7 +77,7 @@ async fn committed_event_goes_hot_without_a_read_of_the_store() {
 // S2-23, S2-43, S2-53, S3-72, S3-86, S3-112
 #[tokio::test(start_paused = true)]
 async fn overflow_of_the_hot_queue_leaves_rows_to_the_poller_and_fails_no_write() {
-    let (store, slow) = (FaultyStore::new(), Gated::new());
+    let (store, slow) = (FaultyStore::new(), GatedDestination::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
     let queue = QueueConfig { hot: 1, ..QueueConfig::default() };
     let outbox = Outbox::single_node(store.clone(), routes).workers(1).queue(queue).start().expect("start");
@@ -147,12 +147,12 @@ async fn retries_come_when_they_are_due_not_with_the_next_interval() {
 // S3-70, S3-81, S3-137
 #[tokio::test(start_paused = true)]
 async fn single_node_runs_four_workers_and_ten_attempts_by_default() {
-    let (store, slow) = (FaultyStore::new(), Gated::with(Recorder::with(|_| Outcome::retry("no"))));
+    let (store, slow) = (FaultyStore::new(), GatedDestination::with(Recorder::with(|_| Outcome::retry("no"))));
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
     let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
     commit(&store.memory, &outbox, events("Made", 20)).await;
     sleep(secs(1)).await;
-    assert_eq!(slow.gate.most(), 4);
+    assert_eq!(slow.gate.max_inside(), 4);
 
     slow.gate.open();
     eventually(HOUR, || count_in(&store.memory, Status::Dead) == 20).await;
@@ -206,7 +206,7 @@ async fn tenant_reaches_the_handler_hot_and_cold_and_divides_nothing() {
 #[tokio::test(start_paused = true)]
 async fn ordered_mode_delivers_one_by_one_in_insertion_order_and_never_hot() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let slow = Slow { takes: millis(3), recorder: recorder.clone() };
+    let slow = SlowDestination { takes: millis(3), recorder: recorder.clone() };
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow));
     let outbox = Outbox::ordered(store.clone(), routes).poll_batch(7).start().expect("start");
     for _ in 0..30 {

@@ -345,7 +345,7 @@ async fn operators_pause_parks_a_route_and_resume_brings_it_back() {
 // Design 8: a pause while events are under way
 #[tokio::test(start_paused = true)]
 async fn short_pause_does_not_leave_late_parked_events_behind() {
-    let (store, slow) = (FaultyStore::new(), Gated::new());
+    let (store, slow) = (FaultyStore::new(), GatedDestination::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
     let outbox = Outbox::single_node(store.clone(), routes).workers(1).start().expect("start");
     let ids = commit(&store.memory, &outbox, events("Made", 20)).await;

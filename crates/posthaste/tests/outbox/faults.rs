@@ -30,7 +30,7 @@ async fn poller_recovers_from_every_fault_of_a_claim() {
         store.break_call(Call::Claim, fault);
         let ids = insert_foreign(&store.memory, "Made", 120);
         sleep(secs(60)).await;
-        store.mend(Call::Claim);
+        store.fix(Call::Claim);
         eventually(secs(30), || recorder.count() >= 120).await;
         sleep(HOUR).await;
         assert_each_once(&recorder, &ids);
@@ -96,7 +96,7 @@ async fn lost_answer_to_a_failure_counts_one_attempt() {
 #[tokio::test(start_paused = true)]
 async fn nothing_new_starts_while_outcomes_cannot_be_written() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let slow = Slow { takes: millis(1), recorder: recorder.clone() };
+    let slow = SlowDestination { takes: millis(1), recorder: recorder.clone() };
     let outbox = Outbox::single_node(store.clone(), to(&slow)).start().expect("start");
     store.break_call(Call::Settle, Fault::Fail);
     let mut ids = commit(&store.memory, &outbox, events("Made", 100)).await;
@@ -108,7 +108,7 @@ async fn nothing_new_starts_while_outcomes_cannot_be_written() {
     assert_eq!(recorder.count(), started);
     assert_eq!(count_in(&store.memory, Status::Done), 0);
 
-    store.mend(Call::Settle);
+    store.fix(Call::Settle);
     eventually(secs(10), || count_in(&store.memory, Status::Done) == 200).await;
     sleep(HOUR).await;
     assert_each_once(&recorder, &ids);
@@ -124,7 +124,7 @@ async fn delivered_is_told_until_the_store_is_back() {
     recorder.wait_for(1).await;
     sleep(HOUR * 3).await;
     assert_eq!(status(&store.memory, &id), Status::New);
-    store.mend_all();
+    store.fix_all();
     eventually(secs(10), || status(&store.memory, &id) == Status::Done).await;
     sleep(HOUR).await;
     assert_each_once(&recorder, &[id]);
@@ -143,7 +143,7 @@ async fn failure_that_could_not_be_written_in_time_is_given_up_and_the_event_tri
     sleep(secs(120)).await;
     assert_eq!(recorder.count(), 1);
     assert_eq!(outbox.held(), 0, "given up");
-    store.mend_all();
+    store.fix_all();
     eventually(secs(60), || status(&store.memory, &id) == Status::Dead).await;
     assert_eq!((row(&store.memory, &id).attempts, recorder.count()), (3, 4));
 }
@@ -154,7 +154,7 @@ async fn store_whose_other_calls_fail_or_panic_still_delivers_everything_once() 
     for call in [Call::Renew, Call::Release, Call::Park, Call::Unpark, Call::OldestPending, Call::Purge] {
         for fault in [Fault::Fail, Fault::LoseAnswer, Fault::Panic, Fault::Delay(secs(2))] {
             let (store, recorder) = (FaultyStore::new(), Recorder::new());
-            let slow = Slow { takes: millis(700), recorder: recorder.clone() };
+            let slow = SlowDestination { takes: millis(700), recorder: recorder.clone() };
             let routes = Routes::new().add(Route::event("Made").deliver_to(slow));
             let queue = QueueConfig { hot: 5, cold: 20, ..QueueConfig::default() };
             let outbox = Outbox::single_node(store.clone(), routes)
@@ -219,7 +219,7 @@ async fn park_that_panics_or_fails_leaves_no_event_behind() {
 #[tokio::test(start_paused = true)]
 async fn shutdown_finishes_what_is_queued_within_the_drain() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let slow = Slow { takes: millis(100), recorder: recorder.clone() };
+    let slow = SlowDestination { takes: millis(100), recorder: recorder.clone() };
     let outbox = Outbox::single_node(store.clone(), to(&slow)).start().expect("start");
     let ids = commit(&store.memory, &outbox, events("Made", 100)).await;
     let started = Instant::now();
@@ -232,7 +232,7 @@ async fn shutdown_finishes_what_is_queued_within_the_drain() {
 
 #[tokio::test(start_paused = true)]
 async fn retired_outbox_finishes_what_it_began_and_leaves_the_rest_to_the_next() {
-    let (store, begun, next) = (FaultyStore::new(), Gated::new(), Recorder::new());
+    let (store, begun, next) = (FaultyStore::new(), GatedDestination::new(), Recorder::new());
     let config = || Config { workers: Some(4), ..Config::relay() };
     let old = Outbox::from_config(store.clone(), config(), to(&begun)).start().expect("start");
     let ids = commit(&store.memory, &old, events("Made", 100)).await;
@@ -283,7 +283,7 @@ async fn what_a_retired_outbox_could_not_deliver_waits_for_nobody() {
 #[tokio::test(start_paused = true)]
 async fn shutdown_with_a_broken_store_ends_soon_after_the_drain() {
     for fault in [Fault::Fail, Fault::Hang, Fault::Panic] {
-        let (store, slow) = (FaultyStore::new(), Gated::new());
+        let (store, slow) = (FaultyStore::new(), GatedDestination::new());
         let outbox = Outbox::single_node(store.clone(), to(&slow)).start().expect("start");
         insert_foreign(&store.memory, "Made", 100);
         commit(&store.memory, &outbox, events("Made", 20)).await;
@@ -300,7 +300,7 @@ async fn shutdown_with_a_broken_store_ends_soon_after_the_drain() {
 // S3-143, S3-134
 #[tokio::test(start_paused = true)]
 async fn shutdown_of_ordered_mode_ends_soon_after_the_drain() {
-    let (store, slow) = (FaultyStore::new(), Gated::new());
+    let (store, slow) = (FaultyStore::new(), GatedDestination::new());
     let outbox = Outbox::ordered(store.clone(), to(&slow)).start().expect("start");
     let ids = commit(&store.memory, &outbox, events("Made", 20)).await;
     eventually(secs(1), || slow.gate.entered() == 1).await;
@@ -322,7 +322,7 @@ async fn shutdown_of_ordered_mode_ends_soon_after_the_drain() {
 // S3-143
 #[tokio::test(start_paused = true)]
 async fn dropped_shutdown_goes_on() {
-    let (store, slow) = (FaultyStore::new(), Gated::new());
+    let (store, slow) = (FaultyStore::new(), GatedDestination::new());
     let outbox = Outbox::single_node(store.clone(), to(&slow)).workers(1).start().expect("start");
     let ids = commit(&store.memory, &outbox, events("Made", 10)).await;
     eventually(secs(1), || slow.gate.entered() == 1).await;
@@ -343,7 +343,7 @@ async fn dropped_shutdown_goes_on() {
 // S2-41, S2-42, S2-56, S3-86, S3-111, S3-114, Invariant 4
 #[tokio::test(start_paused = true)]
 async fn engine_never_holds_more_than_its_bounds() {
-    let (store, slow) = (FaultyStore::new(), Gated::with(Recorder::new().publisher(10)));
+    let (store, slow) = (FaultyStore::new(), GatedDestination::with(Recorder::new().publisher(10)));
     let queue = QueueConfig { hot: 300, cold: 200, ..QueueConfig::default() };
     let builder = Outbox::single_node(store.clone(), to(&slow)).workers(4).queue(queue).poll_batch(500);
     let outbox = builder.publish_timeout(DAY).start().expect("start");
@@ -371,7 +371,7 @@ async fn engine_never_holds_more_than_its_bounds() {
 // S2-44, S3-73, S3-91, S3-98, S3-114
 #[tokio::test(start_paused = true)]
 async fn poller_claims_only_what_fits_and_nothing_while_the_cold_queue_is_full() {
-    let (store, slow) = (FaultyStore::new(), Gated::new());
+    let (store, slow) = (FaultyStore::new(), GatedDestination::new());
     let queue = QueueConfig { cold: 5, ..QueueConfig::default() };
     let builder = Outbox::single_node(store.clone(), to(&slow)).workers(1).queue(queue);
     let outbox = builder.poll_interval(secs(1)).start().expect("start");
@@ -416,7 +416,7 @@ async fn error_of_any_length_is_kept_with_4000_characters() {
 // Invariant 4: bytes
 #[tokio::test(start_paused = true)]
 async fn queues_hold_no_more_bytes_than_allowed() {
-    let (store, slow) = (FaultyStore::new(), Gated::new());
+    let (store, slow) = (FaultyStore::new(), GatedDestination::new());
     let queue = QueueConfig { bytes: 8 << 20, ..QueueConfig::default() };
     let builder = Outbox::single_node(store.clone(), to(&slow)).workers(2).queue(queue);
     let outbox = builder.start().expect("start");
@@ -579,7 +579,7 @@ async fn purger_goes_on_after_a_failure() {
     assert_eq!(store.memory.len(), 10);
     store.break_call(Call::Purge, Fault::Panic);
     sleep(DAY).await;
-    store.mend(Call::Purge);
+    store.fix(Call::Purge);
     sleep(HOUR * 2).await;
     assert!(store.memory.is_empty());
 }

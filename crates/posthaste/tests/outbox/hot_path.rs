@@ -77,7 +77,7 @@ async fn rows_are_born_unleased_before_the_start_and_after_the_stop() {
 // Design 7, born leased; S3-85
 #[tokio::test(start_paused = true)]
 async fn rows_are_born_unleased_while_the_engine_is_stopping() {
-    let (store, slow) = (FaultyStore::new(), Gated::new());
+    let (store, slow) = (FaultyStore::new(), GatedDestination::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
     let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
     commit_one(&store.memory, &outbox, "Made").await;
@@ -112,7 +112,7 @@ async fn delayed_event_is_born_unleased_and_delivered_at_its_time() {
 // Design 7, born leased
 #[tokio::test(start_paused = true)]
 async fn rows_are_born_unleased_when_the_hot_queue_is_more_than_three_quarters_full() {
-    let (store, slow) = (FaultyStore::new(), Gated::new());
+    let (store, slow) = (FaultyStore::new(), GatedDestination::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
     let queue = QueueConfig { hot: 8, ..QueueConfig::default() };
     let outbox = Outbox::single_node(store.clone(), routes)
@@ -232,7 +232,7 @@ async fn savepoint_of_a_tx_hands_up_its_events_and_forgets_them_when_rolled_back
 // T12
 #[tokio::test(start_paused = true)]
 async fn event_undone_by_a_raw_savepoint_inside_a_tx_is_never_delivered() {
-    let (store, recorder, hook_calls) = (FaultyStore::new(), Recorder::new(), HookCalls::default());
+    let (store, recorder, hook_calls) = (FaultyStore::new(), Recorder::new(), HookedIds::default());
     let outbox =
         Outbox::single_node(store.clone(), to(&recorder)).hook(hook_calls.clone()).start().expect("start");
     let mut tx = store.memory.writer(&outbox).begin().await.expect("begin");
@@ -411,7 +411,7 @@ async fn committed_after_a_rollback_delivers_nothing() {
 // Design 7, the proof
 #[tokio::test(start_paused = true)]
 async fn aborted_transaction_whose_commit_answers_ok_delivers_nothing() {
-    let (store, recorder, hook_calls) = (FaultyStore::new(), Recorder::new(), HookCalls::default());
+    let (store, recorder, hook_calls) = (FaultyStore::new(), Recorder::new(), HookedIds::default());
     let outbox =
         Outbox::single_node(store.clone(), to(&recorder)).hook(hook_calls.clone()).start().expect("start");
     started(&store).await;
@@ -437,7 +437,7 @@ async fn aborted_transaction_whose_commit_answers_ok_delivers_nothing() {
 async fn lost_answer_to_commit_runs_no_hook_and_is_delivered_only_if_it_applied() {
     for (fault, deliveries) in [(CommitFault::AnswerLostApplied, 1), (CommitFault::AnswerLostNotApplied, 0)] {
         let (store, recorder, hook_calls) =
-            (FaultyStore::new().without_wake(), Recorder::new(), HookCalls::default());
+            (FaultyStore::new().without_wake(), Recorder::new(), HookedIds::default());
         let builder =
             Outbox::single_node(store.clone(), to(&recorder)).hook(hook_calls.clone()).poll_interval(HOUR);
         let outbox = builder.start().expect("start");
@@ -458,7 +458,7 @@ async fn lost_answer_to_commit_runs_no_hook_and_is_delivered_only_if_it_applied(
 // T9
 #[tokio::test(start_paused = true)]
 async fn server_that_rolls_back_at_commit_is_believed() {
-    let (store, recorder, hook_calls) = (FaultyStore::new(), Recorder::new(), HookCalls::default());
+    let (store, recorder, hook_calls) = (FaultyStore::new(), Recorder::new(), HookedIds::default());
     let outbox =
         Outbox::single_node(store.clone(), to(&recorder)).hook(hook_calls.clone()).start().expect("start");
     let mut tx = store.memory.writer(&outbox).begin().await.expect("begin");
@@ -475,7 +475,7 @@ async fn server_that_rolls_back_at_commit_is_believed() {
 #[tokio::test(start_paused = true)]
 async fn lease_of_an_event_that_waits_longer_than_it_is_renewed() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let slow = Slow { takes: secs(50), recorder: recorder.clone() };
+    let slow = SlowDestination { takes: secs(50), recorder: recorder.clone() };
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow));
     let outbox = Outbox::single_node(store.clone(), routes)
         .workers(1)
@@ -496,7 +496,7 @@ async fn lease_of_an_event_that_waits_longer_than_it_is_renewed() {
 // S2-33, S3-75, S3-88, T1
 #[tokio::test(start_paused = true)]
 async fn event_that_waits_hot_is_not_run_again_by_the_poller() {
-    let (store, slow) = (FaultyStore::new(), Gated::new());
+    let (store, slow) = (FaultyStore::new(), GatedDestination::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
     let outbox = Outbox::single_node(store.clone(), routes)
         .workers(1)
@@ -513,7 +513,7 @@ async fn event_that_waits_hot_is_not_run_again_by_the_poller() {
 // T1
 #[tokio::test(start_paused = true)]
 async fn hot_event_whose_lease_lapses_in_the_queue_is_still_delivered_once() {
-    let (store, slow) = (FaultyStore::new(), Gated::new());
+    let (store, slow) = (FaultyStore::new(), GatedDestination::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
     let outbox = Outbox::single_node(store.clone(), routes)
         .workers(1)
@@ -576,9 +576,9 @@ async fn without_the_hot_path_the_poller_alone_delivers_everything() {
 
 /// Remembers the calls of the writer's hooks, by id.
 #[derive(Clone, Default)]
-struct HookCalls(Arc<Mutex<(Vec<EventId>, Vec<EventId>)>>);
+struct HookedIds(Arc<Mutex<(Vec<EventId>, Vec<EventId>)>>);
 
-impl HookCalls {
+impl HookedIds {
     fn committed(&self) -> Vec<EventId> {
         self.0.lock().expect("hook calls").0.clone()
     }
@@ -588,7 +588,7 @@ impl HookCalls {
     }
 }
 
-impl WriterHook for HookCalls {
+impl WriterHook for HookedIds {
     fn after_commit(&self, events: &[Event]) {
         self.0.lock().expect("hook calls").0.extend(ids_of(events));
     }

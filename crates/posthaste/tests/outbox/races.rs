@@ -57,7 +57,7 @@ async fn poll_that_is_dropped_while_it_parks_strands_nothing() {
 
         assert!(timeout(millis(10), outbox.poll_once()).await.is_err(), "dropped: {fault:?}");
         assert_eq!(store.count(Call::Park), 1, "while it parked: {fault:?}");
-        store.mend(Call::Park);
+        store.fix(Call::Park);
         store.memory.resume("__GLOBAL__:Made", "test").await.expect("resume");
 
         eventually(secs(90), || status(&store.memory, &ids[0]) == Status::Done).await;
@@ -202,7 +202,7 @@ async fn claims_whose_answers_are_lost_kill_no_event() {
     sleep(HOUR).await;
     assert_eq!(recorder.count(), 0);
 
-    store.mend(Call::Claim);
+    store.fix(Call::Claim);
 
     eventually(secs(90), || count_in(&store.memory, Status::Done) == 10).await;
     assert_each_once(&recorder, &ids);
@@ -213,7 +213,7 @@ async fn claims_whose_answers_are_lost_kill_no_event() {
 async fn outcomes_of_a_large_batch_are_written_beside_a_stream_of_small_ones() {
     let (store, large) = (FaultyStore::new(), Recorder::new().publisher(1500));
     store.break_call(Call::Settle, Fault::Delay(millis(20)));
-    let small = Slow { takes: millis(3), recorder: Recorder::new() };
+    let small = SlowDestination { takes: millis(3), recorder: Recorder::new() };
     let routes = to(&small).add(Route::event("Many").deliver_to(large.clone()));
     let builder = Outbox::single_node(store.clone(), routes).workers(8).queue(wide()).poll_batch(4000);
     let outbox = builder.start().expect("start");
@@ -272,7 +272,7 @@ async fn outcome_that_the_store_never_takes_holds_up_no_other() {
 #[tokio::test(start_paused = true)]
 async fn shutdown_ends_when_everything_is_finished() {
     let store = FaultyStore::new();
-    let slow = Slow { takes: millis(100), recorder: Recorder::new() };
+    let slow = SlowDestination { takes: millis(100), recorder: Recorder::new() };
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()).concurrency(1));
     let outbox =
         Outbox::single_node(store.clone(), routes).workers(4).drain(secs(30)).start().expect("start");
@@ -308,7 +308,7 @@ async fn claims_that_fail_are_not_repeated_with_every_hot_event() {
 #[tokio::test(start_paused = true)]
 async fn claimed_event_that_hot_ones_left_no_bytes_for_waits_only_until_they_are_taken() {
     const KIB: usize = 1024;
-    let (store, slow) = (FaultyStore::new(), Gated::new());
+    let (store, slow) = (FaultyStore::new(), GatedDestination::new());
     let queue = QueueConfig { bytes: 300 * KIB, ..QueueConfig::default() };
     let builder = Outbox::single_node(store.clone(), to(&slow)).workers(1).payload_bytes(200 * KIB);
     let outbox = builder.queue(queue).poll_interval(secs(3)).start().expect("start");

@@ -270,7 +270,7 @@ fn routes_of_the_same_events_and_tenants_are_refused() {
 #[tokio::test(start_paused = true)]
 async fn route_with_a_concurrency_never_runs_more_and_leaves_the_workers_to_others() {
     let store = FaultyStore::new();
-    let (few, many) = (Gated::new(), Gated::new());
+    let (few, many) = (GatedDestination::new(), GatedDestination::new());
     let routes = Routes::new()
         .add(Route::event("Few").deliver_to(few.clone()).concurrency(2))
         .add(Route::event("Many").deliver_to(many.clone()));
@@ -284,10 +284,10 @@ async fn route_with_a_concurrency_never_runs_more_and_leaves_the_workers_to_othe
     many.gate.open();
     few.gate.admit(5);
     sleep(secs(1)).await;
-    assert_eq!((few.gate.entered(), few.gate.most()), (7, 2));
+    assert_eq!((few.gate.entered(), few.gate.max_inside()), (7, 2));
     few.gate.open();
     outbox.idle().await.expect("idle");
-    assert_eq!((few.gate.most(), few.recorder.count(), many.recorder.count()), (2, 30, 30));
+    assert_eq!((few.gate.max_inside(), few.recorder.count(), many.recorder.count()), (2, 30, 30));
 }
 
 // Design 8, routes: rate
@@ -402,13 +402,13 @@ fn destination_of_a_fan_out_has_a_name_without_control_characters() {
 
 /// Remembers the size of every batch.
 #[derive(Clone)]
-struct Batches {
+struct BatchSizes {
     sizes: Arc<Mutex<Vec<usize>>>,
     takes: Duration,
 }
 
 #[async_trait]
-impl Destination for Batches {
+impl Destination for BatchSizes {
     async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
         self.sizes.lock().expect("sizes").push(batch.len());
         sleep(self.takes).await;
@@ -424,7 +424,7 @@ impl Destination for Batches {
 #[tokio::test(start_paused = true)]
 async fn batch_is_what_is_queued_and_never_waits_for_more() {
     let store = FaultyStore::new();
-    let batches = Batches { sizes: Arc::default(), takes: millis(20) };
+    let batches = BatchSizes { sizes: Arc::default(), takes: millis(20) };
     let routes = Routes::new().add(Route::event("Made").deliver_to(batches.clone()).batch(30));
     let outbox = Outbox::single_node(store.clone(), routes).workers(1).start().expect("start");
     let started = Instant::now();
@@ -444,7 +444,7 @@ async fn batch_is_what_is_queued_and_never_waits_for_more() {
 async fn hot_and_cold_events_share_the_workers_two_to_one() {
     use posthaste::config::{Fairness, QueueConfig};
     for (fairness, cold_in_first_60) in [(Fairness::Weighted, 20), (Fairness::HotFirst, 0)] {
-        let (store, slow) = (FaultyStore::new(), Gated::new());
+        let (store, slow) = (FaultyStore::new(), GatedDestination::new());
         let queue = QueueConfig { fairness, ..QueueConfig::default() };
         let builder = Outbox::single_node(store.clone(), to(&slow)).workers(1).queue(queue).poll_batch(1000);
         let outbox = builder.start().expect("start");
@@ -468,7 +468,7 @@ async fn hot_and_cold_events_share_the_workers_two_to_one() {
 async fn backlog_of_one_of_two_routes_drains_without_waiting_for_the_poll_interval() {
     for (cold, batch, count) in [(8, 50, 100), (100, 50, 2000), (1000, 500, 4000)] {
         let (store, recorder) = (FaultyStore::new(), Recorder::new());
-        let slow = Slow { takes: millis(1), recorder: recorder.clone() };
+        let slow = SlowDestination { takes: millis(1), recorder: recorder.clone() };
         let routes = to(&slow).add(Route::event("Other").deliver_to(Recorder::new()));
         insert_foreign(&store.memory, "Made", count);
         let queue = QueueConfig { cold, ..QueueConfig::default() };

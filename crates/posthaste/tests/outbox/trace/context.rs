@@ -133,15 +133,15 @@ async fn every_attempt_sends_another_span_of_the_same_trace_on() {
 
 /// What a subscriber writes.
 #[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
+struct LogBuffer(Arc<Mutex<Vec<u8>>>);
 
-impl Lines {
+impl LogBuffer {
     fn text(&self) -> String {
         String::from_utf8(self.0.lock().expect("lines").clone()).expect("text")
     }
 }
 
-impl io::Write for Lines {
+impl io::Write for LogBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().expect("lines").extend_from_slice(bytes);
         Ok(bytes.len())
@@ -152,7 +152,7 @@ impl io::Write for Lines {
     }
 }
 
-impl<'a> MakeWriter<'a> for Lines {
+impl<'a> MakeWriter<'a> for LogBuffer {
     type Writer = Self;
 
     fn make_writer(&'a self) -> Self {
@@ -163,7 +163,7 @@ impl<'a> MakeWriter<'a> for Lines {
 #[tokio::test(start_paused = true)]
 async fn dispatch_is_a_debug_span_that_says_what_goes_where() {
     ask_every_subscriber();
-    let lines = Lines::default();
+    let lines = LogBuffer::default();
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter("posthaste::dispatch=debug")
         .with_span_events(FmtSpan::NEW)
@@ -190,7 +190,7 @@ async fn dispatch_is_a_debug_span_that_says_what_goes_where() {
 #[tokio::test(start_paused = true)]
 async fn dispatch_of_a_batch_says_how_many_and_to_which_of_several() {
     ask_every_subscriber();
-    let lines = Lines::default();
+    let lines = LogBuffer::default();
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter("posthaste::dispatch=debug")
         .with_span_events(FmtSpan::NEW)

@@ -85,12 +85,12 @@ fn ids(span: &SpanContext) -> (String, String) {
     (span.trace_id().to_string(), span.span_id().to_string())
 }
 
-fn place(context: &TraceContext) -> (String, String) {
+fn span_ids(context: &TraceContext) -> (String, String) {
     (context.trace_id(), context.span_id())
 }
 
 fn sent(delivery: &Delivery) -> (String, String) {
-    place(delivery.trace.as_ref().expect("a trace"))
+    span_ids(delivery.trace.as_ref().expect("a trace"))
 }
 
 fn links(span: &SpanData) -> Vec<(String, String)> {
@@ -108,7 +108,7 @@ async fn trace_leads_from_the_request_to_what_the_destination_sends_on() {
     let request = traces.only("request");
     let (dispatch, deliver) = (traces.only("posthaste.dispatch"), traces.only("posthaste.deliver"));
     let written = TraceContext::of(delivery).expect("captured");
-    assert_eq!(place(&written), ids(&request.span_context), "written in the request");
+    assert_eq!(span_ids(&written), ids(&request.span_context), "written in the request");
     assert_eq!(sent(delivery), ids(&deliver.span_context), "the span that is sent on exists");
     assert_eq!(deliver.span_context.trace_id(), request.span_context.trace_id());
     assert_eq!(deliver.parent_span_id, request.span_context.span_id());
@@ -133,7 +133,7 @@ async fn batch_is_one_dispatch_with_a_link_and_a_span_for_each_event() {
     let dispatches = traces.spans("posthaste.dispatch");
     assert_eq!(dispatches.len(), 1, "they were committed before a worker ran");
     let written = deliveries.iter().filter_map(|delivery| TraceContext::of(delivery));
-    assert_eq!(links(&dispatches[0]), written.map(|written| place(&written)).collect::<Vec<_>>());
+    assert_eq!(links(&dispatches[0]), written.map(|written| span_ids(&written)).collect::<Vec<_>>());
     assert_eq!(deliveries[0].trace, None);
     let sent: Vec<_> = deliveries[1..].iter().map(sent).collect();
     let exported = traces.spans("posthaste.deliver");
@@ -212,7 +212,7 @@ async fn trace_that_is_not_recorded_goes_on_unrecorded() {
     assert_eq!((sent.trace_id(), sent.is_sampled()), (written.trace_id(), false));
     assert_ne!(sent.span_id(), written.span_id());
     assert!(traces.spans("posthaste.deliver").is_empty());
-    assert_eq!(links(&traces.only("posthaste.dispatch")), [place(&written)]);
+    assert_eq!(links(&traces.only("posthaste.dispatch")), [span_ids(&written)]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -264,5 +264,5 @@ fn span_is_captured_before_the_context_around_it() {
     let span = info_span!(parent: None, "request").entered();
     let own = tracing_opentelemetry::OpenTelemetrySpanExt::context(&*span);
     let captured = TraceContext::parse(&captured()[TRACEPARENT], None).expect("a context");
-    assert_eq!(place(&captured), ids(own.span().span_context()));
+    assert_eq!(span_ids(&captured), ids(own.span().span_context()));
 }
