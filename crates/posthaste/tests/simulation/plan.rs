@@ -93,16 +93,16 @@ impl Plan {
 
     /// The most events that one engine may hold: hot + cold + workers × batch + one settle batch,
     /// and what waits for the confirmation of its commit.
-    pub(crate) fn most_held(&self) -> usize {
+    pub(crate) fn max_held(&self) -> usize {
         self.hot + self.cold + self.workers * self.batch + 1000
     }
 }
 
 /// Random numbers for the world, apart from the engine's own.
 #[derive(Clone, Debug)]
-pub(crate) struct Dice(Rc<RefCell<Rng>>);
+pub(crate) struct Randomness(Rc<RefCell<Rng>>);
 
-impl Dice {
+impl Randomness {
     pub(crate) fn new(seed: u64) -> Self {
         Self(Rc::new(RefCell::new(Rng::with_seed(seed))))
     }
