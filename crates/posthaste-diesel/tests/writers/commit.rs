@@ -37,9 +37,9 @@ async fn commit_async(writer: &AsyncPgWriter, url: &str, code: &str) -> Result<(
 }
 
 #[track_caller]
-fn assert_told(answer: &Result<(), BoxError>, code: &str, is_rolled_back: bool) {
-    let told = answer.as_ref().expect_err("it fails").downcast_ref::<CommitError>();
-    match told {
+fn assert_commit_error(answer: &Result<(), BoxError>, code: &str, is_rolled_back: bool) {
+    let outcome = answer.as_ref().expect_err("it fails").downcast_ref::<CommitError>();
+    match outcome {
         Some(CommitError::RolledBack(_)) => assert!(is_rolled_back, "{code}: nobody knows"),
         Some(CommitError::Unknown(_)) => assert!(!is_rolled_back, "{code}: the server has said no"),
         _ => panic!("{code}: {answer:?}"),
@@ -56,8 +56,8 @@ async fn commit_is_called_rolled_back_only_where_the_server_itself_has_said_no()
     for (code, is_rolled_back) in ERROR_CODES {
         let (writer, url) = (at_once.clone(), db.url());
         let answer = tokio::task::spawn_blocking(move || commit(&writer, &url, code)).await.unwrap();
-        assert_told(&answer, code, is_rolled_back);
-        assert_told(&commit_async(&later, &db.url(), code).await, code, is_rolled_back);
+        assert_commit_error(&answer, code, is_rolled_back);
+        assert_commit_error(&commit_async(&later, &db.url(), code).await, code, is_rolled_back);
     }
     db.close().await;
 }

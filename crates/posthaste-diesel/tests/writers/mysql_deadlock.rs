@@ -9,7 +9,7 @@ use posthaste::{Admin as _, CommitError, StoreError, WriteError};
 use posthaste_diesel::{AsyncMySqlWriter, MySqlWriter};
 use sqlx::{MySql as Sqlx, Transaction};
 
-use crate::support::{MySql, Stop, event};
+use crate::support::{MySql, EarlyEnd, event};
 
 const OWN_UPDATE_SQL: &str = "UPDATE locks SET n = n + 1 WHERE id = 1";
 const RIVAL_UPDATE_SQL: &str = "UPDATE locks SET n = n + 1 WHERE id = 2";
@@ -46,10 +46,10 @@ impl Rival {
         let waits = "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT' AND \
                      trx_query LIKE 'UPDATE locks%'";
         // The server answers what it knew before if it is asked again within a tenth of a second.
-        let mut look = tokio::time::interval(std::time::Duration::from_millis(200));
-        look.tick().await;
+        let mut ticks = tokio::time::interval(std::time::Duration::from_millis(200));
+        ticks.tick().await;
         while sqlx::query_scalar::<_, i64>(waits).fetch_one(&db.pool).await.expect("a count") == 0 {
-            look.tick().await;
+            ticks.tick().await;
         }
         Self { waiting }
     }
@@ -69,8 +69,8 @@ fn assert_no_transaction(answer: Result<impl Sized, WriteError>) {
     assert!(matches!(error, WriteError::Store(StoreError::NoTransaction)), "{error:?}");
 }
 
-fn assert_rolled_back(answer: Result<(), Stop>) {
-    let rolled_back = matches!(answer, Err(Stop::Script(ScriptError::Commit(CommitError::RolledBack(_)))));
+fn assert_rolled_back(answer: Result<(), EarlyEnd>) {
+    let rolled_back = matches!(answer, Err(EarlyEnd::Script(ScriptError::Commit(CommitError::RolledBack(_)))));
     assert!(rolled_back, "{answer:?}");
 }
 
@@ -102,11 +102,11 @@ async fn transaction_that_a_deadlock_ended_delivers_nothing_and_takes_nothing_mo
             };
             let answer = writer.transaction(&mut connection, |tx| {
                 tx.write(event("undone"))?;
-                tx.conn().batch_execute(MySql::TEXTS.business)?;
+                tx.conn().batch_execute(MySql::STATEMENTS.business)?;
                 fight(tx.conn());
                 // Its error is swallowed.
                 assert_no_transaction(tx.write(event("late")));
-                Ok::<_, Stop>(())
+                Ok::<_, EarlyEnd>(())
             });
             assert_rolled_back(answer);
             let own = connection.transaction(|connection| {
@@ -139,11 +139,11 @@ async fn async_transaction_that_a_deadlock_ended_delivers_nothing_and_takes_noth
     };
     let answer = writer.transaction(&mut connection, async |tx| {
         tx.write(event("undone")).await?;
-        tx.conn().batch_execute(MySql::TEXTS.business).await?;
+        tx.conn().batch_execute(MySql::STATEMENTS.business).await?;
         fight(tx.conn()).await;
         // Its error is swallowed.
         assert_no_transaction(tx.write(event("late")).await);
-        Ok::<_, Stop>(())
+        Ok::<_, EarlyEnd>(())
     });
     assert_rolled_back(answer.await);
     assert_nothing_stays(&db, &scene).await;

@@ -77,10 +77,10 @@ async fn transaction_that_holds_back_the_cleaning_up_is_found_with_who_has_it_op
     let strict = Tolerance { transaction: Duration::ZERO, dead_rows: 0, ..Tolerance::default() };
     let mut findings = Vec::new();
     // The server makes its list of transactions anew only when nobody has asked for a tenth of a second.
-    let mut look = tokio::time::interval(Duration::from_millis(200));
+    let mut ticks = tokio::time::interval(Duration::from_millis(200));
     within_timeout("the server tells both", async {
         while findings.len() != 2 {
-            look.tick().await;
+            ticks.tick().await;
             findings = diagnosed_with(&store, strict.clone()).await;
         }
     })

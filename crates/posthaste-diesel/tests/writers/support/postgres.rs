@@ -6,7 +6,7 @@ use posthaste_sqlx::PgStore;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, PgPool};
 
-use super::{Texts, new_name, variable};
+use super::{Statements, new_name, variable};
 
 /// A schema of one's own.
 pub struct Postgres {
@@ -16,7 +16,7 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    pub const TEXTS: Texts = Texts {
+    pub const STATEMENTS: Statements = Statements {
         prepare: "SET client_min_messages = warning",
         business: "INSERT INTO orders DEFAULT VALUES",
         fails: "SELECT 1/0",

@@ -7,7 +7,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{AssertSqlSafe, SqlitePool};
 use tempfile::TempDir;
 
-use super::Texts;
+use super::Statements;
 
 pub struct Sqlite {
     pub store: SqliteStore,
@@ -16,7 +16,7 @@ pub struct Sqlite {
 }
 
 impl Sqlite {
-    pub const TEXTS: Texts = Texts {
+    pub const STATEMENTS: Statements = Statements {
         prepare: "PRAGMA busy_timeout = 5000",
         business: "INSERT INTO orders DEFAULT VALUES",
         fails: "INSERT INTO nowhere DEFAULT VALUES",
