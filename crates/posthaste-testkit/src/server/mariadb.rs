@@ -52,7 +52,7 @@ impl MariaDbServer {
         let file = init_file(server.dir());
         std::fs::write(file, "CREATE DATABASE IF NOT EXISTS shop;\n").expect("a file");
         install(server.dir());
-        server.start(greets).await;
+        server.start(is_ready).await;
         Self { server }
     }
 
@@ -66,7 +66,7 @@ impl MariaDbServer {
             command.arg("--skip-grant-tables").arg(format!("--version={version}")).args(addresses(dir, port));
             command
         });
-        server.start(greets).await;
+        server.start(is_ready).await;
         Self { server }
     }
 
@@ -87,7 +87,7 @@ impl MariaDbServer {
             MariaDbShutdown::Killed => "KILL",
         };
         self.server.end(signal).await;
-        self.server.start(greets).await;
+        self.server.start(is_ready).await;
     }
 }
 
@@ -140,7 +140,7 @@ fn init_file(dir: &Path) -> PathBuf {
 }
 
 /// The server speaks first, once it is ready: a packet of version 10 of the protocol.
-async fn greets(running: RunningServer) -> bool {
+async fn is_ready(running: RunningServer) -> bool {
     let mut begin = [0; 5];
     let Ok(mut stream) = TcpStream::connect(("127.0.0.1", running.port)).await else { return false };
     stream.read_exact(&mut begin).await.is_ok() && begin[4] == 10

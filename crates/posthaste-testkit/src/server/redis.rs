@@ -40,7 +40,7 @@ impl RedisServer {
     pub async fn start(&mut self) {
         match self.has_tls {
             true => self.server.listen().await,
-            false => self.server.start(answers).await,
+            false => self.server.start(is_ready).await,
         }
     }
 
@@ -83,12 +83,12 @@ impl RedisServer {
 }
 
 /// Not while it reads its data; a password it asks for is an answer too.
-async fn answers(running: RunningServer) -> bool {
-    ask(running.port, "PING").await.is_ok_and(|answer| answer == "PONG" || answer.starts_with("NOAUTH"))
+async fn is_ready(running: RunningServer) -> bool {
+    query(running.port, "PING").await.is_ok_and(|answer| answer == "PONG" || answer.starts_with("NOAUTH"))
 }
 
 /// The answer to a command that has no words with spaces, if it is one text.
-pub(super) async fn ask(port: u16, command: &str) -> std::io::Result<String> {
+pub(super) async fn query(port: u16, command: &str) -> std::io::Result<String> {
     let mut stream = BufReader::new(TcpStream::connect(("127.0.0.1", port)).await?);
     stream.write_all(format!("{command}\r\n").as_bytes()).await?;
     let mut line = String::new();

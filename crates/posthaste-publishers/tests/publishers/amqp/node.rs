@@ -53,7 +53,7 @@ impl Node {
 
     pub(super) async fn start(&mut self) {
         self.names.listen().await;
-        self.server.start(|running| answers(running.port)).await;
+        self.server.start(|running| is_ready(running.port)).await;
     }
 
     /// With this queue, also if the node is killed the moment after: it logs what is declared a while later, and a node
@@ -91,7 +91,7 @@ fn url(port: u16) -> String {
     format!("amqp://guest:guest@127.0.0.1:{port}/%2f")
 }
 
-async fn answers(port: u16) -> bool {
+async fn is_ready(port: u16) -> bool {
     Connection::connect(&url(port), ConnectionProperties::default()).await.is_ok()
 }
 
