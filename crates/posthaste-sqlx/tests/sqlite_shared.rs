@@ -1,5 +1,5 @@
 //! Several writers, engines, a purger and two processes on one SQLite file. This program starts itself
-//! once more as the second process. A program of its own: it keeps what the whole process complains about.
+//! once more as the second process. A program of its own: it keeps the warnings of the whole process.
 //!
 //! The soak runs for 30 seconds, or for `POSTHASTE_TEST_SECONDS`.
 #![cfg(feature = "sqlite")]
@@ -31,11 +31,11 @@ const DB_VAR: &str = "POSTHASTE_TEST_DB";
 const ROLE_VAR: &str = "POSTHASTE_TEST_ROLE";
 const SECONDS_VAR: &str = "POSTHASTE_TEST_SECONDS";
 
-/// What a whole process complains about.
+/// The warnings of a whole process.
 struct Warnings(Log);
 
 impl Warnings {
-    /// From now on everything that this process complains about is kept.
+    /// From now on every warning of this process is kept.
     fn keep() -> Self {
         Self(Log::of_process_where(|metadata| {
             metadata.is_event()
@@ -125,7 +125,7 @@ fn report(word: &str, rest: &str) {
     println!("\n{LINE_PREFIX}{word}{}{rest}", if rest.is_empty() { "" } else { " " });
 }
 
-/// What the parent tells, line by line, until it closes the pipe.
+/// The commands of the parent, line by line, until it closes the pipe.
 fn read_commands() -> mpsc::UnboundedReceiver<String> {
     let (sender, lines) = mpsc::unbounded_channel();
     std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! Processes that a test starts, signals and holds, and the ports they listen on.
+//! Processes that a test starts, signals and suspends, and the ports they listen on.
 
 use std::ffi::OsStr;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -50,7 +50,7 @@ pub fn signal(pid: u32, name: &str) {
     assert!(sent.is_ok_and(|status| status.success()), "SIG{name} for {pid}");
 }
 
-/// Holds a process where it is, and returns when all its threads stand still: on a busy machine that takes a moment,
+/// Suspends a process, and returns when all its threads stand still: on a busy machine that takes a moment,
 /// and each of them may answer until then.
 pub fn suspend(pid: u32) {
     signal(pid, "STOP");
@@ -59,7 +59,7 @@ pub fn suspend(pid: u32) {
     }
 }
 
-/// Lets a process go on that was held.
+/// Resumes a process that was suspended.
 pub fn resume(pid: u32) {
     signal(pid, "CONT");
 }

@@ -1,4 +1,4 @@
-//! `posthaste status --watch`: look after look.
+//! `posthaste status --watch`: sample after sample.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use crate::sqlite_outbox::{CommandOutput, SqliteOutbox};
 
 const WATCH_TWICE: &str = "status --watch --count 2 --interval 100ms";
 
-/// Without the time of each look.
+/// Without the time of each sample.
 fn without_times(output: CommandOutput) -> CommandOutput {
     let lines = output.stdout.lines().map(|line| line.split(" at 20").next().unwrap_or(line));
     CommandOutput { stdout: lines.map(|line| format!("{line}\n")).collect(), ..output }

@@ -1,4 +1,4 @@
-//! Rows and their places: a lease means the row at its place, and an event keeps its time.
+//! Sequence numbers of rows: a lease is for the row with its number, and an event keeps its time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

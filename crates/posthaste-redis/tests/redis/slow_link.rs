@@ -1,4 +1,4 @@
-//! A server at the other end of a slow line: large events take longer than a server needs to answer.
+//! A server at the other end of a slow link: large events take longer than a server needs to answer.
 
 use std::time::Duration;
 

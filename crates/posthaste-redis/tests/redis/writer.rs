@@ -1,4 +1,4 @@
-//! The writer's door: the service's own commands and its events in one transaction.
+//! The writer: the service's own commands and its events in one transaction.
 
 use std::sync::{Arc, Mutex};
 

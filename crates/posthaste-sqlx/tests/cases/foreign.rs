@@ -1,4 +1,4 @@
-//! Outbox tables of others, relayed as they are. The server's own file has their DDL and opens them.
+//! Foreign tables: outbox tables of other programs, relayed as they are. The server's own file has their DDL and opens them.
 
 #![allow(clippy::unwrap_used, reason = "all of it is tests")]
 

@@ -1,4 +1,4 @@
-//! The writer's door on MySQL and MariaDB, where it differs from the others': transactions that the server
+//! The writer on MySQL and MariaDB, where it differs from the others': transactions that the server
 //! ends by itself, by a deadlock or by a statement that commits.
 
 use posthaste::{CommitError, Outbox, Receipt, Recorder, StoreError, WriteError};

@@ -26,7 +26,7 @@ pub use program::run_node;
 /// The variable that makes the test `node` a node.
 const NODE_VAR: &str = "POSTHASTE_TEST_NODE";
 
-/// What stands before everything that a node says; the test harness writes its own words between.
+/// What is before every report of a node; the test harness writes its own words between.
 const LINE_PREFIX: &str = "@@ ";
 
 /// How a node is set up.

@@ -1,5 +1,5 @@
-//! The program of a node: it says what it does, line by line, and does what it is told until its
-//! standard input ends.
+//! The program of a node: it reports what it does, line by line, and executes the commands that it reads from
+//! standard input, until that ends.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -69,7 +69,7 @@ fn report(word: &str, rest: &str) {
     println!("{LINE_PREFIX}{word}{}{rest}", if rest.is_empty() { "" } else { " " });
 }
 
-/// What the parent tells, line by line, until it closes the pipe.
+/// The commands of the parent, line by line, until it closes the pipe.
 fn read_commands() -> mpsc::UnboundedReceiver<String> {
     let (sender, lines) = mpsc::unbounded_channel();
     std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! The writer's door on PostgreSQL: what is stored, what is delivered and which hooks run, for every way
+//! The writer on PostgreSQL: what is stored, what is delivered and which hooks run, for every way
 //! in which a transaction can end.
 
 use std::panic::AssertUnwindSafe;

@@ -112,7 +112,7 @@ async fn events_of_a_closed_route_are_parked_and_come_back_when_it_opens() {
         .add(Route::fallback().deliver_to(open.clone()));
     let outbox = Outbox::single_node(db.store.clone(), routes).poll_interval(HOUR).start().unwrap();
     write(&db, &outbox, &["first"]).await;
-    within_timeout("the first one finds the door closed", closed.wait_for(1)).await;
+    within_timeout("the first one finds the destination closed", closed.wait_for(1)).await;
     write(&db, &outbox, &["a", "b", "c", "d", "e", "f"]).await;
     let mut tx = db.store.writer(&outbox).begin(&db.pool).await.unwrap();
     tx.write(posthaste::Event::builder("Other").json_text("{}").build().unwrap()).await.unwrap();

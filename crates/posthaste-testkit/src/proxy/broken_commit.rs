@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What becomes of the next COMMIT.
+/// The fault of the next COMMIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommitFault {
     /// It arrives, and so does its answer.

@@ -1,4 +1,4 @@
-//! Lost answers: what a client sends arrives, and what the server answers does not.
+//! Lost responses: what a client sends arrives, and what the server responds does not.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Passes everything on, until it is told to lose what comes back.
+/// Passes everything on, until it loses what comes back.
 #[derive(Debug)]
 pub struct LostResponses {
     port: u16,
@@ -29,7 +29,7 @@ impl LostResponses {
         self.port
     }
 
-    /// Whether answers are lost from now on.
+    /// Whether responses are lost from now on.
     pub fn lose_responses(&self, lose: bool) {
         self.loses.store(lose, Ordering::SeqCst);
     }

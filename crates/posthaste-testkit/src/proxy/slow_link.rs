@@ -1,4 +1,4 @@
-//! A slow line: answers come back with few bytes per second.
+//! A slow link: responses come back with few bytes per second.
 
 use std::io::{self, Read, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct SlowLink(SocketAddr);
 
-/// When the line is free for the next bytes.
+/// When the link is free for the next bytes.
 type FreeAt = Arc<Mutex<Instant>>;
 
 impl SlowLink {
-    /// A line to the server at this `host:port`.
+    /// A link to the server at this `host:port`.
     pub fn to(server: &str, bytes_per_second: usize) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");

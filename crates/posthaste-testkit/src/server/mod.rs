@@ -1,4 +1,4 @@
-//! Servers of a test's own, to be killed, held and started again: a process, a folder and a port each.
+//! Servers of a test's own, to be killed, suspended and started again: a process, a folder and a port each.
 
 mod mariadb;
 mod pgbouncer;
@@ -25,8 +25,8 @@ pub use redis_cluster::RedisCluster;
 /// How long a server may take to do anything. Some of them are large, and share few cores with other tests.
 pub const SERVER_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// How long one question to a server may take. A client that gets no answer from a server which is just starting may
-/// wait for ever: then it is asked again.
+/// How long one check of a server may take. A client that gets no response from a server which is just starting may
+/// wait for ever: then it checks again.
 const READINESS_CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 
 type NewCommand = Box<dyn Fn(&Path, u16) -> Command + Send + Sync>;
@@ -151,7 +151,7 @@ impl OwnServer {
         wait_for_server("the server ends", || std::future::ready(matches!(process.try_wait(), Ok(Some(_))))).await;
     }
 
-    /// Holds it where it is: it keeps its connections, and answers nothing.
+    /// Suspends it: it keeps its connections, and answers nothing.
     pub fn suspend(&self) {
         suspend(self.pid());
     }

@@ -71,7 +71,7 @@ impl RedisServer {
         self.start().await;
     }
 
-    /// Holds it where it is: it keeps its connections, and answers nothing.
+    /// Suspends it: it keeps its connections, and answers nothing.
     pub fn suspend(&self) {
         self.server.suspend();
     }

@@ -19,7 +19,7 @@ pub(super) struct Message {
     pub(super) id: String,
 }
 
-/// Whether there is no real Kafka here: a stand-in makes every topic that it is asked for. Said out loud.
+/// Whether there is no real Kafka here: a mock makes every topic that it is asked for. Said out loud.
 pub(super) fn is_mock() -> bool {
     let is = std::env::var("POSTHASTE_TEST_KAFKA_MOCK").is_ok_and(|mock| mock == "1");
     if is {

@@ -1,4 +1,4 @@
-//! Outbox tables of others, relayed by the real binary.
+//! Foreign tables: outbox tables of other programs, relayed by the real binary.
 
 mod kafka;
 mod kill;

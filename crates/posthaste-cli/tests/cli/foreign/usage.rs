@@ -1,4 +1,4 @@
-//! What people get wrong about layouts, and what they are told.
+//! What people get wrong about layouts, and the errors that they get.
 
 use insta::assert_snapshot;
 

@@ -25,7 +25,7 @@ const MAX_PEAK_BYTES: usize = 200 * MIB;
 /// Far longer than it takes: debug builds, two cores, other tests beside it.
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// The pause before each look: asking without a pause takes most of a small machine from the relay.
+/// The pause before each check: asking without a pause takes most of a small machine from the relay.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How the image and the unit in deploy/ start it. The allocator of glibc keeps large pieces that were freed, for

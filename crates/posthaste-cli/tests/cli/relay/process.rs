@@ -6,10 +6,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// The longest that a test waits for something which should happen at once.
+/// The longest that a test waits for something which should happen immediately.
 pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The pause between two looks at something that tells nobody when it changes.
+/// The pause between two checks of something that gives no signal when it changes.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A running relay. Dropped, it is killed.
@@ -191,12 +191,12 @@ impl Response {
     }
 }
 
-/// Tries until it works; the last error is told when patience ends.
+/// Tries until it works; the last error is shown when the timeout ends.
 pub(crate) fn retry_until_ok<T>(what: &str, attempt: impl FnMut() -> Result<T, String>) -> T {
     retry_until_ok_within(WAIT_TIMEOUT, what, attempt)
 }
 
-/// The same with another patience.
+/// The same with another timeout.
 pub(crate) fn retry_until_ok_within<T>(
     patience: Duration,
     what: &str,

@@ -1,4 +1,4 @@
-//! Questions that take a database long: whoever may only look must not keep operators from their work.
+//! Queries that take a database long: reads must not keep operators from their work.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;

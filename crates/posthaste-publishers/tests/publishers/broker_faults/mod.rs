@@ -32,7 +32,7 @@ pub(crate) trait Broker: Send + Sync {
     /// Ends it where it stands: kill -9.
     fn kill(&mut self);
 
-    /// Holds it where it stands: it keeps its connections, and answers nothing.
+    /// Suspends it: it keeps its connections, and answers nothing.
     fn suspend(&self);
 
     /// Lets it go on.

@@ -78,7 +78,7 @@ impl Db {
         MySqlStore::connect(&self.options).await.expect("the store opens")
     }
 
-    /// Where the outbox lies, for [`open_at`].
+    /// The location of the outbox, for [`open_at`].
     pub fn location(&self) -> &str {
         &self.name
     }

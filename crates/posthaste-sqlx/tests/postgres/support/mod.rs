@@ -84,7 +84,7 @@ impl Db {
         PgStore::builder(&server()).schema(self.schema.clone()).connect().await.expect("the store opens")
     }
 
-    /// Where the outbox lies, for [`open_at`].
+    /// The location of the outbox, for [`open_at`].
     pub fn location(&self) -> &str {
         self.schema.as_str()
     }

@@ -30,7 +30,7 @@ pub const fn millis(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// A call of the engine's door.
+/// A call of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Call {
     Claim,
@@ -95,7 +95,7 @@ impl FaultyStore {
         }
     }
 
-    /// Another door to the same rows, with faults and counts of its own.
+    /// Another store on the same rows, with faults and counts of its own.
     pub fn on(memory: &MemoryStore) -> Self {
         Self {
             memory: memory.clone(),
@@ -126,7 +126,7 @@ impl FaultyStore {
         self
     }
 
-    /// Claims take their time from now on: their line carries so many bytes in a second.
+    /// From now on claims take their time: so many bytes are read in a second.
     pub fn set_bandwidth(&self, bytes_per_second: usize) {
         self.switches.bandwidth.store(bytes_per_second, Ordering::Relaxed);
     }
