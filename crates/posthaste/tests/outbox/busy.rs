@@ -22,7 +22,7 @@ struct RateLimited {
 }
 
 impl RateLimited {
-    fn to(per_second: usize, retry_after: Option<Duration>) -> Self {
+    fn per_second(per_second: usize, retry_after: Option<Duration>) -> Self {
         Self {
             per_second,
             retry_after,
@@ -78,7 +78,7 @@ fn start(store: &MemoryStore, destination: &RateLimited) -> Outbox {
 async fn rate_limit_of_a_destination_kills_no_event_and_spends_no_attempt() {
     let store = MemoryStore::new();
     let ids = insert_foreign(&store, "Made", 2000);
-    let limited = RateLimited::to(10, Some(secs(2)));
+    let limited = RateLimited::per_second(10, Some(secs(2)));
     let outbox = start(&store, &limited);
     eventually(HOUR, || limited.taken.count() == 2000).await;
     sleep(secs(1)).await;
@@ -93,7 +93,7 @@ async fn rate_limit_of_a_destination_kills_no_event_and_spends_no_attempt() {
 async fn route_is_closed_for_as_long_as_the_destination_asks() {
     let store = MemoryStore::new();
     insert_foreign(&store, "Made", 100);
-    let shut = RateLimited::to(0, Some(secs(600)));
+    let shut = RateLimited::per_second(0, Some(secs(600)));
     let outbox = start(&store, &shut);
     sleep(secs(590)).await;
     let turned_away = *shut.turned_away.lock().expect("turned_away");
@@ -105,7 +105,7 @@ async fn route_is_closed_for_as_long_as_the_destination_asks() {
 async fn event_that_is_turned_away_for_longer_than_the_grace_is_dead() {
     let store = MemoryStore::new();
     let id = insert_foreign(&store, "Made", 1).remove(0);
-    let full = RateLimited::to(0, None);
+    let full = RateLimited::per_second(0, None);
     let routes = Routes::new().add(Route::event("Made").deliver_to(full.clone()));
     let builder = Outbox::multi_node(FaultyStore::on(&store), routes, secs(30)).busy_grace(secs(3600));
     let outbox = builder.start().expect("start");

@@ -12,12 +12,12 @@ use crate::support::*;
 
 const LEASE_DURATION: Duration = secs(3);
 
-fn to(destination: &(impl Destination + Clone)) -> Routes {
+fn routes_to(destination: &(impl Destination + Clone)) -> Routes {
     Routes::new().add(Route::event("Made").deliver_to(destination.clone()))
 }
 
 fn node(faulty: &FaultyStore, destination: &(impl Destination + Clone)) -> Outbox {
-    let builder = Outbox::multi_node(faulty.clone(), to(destination), LEASE_DURATION).poll_interval(millis(100));
+    let builder = Outbox::multi_node(faulty.clone(), routes_to(destination), LEASE_DURATION).poll_interval(millis(100));
     builder.start().expect("start")
 }
 
@@ -142,14 +142,14 @@ async fn claimed_rows_that_do_not_fit_are_given_back_at_once() {
     }
     let (faulty, slow) = (FaultyStore::on(&store), GatedDestination::new());
     let queue = QueueConfig { bytes: 3 << 20, ..QueueConfig::default() };
-    let builder = Outbox::multi_node(faulty.clone(), to(&slow), secs(600)).workers(1).queue(queue);
+    let builder = Outbox::multi_node(faulty.clone(), routes_to(&slow), secs(600)).workers(1).queue(queue);
     let full = builder.start().expect("start");
     sleep(millis(50)).await;
     let held = full.held();
     assert!((2..=4).contains(&held), "{held}");
 
     let recorder = Recorder::new();
-    let other = Outbox::multi_node(FaultyStore::on(&store), to(&recorder), secs(600)).start().expect("start");
+    let other = Outbox::multi_node(FaultyStore::on(&store), routes_to(&recorder), secs(600)).start().expect("start");
     eventually(secs(30), || recorder.count() == 20 - held).await;
     assert!(store.rows().iter().all(|row| row.lost_leases == 0));
     slow.gate.open();
@@ -165,7 +165,7 @@ async fn shutdown_gives_queued_rows_back_at_once_and_running_ones_lapse() {
     let store = MemoryStore::new();
     let ids = insert_foreign(&store, "Made", 100);
     let (faulty, slow) = (FaultyStore::on(&store), GatedDestination::new());
-    let builder = Outbox::multi_node(faulty, to(&slow), secs(30)).poll_batch(200).drain(secs(1));
+    let builder = Outbox::multi_node(faulty, routes_to(&slow), secs(30)).poll_batch(200).drain(secs(1));
     let stopping = builder.start().expect("start");
     eventually(secs(1), || slow.gate.entered() == 4).await;
     let report = stopping.shutdown().await;
@@ -173,7 +173,7 @@ async fn shutdown_gives_queued_rows_back_at_once_and_running_ones_lapse() {
 
     let recorder = Recorder::new();
     let started = Instant::now();
-    let next = Outbox::multi_node(FaultyStore::on(&store), to(&recorder), secs(30)).start().expect("start");
+    let next = Outbox::multi_node(FaultyStore::on(&store), routes_to(&recorder), secs(30)).start().expect("start");
     eventually(millis(100), || recorder.count() == 96).await;
     eventually(secs(40), || recorder.count() == 100).await;
     assert!(started.elapsed() > secs(20), "the running ones were left to their leases");
@@ -266,7 +266,7 @@ async fn event_whose_lease_lapsed_in_the_queue_is_not_started() {
     let store = MemoryStore::new();
     let ids = insert_foreign(&store, "Made", 5);
     let (faulty, slow) = (FaultyStore::on(&store), GatedDestination::new());
-    let builder = Outbox::multi_node(faulty.clone(), to(&slow), LEASE_DURATION).workers(1);
+    let builder = Outbox::multi_node(faulty.clone(), routes_to(&slow), LEASE_DURATION).workers(1);
     let cut_off = builder.start().expect("start");
     eventually(secs(1), || slow.gate.entered() == 1).await;
     faulty.break_call(Call::Renew, Fault::Fail);

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::support::*;
 
-fn to(destination: &(impl Destination + Clone)) -> Routes {
+fn routes_to(destination: &(impl Destination + Clone)) -> Routes {
     Routes::new().add(Route::event("Made").deliver_to(destination.clone()))
 }
 
@@ -24,7 +24,7 @@ fn to(destination: &(impl Destination + Clone)) -> Routes {
 #[tokio::test(start_paused = true)]
 async fn event_without_a_route_is_dead_at_once_on_a_single_node() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let outbox = Outbox::single_node(store.clone(), to(&recorder)).start().expect("start");
+    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).start().expect("start");
     let hot = commit_one(&store.memory, &outbox, "Unknown").await;
     let cold = insert_foreign(&store.memory, "Unknown", 1).remove(0);
     let good = commit_one(&store.memory, &outbox, "Made").await;
@@ -49,7 +49,7 @@ async fn event_without_a_route_here_is_delivered_by_the_node_that_has_one() {
     assert_eq!((waiting.status, waiting.attempts), (Status::New, 0));
 
     // It polls in step with the other, and after it.
-    let new = Outbox::multi_node(store.clone(), to(&recorder), secs(30)).start().expect("start");
+    let new = Outbox::multi_node(store.clone(), routes_to(&recorder), secs(30)).start().expect("start");
     eventually(secs(530), || status(&store.memory, &id) == Status::Done).await;
     assert_each_once(&recorder, &[id]);
     drop((old, new));
@@ -302,7 +302,7 @@ async fn route_with_a_rate_keeps_to_it_and_reaches_it() {
             Outcome::Done
         }
     });
-    let routes = to(&recorder).add(Route::event("Slow").deliver_to(timed.clone()).rate(50.0));
+    let routes = routes_to(&recorder).add(Route::event("Slow").deliver_to(timed.clone()).rate(50.0));
     let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
     let started = Instant::now();
     let mut batch = events("Slow", 500);
@@ -324,7 +324,7 @@ async fn route_with_a_rate_keeps_to_it_and_reaches_it() {
 #[tokio::test(start_paused = true)]
 async fn cold_backlog_of_a_route_with_a_rate_holds_up_no_other_route() {
     let (store, limited, free) = (FaultyStore::new(), Recorder::new(), Recorder::new());
-    let routes = to(&free).add(Route::event("Slow").deliver_to(limited.clone()).rate(1.0));
+    let routes = routes_to(&free).add(Route::event("Slow").deliver_to(limited.clone()).rate(1.0));
     let backlog = insert_foreign(&store.memory, "Slow", 2000);
     let others = insert_foreign(&store.memory, "Made", 1);
     let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
@@ -340,7 +340,7 @@ async fn cold_backlog_of_a_route_with_a_rate_holds_up_no_other_route() {
 #[tokio::test(start_paused = true)]
 async fn hot_backlog_of_a_route_with_a_rate_holds_up_no_other_route() {
     let (store, limited, free) = (FaultyStore::new(), Recorder::new(), Recorder::new());
-    let routes = to(&free).add(Route::event("Slow").deliver_to(limited.clone()).rate(1.0));
+    let routes = routes_to(&free).add(Route::event("Slow").deliver_to(limited.clone()).rate(1.0));
     let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
     for _ in 0..30 {
         commit(&store.memory, &outbox, events("Slow", 100)).await;
@@ -446,7 +446,7 @@ async fn hot_and_cold_events_share_the_workers_two_to_one() {
     for (fairness, cold_in_first_60) in [(Fairness::Weighted, 20), (Fairness::HotFirst, 0)] {
         let (store, slow) = (FaultyStore::new(), GatedDestination::new());
         let queue = QueueConfig { fairness, ..QueueConfig::default() };
-        let builder = Outbox::single_node(store.clone(), to(&slow)).workers(1).queue(queue).poll_batch(1000);
+        let builder = Outbox::single_node(store.clone(), routes_to(&slow)).workers(1).queue(queue).poll_batch(1000);
         let outbox = builder.start().expect("start");
         commit_one(&store.memory, &outbox, "Made").await;
         eventually(secs(1), || slow.gate.entered() == 1).await;
@@ -469,7 +469,7 @@ async fn backlog_of_one_of_two_routes_drains_without_waiting_for_the_poll_interv
     for (cold, batch, count) in [(8, 50, 100), (100, 50, 2000), (1000, 500, 4000)] {
         let (store, recorder) = (FaultyStore::new(), Recorder::new());
         let slow = SlowDestination { takes: millis(1), recorder: recorder.clone() };
-        let routes = to(&slow).add(Route::event("Other").deliver_to(Recorder::new()));
+        let routes = routes_to(&slow).add(Route::event("Other").deliver_to(Recorder::new()));
         insert_foreign(&store.memory, "Made", count);
         let queue = QueueConfig { cold, ..QueueConfig::default() };
         let builder = Outbox::single_node(store.clone(), routes).queue(queue).poll_batch(batch);

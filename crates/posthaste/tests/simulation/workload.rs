@@ -24,7 +24,7 @@ pub(crate) async fn run(world: &World, plan: &Plan) {
         let left = (plan.transactions - number) as u32;
         if !accidents.is_empty() && random.below(left) < accidents.len() as u32 {
             let accident = accidents.remove(random.below(accidents.len() as u32) as usize);
-            happen(world, &random, accident).await;
+            inject(world, &random, accident).await;
         }
     }
 }
@@ -56,7 +56,7 @@ fn accidents(plan: &Plan) -> Vec<Accident> {
     all
 }
 
-async fn happen(world: &World, random: &Randomness, accident: Accident) {
+async fn inject(world: &World, random: &Randomness, accident: Accident) {
     let node = random.below(world.node_count() as u32) as usize;
     match accident {
         Accident::Crash => world.crash(node),

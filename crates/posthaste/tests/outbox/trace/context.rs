@@ -16,7 +16,7 @@ const CURRENT_TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b716
 const OTHER_TRACEPARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 const VENDOR_STATE: &str = "vendor=1,other=2";
 
-fn made() -> EventBuilder {
+fn valid_event() -> EventBuilder {
     Event::builder("Made").json(&1)
 }
 
@@ -37,7 +37,7 @@ fn value<'a>(headers: &'a Headers, name: &str) -> Option<&'a str> {
 
 #[test]
 fn event_gets_the_place_in_which_it_is_written() {
-    let headers = captured(&CaptureTrace::from_fn(current), made().header("region", "eu"));
+    let headers = captured(&CaptureTrace::from_fn(current), valid_event().header("region", "eu"));
     assert_eq!(value(&headers, TRACEPARENT), Some(CURRENT_TRACEPARENT));
     assert_eq!(value(&headers, TRACESTATE), Some(VENDOR_STATE));
     assert_eq!(value(&headers, "region"), Some("eu"));
@@ -46,17 +46,17 @@ fn event_gets_the_place_in_which_it_is_written() {
 #[test]
 fn event_that_names_its_trace_keeps_it() {
     let hook = CaptureTrace::from_fn(current);
-    let headers = captured(&hook, made().header(TRACEPARENT, OTHER_TRACEPARENT));
+    let headers = captured(&hook, valid_event().header(TRACEPARENT, OTHER_TRACEPARENT));
     assert_eq!(value(&headers, TRACEPARENT), Some(OTHER_TRACEPARENT));
     assert_eq!(value(&headers, TRACESTATE), None, "the state of another trace");
 
-    let headers = captured(&hook, made().header(TRACESTATE, "mine=1"));
+    let headers = captured(&hook, valid_event().header(TRACESTATE, "mine=1"));
     assert_eq!((value(&headers, TRACEPARENT), value(&headers, TRACESTATE)), (None, Some("mine=1")));
 }
 
 #[test]
 fn nothing_is_captured_outside_of_a_trace() {
-    assert_eq!(captured(&CaptureTrace::from_fn(|| None), made()), Headers::new());
+    assert_eq!(captured(&CaptureTrace::from_fn(|| None), valid_event()), Headers::new());
 }
 
 #[test]
@@ -67,16 +67,16 @@ fn place_is_asked_for_once_per_write_and_only_if_an_event_needs_it() {
         *count.lock().expect("count") += 1;
         current()
     });
-    captured(&hook, made().header(TRACEPARENT, OTHER_TRACEPARENT));
+    captured(&hook, valid_event().header(TRACEPARENT, OTHER_TRACEPARENT));
     assert_eq!(*asked.lock().expect("count"), 0);
-    hook.before_write((0..5).map(|_| made().build().expect("event")).collect()).expect("events");
+    hook.before_write((0..5).map(|_| valid_event().build().expect("event")).collect()).expect("events");
     assert_eq!(*asked.lock().expect("count"), 1);
 }
 
 #[test]
 fn headers_never_pass_their_limits_for_a_trace() {
     let hook = CaptureTrace::from_fn(current);
-    let with_headers = |n: usize| (0..n).fold(made(), |event, n| event.header(format!("h{n}"), ""));
+    let with_headers = |n: usize| (0..n).fold(valid_event(), |event, n| event.header(format!("h{n}"), ""));
     let names = |headers: &Headers| (headers.contains_key(TRACEPARENT), headers.contains_key(TRACESTATE));
     assert_eq!(names(&captured(&hook, with_headers(Limits::HEADERS - 2))), (true, true));
     assert_eq!(names(&captured(&hook, with_headers(Limits::HEADERS - 1))), (true, false));
@@ -84,7 +84,7 @@ fn headers_never_pass_their_limits_for_a_trace() {
 
     let parent = TRACEPARENT.len() + CURRENT_TRACEPARENT.len();
     let both = parent + TRACESTATE.len() + VENDOR_STATE.len();
-    let leaving = |room: usize| made().header("h", "x".repeat(Limits::HEADER_BYTES - 1 - room));
+    let leaving = |room: usize| valid_event().header("h", "x".repeat(Limits::HEADER_BYTES - 1 - room));
     assert_eq!(names(&captured(&hook, leaving(both))), (true, true));
     assert_eq!(names(&captured(&hook, leaving(both - 1))), (true, false));
     assert_eq!(names(&captured(&hook, leaving(parent))), (true, false));
@@ -99,7 +99,7 @@ async fn deliver(outbox: &Outbox, store: &MemoryStore, event: EventBuilder) {
     outbox.idle().await.expect("idle");
 }
 
-fn to(recorder: &Recorder) -> Routes {
+fn routes_to(recorder: &Recorder) -> Routes {
     Routes::new().add(Route::event("Made").deliver_to(recorder.clone()).name("made"))
 }
 
@@ -110,11 +110,11 @@ async fn every_attempt_sends_another_span_of_the_same_trace_on() {
         _ => Outcome::Done,
     });
     let store = MemoryStore::new();
-    let outbox = Outbox::single_node(store.clone(), to(&recorder))
+    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder))
         .hook(CaptureTrace::from_fn(current))
         .start()
         .expect("start");
-    deliver(&outbox, &store, made()).await;
+    deliver(&outbox, &store, valid_event()).await;
     recorder.wait_for(3).await;
 
     let written = current().expect("a context");
@@ -172,9 +172,9 @@ async fn dispatch_is_a_debug_span_that_says_what_goes_where() {
         .finish();
     let _guard = tracing::subscriber::set_default(subscriber);
     let (recorder, store) = (Recorder::new(), MemoryStore::new());
-    let outbox = Outbox::single_node(store.clone(), to(&recorder)).name("orders").start().expect("start");
+    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).name("orders").start().expect("start");
     let around = tracing::error_span!(target: "posthaste::dispatch", "around").entered();
-    deliver(&outbox, &store, made().id("id-1").header(TRACEPARENT, CURRENT_TRACEPARENT)).await;
+    deliver(&outbox, &store, valid_event().id("id-1").header(TRACEPARENT, CURRENT_TRACEPARENT)).await;
     drop(around);
 
     let text = lines.text();
@@ -204,7 +204,7 @@ async fn dispatch_of_a_batch_says_how_many_and_to_which_of_several() {
     let routes = Routes::new().add(route.fan_out_to("mail", publisher()).fan_out_to("search", publisher()));
     let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
     let mut tx = store.writer(&outbox).begin().await.expect("begin");
-    tx.write_all((0..3).map(|_| made().build().expect("event")).collect::<Vec<_>>()).await.expect("write");
+    tx.write_all((0..3).map(|_| valid_event().build().expect("event")).collect::<Vec<_>>()).await.expect("write");
     tx.commit().await.expect("commit");
     outbox.idle().await.expect("idle");
 

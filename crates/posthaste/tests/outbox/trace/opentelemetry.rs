@@ -53,7 +53,7 @@ fn all() -> Sampler {
     Sampler::ParentBased(Box::new(Sampler::AlwaysOn))
 }
 
-fn made() -> EventBuilder {
+fn valid_event() -> EventBuilder {
     Event::builder("Made").json(&1)
 }
 
@@ -64,7 +64,7 @@ fn start(routes: Routes) -> (MemoryStore, Outbox) {
     (store, builder.start().expect("start"))
 }
 
-fn to(recorder: &Recorder) -> Routes {
+fn routes_to(recorder: &Recorder) -> Routes {
     Routes::new().add(Route::event("Made").deliver_to(recorder.clone()))
 }
 
@@ -76,7 +76,7 @@ async fn commit(store: &MemoryStore, outbox: &Outbox, events: Vec<Event>) {
 
 /// A request that writes so many events.
 async fn request(store: &MemoryStore, outbox: &Outbox, events: usize) {
-    let events = (0..events).map(|_| made().build().expect("event")).collect();
+    let events = (0..events).map(|_| valid_event().build().expect("event")).collect();
     commit(store, outbox, events).instrument(info_span!("request")).await;
     outbox.idle().await.expect("idle");
 }
@@ -101,7 +101,7 @@ fn links(span: &SpanData) -> Vec<(String, String)> {
 async fn trace_leads_from_the_request_to_what_the_destination_sends_on() {
     let traces = Traces::listen(all());
     let recorder = Recorder::new();
-    let (store, outbox) = start(to(&recorder));
+    let (store, outbox) = start(routes_to(&recorder));
     request(&store, &outbox, 1).await;
 
     let [delivery] = &recorder.deliveries()[..] else { panic!("one delivery") };
@@ -122,9 +122,9 @@ async fn trace_leads_from_the_request_to_what_the_destination_sends_on() {
 async fn batch_is_one_dispatch_with_a_link_and_a_span_for_each_event() {
     let traces = Traces::listen(all());
     let recorder = Recorder::new().publisher(10);
-    let (store, outbox) = start(to(&recorder));
-    let traceless = made().build().expect("event");
-    let foreign = made().header(TRACEPARENT, FOREIGN_TRACEPARENT).build().expect("event");
+    let (store, outbox) = start(routes_to(&recorder));
+    let traceless = valid_event().build().expect("event");
+    let foreign = valid_event().header(TRACEPARENT, FOREIGN_TRACEPARENT).build().expect("event");
     // Outside of any request, so that the first one is in no trace.
     commit(&store, &outbox, vec![traceless, foreign]).await;
     request(&store, &outbox, 2).await;
@@ -162,7 +162,7 @@ async fn failed_attempt_is_marked_and_the_next_one_has_spans_of_its_own() {
         1 => Outcome::RetryAfter(Duration::from_secs(1), "s3ntinel".into()),
         _ => Outcome::Done,
     });
-    let (store, outbox) = start(to(&recorder));
+    let (store, outbox) = start(routes_to(&recorder));
     request(&store, &outbox, 1).await;
     recorder.wait_for(2).await;
     outbox.idle().await.expect("idle");
@@ -183,13 +183,13 @@ async fn failed_attempt_is_marked_and_the_next_one_has_spans_of_its_own() {
 async fn state_of_the_trace_goes_all_the_way() {
     let traces = Traces::listen(all());
     let recorder = Recorder::new();
-    let (store, outbox) = start(to(&recorder));
+    let (store, outbox) = start(routes_to(&recorder));
     let incoming = remote(FOREIGN_TRACEPARENT, "vendor=1");
     let span = {
         let _in_it = incoming.attach();
         info_span!("request")
     };
-    commit(&store, &outbox, vec![made().build().expect("event")]).instrument(span).await;
+    commit(&store, &outbox, vec![valid_event().build().expect("event")]).instrument(span).await;
     outbox.idle().await.expect("idle");
 
     let [delivery] = &recorder.deliveries()[..] else { panic!("one delivery") };
@@ -202,9 +202,9 @@ async fn state_of_the_trace_goes_all_the_way() {
 async fn trace_that_is_not_recorded_goes_on_unrecorded() {
     let traces = Traces::listen(all());
     let recorder = Recorder::new();
-    let (store, outbox) = start(to(&recorder));
+    let (store, outbox) = start(routes_to(&recorder));
     let unsampled = FOREIGN_TRACEPARENT.replace("-01", "-00");
-    commit(&store, &outbox, vec![made().header(TRACEPARENT, &unsampled).build().expect("event")]).await;
+    commit(&store, &outbox, vec![valid_event().header(TRACEPARENT, &unsampled).build().expect("event")]).await;
     outbox.idle().await.expect("idle");
 
     let written = TraceContext::parse(&unsampled, None).expect("a context");
@@ -219,8 +219,8 @@ async fn trace_that_is_not_recorded_goes_on_unrecorded() {
 async fn trace_goes_on_where_our_sampler_records_nothing() {
     let traces = Traces::listen(Sampler::AlwaysOff);
     let recorder = Recorder::new();
-    let (store, outbox) = start(to(&recorder));
-    commit(&store, &outbox, vec![made().header(TRACEPARENT, FOREIGN_TRACEPARENT).build().expect("event")]).await;
+    let (store, outbox) = start(routes_to(&recorder));
+    commit(&store, &outbox, vec![valid_event().header(TRACEPARENT, FOREIGN_TRACEPARENT).build().expect("event")]).await;
     outbox.idle().await.expect("idle");
 
     let written = TraceContext::parse(FOREIGN_TRACEPARENT, None).expect("a context");
@@ -231,7 +231,7 @@ async fn trace_goes_on_where_our_sampler_records_nothing() {
 }
 
 fn captured() -> Headers {
-    let events = vec![made().build().expect("event")];
+    let events = vec![valid_event().build().expect("event")];
     let events = CaptureTrace::from_opentelemetry().before_write(events).expect("events");
     events[0].headers().clone()
 }
