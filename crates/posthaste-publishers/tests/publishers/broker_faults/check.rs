@@ -16,7 +16,7 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(12);
 /// What a check says is so, it ends in time, and nothing of it arrives.
 pub(crate) async fn broker_is_checked(broker: &mut dyn Broker) {
     let early = publisher(&broker.url());
-    println!("it does not run yet: {}", unreached(&*early).await);
+    println!("it does not run yet: {}", unreachable_text(&*early).await);
     assert_eq!(codes(&*early).await, [UNREACHABLE_CODE], "and nothing else is said of it");
 
     broker.start().await;
@@ -32,7 +32,7 @@ pub(crate) async fn broker_is_checked(broker: &mut dyn Broker) {
     assert_eq!(broker.received(1).await, [event.id().clone()], "nothing arrives of a check");
 
     broker.suspend();
-    let answer = timely(&*other).await;
+    let answer = check_in_time(&*other).await;
     broker.resume();
     // The system takes connections for a receiver of webhooks that is held.
     if !broker.url().starts_with("http") {
@@ -41,7 +41,7 @@ pub(crate) async fn broker_is_checked(broker: &mut dyn Broker) {
     wait_for_server("it goes on", async || other.check().await.is_ok()).await;
 
     broker.kill();
-    println!("it was killed: {}", unreached(&*other).await);
+    println!("it was killed: {}", unreachable_text(&*other).await);
     broker.start().await;
     wait_for_server("it is there again", async || other.check().await.is_ok()).await;
 }
@@ -57,11 +57,11 @@ async fn codes(publisher: &dyn Publisher) -> Vec<&'static str> {
 pub(crate) async fn is_out_of_reach(url: &str) -> String {
     let publisher = publisher(url);
     assert!(!format!("{publisher:?}").contains(SENTINEL));
-    unreached(&*publisher).await
+    unreachable_text(&*publisher).await
 }
 
-async fn unreached(publisher: &dyn Publisher) -> String {
-    one_line_that_advises(timely(publisher).await.expect_err("it is not there"))
+async fn unreachable_text(publisher: &dyn Publisher) -> String {
+    one_line_that_advises(check_in_time(publisher).await.expect_err("it is not there"))
 }
 
 /// Says what to do, in one line, without a secret.
@@ -73,7 +73,7 @@ pub(crate) fn one_line_that_advises(why: Unreached) -> String {
     text
 }
 
-async fn timely(publisher: &dyn Publisher) -> Result<(), Unreached> {
+async fn check_in_time(publisher: &dyn Publisher) -> Result<(), Unreached> {
     let started = Instant::now();
     let answer = publisher.check().await;
     assert!(started.elapsed() < CHECK_TIMEOUT, "{:?}", started.elapsed());

@@ -13,7 +13,7 @@ use posthaste_testkit::wait_until;
 use tokio::sync::Barrier;
 
 use super::wire::{Request, answer, serve};
-use super::{deliver_one, event, event_of, kinds, local, read};
+use super::{deliver_one, event, event_of, kinds, local, kind_and_text};
 
 type Requests = Arc<Mutex<Vec<Request>>>;
 
@@ -45,7 +45,7 @@ async fn request_is_a_post_with_everything_in_it() {
         .json_text("{}");
     let delivery = Delivery::first(event.build().expect("a good event"));
     let id = delivery.id().to_string();
-    assert_eq!(read(&deliver_one(&hooks, delivery).await).0, "done");
+    assert_eq!(kind_and_text(&deliver_one(&hooks, delivery).await).0, "done");
 
     let requests = requests.lock().expect("nobody panics");
     assert_eq!(requests[0].head, "POST /hooks?tenant=7&format=x HTTP/1.1");
@@ -86,7 +86,7 @@ async fn replay_has_a_key_that_no_receiver_has_seen() {
     let again = Delivery { attempt: 2, ..first.clone() };
     let replay = Delivery { replays: 2, ..first.clone() };
     for delivery in [first, again, replay] {
-        assert_eq!(read(&deliver_one(&hooks, delivery).await).0, "done");
+        assert_eq!(kind_and_text(&deliver_one(&hooks, delivery).await).0, "done");
     }
     let requests = requests.lock().expect("nobody panics");
     assert_ids(&requests[0], &id);
@@ -103,7 +103,7 @@ async fn id_with_dots_cannot_be_read_as_an_id_and_a_time() {
     let hooks = local(&url).build().expect("good settings");
     let parts = EventParts { id: "a.9999999999.b".into(), ..event(1).to_parts() };
     let delivery = Delivery { replays: 1, ..Delivery::first(Event::from_parts(parts)) };
-    assert_eq!(read(&deliver_one(&hooks, delivery).await).0, "done");
+    assert_eq!(kind_and_text(&deliver_one(&hooks, delivery).await).0, "done");
     let requests = requests.lock().expect("nobody panics");
     for name in ["webhook-id", "idempotency-key"] {
         let value = requests[0].header(name).expect(name);
@@ -144,7 +144,7 @@ async fn formats_say_what_the_body_is() {
     ] {
         let (url, requests) = start_recording_server().await;
         let hooks = local(&url).format(format).build().expect("good settings");
-        assert_eq!(read(&deliver_one(&hooks, event_of("é", 1)).await).0, "done");
+        assert_eq!(kind_and_text(&deliver_one(&hooks, event_of("é", 1)).await).0, "done");
         let requests = requests.lock().expect("nobody panics");
         assert_eq!(requests[0].header("content-type"), Some(content_type), "{format:?}");
         let subject = (format == Format::CloudEvents).then_some("%C3%A9");
@@ -221,7 +221,7 @@ async fn connection_is_used_again() {
     let server = serve(|_| async { Some(answer(200, &[], "a short body")) }).await;
     let hooks = local(&server.url).build().expect("good settings");
     for n in 0..100 {
-        assert_eq!(read(&deliver_one(&hooks, event(n)).await).0, "done");
+        assert_eq!(kind_and_text(&deliver_one(&hooks, event(n)).await).0, "done");
     }
     assert_eq!(server.connections.load(Ordering::SeqCst), 1);
 }
@@ -274,7 +274,7 @@ async fn event_does_not_overtake_one_that_got_no_answer() {
         [event_of("k", 0), event_of("k", 1), event_of("other", 5), event_of("k", 2), event_of("k", 3)];
     let outcomes = hooks.deliver(&batch).await;
     assert_eq!(kinds(&outcomes), ["done", "no answer", "done", "no answer", "no answer"]);
-    assert!(read(&outcomes[3]).1.starts_with("not sent: "), "{outcomes:?}");
+    assert!(kind_and_text(&outcomes[3]).1.starts_with("not sent: "), "{outcomes:?}");
     let requests = requests.lock().expect("nobody panics");
     assert!(!requests.iter().any(|request| request.body == b"2" || request.body == b"3"));
 }
@@ -295,7 +295,7 @@ async fn events_that_had_no_turn_wait_if_the_receiver_is_only_slow() {
     assert_eq!(kinds(&outcomes), ["done", "no answer", "defer"]);
     let outcomes = hooks.deliver(&[event(1), event(2)]).await;
     assert_eq!(kinds(&outcomes), ["no answer", "no answer"]);
-    assert!(read(&outcomes[1]).1.starts_with("not sent: "), "{outcomes:?}");
+    assert!(kind_and_text(&outcomes[1]).1.starts_with("not sent: "), "{outcomes:?}");
 }
 
 #[tokio::test]
@@ -361,5 +361,5 @@ async fn proxy_of_the_environment_is_not_used() {
 async fn child() {
     let Ok(url) = std::env::var(PROXIED_VAR) else { return };
     let hooks = local(&url).build().expect("good settings");
-    assert_eq!(read(&deliver_one(&hooks, event(1)).await).0, "done");
+    assert_eq!(kind_and_text(&deliver_one(&hooks, event(1)).await).0, "done");
 }

@@ -12,7 +12,7 @@ use tokio::io::{AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 
 use super::wire::{self, answer, serve, served};
-use super::{deliver_one, event, local, read};
+use super::{deliver_one, event, local, kind_and_text};
 use crate::broker_faults::destination_is_full_for_a_while;
 
 /// Stands in every part of a URL that is nobody's business.
@@ -26,7 +26,7 @@ fn hooks(url: &str) -> HttpPublisher {
 }
 
 async fn outcome_of(url: &str) -> (&'static str, String) {
-    let (kind, text) = read(&deliver_one(&hooks(url), event(1)).await);
+    let (kind, text) = kind_and_text(&deliver_one(&hooks(url), event(1)).await);
     assert!(!text.contains(SENTINEL) && !text.contains("Made"), "{text}");
     assert!(!text.chars().any(char::is_control), "{text:?}");
     (kind, text)
@@ -210,7 +210,7 @@ async fn huge(stream: TcpStream, written: Arc<AtomicUsize>, ended: Arc<AtomicUsi
 async fn receiver_that_never_answers_is_no_answer() {
     let server = serve(|_| std::future::pending()).await;
     let hooks = local(&server.url).timeout(Duration::from_secs(2)).build().expect("good settings");
-    let (kind, text) = read(&deliver_one(&hooks, event(1)).await);
+    let (kind, text) = kind_and_text(&deliver_one(&hooks, event(1)).await);
     assert_eq!(kind, "no answer", "{text}");
     assert!(text.ends_with("did not answer within 2s"), "{text}");
 }
@@ -231,10 +231,10 @@ async fn name_of_this_machine_is_not_reached_unless_it_is_allowed() {
     let server = serve(|_| async { Some(answer(200, &[], "")) }).await;
     let url = server.url.replace("127.0.0.1", "localhost");
     let closed = HttpPublisher::builder(&url).allow_http().build().expect("a name is looked up later");
-    let (kind, text) = read(&deliver_one(&closed, event(1)).await);
+    let (kind, text) = kind_and_text(&deliver_one(&closed, event(1)).await);
     assert_eq!(kind, "no connection", "{text}");
     assert!(text.contains("is not a public address"), "{text}");
     assert_eq!(server.connections.load(Ordering::SeqCst), 0, "no connection was made");
     let open = local(&url).build().expect("good settings");
-    assert_eq!(read(&deliver_one(&open, event(1)).await).0, "done");
+    assert_eq!(kind_and_text(&deliver_one(&open, event(1)).await).0, "done");
 }

@@ -47,7 +47,7 @@ async fn deliver_one(hooks: &HttpPublisher, delivery: Delivery) -> Outcome {
 }
 
 /// What kind of outcome it is, and its text.
-fn read(outcome: &Outcome) -> (&'static str, String) {
+fn kind_and_text(outcome: &Outcome) -> (&'static str, String) {
     match outcome {
         Outcome::Done => ("done", String::new()),
         Outcome::Defer(_) => ("defer", String::new()),
@@ -62,7 +62,7 @@ fn read(outcome: &Outcome) -> (&'static str, String) {
 }
 
 fn kinds(outcomes: &[Outcome]) -> Vec<&'static str> {
-    outcomes.iter().map(|outcome| read(outcome).0).collect()
+    outcomes.iter().map(|outcome| kind_and_text(outcome).0).collect()
 }
 
 struct Webhooks {

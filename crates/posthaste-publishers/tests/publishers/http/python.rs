@@ -8,7 +8,7 @@ use posthaste_publishers::http::HttpPublisher;
 use posthaste_testkit::server::OwnServer;
 use serde_json::Value;
 
-use super::{deliver_one, kinds, local, read};
+use super::{deliver_one, kinds, local, kind_and_text};
 
 const RECEIVER_SCRIPT: &str = include_str!("receiver.py");
 const OLD_KEY: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -42,7 +42,7 @@ impl Python {
         hooks.build().expect("good settings")
     }
 
-    fn taken(&self) -> Vec<Value> {
+    fn accepted(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(self.server.dir().join("taken.jsonl")).unwrap_or_default();
         text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
@@ -61,10 +61,10 @@ async fn python_reads_the_events_and_agrees_with_the_signature() {
     let batch: Vec<Delivery> = (0..50).map(event).collect();
     let outcomes = python.hooks((NEW_KEY, None)).deliver(&batch).await;
     assert!(kinds(&outcomes).iter().all(|kind| *kind == "done"), "{outcomes:?}");
-    let taken = python.taken();
-    assert_eq!(taken.len(), batch.len());
+    let accepted = python.accepted();
+    assert_eq!(accepted.len(), batch.len());
     for delivery in &batch {
-        let line = taken.iter().find(|line| line["ce-id"] == delivery.id().as_str()).expect("it was taken");
+        let line = accepted.iter().find(|line| line["ce-id"] == delivery.id().as_str()).expect("it was taken");
         assert_eq!(line["ce-type"], "Größe");
         assert_eq!(line["ce-subject"], delivery.aggregate_id().expect("a key"));
         assert_eq!(line["ce-specversion"], "1.0");
@@ -77,10 +77,10 @@ async fn python_reads_the_events_and_agrees_with_the_signature() {
 #[ignore = "needs python3: cargo xtask test"]
 async fn receiver_with_the_old_key_goes_on_while_keys_are_changed() {
     let python = Python::start(OLD_KEY).await;
-    assert_eq!(read(&deliver_one(&python.hooks((OLD_KEY, None)), event(1)).await).0, "done");
-    assert_eq!(read(&deliver_one(&python.hooks((NEW_KEY, Some(OLD_KEY))), event(2)).await).0, "done");
-    let (kind, text) = read(&deliver_one(&python.hooks((NEW_KEY, None)), event(3)).await);
+    assert_eq!(kind_and_text(&deliver_one(&python.hooks((OLD_KEY, None)), event(1)).await).0, "done");
+    assert_eq!(kind_and_text(&deliver_one(&python.hooks((NEW_KEY, Some(OLD_KEY))), event(2)).await).0, "done");
+    let (kind, text) = kind_and_text(&deliver_one(&python.hooks((NEW_KEY, None)), event(3)).await);
     assert_eq!(kind, "retry", "{text}");
     assert!(text.contains("answered 401: it does not know us, check the signing key"), "{text}");
-    assert_eq!(python.taken().len(), 2);
+    assert_eq!(python.accepted().len(), 2);
 }

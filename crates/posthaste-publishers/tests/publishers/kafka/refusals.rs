@@ -12,7 +12,7 @@ use super::broker::{create_topic, is_skipped, read, shared, unique};
 use super::{deliveries, is_done, of_size, order, publisher};
 use crate::broker_faults::is_out_of_reach;
 
-fn to(topic: &str) -> Event {
+fn event_to(topic: &str) -> Event {
     Event::builder("Made").topic(topic).json_text("1").build().expect("a good event")
 }
 
@@ -22,7 +22,7 @@ async fn dozens_of_unknown_topics_are_refused_within_seconds_and_hold_up_nobody(
     let topic = unique("known");
     create_topic(&shared(), &topic, &[]).await;
     let kafka = publisher(&shared(), &topic);
-    let unknown = (0..50).map(|n| to(&format!("{topic}-unknown-{n}")));
+    let unknown = (0..50).map(|n| event_to(&format!("{topic}-unknown-{n}")));
     let events: Vec<Event> = unknown.chain([order("o-1")]).collect();
     let started = Instant::now();
     let mut outcomes = kafka.deliver(&deliveries(events)).await;
@@ -39,7 +39,7 @@ async fn dozens_of_unknown_topics_are_refused_within_seconds_and_hold_up_nobody(
     let late = format!("{topic}-unknown-7");
     create_topic(&shared(), &late, &[]).await;
     posthaste_testkit::server::wait_for_server("the topic is seen", async || {
-        kafka.deliver(&deliveries([to(&late)])).await.iter().all(is_done)
+        kafka.deliver(&deliveries([event_to(&late)])).await.iter().all(is_done)
     })
     .await;
     assert!(!read(&shared(), &late).await.is_empty());

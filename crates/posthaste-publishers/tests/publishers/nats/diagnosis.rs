@@ -8,7 +8,7 @@ use posthaste_testkit::process::free_port;
 use posthaste_testkit::server::wait_for_server;
 
 use super::server::{NatsServer, Stream};
-use super::{built, order};
+use super::{publisher_of, order};
 
 /// Any user of the account may ask servers how they keep messages.
 const OPEN_ACCOUNT_CONFIG: &str = r#"
@@ -23,7 +23,7 @@ system_account: SYS
 "#;
 
 async fn codes(url: &str) -> Vec<(&'static str, Severity)> {
-    let findings: Vec<Finding> = built(url).diagnose().await;
+    let findings: Vec<Finding> = publisher_of(url).diagnose().await;
     println!("{findings:#?}");
     assert!(findings.iter().all(|finding| !finding.what.is_empty() && !finding.advice.is_empty()));
     findings.into_iter().map(|finding| (finding.code, finding.severity)).collect()
@@ -80,7 +80,7 @@ async fn user_who_may_only_publish_gets_an_answer_too() {
     let found = codes(&format!("{}/shop.orders", at("me:me"))).await;
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0].0, "nats-sync-interval");
-    let publisher = built(&format!("{}/shop.orders", at("me:me")));
+    let publisher = publisher_of(&format!("{}/shop.orders", at("me:me")));
     publisher.diagnose().await;
     let outcome = super::deliver_one(&publisher, order()).await;
     assert!(matches!(outcome, posthaste::Outcome::Done), "the connection is still good: {outcome:?}");

@@ -17,7 +17,7 @@ use posthaste_testkit::variable;
 use tokio::sync::Mutex;
 
 use crate::broker_faults::{self, Broker};
-use server::{NatsServer, Stream, some_name};
+use server::{NatsServer, Stream, unique_stream_name};
 
 /// One stream of its own on the shared server, or on a server of its own once that was started.
 struct Nats {
@@ -31,7 +31,7 @@ impl Nats {
     async fn new() -> Self {
         let own = NatsServer::new("");
         let own_url = own.url();
-        let nats = Self { name: some_name(), own: Mutex::new(own), own_url, is_own: AtomicBool::new(false) };
+        let nats = Self { name: unique_stream_name(), own: Mutex::new(own), own_url, is_own: AtomicBool::new(false) };
         nats.stream().create().await;
         nats
     }
@@ -180,6 +180,6 @@ async fn deliver_one(destination: &dyn Destination, event: Event) -> Outcome {
     destination.deliver(&[Delivery::first(event)]).await.remove(0)
 }
 
-fn built(url: &str) -> NatsPublisher {
+fn publisher_of(url: &str) -> NatsPublisher {
     NatsPublisher::from_url(url).expect("a good URL")
 }

@@ -10,8 +10,8 @@ use posthaste_testkit::process::{free_port, program};
 use posthaste_testkit::proxy::LostResponses;
 use posthaste_testkit::variable;
 
-use super::server::{NatsServer, Stream, some_name};
-use super::{built, deliver_one, order, shared};
+use super::server::{NatsServer, Stream, unique_stream_name};
+use super::{publisher_of, deliver_one, order, shared};
 
 async fn own_server() -> NatsServer {
     let mut server = NatsServer::new("");
@@ -23,10 +23,10 @@ async fn own_server() -> NatsServer {
 #[tokio::test]
 #[ignore = "needs NATS: cargo xtask test"]
 async fn retry_is_stored_once_and_each_replay_again() {
-    let name = some_name();
+    let name = unique_stream_name();
     let stream = Stream::new(shared(), &name);
     stream.create_with(|config| config.duplicate_window = Duration::from_secs(2)).await;
-    let publisher = built(&format!("{}/{name}.orders", shared()));
+    let publisher = publisher_of(&format!("{}/{name}.orders", shared()));
     let event = order();
     let deliver = async |attempt: u32, replays: u32| {
         let delivery = Delivery { attempt, replays, ..Delivery::first(event.clone()) };
@@ -49,7 +49,7 @@ async fn retry_is_stored_once_and_each_replay_again() {
 #[tokio::test]
 #[ignore = "needs NATS: cargo xtask test"]
 async fn stream_stores_each_of_two_events_with_one_id_once() {
-    let name = some_name();
+    let name = unique_stream_name();
     let stream = Stream::new(shared(), &name);
     stream.create().await;
     let first = order();
@@ -61,8 +61,8 @@ async fn stream_stores_each_of_two_events_with_one_id_once() {
     let other_payload = changed(|parts| parts.payload = "2".into());
     let other_time = changed(|parts| parts.occurred_at = Timestamp::from_micros(1));
     let batch = [first.clone(), other_payload, other_time].map(Delivery::first);
-    let publisher = built(&format!("{}/{name}.orders", shared()));
-    let other_subject = built(&format!("{}/{name}.others", shared()));
+    let publisher = publisher_of(&format!("{}/{name}.orders", shared()));
+    let other_subject = publisher_of(&format!("{}/{name}.others", shared()));
     for _ in 0..2 {
         for outcome in publisher.deliver(&batch).await {
             assert!(matches!(outcome, Outcome::Done), "{outcome:?}");
@@ -109,10 +109,10 @@ async fn lost_acknowledgement_is_no_answer_and_the_retry_is_stored_once() {
 #[tokio::test]
 #[ignore = "needs NATS: cargo xtask test"]
 async fn subject_of_no_stream_is_an_attempt_and_the_others_are_delivered() {
-    let name = some_name();
+    let name = unique_stream_name();
     let stream = Stream::new(shared(), &name);
     stream.create().await;
-    let publisher = built(&format!("{}/{name}.orders", shared()));
+    let publisher = publisher_of(&format!("{}/{name}.orders", shared()));
     let nowhere = Event::builder("Lost").topic(format!("{name}-nobody")).json_text("{}").build();
     let batch = [order(), nowhere.expect("a good event"), order()].map(Delivery::first);
     let outcomes = publisher.deliver(&batch).await;
@@ -130,7 +130,7 @@ async fn server_is_asked_once_for_a_subject_that_no_stream_takes() {
     let client = async_nats::connect(server.url()).await.expect("a connection");
     let mut asked = client.subscribe("$JS.API.STREAM.NAMES").await.expect("a subscription");
     client.flush().await.expect("it stands");
-    let publisher = built(&format!("{}/nobody", server.url()));
+    let publisher = publisher_of(&format!("{}/nobody", server.url()));
     let outcomes = publisher.deliver(&[order(), order(), order()].map(Delivery::first)).await;
     assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Retry(_))), "{outcomes:?}");
     // Two connections: what was asked on the other one may come a little later than what is said on this one.
@@ -152,7 +152,7 @@ async fn cluster_without_a_leader_is_out_of_reach() {
         free_port()
     ));
     server.start().await;
-    let publisher = built(&format!("{}/orders", server.url()));
+    let publisher = publisher_of(&format!("{}/orders", server.url()));
     let other = Event::builder("Other").topic("other").json_text("{}").build().expect("a good event");
     let outcomes = publisher.deliver(&[order(), other, order()].map(Delivery::first)).await;
     for outcome in &outcomes {
@@ -164,13 +164,13 @@ async fn cluster_without_a_leader_is_out_of_reach() {
 #[tokio::test]
 #[ignore = "needs NATS: cargo xtask test"]
 async fn stream_other_than_the_one_that_was_named_is_an_attempt() {
-    let name = some_name();
+    let name = unique_stream_name();
     let stream = Stream::new(shared(), &name);
     stream.create().await;
-    let outcome = deliver_one(&built(&format!("{}/{name}.orders?stream=OTHER", shared())), order()).await;
+    let outcome = deliver_one(&publisher_of(&format!("{}/{name}.orders?stream=OTHER", shared())), order()).await;
     let Outcome::Retry(why) = &outcome else { panic!("{outcome:?}") };
     assert!(why.to_string().contains("expected stream does not match"), "{why}");
-    let outcome = deliver_one(&built(&format!("{}/{name}.orders?stream={name}", shared())), order()).await;
+    let outcome = deliver_one(&publisher_of(&format!("{}/{name}.orders?stream={name}", shared())), order()).await;
     assert!(matches!(outcome, Outcome::Done), "{outcome:?}");
     stream.delete().await;
 }
@@ -178,11 +178,11 @@ async fn stream_other_than_the_one_that_was_named_is_an_attempt() {
 #[tokio::test]
 #[ignore = "needs NATS: cargo xtask test"]
 async fn message_larger_than_the_stream_takes_is_dead() {
-    let name = some_name();
+    let name = unique_stream_name();
     let stream = Stream::new(shared(), &name);
     stream.create_with(|config| config.max_message_size = 2_000).await;
     let large = Event::builder("Large").json(&"x".repeat(4_000)).build().expect("a good event");
-    let publisher = built(&format!("{}/{name}.orders", shared()));
+    let publisher = publisher_of(&format!("{}/{name}.orders", shared()));
     let outcomes = publisher.deliver(&[order(), large].map(Delivery::first)).await;
     let [Outcome::Done, Outcome::Dead(why)] = &outcomes[..] else { panic!("{outcomes:?}") };
     assert!(why.starts_with("too large"), "{why}");
@@ -203,7 +203,7 @@ async fn stream_that_is_full_is_busy_until_there_is_room() {
             "maximum messages per subject exceeded",
         ),
     ] {
-        let name = some_name();
+        let name = unique_stream_name();
         let stream = Stream::new(shared(), &name);
         stream
             .create_with(|config| {
@@ -211,7 +211,7 @@ async fn stream_that_is_full_is_busy_until_there_is_room() {
                 limit(config);
             })
             .await;
-        let publisher = built(&format!("{}/{name}.orders", shared()));
+        let publisher = publisher_of(&format!("{}/{name}.orders", shared()));
         assert!(matches!(deliver_one(&publisher, order()).await, Outcome::Done), "{text}");
         let late = order();
         let outcome = deliver_one(&publisher, late.clone()).await;
@@ -233,7 +233,7 @@ async fn account_that_has_used_up_its_storage_is_busy() {
     server.start().await;
     let stream = Stream::new(server.url(), "orders");
     stream.create().await;
-    let publisher = built(&format!("{}/orders.all", server.url()));
+    let publisher = publisher_of(&format!("{}/orders.all", server.url()));
     let large = || Event::builder("Large").json(&"x".repeat(8_000)).build().expect("a good event");
     for _ in 0..2 {
         assert!(matches!(deliver_one(&publisher, large()).await, Outcome::Done));
@@ -249,12 +249,12 @@ async fn account_that_has_used_up_its_storage_is_busy() {
 #[tokio::test]
 #[ignore = "needs NATS: cargo xtask test"]
 async fn plain_nats_reaches_those_who_listen() {
-    let name = some_name();
+    let name = unique_stream_name();
     let client = async_nats::connect(shared()).await.expect("a connection");
     let mut listener = client.subscribe(format!("{name}.orders")).await.expect("a subscription");
     client.flush().await.expect("it stands");
     let event = order();
-    let outcome = deliver_one(&built(&format!("{}/{name}.orders?core=true", shared())), event.clone()).await;
+    let outcome = deliver_one(&publisher_of(&format!("{}/{name}.orders?core=true", shared())), event.clone()).await;
     assert!(matches!(outcome, Outcome::Done), "{outcome:?}");
     let message = listener.next().await.expect("a message");
     assert_eq!(message.payload, event.payload());
@@ -269,7 +269,7 @@ async fn plain_nats_reaches_those_who_listen() {
 /// None of these needs a server: they are refused before there is a connection.
 #[tokio::test]
 async fn what_would_command_the_server_is_dead() {
-    let publisher = built("nats://127.0.0.1:1/orders");
+    let publisher = publisher_of("nats://127.0.0.1:1/orders");
     // Rows hold what no event could be built with.
     let event = |change: &dyn Fn(&mut EventParts)| {
         let mut parts = order().to_parts();
@@ -327,15 +327,15 @@ asyncio.run(main(*sys.argv[1:]))
 #[tokio::test]
 #[ignore = "needs NATS: cargo xtask test"]
 async fn consumer_in_python_reads_it() {
-    let name = some_name();
+    let name = unique_stream_name();
     let stream = Stream::new(shared(), &name);
     stream.create().await;
     let plain = order();
     let cloud = Event::builder("Größe \"%\"").aggregate("Order", "o-18").json_text("18").build();
     let cloud = cloud.expect("a good event");
     let url = format!("{}/{name}.{{aggregate_type}}", shared());
-    assert!(matches!(deliver_one(&built(&url), plain.clone()).await, Outcome::Done));
-    let outcome = deliver_one(&built(&format!("{url}?format=cloudevents")), cloud.clone()).await;
+    assert!(matches!(deliver_one(&publisher_of(&url), plain.clone()).await, Outcome::Done));
+    let outcome = deliver_one(&publisher_of(&format!("{url}?format=cloudevents")), cloud.clone()).await;
     assert!(matches!(outcome, Outcome::Done), "{outcome:?}");
 
     let mut command = program(variable("POSTHASTE_TEST_PYTHON"));

@@ -61,7 +61,7 @@ impl NatsServer {
 }
 
 /// A name that no other test has.
-pub(super) fn some_name() -> String {
+pub(super) fn unique_stream_name() -> String {
     format!("t{}-{}", std::process::id(), free_port())
 }
 

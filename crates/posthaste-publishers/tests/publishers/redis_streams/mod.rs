@@ -153,7 +153,7 @@ async fn check_says_whether_the_server_is_there() {
 async fn check_makes_a_connection_anew_that_broke_while_nobody_used_it() {
     let mut server = RedisServer::durable(&[]);
     server.start().await;
-    let publisher = built(&format!("redis-stream://127.0.0.1:{}?stream=orders", server.port()));
+    let publisher = publisher_of(&format!("redis-stream://127.0.0.1:{}?stream=orders", server.port()));
     assert_eq!(publisher.check().await, Ok(()));
     server.kill();
     server.start().await;
@@ -169,11 +169,11 @@ async fn deliver_one(destination: &dyn Destination, event: Event) -> Outcome {
     destination.deliver(&[Delivery::first(event)]).await.remove(0)
 }
 
-fn built(url: &str) -> RedisStreamPublisher {
+fn publisher_of(url: &str) -> RedisStreamPublisher {
     RedisStreamPublisher::from_url(url).expect("a good URL")
 }
 
-fn why_unreachable(outcome: &Outcome) -> String {
+fn unreachable_reason(outcome: &Outcome) -> String {
     let Outcome::Unreachable(why) = outcome else { panic!("{outcome:?}") };
     why.error.to_string()
 }

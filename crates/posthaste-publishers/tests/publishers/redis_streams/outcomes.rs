@@ -10,12 +10,12 @@ use posthaste_testkit::server::RedisServer;
 use posthaste_testkit::variable;
 
 use super::server::{command, received};
-use super::{built, deliver_one, order, why_unreachable};
+use super::{publisher_of, deliver_one, order, unreachable_reason};
 
 async fn own_server(settings: &[&str]) -> (RedisServer, RedisStreamPublisher) {
     let mut server = RedisServer::durable(settings);
     server.start().await;
-    let publisher = built(&format!("redis-stream://127.0.0.1:{}/0?stream=orders", server.port()));
+    let publisher = publisher_of(&format!("redis-stream://127.0.0.1:{}/0?stream=orders", server.port()));
     (server, publisher)
 }
 
@@ -25,16 +25,16 @@ async fn own_server(settings: &[&str]) -> (RedisServer, RedisStreamPublisher) {
 async fn connection_that_went_silent_is_made_anew() {
     let (server, _) = own_server(&[]).await;
     let proxy = LostResponses::to(server.port()).await;
-    let publisher = built(&format!("redis-stream://127.0.0.1:{}/0?stream=orders", proxy.port()));
+    let publisher = publisher_of(&format!("redis-stream://127.0.0.1:{}/0?stream=orders", proxy.port()));
     assert!(matches!(deliver_one(&publisher, order()).await, Outcome::Done));
     proxy.lose_responses(true);
     let started = Instant::now();
     let outcome = deliver_one(&publisher, order()).await;
     let address = format!("127.0.0.1:{}", proxy.port());
-    assert_eq!(why_unreachable(&outcome), format!("Redis at {address} did not answer within 2s"));
+    assert_eq!(unreachable_reason(&outcome), format!("Redis at {address} did not answer within 2s"));
     let outcome = deliver_one(&publisher, order()).await;
     assert!(
-        why_unreachable(&outcome).starts_with(&format!("no connection to Redis at {address}")),
+        unreachable_reason(&outcome).starts_with(&format!("no connection to Redis at {address}")),
         "{outcome:?}"
     );
     assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
@@ -51,7 +51,7 @@ async fn connection_that_went_silent_is_made_anew() {
 async fn server_that_is_full_is_out_of_reach_until_it_has_room() {
     let (server, publisher) = own_server(&["--maxmemory", "1", "--maxmemory-policy", "noeviction"]).await;
     let outcome = deliver_one(&publisher, order()).await;
-    assert_eq!(why_unreachable(&outcome), "Redis is full (OOM): give it more maxmemory, or trim streams");
+    assert_eq!(unreachable_reason(&outcome), "Redis is full (OOM): give it more maxmemory, or trim streams");
     command(&server, &["CONFIG", "SET", "maxmemory", "0"]).await;
     assert!(matches!(deliver_one(&publisher, order()).await, Outcome::Done));
 }
@@ -73,7 +73,7 @@ async fn key_that_is_no_stream_is_an_attempt_and_the_others_are_delivered() {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn node_of_a_cluster_is_out_of_reach_and_says_why() {
     let (_server, publisher) = own_server(&["--cluster-enabled", "yes"]).await;
-    let text = why_unreachable(&deliver_one(&publisher, order()).await);
+    let text = unreachable_reason(&deliver_one(&publisher, order()).await);
     assert!(text.contains("clusters are not supported here"), "{text}");
 }
 
@@ -82,7 +82,7 @@ async fn node_of_a_cluster_is_out_of_reach_and_says_why() {
 async fn replica_is_out_of_reach_and_says_why() {
     let (server, publisher) = own_server(&[]).await;
     command(&server, &["REPLICAOF", "127.0.0.1", "1"]).await;
-    let text = why_unreachable(&deliver_one(&publisher, order()).await);
+    let text = unreachable_reason(&deliver_one(&publisher, order()).await);
     assert_eq!(text, "this Redis is a replica, which takes no writes: name the primary");
 }
 
@@ -91,13 +91,13 @@ async fn replica_is_out_of_reach_and_says_why() {
 async fn stream_keeps_as_many_entries_as_it_shall() {
     let (server, _) = own_server(&[]).await;
     let url = format!("redis-stream://127.0.0.1:{}/?stream=orders&maxlen=10", server.port());
-    let exact = built(&format!("{url}&approximate=false"));
+    let exact = publisher_of(&format!("{url}&approximate=false"));
     let batch: Vec<Delivery> = (0..30).map(|_| Delivery::first(order())).collect();
     assert!(exact.deliver(&batch).await.iter().all(|outcome| matches!(outcome, Outcome::Done)));
     let kept: Vec<_> = received(server.port(), 10).await.into_iter().map(|message| message.id).collect();
     let last: Vec<_> = batch[20..].iter().map(|delivery| delivery.id().clone()).collect();
     assert_eq!(kept, last, "the oldest are dropped");
-    assert!(built(&url).deliver(&batch).await.iter().all(|outcome| matches!(outcome, Outcome::Done)));
+    assert!(publisher_of(&url).deliver(&batch).await.iter().all(|outcome| matches!(outcome, Outcome::Done)));
     let kept = received(server.port(), 10).await.len();
     assert!((11..=40).contains(&kept), "about ten, and cheaper: {kept}");
 }
@@ -133,7 +133,7 @@ async fn program_of_redis_reads_it_from_the_shared_server() {
         .json_text(r#"{"größe": 42.10}"#)
         .build()
         .expect("a good event");
-    let publisher = built(&format!("redis-stream://{host}/0?stream={stream}"));
+    let publisher = publisher_of(&format!("redis-stream://{host}/0?stream={stream}"));
     assert!(matches!(deliver_one(&publisher, event.clone()).await, Outcome::Done));
 
     let cli = std::env::var("POSTHASTE_TEST_REDIS_CLI").unwrap_or_else(|_| "redis-cli".to_owned());
