@@ -148,7 +148,7 @@ fn old_events_are_purged_and_archived() {
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn schema_is_created_checked_and_printed() {
-    let shop = MySqlOutbox::bare();
+    let shop = MySqlOutbox::without_table();
     assert_snapshot!(shop.run("migrate check"), @"
     the table outbox_event is missing: create it with `posthaste migrate apply`
     --- exit code 1
@@ -171,7 +171,7 @@ fn schema_is_created_checked_and_printed() {
     --- exit code 0
     "#);
 
-    let other = MySqlOutbox::bare();
+    let other = MySqlOutbox::without_table();
     let printed = other.run_raw("migrate print");
     assert_eq!((printed.code, printed.stderr.as_str()), (0, ""));
     assert_eq!(other.run("migrate check").code, 1, "print changes nothing");
@@ -184,7 +184,7 @@ fn schema_is_created_checked_and_printed() {
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn table_of_the_document_is_adopted_when_told() {
-    let shop = MySqlOutbox::bare();
+    let shop = MySqlOutbox::without_table();
     shop.sql(DOCUMENT_TABLE_SQL);
     assert_snapshot!(shop.run("migrate check"), @"
     the table outbox_event is foreign: another program made it (it has the columns of document 003, and no schema version): see what would be done to it with `posthaste migrate print --adopt`, then run `posthaste migrate apply --adopt`
@@ -212,7 +212,7 @@ fn table_of_the_document_is_adopted_when_told() {
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn scheme_of_mariadb_is_the_same() {
     let shop = MySqlOutbox::seeded();
-    let same = shop.through(shop.url().replacen("mysql:", "mariadb:", 1));
+    let same = shop.with_url(shop.url().replacen("mysql:", "mariadb:", 1));
     for args in ["migrate check", "status", "dead list", "event show d-2"] {
         let output = same.run(args);
         assert_eq!(output.code, 0, "{args}: {output}");

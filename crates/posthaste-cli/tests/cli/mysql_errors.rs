@@ -22,8 +22,8 @@ fn assert_no_password_is_shown(shop: &MySqlOutbox) {
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn wrong_password() {
-    let shop = MySqlOutbox::bare();
-    let refused = shop.through(format!("mysql://with_password:{SENTINEL}@{}", shop.address()));
+    let shop = MySqlOutbox::without_table();
+    let refused = shop.with_url(format!("mysql://with_password:{SENTINEL}@{}", shop.address()));
     assert_snapshot!(refused.run("status"), @"
     --- stderr
     error: the outbox in mysql://***@db.example/shop cannot be opened
@@ -46,7 +46,7 @@ fn wrong_password() {
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn right_password_is_kept_too() {
     let shop = MySqlOutbox::empty();
-    let known = shop.through(format!("mysql://with_password:{CORRECT_PASSWORD}@{}", shop.address()));
+    let known = shop.with_url(format!("mysql://with_password:{CORRECT_PASSWORD}@{}", shop.address()));
     assert_eq!(known.run("status").code, 0);
     assert_no_password_is_shown(&known);
     shop.end();
@@ -55,9 +55,9 @@ fn right_password_is_kept_too() {
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn server_is_down() {
-    let shop = MySqlOutbox::bare();
+    let shop = MySqlOutbox::without_table();
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let nobody = shop.through(format!("mysql://ann:{SENTINEL}@{free}/shop"));
+    let nobody = shop.with_url(format!("mysql://ann:{SENTINEL}@{free}/shop"));
     assert_snapshot!(nobody.run("status"), @"
     --- stderr
     error: the outbox in mysql://***@db.example/shop cannot be opened
@@ -79,8 +79,8 @@ fn server_is_down() {
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn database_is_missing() {
-    let shop = MySqlOutbox::bare();
-    let missing = shop.through(format!("mysql://root@{}/no_such_database", shop.host()));
+    let shop = MySqlOutbox::without_table();
+    let missing = shop.with_url(format!("mysql://root@{}/no_such_database", shop.host()));
     assert_snapshot!(missing.run("status"), @"
     --- stderr
     error: the outbox in mysql://***@db.example/no_such_database cannot be opened
@@ -94,7 +94,7 @@ fn database_is_missing() {
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn table_is_missing() {
-    let shop = MySqlOutbox::bare();
+    let shop = MySqlOutbox::without_table();
     assert_snapshot!(shop.run("dead list --table billing"), @"
     --- stderr
     error: the outbox in mysql://***@db.example/shop cannot be opened
@@ -113,7 +113,7 @@ fn table_is_missing() {
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn table_of_somebody_else() {
-    let shop = MySqlOutbox::bare();
+    let shop = MySqlOutbox::without_table();
     shop.sql("CREATE TABLE outbox_event (id integer)");
     let output = shop.run("migrate apply --adopt");
     assert_eq!((output.code, output.stdout.as_str()), (1, ""), "{output}");
@@ -124,10 +124,10 @@ fn table_of_somebody_else() {
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn server_is_too_old() {
-    let shop = MySqlOutbox::bare();
+    let shop = MySqlOutbox::without_table();
     for (version, args) in [("10.3.39-MariaDB", "migrate apply"), ("8.0.12", "migrate check")] {
         let server = block_on(MariaDbServer::of_version(version));
-        let old = shop.through(format!("mysql://root@127.0.0.1:{}/information_schema", server.port()));
+        let old = shop.with_url(format!("mysql://root@127.0.0.1:{}/information_schema", server.port()));
         let output = old.run(args);
         assert_eq!(output.code, 1, "{output}");
         assert!(output.stderr.contains(&format!("has version {version}")), "{output}");

@@ -20,11 +20,11 @@ pub(crate) struct MySqlOutbox {
 
 impl MySqlOutbox {
     /// A database with nothing in it, under a name that nobody else uses.
-    pub(crate) fn bare() -> Self {
-        Self::bare_on(&variable("POSTHASTE_TEST_MYSQL_URL"))
+    pub(crate) fn without_table() -> Self {
+        Self::without_table_on(&variable("POSTHASTE_TEST_MYSQL_URL"))
     }
 
-    fn bare_on(url: &str) -> Self {
+    fn without_table_on(url: &str) -> Self {
         let database = unique_name("cli");
         let (outbox, parameters) = url.split_once('?').unwrap_or((url, ""));
         let (server, _) = outbox.rsplit_once('/').expect("the URL names a database");
@@ -38,12 +38,12 @@ impl MySqlOutbox {
     }
 
     pub(crate) fn empty() -> Self {
-        Self::bare().migrated()
+        Self::without_table().migrated()
     }
 
     /// An empty outbox on the server at this URL.
     pub(crate) fn empty_on(url: &str) -> Self {
-        Self::bare_on(url).migrated()
+        Self::without_table_on(url).migrated()
     }
 
     fn migrated(self) -> Self {
@@ -60,7 +60,7 @@ impl MySqlOutbox {
     }
 
     /// The same database, reached by another URL.
-    pub(crate) fn through(&self, url: String) -> Self {
+    pub(crate) fn with_url(&self, url: String) -> Self {
         Self { server: self.server.clone(), database: self.database.clone(), url }
     }
 

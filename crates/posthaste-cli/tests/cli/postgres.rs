@@ -149,7 +149,7 @@ fn old_events_are_purged_and_archived() {
 #[test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 fn schema_is_created_checked_and_printed() {
-    let shop = PgOutbox::bare();
+    let shop = PgOutbox::without_table();
     assert_snapshot!(shop.run("migrate check"), @"
     the table shop.outbox_event is missing: create it with `posthaste migrate apply --schema shop`
     --- exit code 1
@@ -172,7 +172,7 @@ fn schema_is_created_checked_and_printed() {
     --- exit code 0
     "#);
 
-    let other = PgOutbox::bare();
+    let other = PgOutbox::without_table();
     let printed = other.run_raw("migrate print");
     assert_eq!((printed.code, printed.stderr.as_str()), (0, ""));
     assert_eq!(other.run("migrate check").code, 1, "print changes nothing");
@@ -185,7 +185,7 @@ fn schema_is_created_checked_and_printed() {
 #[test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 fn table_of_the_document_is_adopted_when_told() {
-    let shop = PgOutbox::bare();
+    let shop = PgOutbox::without_table();
     shop.sql(DOCUMENT_TABLE_SQL);
     assert_snapshot!(shop.run("migrate check"), @"
     the table shop.outbox_event is foreign: another program made it (it has the columns of document 003, and no schema version): see what would be done to it with `posthaste migrate print --adopt --schema shop`, then run `posthaste migrate apply --adopt --schema shop`
@@ -214,7 +214,7 @@ fn table_of_the_document_is_adopted_when_told() {
 fn everything_works_behind_pgbouncer() {
     let direct = PgOutbox::seeded();
     let url = variable("POSTHASTE_TEST_PGBOUNCER_URL");
-    let shop = direct.through(url);
+    let shop = direct.with_url(url);
     for args in
         ["migrate check", "migrate apply", "status", "dead list", "dead replay d-1", "event show d-2"]
     {

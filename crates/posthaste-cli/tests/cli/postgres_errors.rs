@@ -17,8 +17,8 @@ fn assert_no_password_is_shown(shop: &PgOutbox) {
 #[test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 fn wrong_password() {
-    let shop = PgOutbox::bare();
-    let refused = shop.through(format!("postgres://with_password:{SENTINEL}@{}", shop.address()));
+    let shop = PgOutbox::without_table();
+    let refused = shop.with_url(format!("postgres://with_password:{SENTINEL}@{}", shop.address()));
     assert_snapshot!(refused.run("status"), @r#"
     --- stderr
     error: the outbox in postgres://***@db.example/shop cannot be opened
@@ -42,7 +42,7 @@ fn wrong_password() {
 fn right_password_is_kept_too() {
     let shop = PgOutbox::empty();
     let known =
-        shop.through(format!("postgresql://postgres:{SENTINEL}@{}?password={SENTINEL}", shop.address()));
+        shop.with_url(format!("postgresql://postgres:{SENTINEL}@{}?password={SENTINEL}", shop.address()));
     assert_eq!(known.run("status").code, 0);
     assert_no_password_is_shown(&known);
     shop.end();
@@ -51,9 +51,9 @@ fn right_password_is_kept_too() {
 #[test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 fn server_is_down() {
-    let shop = PgOutbox::bare();
+    let shop = PgOutbox::without_table();
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let nobody = shop.through(format!("postgres://ann:{SENTINEL}@{free}/shop"));
+    let nobody = shop.with_url(format!("postgres://ann:{SENTINEL}@{free}/shop"));
     assert_snapshot!(nobody.run("status"), @"
     --- stderr
     error: the outbox in postgres://***@db.example/shop cannot be opened
@@ -75,10 +75,10 @@ fn server_is_down() {
 #[test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 fn database_is_missing() {
-    let shop = PgOutbox::bare();
+    let shop = PgOutbox::without_table();
     let address = shop.address();
     let server = address.split_once('/').unwrap().0;
-    let missing = shop.through(format!("postgres://postgres@{server}/no_such_database"));
+    let missing = shop.with_url(format!("postgres://postgres@{server}/no_such_database"));
     assert_snapshot!(missing.run("status"), @r#"
     --- stderr
     error: the outbox in postgres://***@db.example/shop cannot be opened
@@ -92,7 +92,7 @@ fn database_is_missing() {
 #[test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 fn table_is_missing() {
-    let shop = PgOutbox::bare();
+    let shop = PgOutbox::without_table();
     assert_snapshot!(shop.run("dead list --table billing"), @"
     --- stderr
     error: the outbox in postgres://***@db.example/shop cannot be opened
@@ -111,7 +111,7 @@ fn table_is_missing() {
 #[test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 fn table_of_somebody_else() {
-    let shop = PgOutbox::bare();
+    let shop = PgOutbox::without_table();
     shop.sql("CREATE TABLE outbox_event (id integer)");
     let output = shop.run("migrate apply --adopt");
     assert_eq!((output.code, output.stdout.as_str()), (1, ""), "{output}");

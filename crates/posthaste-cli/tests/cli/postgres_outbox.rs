@@ -18,23 +18,23 @@ pub(crate) struct PgOutbox {
 
 impl PgOutbox {
     /// A schema with nothing in it, under a name that nobody else uses.
-    pub(crate) fn bare() -> Self {
-        Self::bare_on(variable("POSTHASTE_TEST_POSTGRES_URL"))
+    pub(crate) fn without_table() -> Self {
+        Self::without_table_on(variable("POSTHASTE_TEST_POSTGRES_URL"))
     }
 
-    fn bare_on(url: String) -> Self {
+    fn without_table_on(url: String) -> Self {
         let shop = Self { schema: unique_name("cli"), url };
         shop.sql(&format!("CREATE SCHEMA {}", shop.schema));
         shop
     }
 
     pub(crate) fn empty() -> Self {
-        Self::bare().migrated()
+        Self::without_table().migrated()
     }
 
     /// An empty outbox on the server at this URL.
     pub(crate) fn empty_on(url: String) -> Self {
-        Self::bare_on(url).migrated()
+        Self::without_table_on(url).migrated()
     }
 
     fn migrated(self) -> Self {
@@ -51,7 +51,7 @@ impl PgOutbox {
     }
 
     /// The same server, database and schema, reached by another URL.
-    pub(crate) fn through(&self, url: String) -> Self {
+    pub(crate) fn with_url(&self, url: String) -> Self {
         Self { schema: self.schema.clone(), url }
     }
 

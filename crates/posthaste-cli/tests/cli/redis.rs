@@ -193,15 +193,15 @@ fn cluster_is_counted_as_a_whole() {
     let nodes = variable("POSTHASTE_TEST_REDIS_CLUSTER_URL");
     let shop = RedisOutbox::empty();
     shop.write(RedisStore::cluster(nodes.split(',')).unwrap().shards(5), 20);
-    let cluster = shop.through(format!("redis+cluster://{}/", nodes.replace("redis://", "")));
+    let cluster = shop.with_url(format!("redis+cluster://{}/", nodes.replace("redis://", "")));
     let status = cluster.json("status");
     assert_eq!(status["pending"]["new"], 20, "{status}");
-    let node = shop.through(nodes.split(',').next().unwrap().to_owned());
+    let node = shop.with_url(nodes.split(',').next().unwrap().to_owned());
     assert_snapshot!(node.run("status"), @"
     --- stderr
     error: the outbox in redis://db.example cannot be opened
       because: the Redis server db.example is a node of a cluster: name its nodes with `RedisStore::cluster`, or on the command line as redis+cluster://host:port,host:port
     --- exit code 1
     ");
-    nodes.split(',').for_each(|node| shop.through(node.to_owned()).end());
+    nodes.split(',').for_each(|node| shop.with_url(node.to_owned()).end());
 }

@@ -24,7 +24,7 @@ fn assert_no_password_is_shown(shop: &RedisOutbox) {
 #[ignore = "needs Redis: cargo xtask test"]
 fn wrong_password() {
     let server = block_on(RedisServer::new(&["--requirepass", CORRECT_PASSWORD]).started());
-    let refused = RedisOutbox::empty().through(format!("redis://:{SENTINEL}@127.0.0.1:{}", server.port()));
+    let refused = RedisOutbox::empty().with_url(format!("redis://:{SENTINEL}@127.0.0.1:{}", server.port()));
     assert_snapshot!(refused.run("status"), @"
     --- stderr
     error: the outbox in redis://***@db.example cannot be opened
@@ -40,7 +40,7 @@ fn wrong_password() {
     --- exit code 1
     ");
     assert_no_password_is_shown(&refused);
-    let known = refused.through(format!("redis://:{CORRECT_PASSWORD}@127.0.0.1:{}", server.port()));
+    let known = refused.with_url(format!("redis://:{CORRECT_PASSWORD}@127.0.0.1:{}", server.port()));
     assert_eq!(known.run("status").code, 0);
     assert_no_password_is_shown(&known);
 }
@@ -50,7 +50,7 @@ fn wrong_password() {
 fn server_is_down() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for scheme in ["redis", "rediss"] {
-        let nobody = RedisOutbox::empty().through(format!("{scheme}://ann:{SENTINEL}@{free}"));
+        let nobody = RedisOutbox::empty().with_url(format!("{scheme}://ann:{SENTINEL}@{free}"));
         let output = nobody.run("status");
         assert_eq!((output.code, output.stdout.as_str()), (1, ""), "{output}");
         let way_out = "cannot be reached: see that it runs, and that host and port are right";
@@ -63,7 +63,7 @@ fn server_is_down() {
 #[ignore = "needs Redis: cargo xtask test"]
 fn cluster_is_down() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let nobody = RedisOutbox::empty().through(format!("redis+cluster://ann:{SENTINEL}@{free}"));
+    let nobody = RedisOutbox::empty().with_url(format!("redis+cluster://ann:{SENTINEL}@{free}"));
     assert_snapshot!(nobody.run("status"), @"
     --- stderr
     error: the outbox in redis+cluster://***@db.example cannot be opened

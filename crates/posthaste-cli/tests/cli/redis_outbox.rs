@@ -96,7 +96,7 @@ impl RedisOutbox {
     }
 
     /// The same outbox, reached by another URL.
-    pub(crate) fn through(&self, url: String) -> Self {
+    pub(crate) fn with_url(&self, url: String) -> Self {
         Self { url, name: self.name.clone() }
     }
 

@@ -25,11 +25,11 @@ pub(crate) enum Db {
 
 impl Db {
     pub(crate) fn postgres() -> Self {
-        Self::Postgres(PgOutbox::bare())
+        Self::Postgres(PgOutbox::without_table())
     }
 
     pub(crate) fn mysql() -> Self {
-        Self::MySql(Box::new(MySqlOutbox::bare()))
+        Self::MySql(Box::new(MySqlOutbox::without_table()))
     }
 
     pub(crate) fn sql(&self, statements: &str) {

@@ -148,13 +148,13 @@ fn large_backlog_behind_a_slow_line_is_delivered() {
     const BYTES_PER_SECOND: usize = 20_000_000;
     let server = block_on(PostgresServer::start());
     let shop = PgOutbox::empty_on(server.url());
-    write_large(&AnyOutbox::Postgres(shop.through(shop.url().to_owned())), EVENTS, MIB);
+    write_large(&AnyOutbox::Postgres(shop.with_url(shop.url().to_owned())), EVENTS, MIB);
     let link = SlowLink::to(&shop.host(), BYTES_PER_SECOND);
-    let far = AnyOutbox::Postgres(shop.through(shop.url().replacen(&shop.host(), &link.address(), 1)));
+    let far = AnyOutbox::Postgres(shop.with_url(shop.url().replacen(&shop.host(), &link.address(), 1)));
     let sink = super::Sink::new();
     let settings = "store_timeout = \"3s\"\n\n[[outbox.shop.route]]\npublish = \"file:///dev/null\"\n";
     let relay = Relay::start(&super::file(&sink, &far, settings));
-    wait_until_done(&AnyOutbox::Postgres(shop.through(shop.url().to_owned())), EVENTS);
+    wait_until_done(&AnyOutbox::Postgres(shop.with_url(shop.url().to_owned())), EVENTS);
     relay.stop();
     shop.end();
 }

@@ -28,7 +28,7 @@ fn operator_pauses_a_route_while_questions_hang(outbox: AnyOutbox) {
     thread::scope(|scope| {
         // Dropped at the end of this block, also when the test fails.
         let _release: Sender<()> = release;
-        scope.spawn(|| hold_table(&outbox, &locked, is_released));
+        scope.spawn(|| lock_table(&outbox, &locked, is_released));
         is_locked.recv().expect("the table is locked");
         for _ in 0..ADMIN_CONNECTIONS {
             scope.spawn(|| request(&address, "GET", &format!("{OUTBOX_PATH}/stats"), "", ""));
@@ -47,7 +47,7 @@ fn operator_pauses_a_route_while_questions_hang(outbox: AnyOutbox) {
 }
 
 /// Keeps everybody from the table of events until the other side of the channel is gone.
-fn hold_table(outbox: &AnyOutbox, locked: &Sender<()>, released: Receiver<()>) {
+fn lock_table(outbox: &AnyOutbox, locked: &Sender<()>, released: Receiver<()>) {
     block_on(async {
         match outbox {
             AnyOutbox::Postgres(shop) => {
