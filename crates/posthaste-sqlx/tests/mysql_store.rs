@@ -22,10 +22,10 @@ mod mysql {
     mod cancel;
     mod conformance;
     mod diagnose;
-    mod grants;
     pub(crate) mod foreign;
     mod foreign_engine;
     pub(crate) mod foreign_open;
+    mod grants;
     mod locked;
     mod open;
     mod parked;

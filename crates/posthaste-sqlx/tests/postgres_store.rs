@@ -20,18 +20,18 @@ mod cases {
 mod postgres {
     mod adopt;
     mod archive;
-    mod pgbouncer;
     mod cancel;
     mod commit;
     mod conformance;
     mod diagnose;
-    mod grants;
     pub(crate) mod foreign;
     mod foreign_engine;
     pub(crate) mod foreign_open;
+    mod grants;
     mod open;
     mod operators;
     mod payloads;
+    mod pgbouncer;
     mod rows;
     pub(crate) mod support;
     mod sweep;

@@ -236,7 +236,8 @@ fn start_engine(store: &SqliteStore, destination: impl Destination) -> Outbox {
 }
 
 fn soak_time() -> Duration {
-    let seconds = std::env::var(SECONDS_VAR).ok().map(|seconds| seconds.parse().expect("a number of seconds"));
+    let seconds =
+        std::env::var(SECONDS_VAR).ok().map(|seconds| seconds.parse().expect("a number of seconds"));
     Duration::from_secs(seconds.unwrap_or(30))
 }
 

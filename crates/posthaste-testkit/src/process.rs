@@ -25,7 +25,10 @@ pub fn program(path: impl AsRef<OsStr>) -> Command {
 pub fn unprivileged(path: impl AsRef<OsStr>, end_signal: &str) -> Command {
     let mut command = Command::new("setpriv");
     if is_root() {
-        command.arg(format!("--reuid={UNPRIVILEGED_UID}")).arg(format!("--regid={UNPRIVILEGED_UID}")).arg("--clear-groups");
+        command
+            .arg(format!("--reuid={UNPRIVILEGED_UID}"))
+            .arg(format!("--regid={UNPRIVILEGED_UID}"))
+            .arg("--clear-groups");
     }
     command.arg(format!("--pdeathsig={end_signal}")).arg("--").arg(path);
     command
@@ -34,7 +37,8 @@ pub fn unprivileged(path: impl AsRef<OsStr>, end_signal: &str) -> Command {
 /// Gives a folder to whoever runs [`unprivileged`] programs.
 pub(crate) fn give_to_unprivileged(folder: &Path) {
     if is_root() {
-        let owner = Command::new("chown").arg(format!("{UNPRIVILEGED_UID}:{UNPRIVILEGED_UID}")).arg(folder).status();
+        let owner =
+            Command::new("chown").arg(format!("{UNPRIVILEGED_UID}:{UNPRIVILEGED_UID}")).arg(folder).status();
         assert!(owner.expect("chown").success());
     }
 }

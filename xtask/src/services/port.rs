@@ -20,10 +20,11 @@ pub(super) fn free_pair() -> Result<(u16, u16), String> {
 
 fn find(is_free: impl Fn(u16) -> bool) -> Result<u16, String> {
     // Every start begins elsewhere, so that two of them seldom choose the same port.
-    let begin =
-        PORT_RANGE.start + u16::try_from(RandomState::new().hash_one(()) % PORT_RANGE.len() as u64).unwrap_or(0);
-    first_free(begin, is_free)
-        .ok_or_else(|| format!("No port of 127.0.0.1 is free between {} and {}", PORT_RANGE.start, PORT_RANGE.end))
+    let begin = PORT_RANGE.start
+        + u16::try_from(RandomState::new().hash_one(()) % PORT_RANGE.len() as u64).unwrap_or(0);
+    first_free(begin, is_free).ok_or_else(|| {
+        format!("No port of 127.0.0.1 is free between {} and {}", PORT_RANGE.start, PORT_RANGE.end)
+    })
 }
 
 fn is_free(port: u16) -> bool {

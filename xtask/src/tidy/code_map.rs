@@ -35,7 +35,8 @@ mod tests {
     use super::*;
 
     fn found(page: &str) -> Vec<usize> {
-        let tree = Tree::of(&[(CODE_MAP_FILE, page), ("crates/a/src/lib.rs", ""), ("crates/b/src/in/row.rs", "")]);
+        let tree =
+            Tree::of(&[(CODE_MAP_FILE, page), ("crates/a/src/lib.rs", ""), ("crates/b/src/in/row.rs", "")]);
         check(&tree).iter().map(|violation| violation.line).collect()
     }
 

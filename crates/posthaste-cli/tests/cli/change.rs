@@ -5,7 +5,8 @@ use insta::assert_snapshot;
 use crate::sqlite_outbox::SqliteOutbox;
 
 const STATES_SQL: &str = "SELECT event_id || '=' || status FROM outbox_event ORDER BY seq";
-const AUDIT_SQL: &str = "SELECT actor || ' ' || action || ' ' || target || ' ' || rows FROM outbox_event_audit";
+const AUDIT_SQL: &str =
+    "SELECT actor || ' ' || action || ' ' || target || ' ' || rows FROM outbox_event_audit";
 
 const SEEDED_STATES: &str = "n-1=0 n-2=2 d-1=3 d-2=3 d-3=3 f-1=1 f-2=1 f-3=1";
 

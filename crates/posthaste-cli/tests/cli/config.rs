@@ -126,7 +126,8 @@ posthaste.toml:21:11: outbox.shop.route[1].publish: the variable NOT_SET is not 
 
 #[test]
 fn file_with_ten_mistakes_is_told_ten_in_json() {
-    let output = run(CONFIG_WITH_TEN_MISTAKES, &["check", CONFIG_ARGS[0], CONFIG_ARGS[1], "--output", "json"]);
+    let output =
+        run(CONFIG_WITH_TEN_MISTAKES, &["check", CONFIG_ARGS[0], CONFIG_ARGS[1], "--output", "json"]);
     assert_eq!((output.code, output.stderr.as_str(), output.stdout.lines().count()), (1, "", 1));
     let document: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(document["problems"].as_array().unwrap().len(), 10);
@@ -548,7 +549,9 @@ fn environment_is_applied() {
     assert_eq!(document["outbox"]["shop"]["workers"], 9);
     assert_eq!(document["outbox"]["shop"]["route"][0]["rate"], 0.5);
     let mut command = shop.command(&["config", "check", "--config", "posthaste.toml"]);
-    let output = CommandOutput::of(command.env("POSTHASTE__OUTBOX__SHPO__WORKERS", "s3ntinel-PW-9f").output().unwrap());
+    let output = CommandOutput::of(
+        command.env("POSTHASTE__OUTBOX__SHPO__WORKERS", "s3ntinel-PW-9f").output().unwrap(),
+    );
     assert_snapshot!(output, @r#"
 --- stderr
 posthaste.toml has 1 problem

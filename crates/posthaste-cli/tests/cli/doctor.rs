@@ -7,10 +7,10 @@ use insta::assert_snapshot;
 use posthaste_testkit::variable;
 use serde_json::{Value, json};
 
-use crate::sqlite_outbox::{CommandOutput, SqliteOutbox};
 use crate::mysql_outbox::MySqlOutbox;
 use crate::postgres_outbox::PgOutbox;
 use crate::redis_outbox::RedisOutbox;
+use crate::sqlite_outbox::{CommandOutput, SqliteOutbox};
 
 /// Whatever is said, this is not in it.
 const SENTINEL: &str = "s3ntinel-PW-9f";
@@ -238,7 +238,9 @@ fn all_outboxes_of_a_configuration_are_looked_at() {
 fn destinations_that_are_not_there_are_found_and_tell_no_secret() {
     let (shop, unused_address) = (SqliteOutbox::empty(), unused_address());
     for url in [
-        format!("amqp://ann:{SENTINEL}@{unused_address}/%2f?exchange=e&management=http://ann:{SENTINEL}@{unused_address}"),
+        format!(
+            "amqp://ann:{SENTINEL}@{unused_address}/%2f?exchange=e&management=http://ann:{SENTINEL}@{unused_address}"
+        ),
         format!("nats://ann:{SENTINEL}@{unused_address}/orders"),
         format!("redis-stream://ann:{SENTINEL}@{unused_address}/0?stream=orders"),
         format!("kafka://ann:{SENTINEL}@{unused_address}/orders?timeout=3&security.protocol=plaintext"),

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::sqlite_outbox::CommandOutput;
 use crate::mysql_outbox::MySqlOutbox;
 use crate::postgres_outbox::PgOutbox;
 use crate::redis_outbox::RedisOutbox;
+use crate::sqlite_outbox::CommandOutput;
 
 #[test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]

@@ -5,9 +5,9 @@ use std::net::TcpListener;
 use insta::assert_snapshot;
 use posthaste_testkit::server::MariaDbServer;
 
-use crate::sqlite_outbox::block_on;
 use crate::mysql_outbox::MySqlOutbox;
 use crate::servers::assert_no_password;
+use crate::sqlite_outbox::block_on;
 
 /// Whatever is said, this is not in it.
 const SENTINEL: &str = "sEnt1nel";

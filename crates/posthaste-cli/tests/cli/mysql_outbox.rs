@@ -7,8 +7,8 @@ use posthaste_testkit::{unique_name, variable};
 use sqlx::mysql::MySqlConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, MySqlConnection};
 
-use crate::sqlite_outbox::{CommandOutput, block_on};
 use crate::servers::command_on;
+use crate::sqlite_outbox::{CommandOutput, block_on};
 
 /// A database that goes when the test ends.
 pub(crate) struct MySqlOutbox {

@@ -215,8 +215,7 @@ fn everything_works_behind_pgbouncer() {
     let direct = PgOutbox::seeded();
     let url = variable("POSTHASTE_TEST_PGBOUNCER_URL");
     let shop = direct.with_url(url);
-    for args in
-        ["migrate check", "migrate apply", "status", "dead list", "dead replay d-1", "event show d-2"]
+    for args in ["migrate check", "migrate apply", "status", "dead list", "dead replay d-1", "event show d-2"]
     {
         let output = shop.run(&format!("{args} --pgbouncer"));
         assert_eq!(output.code, 0, "{args}: {output}");

@@ -7,8 +7,8 @@ use posthaste_testkit::{unique_name, variable};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, PgConnection};
 
-use crate::sqlite_outbox::{CommandOutput, block_on};
 use crate::servers::command_on;
+use crate::sqlite_outbox::{CommandOutput, block_on};
 
 /// A schema that goes when the test ends.
 pub(crate) struct PgOutbox {

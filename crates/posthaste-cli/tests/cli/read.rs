@@ -142,7 +142,10 @@ fn binary_payload_is_shown_by_its_first_bytes() {
          VALUES ('b', 'B', 'application/protobuf', zeroblob(100))",
     );
     let output = shop.run("event show b");
-    assert!(output.stdout.contains("payload (application/protobuf, binary, 100 bytes; the first 64"), "{output}");
+    assert!(
+        output.stdout.contains("payload (application/protobuf, binary, 100 bytes; the first 64"),
+        "{output}"
+    );
     assert_eq!(shop.json("event show b")["payload"]["hex"], "00".repeat(100));
 }
 

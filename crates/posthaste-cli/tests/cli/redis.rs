@@ -6,9 +6,9 @@ use posthaste_testkit::variable;
 use redis::cmd;
 use redis::streams::StreamRangeReply;
 
-use crate::sqlite_outbox::CommandOutput;
 use crate::redis_outbox::RedisOutbox;
 use crate::servers::command_on;
+use crate::sqlite_outbox::CommandOutput;
 
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
@@ -184,7 +184,11 @@ fn there_is_nothing_to_migrate() {
     {"sql":""}
     --- exit code 0
     "#);
-    assert_eq!(shop.query::<u8>(cmd("EXISTS").arg(shop.key("settings"))), 0, "who only looks decides nothing");
+    assert_eq!(
+        shop.query::<u8>(cmd("EXISTS").arg(shop.key("settings"))),
+        0,
+        "who only looks decides nothing"
+    );
 }
 
 #[test]

@@ -6,9 +6,9 @@ use insta::assert_snapshot;
 use posthaste_testkit::server::RedisServer;
 use redis::cmd;
 
-use crate::sqlite_outbox::block_on;
 use crate::redis_outbox::RedisOutbox;
 use crate::servers::assert_no_password;
+use crate::sqlite_outbox::block_on;
 
 /// Whatever is said, this is not in it.
 const SENTINEL: &str = "sEnt1nel";

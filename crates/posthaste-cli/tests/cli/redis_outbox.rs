@@ -8,8 +8,8 @@ use posthaste_testkit::sample_rows::{PAST_SECONDS, ROWS, Row};
 use posthaste_testkit::{unique_name, variable};
 use redis::{Cmd, FromRedisValue, cmd};
 
-use crate::sqlite_outbox::{CommandOutput, block_on};
 use crate::servers::command_on;
+use crate::sqlite_outbox::{CommandOutput, block_on};
 
 /// An outbox that goes when the test ends.
 pub(crate) struct RedisOutbox {
@@ -50,7 +50,7 @@ impl RedisOutbox {
         let digits = number.to_string().len();
         let position = format!("{}-{digits}{number}", row.inserted_at * 1000);
         let error = row.last_error.unwrap_or_default();
-        let state = format!("{status}\t{outbox}\t\t{attempts}\t0\t0\t0\t{done}\t\t\t\t{error}");
+        let state = format!("{status}\t{position}\t\t{attempts}\t0\t0\t0\t{done}\t\t\t\t{error}");
         self.query::<u8>(cmd("HSET").arg(self.key("entries")).arg(id).arg(body));
         self.query::<u8>(cmd("HSET").arg(self.key("state")).arg(id).arg(state));
         let index = match status {
@@ -61,7 +61,7 @@ impl RedisOutbox {
         if index == "waiting" {
             self.query::<u8>(cmd("ZADD").arg(self.key("pending")).arg(micros(row.available_at)).arg(id));
         }
-        self.query::<u8>(cmd("ZADD").arg(self.key(index)).arg(0).arg(format!("{outbox}:{id}")));
+        self.query::<u8>(cmd("ZADD").arg(self.key(index)).arg(0).arg(format!("{position}:{id}")));
     }
 
     /// Writes events as a service without an engine does.

@@ -50,8 +50,7 @@ fn dead(shop: &SqliteOutbox, count: usize) {
 fn audited(shop: &SqliteOutbox) -> String {
     let text = shop.query(AUDIT_SQL);
     let args = text.split(' ').map(|word| if word.starts_with("older_than=") { "older" } else { word });
-    args
-        .filter(|word| !word.ends_with("ms") && !word.ends_with("us") && !word.ends_with("ns"))
+    args.filter(|word| !word.ends_with("ms") && !word.ends_with("us") && !word.ends_with("ns"))
         .collect::<Vec<_>>()
         .join(" ")
 }

@@ -71,7 +71,8 @@ fn help_never_shows_the_store_of_the_environment() {
     let shop = SqliteOutbox::without_file();
     for args in [["status", "--help"], ["purge", "-h"]] {
         let mut command = shop.command(&args);
-        let output = command.env("POSTHASTE_STORE", "postgres://ann:sEcret@db.example/shop").output().unwrap();
+        let output =
+            command.env("POSTHASTE_STORE", "postgres://ann:sEcret@db.example/shop").output().unwrap();
         assert_eq!(output.status.code(), Some(0));
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(text.contains("POSTHASTE_STORE") && !text.contains("sEcret"), "{text}");

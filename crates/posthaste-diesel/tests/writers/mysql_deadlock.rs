@@ -9,7 +9,7 @@ use posthaste::{Admin as _, CommitError, StoreError, WriteError};
 use posthaste_diesel::{AsyncMySqlWriter, MySqlWriter};
 use sqlx::{MySql as Sqlx, Transaction};
 
-use crate::support::{MySql, EarlyEnd, event};
+use crate::support::{EarlyEnd, MySql, event};
 
 const OWN_UPDATE_SQL: &str = "UPDATE locks SET n = n + 1 WHERE id = 1";
 const RIVAL_UPDATE_SQL: &str = "UPDATE locks SET n = n + 1 WHERE id = 2";
@@ -70,7 +70,8 @@ fn assert_no_transaction(answer: Result<impl Sized, WriteError>) {
 }
 
 fn assert_rolled_back(answer: Result<(), EarlyEnd>) {
-    let rolled_back = matches!(answer, Err(EarlyEnd::Script(ScriptError::Commit(CommitError::RolledBack(_)))));
+    let rolled_back =
+        matches!(answer, Err(EarlyEnd::Script(ScriptError::Commit(CommitError::RolledBack(_)))));
     assert!(rolled_back, "{answer:?}");
 }
 

@@ -9,8 +9,8 @@ use posthaste_testkit::proxy::MovingAddress;
 use posthaste_testkit::server::RedisServer;
 use posthaste_testkit::{wait_until, within_timeout};
 
-use crate::support::{self, event, url_of};
 use crate::errors::claim;
+use crate::support::{self, event, url_of};
 
 /// Makes a server a replica of what is at this port.
 async fn demote(server: &RedisServer, primary: u16) {
@@ -42,8 +42,10 @@ async fn deliveries_go_on_at_the_new_primary(follows: bool) {
     let (outbox, recorder) = engine(&store, Duration::from_millis(100));
     write_at(&old, "Before").await;
     within_timeout("the first is delivered", recorder.wait_for(1)).await;
-    wait_until("the first is settled", async || store.oldest_pending(None).await.is_ok_and(|age| age.is_none()))
-        .await;
+    wait_until("the first is settled", async || {
+        store.oldest_pending(None).await.is_ok_and(|age| age.is_none())
+    })
+    .await;
 
     demote(&old, if follows { new.port() } else { 1 }).await;
     address.redirect_to(new.port());
@@ -54,8 +56,10 @@ async fn deliveries_go_on_at_the_new_primary(follows: bool) {
     })
     .await;
     let writer = store.writer(&outbox);
-    wait_until("the writer has found the new primary", async || writer.write(event("Later", "1")).await.is_ok())
-        .await;
+    wait_until("the writer has found the new primary", async || {
+        writer.write(event("Later", "1")).await.is_ok()
+    })
+    .await;
     within_timeout("it is delivered", recorder.wait_for(3)).await;
     outbox.shutdown().await;
 }

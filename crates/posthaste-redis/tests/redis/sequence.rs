@@ -14,8 +14,8 @@ use posthaste_testkit::{wait_until, within_timeout};
 use redis::AsyncCommands as _;
 use redis::streams::{StreamId, StreamRangeReply};
 
-use crate::support::{self, engine, event, key};
 use crate::errors::claim;
+use crate::support::{self, engine, event, key};
 
 const VALID_BODY: &str = r#"{"event_type":"Foreign","payload":"{}"}"#;
 

@@ -113,8 +113,11 @@ async fn claim_keeps_to_its_bytes_over_all_shards_together() {
     let (store, name) = store_with_shards(SHARDS).await;
     let aggregates = aggregates(&store, SHARDS.into());
     let rows = 3 * aggregates.len();
-    write(&store, aggregates.iter().cycle().take(rows).map(|aggregate| of_size(aggregate, ROW_BYTES)).collect())
-        .await;
+    write(
+        &store,
+        aggregates.iter().cycle().take(rows).map(|aggregate| of_size(aggregate, ROW_BYTES)).collect(),
+    )
+    .await;
     let owner = Owner::from("me");
     let mut found = 0;
     while found < rows {

@@ -11,7 +11,7 @@ use posthaste::store::{
 };
 use posthaste_redis::RedisStore;
 use posthaste_testkit::server::{RedisCluster, RedisServer};
-use posthaste_testkit::{HOUR, within_timeout, wait_until};
+use posthaste_testkit::{HOUR, wait_until, within_timeout};
 
 use crate::shards::{aggregates, claim, of_size, write};
 use crate::support::connect;
@@ -39,7 +39,8 @@ impl Fixture {
         for aggregate in &aggregates {
             nodes.push(cluster.node_of(store.tag(aggregate)).await);
         }
-        let silent_node = nodes.into_iter().find(|node| *node != first).expect("the shards are on several nodes");
+        let silent_node =
+            nodes.into_iter().find(|node| *node != first).expect("the shards are on several nodes");
         write(&store, aggregates.iter().map(|aggregate| of_size(aggregate, 10)).collect()).await;
         Self { cluster, store, aggregates, silent_node }
     }
@@ -112,19 +113,24 @@ async fn leases_on_other_nodes_are_renewed_parked_and_brought_back_while_one_sta
     let leases: Vec<Lease> = fixture.all(&owner).await.into_iter().map(|leased| leased.lease).collect();
     fixture.silent_node().suspend();
     let renew = Renew { owner: &owner, leases: &leases, lease: HOUR, start: false, now: None };
-    let held = within_timeout("they are renewed", fixture.store.renew(&renew)).await.expect("the others answer");
+    let held =
+        within_timeout("they are renewed", fixture.store.renew(&renew)).await.expect("the others answer");
     assert_eq!(held.len(), others.len(), "those of the other nodes, and no more");
     let park = Park { owner: &owner, leases: &leases, route: "mail", duration: HOUR, now: None };
-    let parked = within_timeout("they are parked", fixture.store.park(&park)).await.expect("the others answer");
+    let parked =
+        within_timeout("they are parked", fixture.store.park(&park)).await.expect("the others answer");
     assert_eq!(parked, others.len() as u64);
     let unpark = Unpark { route: "mail", limit: 100, now: None };
-    let unparked = within_timeout("they come back", fixture.store.unpark(&unpark)).await.expect("the others answer");
+    let unparked =
+        within_timeout("they come back", fixture.store.unpark(&unpark)).await.expect("the others answer");
     assert_eq!(unparked, others.len() as u64);
     let again = claim(&fixture.store, &owner, usize::MAX).await.events;
     assert_eq!(aggregates_of(&again), others);
     let leases: Vec<Lease> = again.into_iter().map(|leased| leased.lease).chain(leases).collect();
     let release = Release { owner: &owner, leases: &leases, now: None };
-    let released = within_timeout("they are released", fixture.store.release(&release)).await.expect("the others answer");
+    let released = within_timeout("they are released", fixture.store.release(&release))
+        .await
+        .expect("the others answer");
     assert_eq!(released, others.len() as u64);
 }
 
@@ -145,8 +151,9 @@ async fn outcomes_on_other_nodes_are_written_while_one_stands_still_and_its_own_
     let is_other = |leased: &Leased| others.contains(leased.event.aggregate_id().expect("an aggregate"));
     fixture.silent_node().suspend();
     for known in [Settled::Done, Settled::Stale] {
-        let settled =
-            within_timeout("outcomes are written", fixture.store.settle(&settle)).await.expect("the others answer");
+        let settled = within_timeout("outcomes are written", fixture.store.settle(&settle))
+            .await
+            .expect("the others answer");
         let expected = |leased| if is_other(leased) { known.clone() } else { Settled::Unknown };
         assert_eq!(settled, claimed.iter().map(expected).collect::<Vec<_>>());
     }

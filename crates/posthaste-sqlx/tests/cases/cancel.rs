@@ -62,7 +62,11 @@ impl Dropped {
     fn next_round(&mut self) -> Option<usize> {
         self.rounds += 1;
         if self.rounds > MAX_ROUNDS {
-            assert!(self.calls >= MIN_DROPPED_CALLS, "only {} of {MAX_ROUNDS} calls were dropped", self.calls);
+            assert!(
+                self.calls >= MIN_DROPPED_CALLS,
+                "only {} of {MAX_ROUNDS} calls were dropped",
+                self.calls
+            );
             return None;
         }
         (self.calls < DROPPED_CALLS).then_some(self.rounds)
@@ -83,12 +87,15 @@ impl Fixture {
     }
 
     async fn begin(&self) -> Tx {
-        within_timeout("the connection comes back", self.writer.begin(&self.db.pool)).await.expect("a transaction")
+        within_timeout("the connection comes back", self.writer.begin(&self.db.pool))
+            .await
+            .expect("a transaction")
     }
 
     /// A connection for statements that may be dropped, as a careful service borrows it.
     async fn acquire(&self) -> PoolConnection<Database> {
-        let mut connection = within_timeout("the connection comes back", self.db.pool.acquire()).await.unwrap();
+        let mut connection =
+            within_timeout("the connection comes back", self.db.pool.acquire()).await.unwrap();
         if !DROPPED_STATEMENT_IS_HARMLESS {
             connection.close_on_drop();
         }

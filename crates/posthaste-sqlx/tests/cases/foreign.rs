@@ -326,11 +326,11 @@ pub(crate) async fn debezium_row_is_deleted_when_it_was_delivered() {
 pub(crate) async fn debezium_row_that_nobody_takes_stays() {
     let (db, store) = debezium().await;
     let claimed = claim(&store, 1).await;
-    let waits = settle(&store, &claimed, Verdict::Dead { reason: "no".to_owned() }).await;
-    assert!(matches!(waits[..], [Settled::Waiting { .. }]), "{waits:?}");
+    let got = settle(&store, &claimed, Verdict::Dead { reason: "no".to_owned() }).await;
+    assert!(matches!(got[..], [Settled::Waiting { .. }]), "{got:?}");
     let claimed = claim(&store, 1).await;
-    let waits = settle(&store, &claimed, failed(1, Duration::ZERO)).await;
-    assert!(matches!(waits[..], [Settled::Retry { attempts: 1, delay }] if delay > LEASE_DURATION), "{waits:?}");
+    let got = settle(&store, &claimed, failed(1, Duration::ZERO)).await;
+    assert!(matches!(got[..], [Settled::Retry { attempts: 1, delay }] if delay > LEASE_DURATION), "{got:?}");
     assert_eq!(ids_of(&claim(&store, 9).await), [uuid(2)], "the others wait for their next attempt");
     assert_eq!(db.int("SELECT count(*) FROM outboxevent").await, 3);
     assert_eq!(store.replay_all(&Filter::dead(), 9, &Replay::by("ann")).await.unwrap(), 0);

@@ -130,7 +130,8 @@ pub(crate) async fn store_that_can_put_nothing_more_aside_says_so_once() {
         let claimed = claim(&store, 10_000).await;
         assert_eq!((claimed.events.len(), warnings()), (10_000, times - 1));
         let leases: Vec<_> = claimed.events.iter().map(|event| event.lease.clone()).collect();
-        let park = Park { owner: &owner, leases: &leases, route: "mail", duration: LEASE_DURATION, now: None };
+        let park =
+            Park { owner: &owner, leases: &leases, route: "mail", duration: LEASE_DURATION, now: None };
         store.park(&park).await.unwrap();
         for _ in 0..3 {
             assert_eq!(

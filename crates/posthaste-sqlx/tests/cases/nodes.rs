@@ -104,7 +104,11 @@ pub(crate) async fn four_nodes_deliver_each_event_exactly_once() {
     for node in nodes {
         let output = node.stop().await;
         journal.absorb(Journal::of(&output));
-        println!("{} delivered, {} of them hot", output.delivered().len(), output.counter("outbox.enqueue.hot"));
+        println!(
+            "{} delivered, {} of them hot",
+            output.delivered().len(),
+            output.counter("outbox.enqueue.hot")
+        );
         assert!(output.delivered().len() > 500, "every node took part");
         assert!(output.counter("outbox.enqueue.hot") > 0 && output.counter("outbox.enqueue.cold") > 0);
         delivered.extend_from_slice(output.delivered());
@@ -125,8 +129,11 @@ pub(crate) async fn node_killed_twenty_times_loses_and_invents_nothing_and_repea
     println!("seed {seed}");
     let mut random = fastrand::Rng::with_seed(seed);
     let db = Db::new().await;
-    let config =
-        Config { lease: SHORT_LEASE_DURATION, handling: Handling::Takes(Duration::from_millis(2)), ..Config::new(&db) };
+    let config = Config {
+        lease: SHORT_LEASE_DURATION,
+        handling: Handling::Takes(Duration::from_millis(2)),
+        ..Config::new(&db)
+    };
     let mut steady = Vec::new();
     for _ in 0..3 {
         steady.push(Node::start(&config).await);
@@ -213,7 +220,8 @@ pub(crate) async fn event_that_aborts_its_process_dies_and_none_that_was_held_be
 pub(crate) async fn node_stopped_past_its_lease_changes_nothing_that_another_holds() {
     let _alone = alone().await;
     let db = Db::new().await;
-    let config = Config { lease: SHORT_LEASE_DURATION, workers: 20, handling: Handling::Holds, ..Config::new(&db) };
+    let config =
+        Config { lease: SHORT_LEASE_DURATION, workers: 20, handling: Handling::Holds, ..Config::new(&db) };
     let mut stopped = Node::start(&config).await;
     write(&db, "Failing", (0..10).map(|n| format!("failing{n}"))).await;
     stopped.wait_for_report("DELIVERED", 10).await;

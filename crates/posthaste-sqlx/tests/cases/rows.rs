@@ -55,8 +55,11 @@ async fn insert_among_good(db: &Db, bad: usize, good: usize) {
     for n in 0..bad + good {
         let bad_before = n * bad / (bad + good);
         let is_bad = (n + 1) * bad / (bad + good) > bad_before;
-        let (column, value, _) =
-            if is_bad { MALFORMED_COLUMNS[bad_before % MALFORMED_COLUMNS.len()] } else { ("topic", "NULL", "") };
+        let (column, value, _) = if is_bad {
+            MALFORMED_COLUMNS[bad_before % MALFORMED_COLUMNS.len()]
+        } else {
+            ("topic", "NULL", "")
+        };
         let name = if is_bad { format!("bad{bad_before}") } else { format!("good{}", n - bad_before) };
         sql += &format!(
             "INSERT INTO outbox_event (event_id, event_type, payload, {column}) \
@@ -77,7 +80,8 @@ pub(crate) async fn malformed_rows_are_dead_with_the_reason_and_the_rest_is_deli
     for n in 0..200 {
         let row = db.store.get(&EventId::from(format!("bad{n}").as_str())).await.unwrap().expect("a row").row;
         assert_eq!(row.status, Status::Dead, "{row:?}");
-        let (error, (_, value, reason)) = (row.last_error.expect("a reason"), MALFORMED_COLUMNS[n % MALFORMED_COLUMNS.len()]);
+        let (error, (_, value, reason)) =
+            (row.last_error.expect("a reason"), MALFORMED_COLUMNS[n % MALFORMED_COLUMNS.len()]);
         assert!(error.contains("malformed") && error.contains(reason), "{value}: {error}");
         assert!(!error.contains(SECRET), "{value}: {error}");
     }

@@ -23,7 +23,13 @@ struct ColumnTypes {
 const COLUMN_TYPES: [ColumnTypes; 3] = [
     ColumnTypes { charset: "utf8mb4", json: "JSON", headers: "JSON", time: "DATETIME(6)", status: "TINYINT" },
     ColumnTypes { charset: "latin1", json: "JSON", headers: "TEXT", time: "TIMESTAMP(6)", status: "INT" },
-    ColumnTypes { charset: "latin1", json: "LONGTEXT", headers: "JSON", time: "DATETIME(6)", status: "BIGINT" },
+    ColumnTypes {
+        charset: "latin1",
+        json: "LONGTEXT",
+        headers: "JSON",
+        time: "DATETIME(6)",
+        status: "BIGINT",
+    },
 ];
 
 /// Every state: new, done, retry and dead; on lease, and due in many years.
@@ -242,13 +248,21 @@ async fn foreign_key_to_the_table_is_named_and_nothing_is_changed() {
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn printed_adoption_does_the_same() {
     for form in COLUMN_TYPES {
-        let (by_call, by_hand) = (DocumentTable::new(form, INSERT_ROWS_SQL).await, DocumentTable::new(form, INSERT_ROWS_SQL).await);
+        let (by_call, by_hand) = (
+            DocumentTable::new(form, INSERT_ROWS_SQL).await,
+            DocumentTable::new(form, INSERT_ROWS_SQL).await,
+        );
         by_call.adopt().await.expect("an outbox").close().await;
         let printed = by_hand.builder().migrations().adoption_sql();
         assert!(printed.contains("Writes every row anew"), "it names what rewrites the table");
         shell(&by_hand.name, &printed);
         assert_eq!(by_hand.contents().await, by_call.contents().await);
-        assert_eq!(by_hand.text(FULL_FINGERPRINT_SQL).await, by_call.text(FULL_FINGERPRINT_SQL).await, "{}", form.time);
+        assert_eq!(
+            by_hand.text(FULL_FINGERPRINT_SQL).await,
+            by_call.text(FULL_FINGERPRINT_SQL).await,
+            "{}",
+            form.time
+        );
         let state = by_hand.builder().migrations().check().await.unwrap();
         assert_eq!(state, SchemaState::Current { version: 1 });
         by_hand.builder().connect().await.expect("an outbox").close().await;
@@ -273,7 +287,11 @@ async fn adoption_that_was_interrupted_anywhere_is_finished_by_the_next_one() {
         let applied = old.builder().migrations().adopt().await;
         assert_eq!(applied.unwrap_or_else(|error| panic!("after {done} steps: {error:?}")).len(), 1);
         assert_eq!(old.contents().await, whole.contents().await, "after {done} steps");
-        assert_eq!(old.text(FULL_FINGERPRINT_SQL).await, whole.text(FULL_FINGERPRINT_SQL).await, "after {done} steps");
+        assert_eq!(
+            old.text(FULL_FINGERPRINT_SQL).await,
+            whole.text(FULL_FINGERPRINT_SQL).await,
+            "after {done} steps"
+        );
         old.close().await;
     }
     whole.close().await;

@@ -6,7 +6,8 @@ use crate::support::*;
 
 foreign_open_tests!("needs MariaDB: cargo xtask test");
 
-pub(crate) const PARTITIONED_TABLE_SQL: &str = "CREATE TABLE parted (id BIGINT NOT NULL, at DATETIME(6) NOT NULL,
+pub(crate) const PARTITIONED_TABLE_SQL: &str =
+    "CREATE TABLE parted (id BIGINT NOT NULL, at DATETIME(6) NOT NULL,
   kind VARCHAR(9) NOT NULL, body VARCHAR(9) NOT NULL, state VARCHAR(9) NOT NULL, PRIMARY KEY (id, at))
 PARTITION BY RANGE COLUMNS (at) (PARTITION p2026 VALUES LESS THAN ('2027-01-01'))";
 

@@ -13,7 +13,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
 use posthaste::Event;
-use posthaste_testkit::process::{suspend, resume};
+use posthaste_testkit::process::{resume, suspend};
 use posthaste_testkit::within_timeout;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex, MutexGuard, mpsc};

@@ -10,7 +10,7 @@ use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, Share
 use posthaste::{Delivery, Destination, Outbox, Outcome, Profile, Route, Routes};
 use tokio::sync::{mpsc, watch};
 
-use super::{Config, LINE_PREFIX, NODE_VAR, Handling, spend, write_as_service};
+use super::{Config, Handling, LINE_PREFIX, NODE_VAR, spend, write_as_service};
 use crate::support::{Store, open_at};
 
 /// Runs a node, if this process was started to be one.

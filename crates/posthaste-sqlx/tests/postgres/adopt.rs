@@ -216,7 +216,10 @@ async fn view_on_the_table_is_named_and_nothing_is_changed() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn printed_adoption_does_the_same() {
-    let (by_call, by_hand) = (DocumentTable::new(COLUMN_TYPES[1], INSERT_ROWS_SQL).await, DocumentTable::new(COLUMN_TYPES[1], INSERT_ROWS_SQL).await);
+    let (by_call, by_hand) = (
+        DocumentTable::new(COLUMN_TYPES[1], INSERT_ROWS_SQL).await,
+        DocumentTable::new(COLUMN_TYPES[1], INSERT_ROWS_SQL).await,
+    );
     by_call.adopt().await.expect("an outbox").close().await;
     let printed = by_hand.builder().migrations().adoption_sql();
     assert!(printed.contains("Writes every row anew"), "it names what rewrites the table");

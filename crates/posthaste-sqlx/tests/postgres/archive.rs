@@ -66,8 +66,10 @@ async fn purge_takes_what_is_old_enough_and_nothing_else() {
     let outbox = db.engine(&recorder).purge(purge).start().unwrap();
     let ids = ["old1", "old2", "old3", "old4", "old5", "young", "dead1", "dead2", "dead-young"];
     write(&db, &outbox, &ids).await;
-    wait_until("all are settled", async || db.count(Status::Done).await == 6 && db.count(Status::Dead).await == 3)
-        .await;
+    wait_until("all are settled", async || {
+        db.count(Status::Done).await == 6 && db.count(Status::Dead).await == 3
+    })
+    .await;
     db.execute(
         "UPDATE outbox_event SET done_at = done_at - interval '61 s' WHERE event_id NOT LIKE '%young'",
     )
@@ -108,7 +110,8 @@ async fn partition_of(db: &Db, id: &str) -> String {
 async fn archive_has_partitions_for_the_days_ahead() {
     let db = Db::new().await;
     archive_one(&db, &db.store, "a").await;
-    wait_until("today and a week have their partitions", async || db.int(PARTITION_COUNT_SQL).await == 8).await;
+    wait_until("today and a week have their partitions", async || db.int(PARTITION_COUNT_SQL).await == 8)
+        .await;
     for ahead in 0..=7 {
         assert!(has_day(&db, ahead).await, "in {ahead} days");
     }

@@ -122,7 +122,9 @@ async fn commit_whose_answer_a_pooler_has_lost_is_unknown_and_the_poller_deliver
     let pooler = PgBouncer::before("127.0.0.1", proxy.port(), server().get_username()).await;
     let options = options_by(pooler.port()).extra_float_digits(None);
     let pool = PgPoolOptions::new().max_connections(1).connect_with(options).await.expect("the pool opens");
-    for (id, fault) in [("kept", CommitFault::Passes), ("lost", CommitFault::Lost), ("committed", CommitFault::ResponseLost)] {
+    for (id, fault) in
+        [("kept", CommitFault::Passes), ("lost", CommitFault::Lost), ("committed", CommitFault::ResponseLost)]
+    {
         let mut tx = db.store.writer(&outbox).begin(&pool).await.expect("a transaction");
         tx.write(event(id)).await.expect("written");
         proxy.next_commit(fault);

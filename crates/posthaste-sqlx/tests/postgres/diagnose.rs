@@ -23,7 +23,8 @@ async fn healthy_outbox_has_no_findings() {
     tx.commit().await.unwrap();
     within_timeout("the engine is idle", outbox.idle()).await.unwrap();
     assert_eq!(diagnosed(&db.store).await, []);
-    let declared = PgStore::builder(&pgbouncer()).schema(db.schema.clone()).pgbouncer().connect().await.unwrap();
+    let declared =
+        PgStore::builder(&pgbouncer()).schema(db.schema.clone()).pgbouncer().connect().await.unwrap();
     assert_eq!(diagnosed(&declared).await, []);
     declared.close().await;
     outbox.shutdown().await;
@@ -109,7 +110,8 @@ async fn dead_rows_that_nobody_cleans_up_are_found_and_the_advice_mends_it() {
     for statement in finding.advice.split(", then ") {
         db.execute(statement).await;
     }
-    wait_until("they are cleaned up", async || diagnosed_with(&db.store, strict.clone()).await.is_empty()).await;
+    wait_until("they are cleaned up", async || diagnosed_with(&db.store, strict.clone()).await.is_empty())
+        .await;
     db.close().await;
 }
 

@@ -73,7 +73,8 @@ pub(crate) async fn odd_table(db: &Db) -> (Layout, String) {
 }
 
 /// How often the table was read from its beginning to its end.
-const SEQ_SCAN_COUNT_SQL: &str = "SELECT coalesce(seq_scan, 0) FROM pg_stat_user_tables WHERE relid = 'outbox'::regclass";
+const SEQ_SCAN_COUNT_SQL: &str =
+    "SELECT coalesce(seq_scan, 0) FROM pg_stat_user_tables WHERE relid = 'outbox'::regclass";
 
 /// The table of the order service, and this, in a session of its own: the server has counted what a session has read
 /// when it has ended.
@@ -108,7 +109,11 @@ async fn claim_and_purge_read_the_index_of_status_and_time_and_not_the_table() {
     store.close().await;
     wait_until("the server has counted", async || db.int(read).await > 0).await;
     assert!(db.int(read).await < 100, "ten rows wait, and about as many were read");
-    assert_eq!(db.int(SEQ_SCAN_COUNT_SQL).await, before, "the table was not read from its beginning to its end");
+    assert_eq!(
+        db.int(SEQ_SCAN_COUNT_SQL).await,
+        before,
+        "the table was not read from its beginning to its end"
+    );
 
     let store = builder(&db, Layout::order_service()).connect().await.expect("the table opens");
     let (known, archive) = (db.int(uses).await, false);
@@ -119,7 +124,11 @@ async fn claim_and_purge_read_the_index_of_status_and_time_and_not_the_table() {
     store.close().await;
     wait_until("the server has counted", async || db.int(uses).await >= known + 2).await;
     assert!(db.int(read).await < 100, "many rows are kept, and none of them was read");
-    assert_eq!(db.int(SEQ_SCAN_COUNT_SQL).await, before, "the table was not read from its beginning to its end");
+    assert_eq!(
+        db.int(SEQ_SCAN_COUNT_SQL).await,
+        before,
+        "the table was not read from its beginning to its end"
+    );
     db.close().await;
 }
 
@@ -173,7 +182,11 @@ async fn rows_with_a_key_of_fixed_length_are_found_by_its_index() {
     let of = Filter { aggregate_id: Some("o-1".to_owned()), ..Filter::default() };
     store.close().await;
     wait_until("the server has counted", async || db.int(uses).await >= known + 3).await;
-    assert_eq!(db.int(SEQ_SCAN_COUNT_SQL).await, before, "the table was not read from its beginning to its end");
+    assert_eq!(
+        db.int(SEQ_SCAN_COUNT_SQL).await,
+        before,
+        "the table was not read from its beginning to its end"
+    );
     let store = builder(&db, Layout::order_service()).connect().await.expect("the table opens");
     assert_eq!(store.count(&of).await.expect("an answer"), 1);
     store.close().await;

@@ -7,7 +7,8 @@ use crate::support::*;
 
 foreign_open_tests!("needs PostgreSQL: cargo xtask test");
 
-pub(crate) const PARTITIONED_TABLE_SQL: &str = "CREATE TABLE parted (id BIGINT NOT NULL, at TIMESTAMPTZ NOT NULL,
+pub(crate) const PARTITIONED_TABLE_SQL: &str =
+    "CREATE TABLE parted (id BIGINT NOT NULL, at TIMESTAMPTZ NOT NULL,
   kind TEXT NOT NULL, body TEXT NOT NULL, state TEXT NOT NULL, PRIMARY KEY (id, at)) PARTITION BY RANGE (at);
 CREATE TABLE parted_2026 PARTITION OF parted FOR VALUES FROM ('2026-01-01') TO ('2027-01-01')";
 

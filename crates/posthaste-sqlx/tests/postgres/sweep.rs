@@ -99,8 +99,10 @@ async fn claims_go_on_where_a_look_from_the_bottom_takes_longer_than_anybody_wai
     // The second one lies below everything that claims have seen.
     for (id, due_for) in [("new", "0 s"), ("old", "1 hour")] {
         relay.insert(id, due_for).await;
-        wait_until("it is claimed", async || relay.claim_or_give_up().await.iter().any(|claimed| claimed == id))
-            .await;
+        wait_until("it is claimed", async || {
+            relay.claim_or_give_up().await.iter().any(|claimed| claimed == id)
+        })
+        .await;
         relay.db.execute(&format!("UPDATE outbox_event SET status = 1 WHERE event_id = '{id}'")).await;
     }
     relay.close(Some(blocker)).await;

@@ -50,8 +50,10 @@ impl Fixture {
 
     async fn until_listening(&self) {
         let listening = format!("SELECT count(*) FROM pg_stat_activity WHERE {}", self.sessions());
-        wait_until("the engine listens", async || text_of(&self.pool, &listening).await.as_deref() == Some("1"))
-            .await;
+        wait_until("the engine listens", async || {
+            text_of(&self.pool, &listening).await.as_deref() == Some("1")
+        })
+        .await;
     }
 
     async fn insert_by_hand(&self, id: &str) {

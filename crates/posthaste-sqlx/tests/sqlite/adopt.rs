@@ -116,7 +116,8 @@ async fn times_in_every_unit_become_the_same_instant() {
 /// A producer may date an event as it likes, a year back for example.
 #[tokio::test]
 async fn events_wait_from_their_adoption_on_and_not_from_a_time_of_their_producer() {
-    let old = DocumentTable::with(&row("backdated", 0, "'2020-01-01 12:00:00'", "NULL, NULL, NULL, NULL")).await;
+    let old =
+        DocumentTable::with(&row("backdated", 0, "'2020-01-01 12:00:00'", "NULL, NULL, NULL, NULL")).await;
     let store = old.adopt().await.expect("an outbox");
     let waited = store.oldest_pending(None).await.unwrap().expect("it is due");
     assert!(waited < HOUR, "{waited:?}");

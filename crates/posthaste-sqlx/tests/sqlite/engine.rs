@@ -199,8 +199,10 @@ async fn purge_takes_what_is_old_enough_and_nothing_else() {
     let outbox = db.engine(&recorder).purge(purge).start().unwrap();
     write(&db, &outbox, &["old1", "old2", "old3", "old4", "old5", "young", "dead1", "dead2", "dead-young"])
         .await;
-    wait_until("all are settled", async || db.count(Status::Done).await == 6 && db.count(Status::Dead).await == 3)
-        .await;
+    wait_until("all are settled", async || {
+        db.count(Status::Done).await == 6 && db.count(Status::Dead).await == 3
+    })
+    .await;
     db.execute("UPDATE outbox_event SET done_at = done_at - 61000000 WHERE event_id NOT LIKE '%young'").await;
     db.execute(
         "INSERT INTO outbox_event (event_id, event_type, payload, available_at, inserted_at)

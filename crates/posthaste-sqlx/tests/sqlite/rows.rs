@@ -10,7 +10,8 @@ use posthaste::{Admin as _, EventId, Recorder, Status, Timestamp};
 
 use crate::support::*;
 
-const MINIMAL_INSERT_SQL: &str = "INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, payload)
+const MINIMAL_INSERT_SQL: &str =
+    "INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, payload)
     VALUES ('minimal', 'OrderPlaced', 'Order', '17', '{\"total\": 3}');";
 
 /// Document 003's columns, all of them and no other, with this time.
@@ -336,7 +337,8 @@ fn nothing_depends_on_the_time_zone() {
     }
     for zone in ["Asia/Kathmandu", "America/St_Johns"] {
         let program = std::env::current_exe().expect("this program");
-        let answer = Command::new(program).arg("sqlite::rows::").env("TZ", zone).env(TIME_ZONE_VAR, "1").output();
+        let answer =
+            Command::new(program).arg("sqlite::rows::").env("TZ", zone).env(TIME_ZONE_VAR, "1").output();
         let answer = answer.expect("it runs");
         let report = String::from_utf8_lossy(&answer.stdout);
         assert!(answer.status.success(), "{zone}: {report}");

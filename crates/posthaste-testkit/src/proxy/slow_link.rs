@@ -34,7 +34,12 @@ impl SlowLink {
     }
 }
 
-fn connect_both(client: TcpStream, server: TcpStream, free_at: FreeAt, bytes_per_second: usize) -> io::Result<()> {
+fn connect_both(
+    client: TcpStream,
+    server: TcpStream,
+    free_at: FreeAt,
+    bytes_per_second: usize,
+) -> io::Result<()> {
     let (mut from_client, mut to_server) = (client.try_clone()?, server.try_clone()?);
     std::thread::spawn(move || {
         let _ = io::copy(&mut from_client, &mut to_server);

@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::time::{interval, timeout};
 
-use crate::process::{free_port, give_to_unprivileged, suspend, listens, resume, signal};
+use crate::process::{free_port, give_to_unprivileged, listens, resume, signal, suspend};
 
-pub use mariadb::{MariaDbShutdown, MariaDbServer};
+pub use mariadb::{MariaDbServer, MariaDbShutdown};
 pub use pgbouncer::PgBouncer;
-pub use postgres::{PostgresShutdown, PostgresServer};
+pub use postgres::{PostgresServer, PostgresShutdown};
 pub use redis::RedisServer;
 pub use redis_cluster::RedisCluster;
 
@@ -148,7 +148,8 @@ impl OwnServer {
     pub async fn end(&mut self, name: &str) {
         let mut process = self.process.take().expect("the server runs");
         signal(process.id(), name);
-        wait_for_server("the server ends", || std::future::ready(matches!(process.try_wait(), Ok(Some(_))))).await;
+        wait_for_server("the server ends", || std::future::ready(matches!(process.try_wait(), Ok(Some(_)))))
+            .await;
     }
 
     /// Suspends it: it keeps its connections, and answers nothing.

@@ -5,7 +5,7 @@ use posthaste::{Event, Outbox, Recorder, Route, Routes};
 use posthaste_sqlx::PgStore;
 use posthaste_tokio_postgres::PgWriter;
 
-use crate::support::{Db, connect, event, events, within_timeout, url};
+use crate::support::{Db, connect, event, events, url, within_timeout};
 
 const GRANTS: &str = include_str!("../../../posthaste-sqlx/migrations/postgres/grants.sql");
 const ROLES: [&str; 3] = ["writer", "relay", "viewer"];

@@ -81,7 +81,8 @@ async fn many_events_and_the_proof_of_them_take_no_more_round_trips() {
     let taken = round_trips(&proxy, async {
         let tx = writer.begin(&mut client).await?;
         let batch = events(&["a", "b", "c"]);
-        let answers = tokio::join!(tx.write_all(batch), tx.write(event("d")), tx.batch_execute(INSERT_ORDER_SQL));
+        let answers =
+            tokio::join!(tx.write_all(batch), tx.write(event("d")), tx.batch_execute(INSERT_ORDER_SQL));
         answers.0?;
         answers.1?;
         answers.2?;

@@ -11,7 +11,7 @@ use posthaste_testkit::server::PgBouncer;
 use posthaste_tokio_postgres::{PgTx, PgWriter};
 use tokio_postgres::Config;
 
-use crate::support::{Db, broken_commit, connect, event, events, pool, within_timeout, variable};
+use crate::support::{Db, broken_commit, connect, event, events, pool, variable, within_timeout};
 
 /// A running engine, and the ends of all transactions.
 struct Fixture {

@@ -103,8 +103,10 @@ async fn overflow_of_the_hot_queue_leaves_rows_to_the_poller_and_fails_no_write(
 async fn failing_event_is_retried_with_growing_attempts_and_then_dead() {
     let store = FaultyStore::new();
     let recorder = Recorder::with(|_| Outcome::retry("no"));
-    let outbox =
-        Outbox::single_node(store.clone(), routes_to(&recorder)).retry(plain_retry(3)).start().expect("start");
+    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder))
+        .retry(plain_retry(3))
+        .start()
+        .expect("start");
     let id = commit_one(&store.memory, &outbox, "Made").await;
 
     for attempts in 1..=2 {
@@ -147,7 +149,8 @@ async fn retries_come_when_they_are_due_not_with_the_next_interval() {
 // S3-70, S3-81, S3-137
 #[tokio::test(start_paused = true)]
 async fn single_node_runs_four_workers_and_ten_attempts_by_default() {
-    let (store, slow) = (FaultyStore::new(), GatedDestination::with(Recorder::with(|_| Outcome::retry("no"))));
+    let (store, slow) =
+        (FaultyStore::new(), GatedDestination::with(Recorder::with(|_| Outcome::retry("no"))));
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
     let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
     commit(&store.memory, &outbox, events("Made", 20)).await;

@@ -81,8 +81,10 @@ async fn count(store: &FaultyStore, status: Status) -> u64 {
 async fn outage_spends_no_attempts_and_loses_nothing() {
     for remote in [Remote::down(), Remote::silent()] {
         let store = FaultyStore::new();
-        let outbox =
-            Outbox::single_node(store.clone(), routes_to(&remote)).retry(plain_retry(2)).start().expect("start");
+        let outbox = Outbox::single_node(store.clone(), routes_to(&remote))
+            .retry(plain_retry(2))
+            .start()
+            .expect("start");
         let mut ids = commit(&store.memory, &outbox, events("Made", 50)).await;
         ids.extend(insert_foreign(&store.memory, "Made", 50));
         sleep(HOUR).await;

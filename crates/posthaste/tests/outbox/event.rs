@@ -228,7 +228,9 @@ fn id_that_is_not_1_to_36_visible_ascii_characters_is_refused() {
             other => panic!("{bad:?}: {other:?}"),
         }
     }
-    let Err(EventError::BadId { id }) = valid_event().id("i".repeat(MIB)).build() else { panic!("far too long") };
+    let Err(EventError::BadId { id }) = valid_event().id("i".repeat(MIB)).build() else {
+        panic!("far too long")
+    };
     assert_eq!(id.len(), 80, "an error is no place for a megabyte");
 }
 
@@ -570,7 +572,8 @@ fn refusal_shows_neither_payload_nor_header_values() {
 
 #[test]
 fn refusal_says_what_to_do() {
-    let headers = |n: usize, size: usize| valid_event().headers((0..n).map(|n| (n.to_string(), "v".repeat(size))));
+    let headers =
+        |n: usize, size: usize| valid_event().headers((0..n).map(|n| (n.to_string(), "v".repeat(size))));
     for (builder, advice) in [
         (Event::builder(""), "give `Event::builder` a name"),
         (Event::builder("Made"), "call `json`, `json_text` or `bytes`"),

@@ -345,7 +345,8 @@ async fn dropped_shutdown_goes_on() {
 async fn engine_never_holds_more_than_its_bounds() {
     let (store, slow) = (FaultyStore::new(), GatedDestination::with(Recorder::new().publisher(10)));
     let queue = QueueConfig { hot: 300, cold: 200, ..QueueConfig::default() };
-    let builder = Outbox::single_node(store.clone(), routes_to(&slow)).workers(4).queue(queue).poll_batch(500);
+    let builder =
+        Outbox::single_node(store.clone(), routes_to(&slow)).workers(4).queue(queue).poll_batch(500);
     let outbox = builder.publish_timeout(DAY).start().expect("start");
     let mut ids = Vec::new();
     let mut most = 0;
@@ -441,7 +442,8 @@ async fn queues_hold_no_more_bytes_than_allowed() {
 async fn event_larger_than_the_byte_bound_is_delivered_alone() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let queue = QueueConfig { bytes: 1 << 20, ..QueueConfig::default() };
-    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).queue(queue).start().expect("start");
+    let outbox =
+        Outbox::single_node(store.clone(), routes_to(&recorder)).queue(queue).start().expect("start");
     let payload = Some(bytes::Bytes::from(vec![b'1'; 2 << 20]));
     let huge = RawRow { event_type: "Made".to_owned(), payload, ..RawRow::default() };
     let mut ids = insert_foreign(&store.memory, "Made", 10);
@@ -460,7 +462,8 @@ async fn event_larger_than_the_byte_bound_is_delivered_alone() {
 #[tokio::test(start_paused = true)]
 async fn poll_once_claims_one_batch_and_idle_waits_for_all() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
-    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).poll_interval(DAY).start().expect("start");
+    let outbox =
+        Outbox::single_node(store.clone(), routes_to(&recorder)).poll_interval(DAY).start().expect("start");
     eventually(secs(1), || store.count(Call::Claim) == 1).await;
     let ids = insert_foreign(&store.memory, "Made", 120);
     assert_eq!(outbox.poll_once().await.expect("poll"), 50);
@@ -520,8 +523,8 @@ async fn done_rows_go_seven_days_after_their_end_and_dead_rows_stay() {
 #[tokio::test(start_paused = true)]
 async fn retention_can_be_set_per_status_and_purge_once_answers_how_many() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let routes =
-        routes_to(&recorder).add(Route::event("Bad").deliver_to(Recorder::with(|_| Outcome::Dead("no".to_owned()))));
+    let routes = routes_to(&recorder)
+        .add(Route::event("Bad").deliver_to(Recorder::with(|_| Outcome::Dead("no".to_owned()))));
     let purge = PurgeConfig {
         done: Retention::archive_after(secs(60)),
         dead: Retention::delete_after(secs(120)),
@@ -549,7 +552,8 @@ async fn retention_can_be_set_per_status_and_purge_once_answers_how_many() {
 async fn delivered_rows_can_be_deleted_at_once() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let purge = PurgeConfig { on_done: OnDone::Delete, ..PurgeConfig::default() };
-    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).purge(purge).start().expect("start");
+    let outbox =
+        Outbox::single_node(store.clone(), routes_to(&recorder)).purge(purge).start().expect("start");
     let ids = commit(&store.memory, &outbox, events("Made", 30)).await;
     outbox.idle().await.expect("idle");
     assert!(store.memory.is_empty());

@@ -232,9 +232,9 @@ async fn savepoint_of_a_tx_hands_up_its_events_and_forgets_them_when_rolled_back
 // T12
 #[tokio::test(start_paused = true)]
 async fn event_undone_by_a_raw_savepoint_inside_a_tx_is_never_delivered() {
-    let (store, recorder, hook_calls) = (FaultyStore::new(), Recorder::new(), HookedIds::default());
+    let (store, recorder, hooks) = (FaultyStore::new(), Recorder::new(), HookedIds::default());
     let outbox =
-        Outbox::single_node(store.clone(), routes_to(&recorder)).hook(hook_calls.clone()).start().expect("start");
+        Outbox::single_node(store.clone(), routes_to(&recorder)).hook(hooks.clone()).start().expect("start");
     let mut tx = store.memory.writer(&outbox).begin().await.expect("begin");
     let kept = tx.write(event("Made")).await.expect("write").expect("id");
     tx.savepoint_raw().await;
@@ -244,8 +244,8 @@ async fn event_undone_by_a_raw_savepoint_inside_a_tx_is_never_delivered() {
 
     sleep(HOUR).await;
     assert_each_once(&recorder, std::slice::from_ref(&kept));
-    assert_eq!(hook_calls.committed(), [kept]);
-    assert_eq!(hook_calls.rolled_back(), [undone]);
+    assert_eq!(hooks.committed(), [kept]);
+    assert_eq!(hooks.rolled_back(), [undone]);
 }
 
 /// A savepoint behind the transaction's back, as `SAVEPOINT` sent by hand.
@@ -411,9 +411,9 @@ async fn committed_after_a_rollback_delivers_nothing() {
 // Design 7, the proof
 #[tokio::test(start_paused = true)]
 async fn aborted_transaction_whose_commit_answers_ok_delivers_nothing() {
-    let (store, recorder, hook_calls) = (FaultyStore::new(), Recorder::new(), HookedIds::default());
+    let (store, recorder, hooks) = (FaultyStore::new(), Recorder::new(), HookedIds::default());
     let outbox =
-        Outbox::single_node(store.clone(), routes_to(&recorder)).hook(hook_calls.clone()).start().expect("start");
+        Outbox::single_node(store.clone(), routes_to(&recorder)).hook(hooks.clone()).start().expect("start");
     started(&store).await;
     let mut connection = store.memory.connect();
     connection.begin().await.expect("begin");
@@ -429,17 +429,17 @@ async fn aborted_transaction_whose_commit_answers_ok_delivers_nothing() {
 
     sleep(HOUR).await;
     assert_eq!(recorder.count(), 0);
-    assert_eq!(hook_calls.rolled_back(), [aborted]);
+    assert_eq!(hooks.rolled_back(), [aborted]);
 }
 
 // T9
 #[tokio::test(start_paused = true)]
 async fn lost_answer_to_commit_runs_no_hook_and_is_delivered_only_if_it_applied() {
     for (fault, deliveries) in [(CommitFault::AnswerLostApplied, 1), (CommitFault::AnswerLostNotApplied, 0)] {
-        let (store, recorder, hook_calls) =
+        let (store, recorder, hooks) =
             (FaultyStore::new().without_wake(), Recorder::new(), HookedIds::default());
         let builder =
-            Outbox::single_node(store.clone(), routes_to(&recorder)).hook(hook_calls.clone()).poll_interval(HOUR);
+            Outbox::single_node(store.clone(), routes_to(&recorder)).hook(hooks.clone()).poll_interval(HOUR);
         let outbox = builder.start().expect("start");
         started(&store).await;
         let mut tx = store.memory.writer(&outbox).begin().await.expect("begin");
@@ -451,24 +451,24 @@ async fn lost_answer_to_commit_runs_no_hook_and_is_delivered_only_if_it_applied(
         assert_eq!(recorder.count(), deliveries, "{fault:?}: released after a second");
         sleep(HOUR * 2).await;
         assert_eq!(recorder.count(), deliveries, "{fault:?}");
-        assert!(hook_calls.committed().is_empty() && hook_calls.rolled_back().is_empty(), "{fault:?}");
+        assert!(hooks.committed().is_empty() && hooks.rolled_back().is_empty(), "{fault:?}");
     }
 }
 
 // T9
 #[tokio::test(start_paused = true)]
 async fn server_that_rolls_back_at_commit_is_believed() {
-    let (store, recorder, hook_calls) = (FaultyStore::new(), Recorder::new(), HookedIds::default());
+    let (store, recorder, hooks) = (FaultyStore::new(), Recorder::new(), HookedIds::default());
     let outbox =
-        Outbox::single_node(store.clone(), routes_to(&recorder)).hook(hook_calls.clone()).start().expect("start");
+        Outbox::single_node(store.clone(), routes_to(&recorder)).hook(hooks.clone()).start().expect("start");
     let mut tx = store.memory.writer(&outbox).begin().await.expect("begin");
     let id = tx.write(event("Made")).await.expect("write").expect("id");
     tx.fail_next_commit(CommitFault::RolledBack);
     tx.commit().await.expect_err("rolled back");
     sleep(HOUR).await;
     assert_eq!(recorder.count(), 0);
-    assert_eq!(hook_calls.rolled_back(), [id]);
-    assert!(hook_calls.committed().is_empty());
+    assert_eq!(hooks.rolled_back(), [id]);
+    assert!(hooks.committed().is_empty());
 }
 
 // Design 7: the lease renewer renews while an event waits

@@ -17,7 +17,8 @@ fn routes_to(destination: &(impl Destination + Clone)) -> Routes {
 }
 
 fn node(faulty: &FaultyStore, destination: &(impl Destination + Clone)) -> Outbox {
-    let builder = Outbox::multi_node(faulty.clone(), routes_to(destination), LEASE_DURATION).poll_interval(millis(100));
+    let builder =
+        Outbox::multi_node(faulty.clone(), routes_to(destination), LEASE_DURATION).poll_interval(millis(100));
     builder.start().expect("start")
 }
 
@@ -149,7 +150,8 @@ async fn claimed_rows_that_do_not_fit_are_given_back_at_once() {
     assert!((2..=4).contains(&held), "{held}");
 
     let recorder = Recorder::new();
-    let other = Outbox::multi_node(FaultyStore::on(&store), routes_to(&recorder), secs(600)).start().expect("start");
+    let other =
+        Outbox::multi_node(FaultyStore::on(&store), routes_to(&recorder), secs(600)).start().expect("start");
     eventually(secs(30), || recorder.count() == 20 - held).await;
     assert!(store.rows().iter().all(|row| row.lost_leases == 0));
     slow.gate.open();
@@ -173,7 +175,8 @@ async fn shutdown_gives_queued_rows_back_at_once_and_running_ones_lapse() {
 
     let recorder = Recorder::new();
     let started = Instant::now();
-    let next = Outbox::multi_node(FaultyStore::on(&store), routes_to(&recorder), secs(30)).start().expect("start");
+    let next =
+        Outbox::multi_node(FaultyStore::on(&store), routes_to(&recorder), secs(30)).start().expect("start");
     eventually(millis(100), || recorder.count() == 96).await;
     eventually(secs(40), || recorder.count() == 100).await;
     assert!(started.elapsed() > secs(20), "the running ones were left to their leases");
@@ -250,7 +253,8 @@ async fn event_that_kills_its_owner_twenty_times_is_dead() {
     while status(&store, &id) == Status::New {
         let slow = GatedDestination::new();
         let outbox = node(&FaultyStore::on(&store), &slow);
-        eventually(LEASE_DURATION * 20, || slow.gate.entered() == 1 || status(&store, &id) == Status::Dead).await;
+        eventually(LEASE_DURATION * 20, || slow.gate.entered() == 1 || status(&store, &id) == Status::Dead)
+            .await;
         crashes += slow.gate.entered();
         drop(outbox);
     }

@@ -8,7 +8,9 @@ use posthaste::store::{Purge, Purgeable, Store};
 use posthaste::{Admin as _, Event, EventId, MemoryStore, Outbox, Outcome, Recorder, Route, Routes, Status};
 use tokio::time::Instant;
 
-use crate::support::{Call, Fault, FaultyStore, GatedDestination, SlowDestination, commit, eventually, millis, secs};
+use crate::support::{
+    Call, Fault, FaultyStore, GatedDestination, SlowDestination, commit, eventually, millis, secs,
+};
 
 /// Two event types of one aggregate are two routes; both lead to the same recorder.
 fn two_routes(recorder: &Recorder) -> Routes {

@@ -284,8 +284,10 @@ async fn interceptors_run_in_order_before_and_in_reverse_after() {
             Outcome::Done
         }
     });
-    let all: [Arc<dyn Interceptor>; 2] =
-        [Arc::new(NamedInterceptor("b", Arc::clone(&log))), Arc::new(NamedInterceptor("c", Arc::clone(&log)))];
+    let all: [Arc<dyn Interceptor>; 2] = [
+        Arc::new(NamedInterceptor("b", Arc::clone(&log))),
+        Arc::new(NamedInterceptor("c", Arc::clone(&log))),
+    ];
     let outbox = Outbox::single_node(store.clone(), routes_to(&destination))
         .interceptor(Arc::new(NamedInterceptor("a", Arc::clone(&log))))
         .interceptors(all)
@@ -372,7 +374,8 @@ async fn malformed_rows_are_dead_with_the_reason_while_the_rest_is_delivered() {
         store.memory.insert_raw(raw).expect("new");
         good.extend(insert_foreign(&store.memory, "Made", 2));
     }
-    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).poll_batch(3).start().expect("start");
+    let outbox =
+        Outbox::single_node(store.clone(), routes_to(&recorder)).poll_batch(3).start().expect("start");
     outbox.idle().await.expect("idle");
 
     assert_each_once(&recorder, &good);

@@ -74,8 +74,10 @@ async fn nul_in_the_text_of_an_error_does_not_reach_the_store() {
         || Outcome::no_answer("bad payload: \0"),
     ] {
         let recorder = Recorder::with(move |_| answer());
-        let outbox =
-            Outbox::single_node(store.clone(), routes_to(&recorder)).retry(plain_retry(1)).start().expect("start");
+        let outbox = Outbox::single_node(store.clone(), routes_to(&recorder))
+            .retry(plain_retry(1))
+            .start()
+            .expect("start");
         let id = commit_one(&store.memory, &outbox, "Made").await;
 
         eventually(millis(50), || row(&store.memory, &id).last_error.is_some()).await;
@@ -133,7 +135,8 @@ async fn outcomes_that_wait_for_room_at_the_end_of_the_drain_are_written() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new().publisher(600));
     store.break_next(Call::Settle, Fault::Delay(millis(1200)));
     insert_foreign(&store.memory, "Made", 1200);
-    let builder = Outbox::single_node(store.clone(), routes_to(&recorder)).queue(large_queue()).poll_batch(4000);
+    let builder =
+        Outbox::single_node(store.clone(), routes_to(&recorder)).queue(large_queue()).poll_batch(4000);
     let outbox = builder.drain(secs(1)).start().expect("start");
     recorder.wait_for(1200).await;
 

@@ -446,7 +446,8 @@ async fn hot_and_cold_events_share_the_workers_two_to_one() {
     for (fairness, cold_in_first_60) in [(Fairness::Weighted, 20), (Fairness::HotFirst, 0)] {
         let (store, slow) = (FaultyStore::new(), GatedDestination::new());
         let queue = QueueConfig { fairness, ..QueueConfig::default() };
-        let builder = Outbox::single_node(store.clone(), routes_to(&slow)).workers(1).queue(queue).poll_batch(1000);
+        let builder =
+            Outbox::single_node(store.clone(), routes_to(&slow)).workers(1).queue(queue).poll_batch(1000);
         let outbox = builder.start().expect("start");
         commit_one(&store.memory, &outbox, "Made").await;
         eventually(secs(1), || slow.gate.entered() == 1).await;

@@ -163,7 +163,8 @@ async fn suspect_that_waits_for_a_slow_delivery_does_not_keep_everything_waiting
         .add(Route::event("Slow").deliver_to(slow.clone()))
         .add(Route::event("Quick").deliver_to(quick.clone()));
     insert_foreign(&store, "Slow", 1);
-    let builder = Outbox::multi_node(FaultyStore::on(&store), routes, LEASE_DURATION).poll_interval(millis(100));
+    let builder =
+        Outbox::multi_node(FaultyStore::on(&store), routes, LEASE_DURATION).poll_interval(millis(100));
     let outbox = builder.handler_timeout(HOUR).start().expect("start");
     eventually(secs(5), || slow.gate.entered() == 1).await;
     sleep(secs(60)).await;
@@ -214,7 +215,10 @@ async fn store_with_suspect() -> MemoryStore {
 
 fn start_gated(faulty: &FaultyStore, slow: &GatedDestination) -> Outbox {
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
-    Outbox::multi_node(faulty.clone(), routes, LEASE_DURATION).poll_interval(millis(100)).start().expect("start")
+    Outbox::multi_node(faulty.clone(), routes, LEASE_DURATION)
+        .poll_interval(millis(100))
+        .start()
+        .expect("start")
 }
 
 /// Lets what is due lose so many leases that it is a suspect.
@@ -234,7 +238,8 @@ async fn nothing_is_begun_while_a_suspect_runs() {
     let routes = Routes::new()
         .add(Route::event("Made").deliver_to(slow.clone()))
         .add(Route::event("Quick").deliver_to(quick.clone()));
-    let builder = Outbox::multi_node(FaultyStore::on(&store), routes, LEASE_DURATION).poll_interval(millis(100));
+    let builder =
+        Outbox::multi_node(FaultyStore::on(&store), routes, LEASE_DURATION).poll_interval(millis(100));
     let outbox = builder.start().expect("start");
     eventually(secs(30), || slow.gate.entered() == 1).await;
     insert_foreign(&store, "Quick", 10);

@@ -6,7 +6,7 @@ use posthaste::memory::CommitFault;
 use posthaste::{Admin as _, Event, EventId, Outbox};
 
 use super::nodes::{TYPES, World};
-use super::plan::{Randomness, Plan};
+use super::plan::{Plan, Randomness};
 
 pub(crate) async fn run(world: &World, plan: &Plan) {
     let random = Randomness::new(fastrand::u64(..));
@@ -91,7 +91,11 @@ fn events(plan: &Plan, random: &Randomness, number: usize) -> Vec<Event> {
         .map(|n| {
             let event = Event::builder(TYPES[random.below(2) as usize]).id(format!("{number}-{n}"));
             // Most are small, and some are as large as a whole queue.
-            let size = if random.percent(20) { random.below(Plan::MAX_PAYLOAD_BYTES as u32 - 10) as usize } else { 0 };
+            let size = if random.percent(20) {
+                random.below(Plan::MAX_PAYLOAD_BYTES as u32 - 10) as usize
+            } else {
+                0
+            };
             let event = event.json_text(format!("\"{}\"", "x".repeat(size)));
             // A calm world still has delays.
             let delayed = !plan.ordered && random.percent(10);

@@ -64,7 +64,8 @@ mod tests {
     fn versions_are_pinned() {
         let project = project();
         assert!(
-            project.contains(&format!("<artifactId>kafka_2.13</artifactId><version>{KAFKA_VERSION}</version>"))
+            project
+                .contains(&format!("<artifactId>kafka_2.13</artifactId><version>{KAFKA_VERSION}</version>"))
         );
         assert_eq!(
             project.matches("<dependency>").count(),

@@ -7,8 +7,8 @@ use yaml_rust2::Yaml;
 
 use super::{assert_accepted, check, path, read, words, yaml};
 use crate::binary::{posthaste, text};
-use crate::relay::options;
 use crate::relay::any_outbox::AnyOutbox;
+use crate::relay::options;
 use crate::relay::process::Relay;
 
 const CONFIG_PATH: &str = "/etc/posthaste/posthaste.toml";

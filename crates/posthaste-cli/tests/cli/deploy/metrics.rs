@@ -6,11 +6,11 @@ use serde_json::Value;
 use yaml_rust2::Yaml;
 
 use super::{read, yaml};
-use crate::sqlite_outbox::SqliteOutbox;
 use crate::relay::any_outbox::AnyOutbox;
 use crate::relay::process::Relay;
 use crate::relay::sink::Sink;
 use crate::relay::{ids, options};
+use crate::sqlite_outbox::SqliteOutbox;
 
 /// What `/metrics` says: the lines of each series by name, and the names as `# TYPE` has them.
 struct Metrics {

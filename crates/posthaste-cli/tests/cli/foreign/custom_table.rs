@@ -3,9 +3,9 @@
 use tempfile::TempDir;
 
 use super::{Db, posthaste};
-use crate::sqlite_outbox::CommandOutput;
 use crate::relay::process::{Relay, retry_until_ok};
 use crate::relay::sink::Sink;
+use crate::sqlite_outbox::CommandOutput;
 
 const TABLE_SQL: &str = "
 CREATE TABLE messages (

@@ -24,7 +24,9 @@ fn survives_a_kill(db: Db, preset: &'static str) {
 
     (0..EVENTS_BEFORE_KILL).step_by(20).for_each(|n| table.write(n, n + 20, &topic));
     // Somewhere in the middle of its work.
-    retry_until_ok("some are delivered", || if table.waiting() < EVENTS_BEFORE_KILL - 50 { Ok(()) } else { Err(String::new()) });
+    retry_until_ok("some are delivered", || {
+        if table.waiting() < EVENTS_BEFORE_KILL - 50 { Ok(()) } else { Err(String::new()) }
+    });
     first.signal("KILL");
     let sent_before = table.sent();
     first.end();

@@ -1,16 +1,16 @@
 //! Foreign tables: outbox tables of other programs, relayed by the real binary.
 
+mod custom_table;
 mod kafka;
 mod kill;
-mod custom_table;
 mod statuses;
 mod usage;
 
 use std::process::Command;
 
-use crate::sqlite_outbox::CommandOutput;
 use crate::mysql_outbox::MySqlOutbox;
 use crate::postgres_outbox::PgOutbox;
+use crate::sqlite_outbox::CommandOutput;
 
 /// A database with one such table, and the service that writes into it.
 pub(crate) struct ForeignTable {

@@ -51,7 +51,10 @@ fn passes_every_status(db: Db, preset: &'static str, pending: &str, attempts: &s
     kafka::create(&missing);
     let output = table.run("dead replay --all --yes");
     assert_eq!(output.code, 0, "{output}");
-    assert!(output.stderr.contains("an operator changed events") && output.stderr.contains("cli:ann"), "{output}");
+    assert!(
+        output.stderr.contains("an operator changed events") && output.stderr.contains("cli:ann"),
+        "{output}"
+    );
     expect_statuses(&table, "SENT SENT SENT");
     let log = relay.stop();
     assert!(log.contains("one relay at a time delivers from this table"), "what it cannot do is said: {log}");

@@ -2,10 +2,10 @@
 
 use std::process::Command;
 
-use crate::sqlite_outbox::SqliteOutbox;
 use crate::mysql_outbox::MySqlOutbox;
 use crate::postgres_outbox::PgOutbox;
 use crate::redis_outbox::RedisOutbox;
+use crate::sqlite_outbox::SqliteOutbox;
 
 /// The stores that a relay runs on.
 pub(crate) enum AnyOutbox {

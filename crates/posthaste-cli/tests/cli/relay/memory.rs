@@ -9,13 +9,13 @@ use posthaste_testkit::server::{MariaDbServer, PostgresServer, RedisServer};
 use redis::cmd;
 use serde_json::Value;
 
-use super::options;
 use super::any_outbox::AnyOutbox;
+use super::options;
 use super::process::{Relay, retry_until_ok_within};
-use crate::sqlite_outbox::block_on;
 use crate::mysql_outbox::MySqlOutbox;
 use crate::postgres_outbox::PgOutbox;
 use crate::redis_outbox::RedisOutbox;
+use crate::sqlite_outbox::block_on;
 
 const MIB: usize = 1024 * 1024;
 

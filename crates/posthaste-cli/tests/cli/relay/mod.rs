@@ -1,11 +1,11 @@
 //! The relay as operators run it: the real binary on real stores, told by flags, files and signals.
 
+pub(crate) mod any_outbox;
 mod deliver;
 mod log;
 #[cfg(target_os = "linux")]
 mod memory;
 mod openapi;
-pub(crate) mod any_outbox;
 pub(crate) mod process;
 mod ready;
 mod reload;

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use posthaste_testkit::variable;
 
-use super::ids;
 use super::any_outbox::AnyOutbox;
+use super::ids;
 use super::process::Relay;
 use super::sink::Sink;
 
@@ -77,7 +77,8 @@ fn running_relay_tells_no_secret() {
         let path = path.replace("{outbox}", "shop").replace("{id}", "e-000001").replace("{route}", "Made1");
         for token in [format!("{SECRET}-wrong"), viewer.clone()] {
             for method in ["GET", "POST"] {
-                let answer = relay.request(method, &path, &format!("Authorization: Bearer {token}\r\n"), "{}");
+                let answer =
+                    relay.request(method, &path, &format!("Authorization: Bearer {token}\r\n"), "{}");
                 assert_no_secret(&format!("{method} {path}"), &answer.body);
             }
         }

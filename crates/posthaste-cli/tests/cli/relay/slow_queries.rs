@@ -5,8 +5,8 @@ use std::thread;
 
 use sqlx::Executor as _;
 
-use super::file;
 use super::any_outbox::AnyOutbox;
+use super::file;
 use super::process::{Relay, request, retry_until_ok};
 use super::sink::Sink;
 use crate::sqlite_outbox::block_on;

@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use super::any_outbox::AnyOutbox;
-use super::process::{WAIT_TIMEOUT, Relay};
+use super::process::{Relay, WAIT_TIMEOUT};
 use super::sink::Sink;
 use super::{file, ids, options};
 

@@ -10,7 +10,7 @@ use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
 
 use super::any_outbox::AnyOutbox;
-use super::process::{WAIT_TIMEOUT, Relay};
+use super::process::{Relay, WAIT_TIMEOUT};
 use super::sink::Sink;
 use super::{file, ids};
 

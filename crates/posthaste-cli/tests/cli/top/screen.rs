@@ -119,7 +119,12 @@ impl Screen {
         let output = self.output.lock().expect("no panic");
         let screen = output.parser.screen();
         let is_restored = is_usual && !screen.alternate_screen() && !screen.hide_cursor();
-        EndedScreen { code: status.code(), text: text_of(&output.parser), is_restored, bytes: output.bytes.clone() }
+        EndedScreen {
+            code: status.code(),
+            text: text_of(&output.parser),
+            is_restored,
+            bytes: output.bytes.clone(),
+        }
     }
 
     /// Whether the terminal hands over whole lines and shows what is typed.

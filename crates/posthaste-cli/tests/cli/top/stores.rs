@@ -3,11 +3,11 @@
 use insta::assert_snapshot;
 
 use super::screen::Screen;
-use super::{without_clock, top};
-use crate::sqlite_outbox::{CommandOutput, SqliteOutbox};
+use super::{top, without_clock};
 use crate::mysql_outbox::MySqlOutbox;
 use crate::postgres_outbox::PgOutbox;
 use crate::redis_outbox::RedisOutbox;
+use crate::sqlite_outbox::{CommandOutput, SqliteOutbox};
 
 #[test]
 fn overview_shows_what_waits_and_what_died() {

@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use super::{without_clock, top};
+use super::{top, without_clock};
 use crate::sqlite_outbox::SqliteOutbox;
 
 /// Clears the screen, sets the title, turns the reading direction, rings, and pretends to be a row.

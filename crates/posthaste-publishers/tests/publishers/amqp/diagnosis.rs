@@ -81,12 +81,20 @@ async fn queue_that_is_not_there_is_found_and_stays_so() {
 async fn queues_that_nobody_tells_of_are_a_note() {
     let queue = Queue::declared(&shared()).await;
     assert_eq!(codes(&queue.publisher_url()).await, [QUEUES_UNKNOWN], "behind an exchange");
-    assert_eq!(codes(&format!("{}?routing_key={{event_type}}", shared())).await, [QUEUES_UNKNOWN], "of any name");
+    assert_eq!(
+        codes(&format!("{}?routing_key={{event_type}}", shared())).await,
+        [QUEUES_UNKNOWN],
+        "of any name"
+    );
     let mut limited = of_kind("quorum");
     limited.insert("x-max-length".into(), AMQPValue::LongInt(10));
     let other = Queue::new(&shared());
     other.declare_with(limited, "#").await;
-    assert_eq!(codes(&other.direct_url()).await, [QUEUES_UNKNOWN], "the broker objects to something else first");
+    assert_eq!(
+        codes(&other.direct_url()).await,
+        [QUEUES_UNKNOWN],
+        "the broker objects to something else first"
+    );
     let silent = format!(
         "{}&management=http://127.0.0.1:{}",
         queue.publisher_url(),
@@ -105,8 +113,10 @@ async fn management_plugin_tells_of_the_queues_behind_an_exchange() {
     let classic = Queue::declared(&node.url()).await;
     let url = |queue: &Queue| format!("{}&management={management}", queue.publisher_url());
     // The plugin starts with the node, and listens a little later.
-    posthaste_testkit::server::wait_for_server("the plugin answers", async || codes(&url(&classic)).await == [CLASSIC_QUEUE])
-        .await;
+    posthaste_testkit::server::wait_for_server("the plugin answers", async || {
+        codes(&url(&classic)).await == [CLASSIC_QUEUE]
+    })
+    .await;
 
     let quorum = Queue::new(&node.url());
     quorum.declare_with(of_kind("quorum"), "#").await;

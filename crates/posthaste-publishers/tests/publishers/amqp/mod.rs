@@ -8,14 +8,14 @@ mod broker;
 mod channel;
 /// What a doctor finds.
 mod diagnosis;
-/// A consumer that others wrote.
-mod pika;
 /// What stands in the log.
 mod log;
 /// Logins, vhosts and hosts that are wrong; settings, and what is shown of them.
 mod login;
 /// Nodes of a test's own.
 mod node;
+/// A consumer that others wrote.
+mod pika;
 /// Exchanges and queues, and what arrived in them.
 mod queue;
 /// Certificates.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use posthaste::admin::{Admin as _, Filter};
 use posthaste::{Config, Destination, MemoryStore, Outbox, RetryPolicy, Route, Routes, Status};
-use posthaste_testkit::server::wait_for_server;
 use posthaste_testkit::assert_throughout;
+use posthaste_testkit::server::wait_for_server;
 
 use super::events;
 
@@ -32,7 +32,10 @@ pub(crate) async fn destination_is_full_for_a_while(
     tx.commit().await.expect("commit");
     let count = async |status| store.count(&Filter::status(status)).await.expect("count");
 
-    assert_throughout(BUSY_DURATION, "nothing dies while it is full", async || count(Status::Dead).await == 0).await;
+    assert_throughout(BUSY_DURATION, "nothing dies while it is full", async || {
+        count(Status::Dead).await == 0
+    })
+    .await;
     assert!(count(Status::Done).await < EVENTS as u64, "it was full");
     make_room(EVENTS).await;
     wait_for_server("all are delivered", async || count(Status::Done).await == EVENTS as u64).await;

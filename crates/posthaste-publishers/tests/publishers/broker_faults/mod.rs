@@ -3,8 +3,8 @@
 mod busy;
 mod check;
 mod outage;
-mod slow;
 mod shutdown;
+mod slow;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use posthaste_publishers::Publisher;
 pub(crate) use busy::destination_is_full_for_a_while;
 pub(crate) use check::{broker_is_checked, is_out_of_reach, one_line_that_advises};
 pub(crate) use outage::broker_is_killed_for_half_a_minute;
-pub(crate) use slow::broker_answers_later_than_the_lease_ends;
 pub(crate) use shutdown::process_is_asked_to_stop_with_a_thousand_in_flight;
+pub(crate) use slow::broker_answers_later_than_the_lease_ends;
 
 /// A broker that nobody else uses.
 #[async_trait]

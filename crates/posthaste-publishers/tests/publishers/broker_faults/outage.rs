@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use posthaste::admin::{Admin as _, Filter};
 use posthaste::{Config, MemoryStore, Outbox, Route, Routes, Status};
-use posthaste_testkit::server::wait_for_server;
 use posthaste_testkit::assert_throughout;
+use posthaste_testkit::server::wait_for_server;
 
 use super::{Broker, counts, events, ids, publisher};
 

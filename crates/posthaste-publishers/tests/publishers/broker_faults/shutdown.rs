@@ -52,7 +52,11 @@ pub(crate) async fn process_is_asked_to_stop_with_a_thousand_in_flight(broker: &
     let status = tokio::task::spawn_blocking(move || child.wait()).await.expect("a wait").expect("a status");
     assert!(status.success(), "{status}");
     // Far less than a delivery may take, which is a minute.
-    assert!(signalled.elapsed() <= DRAIN_TIMEOUT + Duration::from_secs(20), "it took {:?}", signalled.elapsed());
+    assert!(
+        signalled.elapsed() <= DRAIN_TIMEOUT + Duration::from_secs(20),
+        "it took {:?}",
+        signalled.elapsed()
+    );
     broker.resume();
 
     // What the child held lapses with its leases, which are short.

@@ -13,7 +13,7 @@ use posthaste_testkit::wait_until;
 use tokio::sync::Barrier;
 
 use super::wire::{Request, answer, serve};
-use super::{deliver_one, event, event_of, kinds, local, kind_and_text};
+use super::{deliver_one, event, event_of, kind_and_text, kinds, local};
 
 type Requests = Arc<Mutex<Vec<Request>>>;
 
@@ -253,7 +253,8 @@ async fn event_of_a_key_goes_when_the_one_before_was_answered() {
     let expected = ["done", "done", "done", "retry", "done", "done", "done", "done", "done", "done"];
     assert_eq!(kinds, expected, "an answer, even a no, lets the next one go");
     assert_eq!(concurrent.most.load(Ordering::SeqCst), 1);
-    let bodies: Vec<Vec<u8>> = requests.lock().expect("nobody panics").iter().map(|r| r.body.clone()).collect();
+    let bodies: Vec<Vec<u8>> =
+        requests.lock().expect("nobody panics").iter().map(|r| r.body.clone()).collect();
     assert_eq!(bodies, (0..10).map(|n| n.to_string().into_bytes()).collect::<Vec<_>>());
 }
 

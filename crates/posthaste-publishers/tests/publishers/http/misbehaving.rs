@@ -12,7 +12,7 @@ use tokio::io::{AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 
 use super::wire::{self, answer, serve, served};
-use super::{deliver_one, event, local, kind_and_text};
+use super::{deliver_one, event, kind_and_text, local};
 use crate::broker_faults::destination_is_full_for_a_while;
 
 /// Stands in every part of a URL that is nobody's business.

@@ -3,14 +3,14 @@
 
 /// Settings, order, concurrency, connections.
 mod behaviour;
+/// Receivers that answer oddly or not at all.
+mod misbehaving;
 /// A receiver that nobody here wrote: Python's own server and cryptography.
 mod python;
 /// The receiver that keeps what it gets.
 mod receiver;
 /// Certificates that are good, and those that are not.
 mod tls;
-/// Receivers that answer oddly or not at all.
-mod misbehaving;
 /// Just enough of HTTP to answer as no good server would.
 mod wire;
 

@@ -8,7 +8,7 @@ use posthaste_publishers::http::HttpPublisher;
 use posthaste_testkit::server::OwnServer;
 use serde_json::Value;
 
-use super::{deliver_one, kinds, local, kind_and_text};
+use super::{deliver_one, kind_and_text, kinds, local};
 
 const RECEIVER_SCRIPT: &str = include_str!("receiver.py");
 const OLD_KEY: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -64,7 +64,8 @@ async fn python_reads_the_events_and_agrees_with_the_signature() {
     let accepted = python.accepted();
     assert_eq!(accepted.len(), batch.len());
     for delivery in &batch {
-        let line = accepted.iter().find(|line| line["ce-id"] == delivery.id().as_str()).expect("it was taken");
+        let line =
+            accepted.iter().find(|line| line["ce-id"] == delivery.id().as_str()).expect("it was taken");
         assert_eq!(line["ce-type"], "Größe");
         assert_eq!(line["ce-subject"], delivery.aggregate_id().expect("a key"));
         assert_eq!(line["ce-specversion"], "1.0");
@@ -78,7 +79,10 @@ async fn python_reads_the_events_and_agrees_with_the_signature() {
 async fn receiver_with_the_old_key_goes_on_while_keys_are_changed() {
     let python = Python::start(OLD_KEY).await;
     assert_eq!(kind_and_text(&deliver_one(&python.hooks((OLD_KEY, None)), event(1)).await).0, "done");
-    assert_eq!(kind_and_text(&deliver_one(&python.hooks((NEW_KEY, Some(OLD_KEY))), event(2)).await).0, "done");
+    assert_eq!(
+        kind_and_text(&deliver_one(&python.hooks((NEW_KEY, Some(OLD_KEY))), event(2)).await).0,
+        "done"
+    );
     let (kind, text) = kind_and_text(&deliver_one(&python.hooks((NEW_KEY, None)), event(3)).await);
     assert_eq!(kind, "retry", "{text}");
     assert!(text.contains("answered 401: it does not know us, check the signing key"), "{text}");

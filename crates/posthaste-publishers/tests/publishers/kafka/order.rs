@@ -12,7 +12,7 @@ use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::broker::{OwnKafka, PARTITIONS, Message, read};
+use super::broker::{Message, OwnKafka, PARTITIONS, read};
 use super::{deliveries, is_done};
 use crate::broker_faults::Broker as _;
 

@@ -8,7 +8,7 @@ use posthaste_testkit::process::free_port;
 use posthaste_testkit::server::wait_for_server;
 
 use super::server::{NatsServer, Stream};
-use super::{publisher_of, order};
+use super::{order, publisher_of};
 
 /// Any user of the account may ask servers how they keep messages.
 const OPEN_ACCOUNT_CONFIG: &str = r#"

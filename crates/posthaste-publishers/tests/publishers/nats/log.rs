@@ -5,7 +5,7 @@ use posthaste::{Event, Outcome};
 use posthaste_publishers::Publisher as _;
 
 use super::server::{NatsServer, Stream};
-use super::{publisher_of, deliver_one};
+use super::{deliver_one, publisher_of};
 use crate::secrets::{SENTINEL, is_child, log_everything, nothing_secret_is_logged_by};
 
 #[tokio::test(flavor = "multi_thread")]

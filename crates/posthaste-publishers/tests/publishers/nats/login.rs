@@ -8,7 +8,7 @@ use posthaste_publishers::nats::NatsPublisher;
 use posthaste_testkit::certificates::{certificates, certificates_for};
 
 use super::server::{NatsServer, Stream};
-use super::{publisher_of, deliver_one, order};
+use super::{deliver_one, order, publisher_of};
 use crate::broker_faults::is_out_of_reach;
 
 const SECRET: &str = "s3ntinel-PW-9f";
@@ -80,7 +80,8 @@ async fn token_and_nkey_open_the_door() {
     let outcome = deliver_one(&publisher, order()).await;
     assert!(matches!(outcome, Outcome::Done), "{outcome:?}");
 
-    let mut server = NatsServer::new(&format!("authorization {{ users = [ {{ nkey: {USER_PUBLIC_KEY} }} ] }}"));
+    let mut server =
+        NatsServer::new(&format!("authorization {{ users = [ {{ nkey: {USER_PUBLIC_KEY} }} ] }}"));
     server.start().await;
     let file = server.dir().join("user.nk");
     std::fs::write(&file, format!("{USER_SEED}\n")).expect("a file");

@@ -31,7 +31,12 @@ impl Nats {
     async fn new() -> Self {
         let own = NatsServer::new("");
         let own_url = own.url();
-        let nats = Self { name: unique_stream_name(), own: Mutex::new(own), own_url, is_own: AtomicBool::new(false) };
+        let nats = Self {
+            name: unique_stream_name(),
+            own: Mutex::new(own),
+            own_url,
+            is_own: AtomicBool::new(false),
+        };
         nats.stream().create().await;
         nats
     }

@@ -11,7 +11,7 @@ use posthaste_testkit::proxy::LostResponses;
 use posthaste_testkit::variable;
 
 use super::server::{NatsServer, Stream, unique_stream_name};
-use super::{publisher_of, deliver_one, order, shared};
+use super::{deliver_one, order, publisher_of, shared};
 
 async fn own_server() -> NatsServer {
     let mut server = NatsServer::new("");
@@ -167,10 +167,12 @@ async fn stream_other_than_the_one_that_was_named_is_an_attempt() {
     let name = unique_stream_name();
     let stream = Stream::new(shared(), &name);
     stream.create().await;
-    let outcome = deliver_one(&publisher_of(&format!("{}/{name}.orders?stream=OTHER", shared())), order()).await;
+    let outcome =
+        deliver_one(&publisher_of(&format!("{}/{name}.orders?stream=OTHER", shared())), order()).await;
     let Outcome::Retry(why) = &outcome else { panic!("{outcome:?}") };
     assert!(why.to_string().contains("expected stream does not match"), "{why}");
-    let outcome = deliver_one(&publisher_of(&format!("{}/{name}.orders?stream={name}", shared())), order()).await;
+    let outcome =
+        deliver_one(&publisher_of(&format!("{}/{name}.orders?stream={name}", shared())), order()).await;
     assert!(matches!(outcome, Outcome::Done), "{outcome:?}");
     stream.delete().await;
 }
@@ -254,7 +256,8 @@ async fn plain_nats_reaches_those_who_listen() {
     let mut listener = client.subscribe(format!("{name}.orders")).await.expect("a subscription");
     client.flush().await.expect("it stands");
     let event = order();
-    let outcome = deliver_one(&publisher_of(&format!("{}/{name}.orders?core=true", shared())), event.clone()).await;
+    let outcome =
+        deliver_one(&publisher_of(&format!("{}/{name}.orders?core=true", shared())), event.clone()).await;
     assert!(matches!(outcome, Outcome::Done), "{outcome:?}");
     let message = listener.next().await.expect("a message");
     assert_eq!(message.payload, event.payload());

@@ -7,7 +7,7 @@ use posthaste_testkit::proxy::MovingAddress;
 use posthaste_testkit::server::{RedisServer, wait_for_server};
 
 use super::server::{command, received};
-use super::{publisher_of, deliver_one, order, unreachable_reason};
+use super::{deliver_one, order, publisher_of, unreachable_reason};
 
 async fn started() -> RedisServer {
     RedisServer::durable(&[]).started().await

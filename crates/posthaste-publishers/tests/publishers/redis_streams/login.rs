@@ -9,7 +9,7 @@ use posthaste_testkit::certificates::certificates;
 use posthaste_testkit::server::RedisServer;
 
 use super::server::command;
-use super::{publisher_of, deliver_one, order, unreachable_reason};
+use super::{deliver_one, order, publisher_of, unreachable_reason};
 use crate::broker_faults::is_out_of_reach;
 
 const SECRET: &str = "s3ntinel-PW-9f";
@@ -38,7 +38,8 @@ async fn wrong_password_is_out_of_reach_and_stays_secret() {
     );
     assert!(text.contains("refuses the login: check user and password"), "{text}");
     let outcome =
-        deliver_one(&publisher_of(&format!("redis-stream://:{SECRET}@{address}?stream=orders")), order()).await;
+        deliver_one(&publisher_of(&format!("redis-stream://:{SECRET}@{address}?stream=orders")), order())
+            .await;
     assert!(matches!(outcome, Outcome::Done), "{outcome:?}");
 }
 
@@ -48,7 +49,8 @@ async fn stream_that_is_denied_is_an_attempt_and_the_others_are_delivered() {
     let mut server = RedisServer::durable(&[]);
     server.start().await;
     command(&server, &["ACL", "SETUSER", "some", "on", ">some", "~orders", "+@all", "-ping"]).await;
-    let publisher = publisher_of(&format!("redis-stream://some:some@127.0.0.1:{}?stream=orders", server.port()));
+    let publisher =
+        publisher_of(&format!("redis-stream://some:some@127.0.0.1:{}?stream=orders", server.port()));
     let denied = Event::builder("Secret").topic("secret").json_text("{}").build().expect("a good event");
     let outcomes = publisher.deliver(&[order(), denied, order()].map(Delivery::first)).await;
     let [Outcome::Done, Outcome::Retry(why), Outcome::Done] = &outcomes[..] else { panic!("{outcomes:?}") };

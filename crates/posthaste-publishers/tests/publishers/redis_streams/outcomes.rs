@@ -10,7 +10,7 @@ use posthaste_testkit::server::RedisServer;
 use posthaste_testkit::variable;
 
 use super::server::{command, received};
-use super::{publisher_of, deliver_one, order, unreachable_reason};
+use super::{deliver_one, order, publisher_of, unreachable_reason};
 
 async fn own_server(settings: &[&str]) -> (RedisServer, RedisStreamPublisher) {
     let mut server = RedisServer::durable(settings);

@@ -5,7 +5,7 @@ use posthaste_publishers::redis_streams::RedisStreamPublisher;
 use posthaste_testkit::server::RedisServer;
 
 use super::server::received;
-use super::{publisher_of, deliver_one, order};
+use super::{deliver_one, order, publisher_of};
 
 fn with_topic(topic: &str) -> Event {
     Event::builder("Named").topic(topic).json_text("{}").build().expect("a good event")

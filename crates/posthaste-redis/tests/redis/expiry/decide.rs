@@ -242,7 +242,8 @@ async fn foreign_key_is_named_before_anything_is_written() {
         let due = fixture.due_since("17", SECOND).await;
         let key = key(&fixture.name, foreign);
         let _: () = fixture.connection.set(&key, "not ours").await.expect("SET");
-        let error = fixture.expiry.decide_expiry(&due, event(EXPIRED, "17"), None).await.expect_err("refused");
+        let error =
+            fixture.expiry.decide_expiry(&due, event(EXPIRED, "17"), None).await.expect_err("refused");
         let WriteError::Store(error) = error else { panic!("{error:?}") };
         let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
         assert!(source.contains(&key), "{source}");

@@ -27,8 +27,11 @@ async fn mint_its_event_and_its_expiry_are_one_transaction() {
     assert_eq!(minted, 5);
     assert_eq!(fixture.found().await, [DueExpiry { ticket_id: "17".to_owned(), expires_at }]);
     assert_eq!(fixture.events_of("17").await, ["TicketMinted"]);
-    let _: i64 =
-        fixture.connection.del((key(&fixture.name, "ticket"), key(&fixture.name, "minted"))).await.expect("DEL");
+    let _: i64 = fixture
+        .connection
+        .del((key(&fixture.name, "ticket"), key(&fixture.name, "minted")))
+        .await
+        .expect("DEL");
     fixture.end().await;
 }
 
@@ -67,7 +70,8 @@ async fn ticket_of_another_shard_is_refused_on_a_cluster() {
     let mut fixture = on_a_cluster(6).await;
     let mut tickets = (0..).map(|n| n.to_string());
     let mine = tickets.next().expect("endless");
-    let other = tickets.find(|ticket| fixture.store.tag(ticket) != fixture.store.tag(&mine)).expect("six shards");
+    let other =
+        tickets.find(|ticket| fixture.store.tag(ticket) != fixture.store.tag(&mine)).expect("six shards");
     let outbox = Outbox::writer_only(fixture.store.clone()).build().expect("a good configuration");
     let mut tx = fixture.store.writer(&outbox).begin();
     tx.record_expiry_due(&mine, fixture.start - SECOND).expect("the first");

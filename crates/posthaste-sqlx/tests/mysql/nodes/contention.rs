@@ -76,7 +76,9 @@ async fn claim_until(end: Instant, store: MySqlStore) -> Vec<String> {
             if Instant::now() > end {
                 return done;
             }
-            tokio::time::interval_at(tokio::time::Instant::now() + CLAIM_INTERVAL, CLAIM_INTERVAL).tick().await;
+            tokio::time::interval_at(tokio::time::Instant::now() + CLAIM_INTERVAL, CLAIM_INTERVAL)
+                .tick()
+                .await;
         }
         let settlements: Vec<Settlement> = claimed.iter().map(settlement).collect();
         let settle = Settle { owner: &owner, settlements: &settlements, on_done: OnDone::Keep, now: None };

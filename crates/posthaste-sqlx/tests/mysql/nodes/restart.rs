@@ -34,8 +34,10 @@ async fn sessions_killed_thirty_times_under_load_lose_and_invent_nothing() {
     for load in loads {
         journal.absorb(load.stop().await);
     }
-    wait_until("everything is settled", async || db.count(Status::New).await + db.count(Status::Retry).await == 0)
-        .await;
+    wait_until("everything is settled", async || {
+        db.count(Status::New).await + db.count(Status::Retry).await == 0
+    })
+    .await;
     outbox.shutdown().await;
     let delivered: BTreeSet<String> = set_of(recorder.ids());
     println!(

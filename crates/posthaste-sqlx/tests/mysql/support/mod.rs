@@ -14,7 +14,7 @@ use posthaste_sqlx::mysql::MySqlStoreBuilder;
 // The names by which the cases of every server know them.
 pub use posthaste_sqlx::{MySqlStore as Store, MySqlTx as Tx, MySqlWriter as Writer};
 use posthaste_sqlx::{MySqlStore, MySqlWriter};
-pub use posthaste_testkit::server::{MariaDbShutdown as ServerShutdown, MariaDbServer as OwnServer};
+pub use posthaste_testkit::server::{MariaDbServer as OwnServer, MariaDbShutdown as ServerShutdown};
 pub use posthaste_testkit::*;
 pub use sqlx::mysql::MySqlConnectOptions as Options;
 use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};

@@ -379,7 +379,9 @@ async fn steady_load_of_two_thousand_events_a_second_leaves_no_backlog_and_takes
             warm_memory = warm_memory.or_else(memory);
         }
     }
-    within_timeout("the last ones come", count.clone().wait_for(|count| *count >= written)).await.expect("it runs");
+    within_timeout("the last ones come", count.clone().wait_for(|count| *count >= written))
+        .await
+        .expect("it runs");
     let (then, now) = (warm_memory.unwrap_or_default(), memory().unwrap_or_default());
     outbox.shutdown().await;
     println!("{written} written, at most {most} waited, {then} MiB became {now} MiB");

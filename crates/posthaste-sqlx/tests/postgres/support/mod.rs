@@ -13,7 +13,7 @@ use posthaste_sqlx::postgres::PgStoreBuilder;
 // The names by which the cases of every server know them.
 pub use posthaste_sqlx::{PgStore as Store, PgTx as Tx, PgWriter as Writer};
 use posthaste_sqlx::{PgStore, PgWriter};
-pub use posthaste_testkit::server::{PostgresShutdown as ServerShutdown, PostgresServer as OwnServer};
+pub use posthaste_testkit::server::{PostgresServer as OwnServer, PostgresShutdown as ServerShutdown};
 pub use posthaste_testkit::*;
 pub use sqlx::postgres::PgConnectOptions as Options;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgSslMode};

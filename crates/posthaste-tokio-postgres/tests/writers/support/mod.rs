@@ -10,7 +10,7 @@ use posthaste_sqlx::postgres::PgStoreBuilder;
 use posthaste_sqlx::{PgStore, SchemaName};
 use posthaste_testkit::proxy::BrokenCommit;
 use posthaste_testkit::unique_name;
-pub use posthaste_testkit::{drop_after, event, events, within_timeout, wait_until, variable};
+pub use posthaste_testkit::{drop_after, event, events, variable, wait_until, within_timeout};
 use posthaste_tokio_postgres::PgWriter;
 use tokio_postgres::config::Host;
 use tokio_postgres::{Client, Config, NoTls};

@@ -172,7 +172,8 @@ async fn dispatch_is_a_debug_span_that_says_what_goes_where() {
         .finish();
     let _guard = tracing::subscriber::set_default(subscriber);
     let (recorder, store) = (Recorder::new(), MemoryStore::new());
-    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).name("orders").start().expect("start");
+    let outbox =
+        Outbox::single_node(store.clone(), routes_to(&recorder)).name("orders").start().expect("start");
     let around = tracing::error_span!(target: "posthaste::dispatch", "around").entered();
     deliver(&outbox, &store, valid_event().id("id-1").header(TRACEPARENT, CURRENT_TRACEPARENT)).await;
     drop(around);
@@ -204,7 +205,9 @@ async fn dispatch_of_a_batch_says_how_many_and_to_which_of_several() {
     let routes = Routes::new().add(route.fan_out_to("mail", publisher()).fan_out_to("search", publisher()));
     let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
     let mut tx = store.writer(&outbox).begin().await.expect("begin");
-    tx.write_all((0..3).map(|_| valid_event().build().expect("event")).collect::<Vec<_>>()).await.expect("write");
+    tx.write_all((0..3).map(|_| valid_event().build().expect("event")).collect::<Vec<_>>())
+        .await
+        .expect("write");
     tx.commit().await.expect("commit");
     outbox.idle().await.expect("idle");
 

@@ -204,7 +204,8 @@ async fn trace_that_is_not_recorded_goes_on_unrecorded() {
     let recorder = Recorder::new();
     let (store, outbox) = start(routes_to(&recorder));
     let unsampled = FOREIGN_TRACEPARENT.replace("-01", "-00");
-    commit(&store, &outbox, vec![valid_event().header(TRACEPARENT, &unsampled).build().expect("event")]).await;
+    commit(&store, &outbox, vec![valid_event().header(TRACEPARENT, &unsampled).build().expect("event")])
+        .await;
     outbox.idle().await.expect("idle");
 
     let written = TraceContext::parse(&unsampled, None).expect("a context");
@@ -220,7 +221,12 @@ async fn trace_goes_on_where_our_sampler_records_nothing() {
     let traces = Traces::listen(Sampler::AlwaysOff);
     let recorder = Recorder::new();
     let (store, outbox) = start(routes_to(&recorder));
-    commit(&store, &outbox, vec![valid_event().header(TRACEPARENT, FOREIGN_TRACEPARENT).build().expect("event")]).await;
+    commit(
+        &store,
+        &outbox,
+        vec![valid_event().header(TRACEPARENT, FOREIGN_TRACEPARENT).build().expect("event")],
+    )
+    .await;
     outbox.idle().await.expect("idle");
 
     let written = TraceContext::parse(FOREIGN_TRACEPARENT, None).expect("a context");
